@@ -1,0 +1,133 @@
+"""JSON messages beside the data: settings, heartbeats, status. One struct a record kind; keys are in the docstrings.
+
+They are JSON so that any Kafka tool shows them as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """Settings key `threshold/<query>`: delay threshold X in microseconds."""
+
+    threshold_us: int
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """Settings key `policy/<query>`: "process", "delay" or "suspend" for failure and for stabilization."""
+
+    failure: str
+    stabilization: str
+
+
+class SourceFailure(msgspec.Struct, frozen=True):
+    """Settings key `fail/<source>`: replicas do not read this source until that wall time (drills, design 2.4)."""
+
+    until_wall_us: int
+
+
+class Incarnation(msgspec.Struct, frozen=True):
+    """Settings key `incarnation/<query>/<replica>`: the highest there was; it outlives the heartbeats (B30)."""
+
+    inc: int
+    uid: str
+
+
+class Description(msgspec.Struct, frozen=True):
+    """Settings key `app`: the app as `query.AppSpec` JSON, its hash, the origin bucket, the kernel's fingerprint."""
+
+    app: str
+    hash: str
+    origin: int
+    fingerprint: str
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    """Control topic, partition of the node, key = replica index (protocol R7)."""
+
+    replica: int
+    inc: int
+    uid: str
+    state: str
+    ack_s: int
+    ack_l: int
+    asking: bool
+    ask_offset: int | None
+    progress: int
+
+
+class InputStatus(msgspec.Struct, frozen=True):
+    """One input of a replica: `closed` is the first bucket it leaves open; reachable False during `fail source`."""
+
+    name: str
+    closed: int
+    late: bool
+    reachable: bool
+    ended: bool
+    rejected: int
+
+
+class RedoStatus(msgspec.Struct, frozen=True):
+    """One job of a reconciliation. Buckets [first, end); engine "spark" or "inline"; times are wall microseconds."""
+
+    first: int
+    end: int
+    rows: int
+    engine: str
+    seconds: float
+    at_wall_us: int
+    note: str = ""
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Status topic, key `<query>/<replica>`: one record a second and one on every event.
+
+    `event`: "" for the periodic one, else SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO,
+    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, TOOK_OVER. `state` is RECOVERING, STABLE, UPSTREAM_FAILURE or
+    STABILIZATION. `live_lag_us`: wall clock minus end of the last live bucket. `granted`: holds the grant.
+    """
+
+    query: str
+    replica: int
+    inc: int
+    uid: str
+    pid: int
+    at_wall_us: int
+    state: str
+    f_s: int
+    f_l: int
+    asking: bool
+    granted: bool
+    head: int | None
+    publishing: bool
+    progress: int
+    stable_rows: int
+    tentative_rows: int
+    stable_buckets: int
+    tentative_buckets: int
+    tuples_in: int
+    rejected: int
+    checkpoint_bucket: int
+    checkpoint_wall_us: int
+    threshold_us: int
+    failure_policy: str
+    stabilization_policy: str
+    inputs: tuple[InputStatus, ...]
+    rss_kb: int = 0
+    event: str = ""
+    detail: str = ""
+    redo: RedoStatus | None = None
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    return msgspec.json.encode(message)
+
+
+def decode(raw: bytes, kind: type[T]) -> T:
+    """Raises msgspec.DecodeError, msgspec.ValidationError."""
+    return msgspec.json.decode(raw, type=kind)

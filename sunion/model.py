@@ -1,0 +1,172 @@
+"""Tuples, ids and records: the nouns that every other module uses.
+
+Units: an stime is int microseconds since 1970; a bucket is its number, floor(stime / width). `Rows` is an opaque
+segment of rows of one input or output (the product: an Arrow batch; the simulator: a list): this package only moves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
+
+Rows = Any
+"""An opaque segment of rows. Never inspected by the pure parts."""
+Ordered = Any
+"""The rows of one bucket, all inputs, in total order. Opaque."""
+State = Any
+"""A fragment's state: an immutable value, so that a checkpoint is a reference (design 2)."""
+
+FOREVER = 2**62
+"""The stime of END: a boundary that closes every bucket (protocol A2, B22)."""
+
+
+class Kind(Enum):
+    """What a record of a replica's stream says (protocol A3)."""
+
+    STABLE = "STABLE"
+    TENTATIVE = "TENTATIVE"
+    BOUNDARY = "BOUNDARY"
+    UNDO = "UNDO"
+    REC_DONE = "REC_DONE"
+
+
+class TupleId(NamedTuple):
+    """Identity of a stable row: replicas agree on it, and it never changes (design 2.4)."""
+
+    bucket: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.bucket}:{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """One tuple or record that could not be used: it goes to the dead-letter topic, never away silently.
+
+    `source` names a source, or the query for what the kernel refused; `offset` is the record's offset in that source
+    (-1: none); `raw` holds its bytes, cut to a limit by whoever decoded it.
+    """
+
+    source: str
+    offset: int
+    reason: str
+    raw: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a fragment produced for one bucket. `rows` is None when there are none."""
+
+    rows: Rows | None = None
+    rejects: tuple[Reject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """One decoded record of a source's log, before the fold of protocol A2 judges it.
+
+    `claim`: an EPOCH record, by which a publisher takes the stream. Otherwise tuples (`seqs`, `stimes` and `rows` run in
+    parallel) followed by an optional `boundary`. `rejects` are the tuples that did not decode; `epoch` is -1 for a
+    record that is no envelope of ours at all (then only `rejects` counts).
+    """
+
+    offset: int
+    epoch: int
+    uid: str
+    claim: bool = False
+    seqs: Sequence[int] = ()
+    stimes: Sequence[int] = ()
+    rows: Rows | None = None
+    boundary: int | None = None
+    rejects: tuple[Reject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StableBucket:
+    """STABLE(inc, b, rows, held). `held` in microseconds (protocol R1)."""
+
+    inc: int
+    bucket: int
+    output: Output
+    held: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StableRange:
+    """BOUNDARY(inc, from, to, held): every bucket of [first, end) is STABLE and has no rows."""
+
+    inc: int
+    first: int
+    end: int
+    held: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TentativeBucket:
+    """TENTATIVE(inc, b, ...): computed without the sources in `lacked`; replaced by STABLE(b) later.
+
+    `completeness` in 0..1 is about the inputs of this bucket's windows; `diverged_from` is the first bucket whose
+    absence the state carries (protocol B17).
+    """
+
+    inc: int
+    bucket: int
+    output: Output
+    lacked: tuple[str, ...]
+    held: int
+    completeness: float
+    diverged_from: int
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Corrections start at this bucket. Informative: readers go by buckets (protocol B40)."""
+
+    inc: int
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecDone:
+    """Everything below this bucket is stable. Informative."""
+
+    inc: int
+    bucket: int
+
+
+StreamRecord = StableBucket | StableRange | TentativeBucket | Undo | RecDone
+
+
+class RowOps(Protocol):
+    """What the data path may do to segments it does not understand."""
+
+    def take(self, rows: Rows, indices: Sequence[int]) -> Rows:
+        """The rows at these positions, in this order."""
+
+    def concat(self, parts: Sequence[Rows]) -> Rows:
+        """Segments of one input, one after the other. At least one part."""
+
+    def order(self, parts: Sequence[Rows | None]) -> Ordered:
+        """One bucket: part i holds input i's rows by seq. Result: by (stime, input, seq)."""
+
+    def count(self, rows: Rows) -> int:
+        """How many rows."""
+
+
+class Fragment(Protocol):
+    """A deterministic piece of the query network behind one SUnion. Pure: same arguments, same bits."""
+
+    def initial(self) -> State:
+        """The state before the first bucket."""
+
+    def step(
+        self, state: State, first: int, end: int, buckets: Mapping[int, Ordered]
+    ) -> tuple[State, Mapping[int, Output]]:
+        """Run buckets [first, end) and return the new state and the outputs of the buckets that have any.
+
+        `buckets` holds the non-empty ones; the others of the range are empty, and a long empty range costs nothing.
+        One call equals any split of it into several, bit for bit (design 3.2).
+        """

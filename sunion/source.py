@@ -1,0 +1,120 @@
+"""The fold of a source's log: what a record means depends on the log before it and on nothing else (protocol A2).
+
+Everybody folds alike: replicas, redo tasks, a publisher that resumes, an audit. Hence all agree on what is late,
+duplicate or fenced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sunion.bucket import Buckets
+from sunion.model import FOREVER, Reject, RowOps, Rows, SourceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFold:
+    """What the log said so far: present owner, last sequence number, boundary.
+
+    A new stream's boundary is the start of the app's first bucket (origin), so that earlier tuples are late (B20).
+    """
+
+    boundary: int
+    epoch: int = 0
+    owner: str = ""
+    last_seq: int = -1
+
+    @property
+    def ended(self) -> bool:
+        """END was read: the source is finite and complete (B22)."""
+        return self.boundary >= FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What one record contributes. `rows` maps buckets to (rows, count); `rejects` belong to bucket `reject_bucket`."""
+
+    rows: tuple[tuple[int, Rows, int], ...] = ()
+    rejects: tuple[Reject, ...] = ()
+    reject_bucket: int = 0
+    duplicates: int = 0
+    late: int = 0
+    fenced: int = 0
+
+    @property
+    def top(self) -> int | None:
+        """The highest bucket that this record says something of."""
+        buckets = [b for b, _, _ in self.rows]
+        if self.rejects:
+            buckets.append(self.reject_bucket)
+        return max(buckets, default=None)
+
+
+NOTHING = Accepted()
+
+
+def fold(
+    state: SourceFold, record: SourceRecord, buckets: Buckets, ops: RowOps, source: str, ahead_max_us: int
+) -> tuple[SourceFold, Accepted]:
+    """Judge one record.
+
+    Args:
+        ahead_max_us: a tuple further than this beyond the boundary is rejected as being in the future; without a limit
+            one wrong stime would open buckets for years.
+
+    Returns:
+        The fold after the record, and what it contributes. Rejects belong to the first bucket that the source has not
+        closed, so every reader of the log, from wherever it starts, files them alike.
+    """
+    here = buckets.closed_by(state.boundary) if not state.ended else buckets.last - 1
+    if record.epoch < 0:
+        return state, Accepted(rejects=record.rejects, reject_bucket=here)
+    if record.claim:
+        if record.epoch > state.epoch:
+            return replace(state, epoch=record.epoch, owner=record.uid), NOTHING
+        return state, NOTHING
+    if (record.epoch, record.uid) != (state.epoch, state.owner):
+        return state, Accepted(fenced=len(record.seqs) + len(record.rejects))
+    after, accepted = _tuples(state, record, buckets, ops, source, ahead_max_us, here)
+    if record.boundary is not None and record.boundary > after.boundary:
+        after = replace(after, boundary=min(record.boundary, FOREVER))
+    return after, accepted
+
+
+def _tuples(
+    state: SourceFold, record: SourceRecord, buckets: Buckets, ops: RowOps, source: str, ahead_max_us: int, here: int
+) -> tuple[SourceFold, Accepted]:
+    seqs, stimes = record.seqs, record.stimes
+    if not len(seqs):
+        return state, Accepted(rejects=record.rejects, reject_bucket=here) if record.rejects else NOTHING
+    low, high = min(stimes), max(stimes)
+    horizon = state.boundary + ahead_max_us
+    fresh = seqs[0] > state.last_seq and low >= state.boundary and high < horizon
+    if fresh and buckets.of(low) == buckets.of(high):  # the common record: one bucket, nothing to drop
+        after = replace(state, last_seq=seqs[-1])
+        rows = ((buckets.of(low), record.rows, len(seqs)),)
+        return after, Accepted(rows=rows, rejects=record.rejects, reject_bucket=here)
+    return _one_by_one(state, record, buckets, ops, source, horizon, here)
+
+
+def _one_by_one(
+    state: SourceFold, record: SourceRecord, buckets: Buckets, ops: RowOps, source: str, horizon: int, here: int
+) -> tuple[SourceFold, Accepted]:
+    last, duplicates, late = state.last_seq, 0, 0
+    kept: dict[int, list[int]] = {}
+    rejects = list(record.rejects)
+    for i, (seq, stime) in enumerate(zip(record.seqs, record.stimes, strict=True)):
+        if seq <= last:
+            duplicates += 1
+        elif stime < state.boundary:
+            late += 1
+            rejects.append(Reject(source, record.offset, f"late: tuple {seq} has stime {stime}, boundary {state.boundary}"))
+        elif stime >= horizon:
+            last = seq
+            rejects.append(Reject(source, record.offset, f"future: tuple {seq} has stime {stime}, boundary {state.boundary}"))
+        else:
+            last = seq
+            kept.setdefault(buckets.of(stime), []).append(i)
+    rows = tuple((b, ops.take(record.rows, at), len(at)) for b, at in sorted(kept.items()))
+    accepted = Accepted(rows, tuple(rejects), here, duplicates=duplicates, late=late)
+    return replace(state, last_seq=last), accepted
