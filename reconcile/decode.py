@@ -1,0 +1,74 @@
+"""Raw record of a source -> what the fold judges. Used alike by replicas, redo tasks and audits, so that they agree.
+
+Knows the envelope and nothing of rows: those the codec of the source takes apart. No I/O. Bad bytes never raise; they
+become rejects, which the fold files under a bucket and the publishing replica writes to the dead-letter topic.
+"""
+
+from __future__ import annotations
+
+from borealis_py.log.base import Record
+from borealis_py.log.codec import SourceCodec
+from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source, unpack_stimes
+from sunion.model import Reject, SourceRecord
+
+RAW_BYTES_MAX = 65_536
+"""A dead letter keeps this much of what could not be used."""
+
+
+def decode_source(record: Record, codec: SourceCodec, source: str) -> SourceRecord:
+    """Take one record of a source's log apart.
+
+    Args:
+        record: as the log gave it.
+        codec: decodes this source's rows.
+        source: its name, for the rejects.
+
+    Returns:
+        The record for `sunion.source.fold`. Where nothing was rejected `seqs` is a range. A record that no publisher of
+        ours can have written has epoch -1 and one reject that says why (protocol A2).
+    """
+    try:
+        header, payload = unpack_source(record.value)
+        if header.epoch < 0:
+            raise EnvelopeError(f"epoch {header.epoch} is negative")
+        if isinstance(header, ClaimHeader):
+            return SourceRecord(record.offset, header.epoch, header.uid, claim=True)
+        stimes = unpack_stimes(header.stimes)
+    except EnvelopeError as exc:
+        return _foreign(record, source, f"not a publisher's record: {exc}")
+    if not stimes:  # only a boundary
+        return SourceRecord(record.offset, header.epoch, header.uid, boundary=header.boundary)
+    return _batch(record.offset, header, stimes, bytes(payload), codec, source)
+
+
+def _foreign(record: Record, source: str, reason: str) -> SourceRecord:
+    reject = Reject(source, record.offset, reason, (record.value or b"")[:RAW_BYTES_MAX])
+    return SourceRecord(record.offset, -1, "", rejects=(reject,))
+
+
+def _batch(
+    offset: int, header: BatchHeader, stimes: tuple[int, ...], payload: bytes, codec: SourceCodec, source: str
+) -> SourceRecord:
+    rows, bad = codec.decode(payload, header.encoding, stimes)
+    rejects = tuple(_reject(source, offset, header.first_seq, *one) for one in bad)
+    first = header.first_seq
+    if not bad:
+        seqs: range | tuple[int, ...] = range(first, first + len(stimes))
+        return SourceRecord(offset, header.epoch, header.uid, False, seqs, stimes, rows, header.boundary)
+    gone = {position for position, _, _ in bad}
+    good = () if -1 in gone or rows is None else tuple(i for i in range(len(stimes)) if i not in gone)
+    return SourceRecord(
+        offset,
+        header.epoch,
+        header.uid,
+        seqs=tuple(first + i for i in good),
+        stimes=tuple(stimes[i] for i in good),
+        rows=rows if good else None,
+        boundary=header.boundary,
+        rejects=rejects,
+    )
+
+
+def _reject(source: str, offset: int, first_seq: int, position: int, reason: str, raw: bytes) -> Reject:
+    what = "batch" if position < 0 else f"tuple {first_seq + position}"
+    return Reject(source, offset, f"malformed: {what}: {reason}", raw[:RAW_BYTES_MAX])

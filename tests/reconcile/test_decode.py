@@ -1,0 +1,89 @@
+"""Decoding a source's records: everything usable is used, everything else is a reject that says why."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from list_world import ListCodec, batch, claim
+
+from borealis_py.log.base import Feed, Record
+from borealis_py.log.records import MAGIC, BatchHeader, pack
+from reconcile.decode import RAW_BYTES_MAX, decode_source
+
+FEED = Feed("app.s")
+
+
+def decode(value: bytes | None):
+    return decode_source(Record(FEED, 7, 0, None, value), ListCodec(), "s")
+
+
+def test_a_claim():
+    record = decode(claim(3, "u"))
+    assert (record.offset, record.epoch, record.uid, record.claim) == (7, 3, "u", True)
+
+
+def test_a_good_batch_has_a_range_of_seqs():
+    record = decode(batch(1, "u", 10, [(5, 1.5), (6, 2)], boundary=9))
+    assert record.seqs == range(10, 12)
+    assert record.stimes == (5, 6)
+    assert record.rows == [(5, 1.5), (6, 2)]
+    assert record.boundary == 9
+    assert record.rejects == ()
+
+
+def test_a_boundary_alone_has_no_rows():
+    record = decode(batch(1, "u", 10, [], boundary=9))
+    assert (len(record.seqs), record.rows, record.boundary, record.rejects) == (0, None, 9, ())
+
+
+def test_bad_tuples_leave_the_good_ones_with_their_seqs_and_stimes():
+    record = decode(batch(1, "u", 10, [(5, "x"), (6, 2), (7, None), (8, 4)], boundary=9))
+    assert record.seqs == (11, 13)
+    assert record.stimes == (6, 8)
+    assert record.rows == [(6, 2), (8, 4)]
+    assert record.boundary == 9
+    assert [(r.source, r.offset, r.reason, r.raw) for r in record.rejects] == [
+        ("s", 7, "malformed: tuple 10: not a number", b'"x"'),
+        ("s", 7, "malformed: tuple 12: not a number", b"null"),
+    ]
+
+
+def test_a_payload_that_cannot_be_taken_apart_keeps_its_boundary():
+    value = pack(BatchHeader(1, "u", 4, struct.pack("<q", 5), 9, "json"), b"{" * (RAW_BYTES_MAX + 1))
+    record = decode(value)
+    assert (record.epoch, len(record.seqs), record.rows, record.boundary) == (1, 0, None, 9)
+    (reject,) = record.rejects
+    assert reject.reason.startswith("malformed: batch: ")
+    assert reject.raw == b"{" * RAW_BYTES_MAX
+
+
+def test_only_bad_tuples():
+    record = decode(batch(1, "u", 4, [(5, "x")]))
+    assert (len(record.seqs), record.rows, len(record.rejects)) == (0, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "too short"),
+        (b"", "too short"),
+        (b'{"carrier": "UA"}', "wrong magic"),
+        (MAGIC + b"\x09\x00\x00\x00\x00", "version 9"),
+        (pack(BatchHeader(1, "u", 0, b"\x01" * 7, None, "json")), "stimes cut short"),
+        (pack(BatchHeader(-4, "u", 0, b"", None, "json")), "epoch -4 is negative"),
+        (batch(1, "u", 0, [(1, 1)])[:20], "header cut short"),
+    ],
+)
+def test_a_foreign_record_is_one_reject(value, reason):
+    record = decode(value)
+    assert record.epoch == -1
+    (reject,) = record.rejects
+    assert (reject.source, reject.offset, reject.raw) == ("s", 7, value or b"")
+    assert "not a publisher's record" in reject.reason
+    assert reason in reject.reason
+
+
+def test_the_raw_bytes_of_a_foreign_record_are_cut():
+    (reject,) = decode(b"x" * (RAW_BYTES_MAX + 5)).rejects
+    assert len(reject.raw) == RAW_BYTES_MAX
