@@ -84,7 +84,11 @@ class Reader(Protocol):
         """
 
     def position(self, feed: Feed) -> int:
-        """The offset after the last record that `poll` returned (the opened offset before that)."""
+        """The offset after the last record that `poll` returned (the opened offset before that).
+
+        What no reader sees (markers of transactions, aborted records) counts as read once all before it is, so that
+        the position of a feed read to its end reaches the end that `EndsQuery` tells.
+        """
 
     def close(self) -> None: ...
 

@@ -1,0 +1,174 @@
+"""What lies in the simulated log: partitions, transactions, retention, with Kafka's semantics (platform 3 and 4).
+
+Everything here happens at once, at the broker. Who sees it when, and what gets lost on the way, is `sim.log`'s affair.
+Not modelled: compaction (a reader of a compacted topic must take the last record of a key anyway).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from borealis_py.log.base import Feed, LogError, NewRecord, OffsetGone, Record, TopicSpec
+
+
+class ProducerFenced(Exception):
+    """A newer producer of the same transactional id was there before this request."""
+
+
+class Partition:
+    """One feed. Offsets are positions in `records`; None is an offset that no reader ever sees (marker, aborted)."""
+
+    __slots__ = ("_open", "_peaks", "feed", "records", "start", "watchers")
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+        self.records: list[Record | None] = []
+        self.start = 0
+        self.watchers: dict[Callable[[Feed], None], None] = {}
+        self._peaks: list[int] = []  # highest timestamp so far: makes `find` a bisection
+        self._open: dict[str, int] = {}
+
+    @property
+    def stable_end(self) -> int:
+        """Where a read_committed reader must stop: the first record of the oldest open transaction, else the end."""
+        return min(self._open.values()) if self._open else len(self.records)
+
+    def append(self, record: NewRecord, now_ms: int, transaction: str | None = None) -> int:
+        """Put one record at the end; with `transaction`, invisible until that is committed."""
+        offset = len(self.records)
+        stamp = now_ms if record.timestamp_ms is None else record.timestamp_ms
+        self._put(Record(self.feed, offset, stamp, record.key, record.value, record.headers), stamp)
+        if transaction is None:
+            self._advanced()
+        else:
+            self._open.setdefault(transaction, offset)
+        return offset
+
+    def finish(self, transaction: str, offsets: Sequence[int], commit: bool, now_ms: int) -> None:
+        """Write the marker. Aborted records keep their offsets and are never seen."""
+        if not commit:
+            for offset in offsets:
+                self.records[offset] = None
+        self._put(None, now_ms)
+        self._open.pop(transaction, None)
+        self._advanced()
+
+    def find(self, timestamp_ms: int) -> int:
+        """First offset with a timestamp at or after this one, markers included as in Kafka; else the stable end."""
+        end = self.stable_end
+        offset = bisect_left(self._peaks, timestamp_ms)
+        if offset < self.start:  # the peak was deleted: look at what is left
+            at = (i for i in range(self.start, end) if (r := self.records[i]) and r.timestamp_ms >= timestamp_ms)
+            return next(at, end)
+        return min(offset, end)
+
+    def read(self, first: int, end: int) -> list[Record]:
+        """The visible records of [first, end). Raises OffsetGone."""
+        if first < self.start:
+            raise OffsetGone(self.feed, first)
+        return [r for r in self.records[first : min(end, self.stable_end)] if r is not None]
+
+    def delete_before(self, offset: int) -> None:
+        """Retention: the log starts at `offset` from now on."""
+        self.start = max(self.start, min(offset, self.stable_end))
+
+    def _put(self, record: Record | None, stamp: int) -> None:
+        self.records.append(record)
+        self._peaks.append(max(stamp, self._peaks[-1]) if self._peaks else stamp)
+
+    def _advanced(self) -> None:
+        for watcher in tuple(self.watchers):
+            watcher(self.feed)
+
+
+@dataclass(slots=True)
+class _Producer:
+    epoch: int = 0
+    written: dict[Feed, list[int]] = field(default_factory=dict)
+    opened: int = 0
+
+
+class Broker:
+    """Topics and transactional ids.
+
+    Args:
+        now_ms: the broker's clock, for records without a timestamp and for markers.
+    """
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._partitions: dict[Feed, Partition] = {}
+        self._topics: dict[str, int] = {}
+        self._producers: dict[str, _Producer] = {}
+
+    def topics(self) -> list[str]:
+        return sorted(self._topics)
+
+    def create(self, spec: TopicSpec) -> None:
+        if spec.name not in self._topics:
+            self._topics[spec.name] = spec.partitions
+            for i in range(spec.partitions):
+                self._partitions[Feed(spec.name, i)] = Partition(Feed(spec.name, i))
+
+    def delete(self, name: str) -> None:
+        for i in range(self._topics.pop(name, 0)):
+            del self._partitions[Feed(name, i)]
+
+    def partition(self, feed: Feed) -> Partition:
+        """Raises LogError when there is no such topic or partition."""
+        try:
+            return self._partitions[feed]
+        except KeyError:
+            raise LogError(f"{feed.topic}[{feed.partition}]: no such topic; `borealis up` creates topics") from None
+
+    def append(self, record: NewRecord) -> int:
+        """Raises LogError."""
+        return self.partition(record.feed).append(record, self._now_ms())
+
+    def init_producer(self, transactional_id: str) -> int:
+        """Fence older producers of this id, abort what they left open, and return the new producer's epoch."""
+        producer = self._producers.setdefault(transactional_id, _Producer())
+        self._finish(transactional_id, producer, commit=False)
+        producer.epoch += 1
+        return producer.epoch
+
+    def write(self, transactional_id: str, epoch: int, records: Sequence[NewRecord]) -> int:
+        """Add records to the producer's transaction, which starts with them; returns the transaction's number.
+
+        Raises:
+            ProducerFenced: a newer producer was initialised.
+            LogError: no such topic (nothing was written).
+        """
+        producer = self._current(transactional_id, epoch)
+        targets = [self.partition(record.feed) for record in records]
+        if not producer.written:
+            producer.opened += 1
+        for record, partition in zip(records, targets, strict=True):
+            offset = partition.append(record, self._now_ms(), transaction=transactional_id)
+            producer.written.setdefault(record.feed, []).append(offset)
+        return producer.opened
+
+    def commit(self, transactional_id: str, epoch: int) -> None:
+        """Raises ProducerFenced."""
+        self._finish(transactional_id, self._current(transactional_id, epoch), commit=True)
+
+    def expire(self, transactional_id: str, opened: int) -> None:
+        """transaction.timeout.ms has passed for transaction number `opened`: abort it if it is still open."""
+        producer = self._producers[transactional_id]
+        if producer.written and producer.opened == opened:
+            self._finish(transactional_id, producer, commit=False)
+            producer.epoch += 1
+
+    def _current(self, transactional_id: str, epoch: int) -> _Producer:
+        producer = self._producers[transactional_id]
+        if producer.epoch != epoch:
+            raise ProducerFenced(transactional_id)
+        return producer
+
+    def _finish(self, transactional_id: str, producer: _Producer, commit: bool) -> None:
+        written, producer.written = producer.written, {}
+        for feed, offsets in written.items():
+            if feed in self._partitions:
+                self._partitions[feed].finish(transactional_id, offsets, commit, self._now_ms())

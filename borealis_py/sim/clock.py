@@ -1,0 +1,54 @@
+"""Simulated time: a heap of events, no ticks. Whatever happens in a simulated world happens in here, in one order.
+
+It knows nothing of logs or replicas, and never looks at the real clock: the same calls give the same run.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+
+class Scheduler:
+    """Runs functions at simulated times; those of one instant in the order in which they were asked for.
+
+    Args:
+        start_us: the first instant, in microseconds since 1970, so that stimes and wall clock share one scale.
+    """
+
+    __slots__ = ("_asked", "_heap", "now_us")
+
+    def __init__(self, start_us: int = 0) -> None:
+        self.now_us = start_us
+        self._heap: list[tuple[int, int, Callable[[], object]]] = []
+        self._asked = 0
+
+    def at(self, time_us: int, fn: Callable[[], object]) -> None:
+        """Run `fn` at `time_us`, or now (after what is due) if that has passed."""
+        self._asked += 1
+        heapq.heappush(self._heap, (max(time_us, self.now_us), self._asked, fn))
+
+    def after(self, delay_us: int, fn: Callable[[], object]) -> None:
+        """Run `fn` in `delay_us` microseconds."""
+        self.at(self.now_us + delay_us, fn)
+
+    @property
+    def next_us(self) -> int | None:
+        """When the next event is due; None when nothing is left to happen."""
+        return self._heap[0][0] if self._heap else None
+
+    def step(self) -> bool:
+        """Run the next event. False when there is none."""
+        if not self._heap:
+            return False
+        self.now_us, _, fn = heapq.heappop(self._heap)
+        fn()
+        return True
+
+    def run_until(self, time_us: int) -> None:
+        """Run all that is due up to and including `time_us`, and be at that time."""
+        heap = self._heap
+        while heap and heap[0][0] <= time_us:
+            self.now_us, _, fn = heapq.heappop(heap)
+            fn()
+        self.now_us = max(self.now_us, time_us)

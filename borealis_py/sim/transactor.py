@@ -1,0 +1,169 @@
+"""Transactions of the simulated log as their writer sees them: they take time, are fenced, or end who knows how.
+
+The broker's side (who is fenced, what becomes visible) is `sim.broker`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from borealis_py.log.base import (
+    Committed,
+    Feed,
+    Fenced,
+    LogError,
+    NewRecord,
+    TookOver,
+    TransactorEvent,
+    Unknown,
+    Wake,
+)
+from borealis_py.sim.broker import ProducerFenced
+
+if TYPE_CHECKING:
+    from borealis_py.sim.log import MemoryClient
+
+
+class Outcome(Enum):
+    """What becomes of a commit."""
+
+    COMMITTED = "committed, and the writer is told so"
+    UNTOLD = "committed, and the writer cannot know"
+    LATER = "committed a little after the writer was told that it cannot know, unless fenced first"
+    LOST = "never committed: open until somebody fences or it times out"
+
+
+Outcomes = Callable[[random.Random, str], Outcome]
+"""(random, client's name) -> what becomes of its next commit."""
+
+
+_LATER_US = 300_000
+"""Up to how much later a commit of unknown outcome may still happen."""
+
+
+class MemoryTransactor:
+    """Implements `log.base.Transactor`."""
+
+    def __init__(self, client: MemoryClient, transactional_id: str, progress: Feed, wake: Wake) -> None:
+        self._client = client
+        self._broker = client.log.broker
+        self._id = transactional_id
+        self._progress = progress
+        self._wake = wake
+        self._attempt: int | None = None
+        self._epoch = 0
+        self._events: list[TransactorEvent] = []
+
+    def take_over(self, attempt: int) -> None:
+        self._attempt = attempt
+        self._epoch = 0
+        self._client.after(self._client.delays.fence, lambda: self._fence(attempt))
+
+    def commit(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
+        if attempt != self._attempt or not self._epoch:
+            raise LogError(f"{self._id}: commit of attempt {attempt} without a take-over")
+        self._client.after(self._client.delays.append, lambda: self._write(attempt, make_records))
+
+    def drop(self) -> None:
+        self._attempt = None
+
+    def events(self) -> list[TransactorEvent]:
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        self._attempt = None
+
+    def _fence(self, attempt: int) -> None:
+        if not self._current(attempt):
+            return
+        if not self._client.reaches(self._progress.topic):
+            self._unreachable(attempt)
+            return
+        self._epoch = self._broker.init_producer(self._id)
+        self._client.after(self._client.delays.fetch, lambda: self._read(attempt))
+
+    def _read(self, attempt: int) -> None:
+        if not self._current(attempt):
+            return
+        if not self._client.reaches(self._progress.topic):
+            self._unreachable(attempt)
+            return
+        partition = self._broker.partition(self._progress)
+        last = partition.read(partition.start, partition.stable_end)[-1:]
+        self._emit(attempt, TookOver(attempt, last[0].value if last else None))
+
+    def _write(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
+        if not self._current(attempt):
+            return
+        records = make_records()
+        if not all(self._client.reaches(r.feed.topic) for r in records):
+            self._unreachable(attempt)
+            return
+        try:
+            opened = self._broker.write(self._id, self._epoch, records)
+        except ProducerFenced:
+            self._answer(attempt, Fenced(attempt))
+            return
+        except LogError as exc:
+            self._answer(attempt, Unknown(attempt, str(exc)))
+            return
+        log = self._client.log
+        log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
+        epoch = self._epoch
+        self._client.after(self._client.delays.commit, lambda: self._commit(attempt, epoch))
+
+    def _commit(self, attempt: int, epoch: int) -> None:
+        log = self._client.log
+        if not self._client.alive and log.rng.random() < 0.5:
+            self._commit_late(epoch)  # it was on its way when the process died
+        if not self._current(attempt):
+            return
+        if not self._client.reaches(self._progress.topic):
+            self._unreachable(attempt)
+            return
+        outcome = log.outcomes(log.rng, self._client.name)
+        if outcome is Outcome.LOST:
+            self._unreachable(attempt)
+            return
+        if outcome is Outcome.LATER:
+            self._answer(attempt, Unknown(attempt, "no answer to the commit"))
+            log.scheduler.after(1 + log.rng.randrange(_LATER_US), lambda: self._commit_late(epoch))
+            return
+        try:
+            self._broker.commit(self._id, epoch)
+        except ProducerFenced:
+            self._answer(attempt, Fenced(attempt))
+            return
+        told = outcome is Outcome.COMMITTED
+        self._answer(attempt, Committed(attempt) if told else Unknown(attempt, "no answer to the commit"))
+
+    def _commit_late(self, epoch: int) -> None:
+        try:
+            self._broker.commit(self._id, epoch)
+        except ProducerFenced:
+            return  # the successor fenced first: the transaction was aborted by that
+
+    def _unreachable(self, attempt: int) -> None:
+        reason = f"{self._progress.topic}: no broker answered {self._client.name}"
+        self._client.after(self._client.delays.unreachable, lambda: self._emit(attempt, Unknown(attempt, reason)))
+
+    def _answer(self, attempt: int, event: Committed | Fenced | Unknown) -> None:
+        self._client.after(self._client.delays.ack, lambda: self._told(attempt, event))
+
+    def _told(self, attempt: int, event: Committed | Fenced | Unknown) -> None:
+        if self._client.reaches(self._progress.topic):
+            self._emit(attempt, event)
+        else:
+            self._unreachable(attempt)
+
+    def _emit(self, attempt: int, event: TransactorEvent) -> None:
+        if self._current(attempt):
+            self._events.append(event)
+            self._wake()
+
+    def _current(self, attempt: int) -> bool:
+        return self._client.alive and attempt == self._attempt

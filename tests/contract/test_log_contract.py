@@ -1,0 +1,397 @@
+"""What node, client and redo rely on, of every log (`borealis_py/log/base.py`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.log.base import (
+    Appender,
+    Committed,
+    Feed,
+    Fenced,
+    NewRecord,
+    OffsetGone,
+    Reader,
+    Record,
+    TookOver,
+    TopicSpec,
+    Transactor,
+    TransactorEvent,
+)
+from tests.contract.worlds import LogWorld
+
+
+def append_all(world: LogWorld, appender: Appender, records: list[NewRecord]) -> list[int]:
+    """Append and wait for the deliveries; the offsets, in the order of the records."""
+    for i, record in enumerate(records):
+        appender.append(record, token=i)
+    done: dict[object, int] = {}
+
+    def all_delivered() -> bool:
+        for delivery in appender.deliveries():
+            assert delivery.error is None
+            done[delivery.token] = delivery.offset
+        return len(done) == len(records)
+
+    world.until(all_delivered)
+    return [done[i] for i in range(len(records))]
+
+
+def fill(world: LogWorld, feed: Feed, values: list[str], first_ms: int = 1_000, step_ms: int = 100) -> list[int]:
+    appender = world.log("writer").appender(world.wake)
+    records = [NewRecord(feed, v.encode(), timestamp_ms=first_ms + i * step_ms) for i, v in enumerate(values)]
+    offsets = append_all(world, appender, records)
+    appender.close()
+    return offsets
+
+
+def read_until(world: LogWorld, reader: Reader, count: int) -> list[Record]:
+    """Poll until at least `count` records came."""
+    records: list[Record] = []
+
+    def enough() -> bool:
+        records.extend(reader.poll())
+        return len(records) >= count
+
+    world.until(enough)
+    return records
+
+
+def values(records: list[Record]) -> list[str]:
+    return [(r.value or b"").decode() for r in records]
+
+
+def event(world: LogWorld, transactor: Transactor) -> TransactorEvent:
+    """The next event; exactly one must come."""
+    events: list[TransactorEvent] = []
+
+    def came() -> bool:
+        events.extend(transactor.events())
+        return bool(events)
+
+    world.until(came)
+    assert len(events) == 1
+    return events[0]
+
+
+def take_over(world: LogWorld, transactor: Transactor, attempt: int) -> bytes | None:
+    transactor.take_over(attempt)
+    answer = event(world, transactor)
+    assert isinstance(answer, TookOver)
+    assert answer.attempt == attempt
+    return answer.progress
+
+
+def commit(world: LogWorld, transactor: Transactor, attempt: int, records: list[NewRecord]) -> TransactorEvent:
+    transactor.commit(attempt, lambda: records)
+    return event(world, transactor)
+
+
+def test_a_reader_gets_every_record_of_a_feed_in_order_as_it_was_appended(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    appender = log_world.log("writer").appender(log_world.wake)
+    sent = [
+        NewRecord(feed, f"v{i}".encode(), key=f"k{i}".encode(), timestamp_ms=i, headers=(("h", b"1"), ("h", b"2")))
+        for i in range(50)
+    ]
+    offsets = append_all(log_world, appender, sent)
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(feed, 0)
+    got = read_until(log_world, reader, 50)
+    assert offsets == sorted(offsets)
+    assert [r.offset for r in got] == offsets
+    assert [(r.feed, r.value, r.key, r.timestamp_ms, tuple(r.headers)) for r in got] == [
+        (s.feed, s.value, s.key, s.timestamp_ms, s.headers) for s in sent
+    ]
+    appender.close()
+    reader.close()
+
+
+def test_a_value_may_be_missing_and_the_log_stamps_records_without_a_time(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    appender = log_world.log("writer").appender(log_world.wake)
+    append_all(log_world, appender, [NewRecord(feed, None, key=b"k")])
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(feed, 0)
+    (got,) = read_until(log_world, reader, 1)
+    assert got.value is None
+    assert got.key == b"k"
+    assert got.timestamp_ms > 1_600_000_000_000
+    appender.close()
+    reader.close()
+
+
+def test_feeds_have_cursors_of_their_own(log_world: LogWorld) -> None:
+    topic = log_world.make_topic(partitions=2)
+    one, two = Feed(topic, 0), Feed(topic, 1)
+    fill(log_world, one, ["a", "b", "c"])
+    fill(log_world, two, ["x", "y"])
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(one, 1)
+    reader.open(two, 0)
+    got = read_until(log_world, reader, 4)
+    assert values([r for r in got if r.feed == one]) == ["b", "c"]
+    assert values([r for r in got if r.feed == two]) == ["x", "y"]
+    reader.close()
+
+
+def test_position_is_the_offset_after_what_was_polled(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    fill(log_world, feed, ["a", "b", "c"])
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(feed, 1)
+    assert reader.position(feed) == 1
+    got = read_until(log_world, reader, 2)
+    assert reader.position(feed) == got[-1].offset + 1 == 3
+    reader.close()
+
+
+def test_reopening_elsewhere_never_gives_a_record_of_the_old_place(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    fill(log_world, feed, [str(i) for i in range(200)])
+    reader = log_world.log().reader(log_world.wake)
+    for start in (0, 150, 20, 199, 0):
+        reader.open(feed, start)
+        assert reader.position(feed) == start
+        got = read_until(log_world, reader, 1)
+        assert got[0].offset == start
+        assert [r.offset for r in got] == list(range(start, start + len(got)))
+    reader.close()
+
+
+def test_a_stopped_feed_gives_nothing_until_it_is_opened_again(log_world: LogWorld) -> None:
+    topic = log_world.make_topic(partitions=2)
+    stopped, other = Feed(topic, 0), Feed(topic, 1)
+    fill(log_world, stopped, ["a"])
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(stopped, 0)
+    reader.open(other, 0)
+    read_until(log_world, reader, 1)
+    reader.stop(stopped)
+    fill(log_world, stopped, ["b"])
+    fill(log_world, other, ["x"])
+    assert values(read_until(log_world, reader, 1)) == ["x"]
+    reader.open(stopped, 1)
+    assert values(read_until(log_world, reader, 1)) == ["b"]
+    reader.close()
+
+
+def test_a_reader_at_the_end_gets_what_comes_later_and_is_woken(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    fill(log_world, feed, ["old"])
+    woken: list[bool] = []
+
+    def wake() -> None:
+        woken.append(True)
+        log_world.wake()
+
+    reader = log_world.log().reader(wake)
+    reader.open(feed, 1)
+    fill(log_world, feed, ["new"])
+    assert values(read_until(log_world, reader, 1)) == ["new"]
+    assert woken
+    reader.close()
+
+
+def test_an_append_that_the_log_refuses_is_told_to_the_writer(log_world: LogWorld) -> None:
+    existing = Feed(log_world.make_topic())
+    appender = log_world.log("writer").appender(log_world.wake)
+    appender.append(NewRecord(Feed(existing.topic, 7), b"nowhere"), token="bad")
+    appender.append(NewRecord(existing, b"fine"), token="good")
+    came: dict[object, str | None] = {}
+
+    def both() -> bool:
+        came.update({d.token: d.error for d in appender.deliveries()})
+        return len(came) == 2
+
+    log_world.until(both)
+    assert came["good"] is None
+    assert came["bad"]
+    appender.close()
+
+
+def test_appends_without_a_token_have_no_delivery(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    appender = log_world.log("writer").appender(log_world.wake)
+    appender.append(NewRecord(feed, b"silent"))
+    append_all(log_world, appender, [NewRecord(feed, b"told")])  # fails on a delivery with another token
+    log_world.until(lambda: appender.flush(10.0))
+    assert appender.deliveries() == []
+    appender.close()
+
+
+def test_find_gives_the_first_record_at_or_after_a_time(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    appender = log_world.log("writer").appender(log_world.wake)
+    stamps = [1_000, 1_100, 1_050, 1_300, 1_200, 1_300]
+    append_all(log_world, appender, [NewRecord(feed, b"x", timestamp_ms=t) for t in stamps])
+    lookup = log_world.log().lookup()
+    for target in (0, 1_000, 1_001, 1_100, 1_101, 1_300):
+        assert lookup.find(feed, target) == next(i for i, t in enumerate(stamps) if t >= target)
+    assert lookup.find(feed, 1_301) == 6
+    appender.close()
+    lookup.close()
+
+
+def test_bounds_and_find_of_an_empty_feed(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    lookup = log_world.log().lookup()
+    assert lookup.bounds(feed) == (0, 0)
+    assert lookup.find(feed, 5) == 0
+    assert list(lookup.read(feed, 0, 0)) == []
+    lookup.close()
+
+
+def test_read_gives_exactly_the_range(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    fill(log_world, feed, [str(i) for i in range(30)])
+    lookup = log_world.log().lookup()
+    assert lookup.bounds(feed) == (0, 30)
+    assert values(list(lookup.read(feed, 4, 9))) == ["4", "5", "6", "7", "8"]
+    assert values(list(lookup.read(feed, 29, 30))) == ["29"]
+    lookup.close()
+
+
+def test_the_ends_of_several_feeds_come_in_one_answer(log_world: LogWorld) -> None:
+    topic = log_world.make_topic(partitions=3)
+    fill(log_world, Feed(topic, 0), ["a", "b"])
+    fill(log_world, Feed(topic, 2), ["c"])
+    lookup = log_world.log().lookup()
+    query = lookup.ask_ends([Feed(topic, i) for i in range(3)])
+    answer = log_world.until(lambda: query.poll())
+    assert answer == {Feed(topic, 0): 2, Feed(topic, 1): 0, Feed(topic, 2): 1}
+    assert query.poll() == answer
+    lookup.close()
+
+
+def test_offsets_below_retention_are_an_error_that_names_the_feed(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    fill(log_world, feed, ["a", "b", "c", "d"])
+    log_world.delete_before(feed, 2)
+    lookup = log_world.log().lookup()
+    assert lookup.bounds(feed) == (2, 4)
+    assert lookup.find(feed, 0) == 2
+    with pytest.raises(OffsetGone, match=feed.topic) as gone:
+        list(lookup.read(feed, 0, 4))
+    assert (gone.value.feed, gone.value.offset) == (feed, 0)
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(feed, 1)
+    errors: list[OffsetGone] = []
+
+    def refused() -> bool:
+        try:
+            assert reader.poll() == []
+        except OffsetGone as exc:
+            errors.append(exc)
+        return bool(errors)
+
+    log_world.until(refused)
+    assert (errors[0].feed, errors[0].offset) == (feed, 1)
+    reader.open(feed, 2)
+    assert values(read_until(log_world, reader, 2)) == ["c", "d"]
+    reader.close()
+    lookup.close()
+
+
+def test_a_transaction_is_seen_whole_after_its_commit_with_its_progress(log_world: LogWorld) -> None:
+    rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    transactor = log_world.log("w").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
+    assert take_over(log_world, transactor, 1) is None
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(rows, 0)
+    batch = [NewRecord(rows, b"1"), NewRecord(rows, b"2"), NewRecord(progress, b"2", key=b"0")]
+    assert commit(log_world, transactor, 1, batch) == Committed(1)
+    assert commit(log_world, transactor, 1, [NewRecord(rows, b"3"), NewRecord(progress, b"3", key=b"0")]) == Committed(
+        1
+    )
+    assert values(read_until(log_world, reader, 3)) == ["1", "2", "3"]
+    successor = log_world.log("w2").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
+    assert take_over(log_world, successor, 1) == b"3"
+    reader.close()
+    transactor.close()
+    successor.close()
+
+
+def test_a_transactional_feed_can_be_read_to_its_end(log_world: LogWorld) -> None:
+    """Protocol R10 asks whether the progress was read to the end: markers must not stand in the way."""
+    rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    transactor = log_world.log("w").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
+    take_over(log_world, transactor, 1)
+    assert commit(log_world, transactor, 1, [NewRecord(progress, b"1", key=b"0")]) == Committed(1)
+    reader, lookup = log_world.log().reader(log_world.wake), log_world.log().lookup()
+    reader.open(progress, 0)
+    assert values(read_until(log_world, reader, 1)) == ["1"]
+    query = lookup.ask_ends([progress])
+    end = log_world.until(lambda: query.poll())[progress]
+
+    def at_end() -> bool:
+        assert reader.poll() == []
+        return reader.position(progress) == end
+
+    log_world.until(at_end)
+    reader.close()
+    lookup.close()
+    transactor.close()
+
+
+def test_a_take_over_fences_the_writer_before(log_world: LogWorld) -> None:
+    rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    name = f"{rows.topic}.publisher"
+    zombie = log_world.log("w1").transactor(name, progress, log_world.wake)
+    take_over(log_world, zombie, 1)
+    assert commit(log_world, zombie, 1, [NewRecord(rows, b"1"), NewRecord(progress, b"1", key=b"0")]) == Committed(1)
+    successor = log_world.log("w2").transactor(name, progress, log_world.wake)
+    assert take_over(log_world, successor, 1) == b"1"
+    stale = [NewRecord(rows, b"zombie"), NewRecord(progress, b"9", key=b"0")]
+    assert commit(log_world, zombie, 1, stale) == Fenced(1)
+    assert commit(log_world, successor, 1, [NewRecord(rows, b"2"), NewRecord(progress, b"2", key=b"0")]) == Committed(1)
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(rows, 0)
+    assert values(read_until(log_world, reader, 2)) == ["1", "2"]
+    zombie.drop()
+    assert take_over(log_world, zombie, 2) == b"2"
+    assert commit(log_world, successor, 1, stale) == Fenced(1)
+    for closing in (reader, zombie, successor):
+        closing.close()
+
+
+def test_the_events_of_a_dropped_attempt_do_not_come(log_world: LogWorld) -> None:
+    rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    transactor = log_world.log("w").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
+    transactor.take_over(1)
+    transactor.drop()
+    transactor.take_over(2)
+    answer = event(log_world, transactor)
+    assert answer == TookOver(2, None)
+    transactor.close()
+
+
+def test_records_are_made_only_when_their_transaction_begins(log_world: LogWorld) -> None:
+    rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    transactor = log_world.log("w").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
+    take_over(log_world, transactor, 1)
+    made: list[int] = []
+
+    def make() -> list[NewRecord]:
+        made.append(1)
+        return [NewRecord(rows, b"1"), NewRecord(progress, b"1", key=b"0")]
+
+    transactor.commit(1, make)
+    assert event(log_world, transactor) == Committed(1)
+    assert made == [1]
+    transactor.close()
+
+
+def test_topics_are_created_once_and_deleted(log_world: LogWorld) -> None:
+    existing = log_world.make_topic()
+    admin = log_world.log().admin()
+    fill(log_world, Feed(existing), ["kept"])
+    admin.create([TopicSpec(existing), TopicSpec(f"{existing}.more", partitions=2)])
+    log_world.until(lambda: {existing, f"{existing}.more"} <= set(admin.topics()))
+    lookup = log_world.log().lookup()
+    assert lookup.bounds(Feed(existing)) == (0, 1)
+    assert lookup.bounds(Feed(f"{existing}.more", 1)) == (0, 0)
+    admin.delete([f"{existing}.more"])
+    log_world.until(lambda: f"{existing}.more" not in admin.topics())
+    admin.close()
+    lookup.close()

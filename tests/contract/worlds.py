@@ -1,0 +1,67 @@
+"""What the contract suite needs of a log: one class for each implementation. `conftest.py` lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from borealis_py.log.base import Feed, Log, TopicSpec
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.log import MemoryLog
+
+T = TypeVar("T")
+
+
+class LogWorld(Protocol):
+    """A log under test."""
+
+    def log(self, client: str = "a") -> Log:
+        """The log as one process sees it; another name is another process."""
+
+    def make_topic(self, partitions: int = 1) -> str:
+        """A new, empty topic that keeps event times (see `topics.EVENT_TIME`)."""
+
+    def until(self, condition: Callable[[], T]) -> T:
+        """Let the log work until the condition gives something true, and return that. Fails after a while."""
+
+    def wake(self) -> None:
+        """To be handed to whatever wants a `wake`; cheap, callable from any thread."""
+
+    def delete_before(self, feed: Feed, offset: int) -> None:
+        """Retention: the feed starts at `offset` afterwards."""
+
+    def close(self) -> None: ...
+
+
+class MemoryWorld:
+    """`borealis_py.sim.log` under a simulated clock."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler(start_us=1_700_000_000_000_000)
+        self.memory = MemoryLog(self.scheduler, seed=1)
+        self._made = 0
+
+    def log(self, client: str = "a") -> Log:
+        return self.memory.client(client)
+
+    def make_topic(self, partitions: int = 1) -> str:
+        self._made += 1
+        name = f"topic{self._made}"
+        self.log("admin").admin().create([TopicSpec(name, partitions)])
+        return name
+
+    def until(self, condition: Callable[[], T]) -> T:
+        deadline_us = self.scheduler.now_us + 30_000_000
+        while not (found := condition()):
+            assert self.scheduler.step(), "nothing is left to happen, and the condition does not hold"
+            assert self.scheduler.now_us < deadline_us, "the condition did not come to hold"
+        return found
+
+    def wake(self) -> None:
+        pass
+
+    def delete_before(self, feed: Feed, offset: int) -> None:
+        self.memory.delete_before(feed, offset)
+
+    def close(self) -> None:
+        pass
