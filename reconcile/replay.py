@@ -1,0 +1,145 @@
+"""Buckets out of ranges of the log, exactly as the replica ran them: the same fold, SUnion, order and step.
+
+Pure given the log. Reads the input that holds the others back, a slice at a time, and steps whatever is complete, so
+memory follows the slice and not the range.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from borealis_py.protocol.redo import SourceRange
+from reconcile.decode import decode_source
+from reconcile.work import Opened
+from sunion.model import Output, Reject, State
+from sunion.union import Mark, SUnion
+
+SLICE_ROWS = 20_000
+"""Rows read from one source before the others get their turn."""
+
+
+class ReplayError(Exception):
+    """The log does not give what was asked of it; the message is for people."""
+
+
+class OutOfTime(ReplayError):
+    """The deadline passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Buckets [first, end) have run; `outputs` has those with rows or rejects."""
+
+    first: int
+    end: int
+    outputs: Mapping[int, Output]
+
+
+class Replay:
+    """Runs buckets from `first` on.
+
+    Args:
+        state: the fragment's state before `first`.
+        ranges: one an input, each with the fold before its first offset (B3).
+        deadline: of `time.monotonic()`; None: take all the time there is.
+    """
+
+    def __init__(
+        self,
+        opened: Opened,
+        first: int,
+        state: State,
+        ranges: Sequence[SourceRange],
+        deadline: float | None = None,
+        slice_rows: int = SLICE_ROWS,
+    ) -> None:
+        work = opened.work
+        self._ranges = sorted(ranges, key=lambda r: r.index)
+        if [r.index for r in self._ranges] != list(range(len(work.feeds))):
+            raise ReplayError(f"{work.query}: a replay needs one range for each of {len(work.feeds)} inputs")
+        self._opened = opened
+        self._union = SUnion(work.sources, first, opened.buckets, opened.kernel, work.ahead_max_us)
+        self._union.resume(first, [Mark(r.first, r.fold) for r in self._ranges])
+        self._next = [r.first for r in self._ranges]
+        self._deadline = deadline
+        self._slice_rows = slice_rows
+        self.state = state
+        self.rows = 0
+
+    @property
+    def frontier(self) -> int:
+        """The first bucket that has not run."""
+        return self._union.low
+
+    def run(self, end: int | None = None) -> Iterator[Chunk]:
+        """Run up to bucket `end`, or as far as the ranges close buckets.
+
+        Raises:
+            OutOfTime: the deadline passed.
+            ReplayError: the ranges do not close bucket `end - 1`.
+            LogError: the log could not be read.
+        """
+        target = self._opened.buckets.last if end is None else end
+        while self.frontier < target:
+            ready = min(self._union.complete, target)
+            if ready > self.frontier:
+                yield self._step(ready)
+                continue
+            index = min(range(len(self._ranges)), key=self._union.closed)
+            if self._next[index] >= self._ranges[index].end:
+                if end is None:
+                    return
+                raise ReplayError(self._too_short(index, target))
+            self._read(index, target)
+
+    def _read(self, index: int, target: int) -> None:
+        opened, union = self._opened, self._union
+        name, feed, codec = opened.work.sources[index], opened.work.feeds[index], opened.codecs[index]
+        records = opened.lookup.read(feed, self._next[index], self._ranges[index].end)
+        taken = 0
+        try:
+            for record in records:
+                self._check_time()
+                accepted = union.feed(index, decode_source(record, codec, name))
+                self._next[index] = record.offset + 1
+                taken += sum(count for _, _, count in accepted.rows)
+                if taken >= self._slice_rows or union.closed(index) >= target:
+                    return  # nothing of a bucket below `target` can follow
+            self._next[index] = self._ranges[index].end
+        finally:
+            close = getattr(records, "close", None)
+            if close is not None:
+                close()
+
+    def _step(self, end: int) -> Chunk:
+        self._check_time()
+        first, union = self.frontier, self._union
+        self.rows += sum(union.count(b) for b in union.busy(first, end))
+        ordered = union.ordered(first, end)
+        self.state, stepped = self._opened.kernel.step(self.state, first, end, ordered)
+        rejects = {b: union.rejects(b) for b in union.busy(first, end)}
+        union.forget(end)
+        return Chunk(first, end, with_rejects(stepped, rejects))
+
+    def _check_time(self) -> None:
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise OutOfTime(f"{self._opened.work.query}: not done by the deadline, at bucket {self.frontier}")
+
+    def _too_short(self, index: int, target: int) -> str:
+        name, end = self._opened.work.sources[index], self._ranges[index].end
+        return (
+            f"{self._opened.work.query}: source {name} up to offset {end} closes only the buckets before "
+            f"{self._union.closed(index)}, not those before {target}"
+        )
+
+
+def with_rejects(stepped: Mapping[int, Output], rejects: Mapping[int, tuple[Reject, ...]]) -> dict[int, Output]:
+    """A step's outputs with the dead letters of its inputs, which come before its own."""
+    merged = dict(stepped)
+    for bucket, found in rejects.items():
+        if found:
+            output = stepped.get(bucket, Output())
+            merged[bucket] = Output(output.rows, found + output.rejects)
+    return dict(sorted(merged.items()))

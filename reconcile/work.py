@@ -1,0 +1,106 @@
+"""What all redo jobs of one query have in common, as a value that travels to Spark's workers.
+
+`Work` is small and picklable; `Opened` is the same with its kernel compiled and the log at hand. A worker keeps what it
+opened: compiling a query and meeting a broker for the first time cost a second, a redo has two and a half.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from borealis_py.log.base import Feed, Log, Lookup
+from borealis_py.log.codec import RowCodec, SourceCodec
+from sunion.bucket import Buckets
+from sunion.model import Fragment, RowOps
+
+
+class Kernel(Fragment, RowOps, RowCodec, Protocol):
+    """A compiled query: its step function, and whoever understands its rows."""
+
+    def source_codec(self, name: str) -> SourceCodec:
+        """Decodes the rows of one of the query's sources."""
+
+    def close(self) -> None:
+        """Let go of the engine's connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One query over one log.
+
+    Args:
+        make_kernel: compiles the query; picklable by reference (a function of a module, or a `functools.partial`).
+        sources: names in the order of the query's inputs; `feeds` likewise.
+        width_us: bucket width.
+        ahead_max_us: see `sunion.source.fold`; must be what the replicas use.
+    """
+
+    query: str
+    make_kernel: Callable[[], Kernel]
+    log: Log
+    sources: tuple[str, ...]
+    feeds: tuple[Feed, ...]
+    width_us: int
+    ahead_max_us: int
+
+    def pack(self) -> bytes:
+        return pickle.dumps(self)
+
+    def open(self) -> Opened:
+        kernel = self.make_kernel()
+        return Opened(
+            self, Buckets(self.width_us), kernel, tuple(map(kernel.source_codec, self.sources)), self.log.lookup()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A `Work` ready to run. Not to be shared between threads."""
+
+    work: Work
+    buckets: Buckets
+    kernel: Kernel
+    codecs: tuple[SourceCodec, ...]
+    lookup: Lookup
+
+    def touch(self) -> None:
+        """Read a record of every source, so that clients know their brokers. Raises LogError."""
+        for feed in self.work.feeds:
+            first, end = self.lookup.bounds(feed)
+            for _ in self.lookup.read(feed, max(first, end - 1), end):
+                pass
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self.lookup.close()
+        self.kernel.close()
+
+
+_OPENED_MAX = 4
+_opened: OrderedDict[bytes, Opened] = OrderedDict()
+
+
+def opened(packed: bytes) -> Opened:
+    """The work of these bytes, opened once in this process. For Spark's workers, which are single-threaded."""
+    key = hashlib.sha256(packed).digest()
+    found = _opened.get(key)
+    if found is None:
+        work: Work = pickle.loads(packed)
+        found = _opened[key] = work.open()
+        while len(_opened) > _OPENED_MAX:
+            _opened.popitem(last=False)[1].close()
+    _opened.move_to_end(key)
+    return found
+
+
+def forget(packed: bytes) -> None:
+    """Open it anew next time: something failed, and its clients may be the reason."""
+    found = _opened.pop(hashlib.sha256(packed).digest(), None)
+    if found is not None:
+        found.close()
