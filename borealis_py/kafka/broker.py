@@ -1,0 +1,278 @@
+"""A real Kafka broker on this machine, for people who have none: fetch, start, look, stop. One a data directory.
+
+Knows nothing of apps or topics.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from borealis_py.kafka import jars
+from borealis_py.kafka.broker_config import HOST, java_command, server_properties
+from borealis_py.kafka.checksums import KAFKA_VERSION
+from borealis_py.kafka.client import ask_cluster_id
+from borealis_py.kafka.errors import BrokerError
+from borealis_py.kafka.java import find_java
+
+LOG_BYTES_MAX = 10_000_000
+_TAIL_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatus:
+    """What there is. `port`, `pid` and `rss_bytes` are those of the running broker, None if none runs."""
+
+    running: bool
+    data_dir: Path
+    version: str = KAFKA_VERSION
+    port: int | None = None
+    pid: int | None = None
+    rss_bytes: int | None = None
+
+    @property
+    def bootstrap(self) -> str | None:
+        return None if self.port is None else f"{HOST}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class _PidFile:
+    """What `broker.json` says about the broker started last."""
+
+    pid: int
+    port: int
+    version: str
+
+
+class LocalBroker:
+    """The broker of one data directory.
+
+    Args:
+        data_dir: holds the log, `server.properties`, `broker.json` (process id, port) and `broker.log`.
+        port: where clients will connect, on the loopback interface only.
+    """
+
+    def __init__(self, data_dir: Path | str, port: int = 9092) -> None:
+        self.data_dir = Path(data_dir).expanduser().resolve()
+        self.port = port
+        self._config = self.data_dir / "server.properties"
+        self._pid_file = self.data_dir / "broker.json"
+        self.log_file = self.data_dir / "broker.log"
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def fetch(self) -> Path:
+        """Kafka's jars, downloaded if they are not in the cache yet. `up` does it too.
+
+        Raises:
+            BrokerError: no Java, or the download failed.
+        """
+        return jars.fetch(find_java())
+
+    def up(self, timeout_s: float = 60.0) -> bool:
+        """Start the broker, and wait until it answers. It outlives this process.
+
+        Args:
+            timeout_s: how long to wait for the answer; fetching is not counted.
+
+        Returns:
+            True: started. False: it was running already.
+
+        Raises:
+            BrokerError: no Java, port taken, or it did not start (the end of its log is in the message).
+        """
+        with self._locked():
+            there = self.status()
+            if there.running:
+                if there.port != self.port:
+                    raise BrokerError(
+                        f"the broker of {self.data_dir} is running on port {there.port}, not {self.port}. "
+                        "Use that port, or stop it first with `borealis broker down`."
+                    )
+                return False
+            java = find_java()
+            self._check_port()
+            directory = jars.fetch(java)
+            self._start(java, directory, timeout_s)
+            return True
+
+    def down(self, timeout_s: float = 20.0) -> bool:
+        """Stop the broker: politely, and after `timeout_s` for good. Its data stays.
+
+        Returns:
+            True: stopped. False: none was running.
+        """
+        with self._locked():
+            process = self._process()
+            if process is not None:
+                _end(process, timeout_s)
+            self._pid_file.unlink(missing_ok=True)
+            return process is not None
+
+    def status(self) -> BrokerStatus:
+        """What runs at present. Asks the system, not the broker, hence quick and never blocked."""
+        process, noted = self._process(), self._noted()
+        if process is None or noted is None:
+            return BrokerStatus(running=False, data_dir=self.data_dir)
+        try:
+            rss_bytes: int | None = process.memory_info().rss
+        except psutil.Error:
+            return BrokerStatus(running=False, data_dir=self.data_dir)
+        return BrokerStatus(True, self.data_dir, noted.version, noted.port, process.pid, rss_bytes)
+
+    def log_tail(self, lines: int = _TAIL_LINES) -> str:
+        """The end of the broker's own log."""
+        try:
+            with self.log_file.open("rb") as file:
+                file.seek(max(0, self.log_file.stat().st_size - 65536))
+                return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+        except OSError:
+            return ""
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One `up` or `down` of this directory at a time."""
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            file = (self.data_dir / "lock").open("w")
+        except OSError as exc:
+            raise BrokerError(f"cannot keep the broker's data in {self.data_dir}: {exc}") from exc
+        if "," in str(self.data_dir):
+            raise BrokerError(f"Kafka takes no data directory with a comma in its name: {self.data_dir}")
+        with file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _noted(self) -> _PidFile | None:
+        try:
+            return _PidFile(**json.loads(self._pid_file.read_text()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def _process(self) -> psutil.Process | None:
+        """The running broker of this directory. A process id alone proves nothing: it may be another's by now."""
+        noted = self._noted()
+        if noted is None:
+            return None
+        try:
+            process = psutil.Process(noted.pid)
+            ours = str(self._config) in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return None
+        return process if ours else None
+
+    def _check_port(self) -> None:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the broker does; TIME_WAIT is no user
+            try:
+                probe.bind((HOST, self.port))
+            except OSError as exc:
+                raise BrokerError(
+                    f"port {self.port} is in use or not allowed ({exc.strerror}). If a Kafka listens there, it can be "
+                    "used as it is; else choose another port with --port."
+                ) from exc
+
+    def _start(self, java: Path, directory: Path, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        self._config.write_text(server_properties(self.data_dir, self.port, free_port()))
+        if self.log_file.exists() and self.log_file.stat().st_size > LOG_BYTES_MAX:
+            self.log_file.replace(self.log_file.with_name("broker.log.1"))
+        cluster_id = self._format(java, directory)
+        with self.log_file.open("ab") as log:
+            process = subprocess.Popen(
+                java_command(java, directory, "kafka.Kafka", str(self._config)),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.data_dir,
+                start_new_session=True,  # Ctrl-C in this terminal, or its end, is not the broker's end
+            )
+        noted = json.dumps(asdict(_PidFile(process.pid, self.port, KAFKA_VERSION)))
+        partial = self._pid_file.with_suffix(".partial")
+        partial.write_text(noted)
+        partial.replace(self._pid_file)
+        try:
+            self._wait_healthy(process, cluster_id, deadline, timeout_s)
+        except BaseException:
+            process.kill()
+            process.wait()
+            self._pid_file.unlink(missing_ok=True)
+            raise
+        process.returncode = 0  # it is meant to outlive this object, which would warn of that
+
+    def _format(self, java: Path, directory: Path) -> str:
+        """Give the storage a cluster id, once. Returns the id."""
+        meta = self.data_dir / "log" / "meta.properties"
+        if not meta.exists():
+            new_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            arguments = ("format", "--config", str(self._config), "--cluster-id", new_id)
+            done = subprocess.run(
+                java_command(java, directory, "kafka.tools.StorageTool", *arguments, heap_mb=128),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+            if done.returncode:
+                said = (done.stdout + done.stderr).strip()
+                raise BrokerError(f"Kafka could not format its storage in {self.data_dir}:\n{said}")
+        for line in meta.read_text().splitlines():
+            if line.startswith("cluster.id="):
+                return line.partition("=")[2].strip()
+        raise BrokerError(f"{meta} names no cluster; the broker's data is damaged. Move {self.data_dir} away.")
+
+    def _wait_healthy(
+        self, process: subprocess.Popen[bytes], cluster_id: str, deadline: float, timeout_s: float
+    ) -> None:
+        """Wait for an answer to a real request, and from this broker: another may have taken the port."""
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise BrokerError(
+                    f"the broker ended while starting (code {process.returncode}). "
+                    f"End of {self.log_file}:\n{self.log_tail()}"
+                )
+            if _listens(self.port) and ask_cluster_id(self.bootstrap, timeout_s=2.0) == cluster_id:
+                return
+            time.sleep(0.05)
+        raise BrokerError(
+            f"the broker did not answer within {timeout_s:.0f} s. End of {self.log_file}:\n{self.log_tail()}"
+        )
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection((HOST, port), timeout=1.0):
+        return True
+    return False
+
+
+def free_port() -> int:
+    """A port that nobody listens on at present."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _end(process: psutil.Process, timeout_s: float) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout_s)
+        except psutil.TimeoutExpired:
+            process.kill()
+            process.wait(10.0)

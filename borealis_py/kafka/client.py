@@ -1,0 +1,111 @@
+"""What all Kafka clients here have in common: settings, quiet logs, and errors said in our words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from borealis_py.log.base import LogError, LogUnreachable
+from borealis_py.log.topics import RECORD_BYTES_MAX
+
+log = logging.getLogger("borealis_py.kafka")
+
+UNREACHABLE = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._RESOLVE,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+NO_SUCH_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+def base_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """Settings of every client. `properties` are the user's, and win.
+
+    librdkafka would write to standard error, which is the user's: its errors go to the logger `borealis_py.kafka`.
+    """
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": "borealis",
+        "log_level": 0,
+        "error_cb": _note_error,
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1000,
+        "allow.auto.create.topics": False,
+        **properties,
+    }
+
+
+def consumer_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """A consumer that is assigned to, never in a group, and sees committed records only."""
+    return {
+        **base_config(bootstrap, {"fetch.wait.max.ms": "10", "fetch.queue.backoff.ms": "5", **properties}),
+        "group.id": "borealis",  # librdkafka wants one; nothing is ever committed to it
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+    }
+
+
+def producer_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """An idempotent producer that sends at once and whose records may be as large as our topics allow."""
+    defaults = {"linger.ms": "0", "compression.type": "zstd", "message.max.bytes": str(RECORD_BYTES_MAX)}
+    return {**base_config(bootstrap, {**defaults, **properties}), "enable.idempotence": True, "acks": "all"}
+
+
+def _note_error(error: KafkaError) -> None:
+    log.debug("kafka client: %s", error)
+
+
+def unreachable(bootstrap: str) -> LogUnreachable:
+    return LogUnreachable(
+        f"no Kafka broker answers at {bootstrap}. `borealis broker up` starts a local one; "
+        "another one's address goes into --bootstrap."
+    )
+
+
+def error_of(exc: KafkaException) -> KafkaError:
+    error: KafkaError = exc.args[0]
+    return error
+
+
+def translated(bootstrap: str, doing: str, error: KafkaError) -> LogError:
+    """Our error for a client's one.
+
+    Args:
+        doing: what was tried, and with which topic: "read flights.ewr[0]".
+    """
+    if error.code() in UNREACHABLE:
+        return unreachable(bootstrap)
+    if error.code() in NO_SUCH_TOPIC:
+        return LogError(f"cannot {doing}: no such topic at {bootstrap}. `borealis up` creates the topics of an app.")
+    return LogError(f"cannot {doing}: {error.str()} ({error.name()}, from {bootstrap})")
+
+
+@contextmanager
+def translating(bootstrap: str, doing: str) -> Iterator[None]:
+    """Raise our errors in place of the client's."""
+    try:
+        yield
+    except KafkaException as exc:
+        raise translated(bootstrap, doing, error_of(exc)) from exc
+
+
+def ask_cluster_id(bootstrap: str, timeout_s: float) -> str | None:
+    """The id of the cluster that answers there; None when nobody does in time."""
+    try:
+        cluster_id: str | None = AdminClient(base_config(bootstrap, {})).list_topics(timeout=timeout_s).cluster_id
+    except KafkaException:
+        return None
+    return cluster_id

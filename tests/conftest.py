@@ -1,0 +1,31 @@
+"""What all tests share: one real Kafka broker a session, started when the first test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from borealis_py.kafka.broker import LocalBroker, free_port
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
+    """A running broker on a port of the system's choice; topics are to have names that no other test uses."""
+    local = LocalBroker(tmp_path_factory.mktemp("broker"), free_port())
+    local.up()
+    yield local
+    local.down(timeout_s=5.0)
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker: LocalBroker) -> str:
+    """Where that broker listens."""
+    return broker.bootstrap
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever uses the broker is marked so, hence `-m "not broker"` needs no care."""
+    for item in items:
+        if {"broker", "bootstrap"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.broker)
