@@ -1,8 +1,8 @@
 """Everything the pure data path raises.
 
-    SUnionError
-    |-- IllegalTransition   a caller broke a rule of the protocol; state is unchanged
-    `-- RetentionLost       the log no longer holds what is still needed; the query must stop
+SUnionError
+|-- IllegalTransition   a caller broke a rule of the protocol; state is unchanged
+`-- RetentionLost       the log no longer holds what is still needed; the query must stop
 """
 
 

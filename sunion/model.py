@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 Rows = Any
 """An opaque segment of rows. Never inspected by the pure parts."""
@@ -32,7 +32,8 @@ class Kind(Enum):
     REC_DONE = "REC_DONE"
 
 
-class TupleId(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class TupleId:
     """Identity of a stable row: replicas agree on it, and it never changes (design 2.4)."""
 
     bucket: int
@@ -68,8 +69,8 @@ class Output:
 class SourceRecord:
     """One decoded record of a source's log, before the fold of protocol A2 judges it.
 
-    `claim`: an EPOCH record, by which a publisher takes the stream. Otherwise tuples (`seqs`, `stimes` and `rows` run in
-    parallel) followed by an optional `boundary`. `rejects` are the tuples that did not decode; `epoch` is -1 for a
+    `claim`: an EPOCH record, by which a publisher takes the stream. Otherwise tuples (`seqs`, `stimes` and `rows` run
+    in parallel) followed by an optional `boundary`. `rejects` are the tuples that did not decode; `epoch` is -1 for a
     record that is no envelope of ours at all (then only `rejects` counts).
     """
 
@@ -158,6 +159,10 @@ class RowOps(Protocol):
 
 class Fragment(Protocol):
     """A deterministic piece of the query network behind one SUnion. Pure: same arguments, same bits."""
+
+    @property
+    def lookback_buckets(self) -> int:
+        """How many earlier buckets an output may depend on: 0 without windows, size / W - 1 with one."""
 
     def initial(self) -> State:
         """The state before the first bucket."""

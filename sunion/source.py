@@ -108,10 +108,14 @@ def _one_by_one(
             duplicates += 1
         elif stime < state.boundary:
             late += 1
-            rejects.append(Reject(source, record.offset, f"late: tuple {seq} has stime {stime}, boundary {state.boundary}"))
+            rejects.append(
+                Reject(source, record.offset, f"late: tuple {seq} has stime {stime}, boundary {state.boundary}")
+            )
         elif stime >= horizon:
             last = seq
-            rejects.append(Reject(source, record.offset, f"future: tuple {seq} has stime {stime}, boundary {state.boundary}"))
+            rejects.append(
+                Reject(source, record.offset, f"future: tuple {seq} has stime {stime}, boundary {state.boundary}")
+            )
         else:
             last = seq
             kept.setdefault(buckets.of(stime), []).append(i)

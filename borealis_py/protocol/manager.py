@@ -1,0 +1,465 @@
+"""The consistency manager: one replica of one node, as a pure state machine with one door (design 2, 3.1).
+
+Theory of operation. Two frontiers over buckets: F_s (state S, complete input) and F_l (state L, timeliness),
+F_s <= F_l. While they are equal the replica is STABLE and runs complete buckets once. A bucket that must not wait longer
+runs live: F_l moves ahead, output is TENTATIVE, state UP_FAILURE. When bucket F_s is complete and the grant is held it
+is STABILIZATION: buckets from F_s run on S, inline or as jobs on Spark, until F_s reaches F_l. S never sees tentative
+input, so failures may overlap at will. `states.TRANSITIONS` has every step; `handle` has the order of a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from borealis_py.protocol import delay
+from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.delay import Creation, Feed, InputView, Presence
+from borealis_py.protocol.publishing import Publishing, Standing
+from borealis_py.protocol.reconciliation import Reconciliation
+from borealis_py.protocol.settings import Delays, Timing, budget, grow_delta
+from borealis_py.protocol.stagger import Stagger
+from borealis_py.protocol.states import ReplicaState, check, derive
+from borealis_py.protocol.turn import (
+    Append,
+    AskEnds,
+    Effect,
+    Exit,
+    Note,
+    SaveCheckpoint,
+    SendBeat,
+    Turn,
+)
+from sunion.bucket import Buckets
+from sunion.errors import IllegalTransition
+from sunion.model import Fragment, Output, RowOps, State, StreamRecord, TentativeBucket
+from sunion.output import SOutput
+from sunion.union import Mark, SUnion
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which replica this is: index, incarnation number and random process id (B30)."""
+
+    replica: int
+    inc: int
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to begin: a checkpoint's content, or the origin with the fragment's initial state."""
+
+    bucket: int
+    state: State
+    marks: tuple[Mark, ...] | None = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has left this incarnation, for status."""
+
+    stable_rows: int = 0
+    tentative_rows: int = 0
+    stable_buckets: int = 0
+    tentative_buckets: int = 0
+
+
+class Manager:
+    """One replica of one node.
+
+    Args:
+        names: the node's sources in input order. origin: first bucket of the app.
+        hops_to_sink: longest way from this node to a sink, in nodes (0: its results go to clients).
+
+    Invariants:
+        f_s <= f_l; f_s only grows within one incarnation; outputs of a stable bucket are said once (SOutput checks).
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        names: tuple[str, ...],
+        fragment: Fragment,
+        ops: RowOps,
+        buckets: Buckets,
+        origin: int,
+        start: Start,
+        timing: Timing,
+        delays: Delays,
+        hops_to_sink: int = 0,
+    ) -> None:
+        timing.validate()
+        self.identity = identity
+        self.timing = timing
+        self.buckets = buckets
+        self.union = SUnion(names, origin, buckets, ops, timing.ahead_max_us)
+        if start.marks is not None:
+            self.union.resume(start.bucket, start.marks)
+        self.output = SOutput(identity.inc, start.bucket, ops)
+        self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
+        self.stagger = Stagger(timing)
+        self.publishing = Publishing(identity.replica, timing, origin)
+        self.reconciliation = Reconciliation(timing)
+        self.creation = Creation(start.bucket)
+        self.feeds = [Feed(start.bucket) for _ in names]
+        self.counts = Counts()
+        self.f_s = self.f_l = start.bucket
+        self.delays = delays
+        self.state = ReplicaState.RECOVERING
+        self.checkpointed = start.bucket
+        self._hops_to_sink = hops_to_sink
+        self._fragment, self._ops = fragment, ops
+        self._s = self._l = start.state
+        self._recovering = True
+        self._diverged = False
+        self._completeness: dict[int, float] = {}
+        self._now = self._read_to = delay.ALWAYS
+        self._started: int | None = None
+        self._goal: int | None = None
+        self._asked_ends: int | None = None
+        self._beat_at = delay.ALWAYS
+        self._beat_asking = False
+        self._pending: SaveCheckpoint | None = None
+        self._checkpoint_at: int | None = None
+        self._effects: list[Effect] = []
+        self._set_budget()
+
+    def _set_budget(self) -> None:
+        self._wait = budget(self.timing, self.delays.threshold_us, self._hops_to_sink)
+        self._delta = grow_delta(self.timing)
+
+    @property
+    def complete(self) -> int:
+        """First bucket that is not complete."""
+        return self.union.complete
+
+    # The door ---------------------------------------------------------------------------------------------------------
+
+    def handle(self, turn: Turn) -> list[Effect]:
+        """One turn (protocol, part A): take in what happened, do what is due, return effects in order.
+
+        Raises:
+            IllegalTransition: time ran backwards, or a rule was broken.
+        """
+        now = turn.now
+        if now < self._now:
+            raise IllegalTransition(f"turn at {now} us after one at {self._now} us")
+        gap = self._started is not None and now - self._now > self.timing.gap_us
+        self._now = now
+        self._started = now if self._started is None else self._started
+        self._effects = []
+        late_before = [f.late for f in self.feeds]
+        self._read(turn)
+        if self.control.superseded is not None:
+            self._effects.append(Exit(self.control.superseded))
+            return self._effects
+        self.creation.extend(self.union.top, now)
+        self._take_redo(turn)
+        self._stabilize(gap)
+        self._run_stable()
+        self._run_live()
+        self._recover()
+        self._publish(turn, gap)
+        self._checkpoint()
+        self._tidy()
+        self._tell_silence(late_before)
+        self._beat()
+        self._ask_ends(gap)
+        return self._effects
+
+    def _read(self, turn: Turn) -> None:
+        if turn.acked is not None:
+            self.output.acknowledged(turn.acked)
+        if turn.read_to is not None:
+            self._read_to = max(self._read_to, turn.read_to)
+            if self._asked_ends is not None and turn.read_to >= self._asked_ends:
+                self._asked_ends = None
+        if turn.delays is not None:
+            self.delays = turn.delays
+            self._set_budget()
+        for beat in turn.beats:
+            self.control.read(beat)
+        for index, records in turn.inputs.items():
+            for record in records:
+                self.union.feed(index, record)
+            feed, closed = self.feeds[index], self.union.closed(index)
+            if closed > feed.said:
+                feed.word(closed - 1, False, self.f_l)
+            elif records:
+                feed.heard = True
+
+    # Stabilization (R4) -----------------------------------------------------------------------------------------------
+
+    def _take_redo(self, turn: Turn) -> None:
+        for result in turn.redo:
+            done = self.reconciliation.answered(self._now, result, self.f_s, self._effects)
+            if done is not None:
+                job, outcome = done
+                self._s = outcome.state
+                self._advance_stable(job.end, outcome.outputs)
+        self.reconciliation.check_deadline(self._now, self._effects)
+
+    def _stabilize(self, gap: bool) -> None:
+        self._derive_grant(gap)
+        if self.stagger.granted:
+            self._redo()
+        if self.f_s == self.f_l and self._diverged:
+            self._diverged = False
+            self._l = self._s
+            self._completeness.clear()
+            self._derive_grant(False)
+
+    def _derive_grant(self, gap: bool) -> None:
+        was = self.stagger.granted
+        self.stagger.turn(self._now, self.f_s < self.f_l, self.complete > self.f_s, gap, self.control)
+        if self.stagger.granted and not was:
+            self._forgive()
+            self._append(self.output.undo())
+            self.reconciliation.begin()
+        if was and not self.stagger.granted:
+            self.reconciliation.note_inline(self._now, self._effects)
+            self._append(self.output.rec_done())
+        self._set_state()
+
+    def _redo(self) -> None:
+        """Run complete buckets from F_s on S: a slice of them now, or all as a job (R4)."""
+        target = min(self.complete, self.f_l)
+        if self.reconciliation.job is not None or self.f_s >= target or self._blocked:
+            return
+        if self.reconciliation.inline(self.union, self.f_s, target):
+            end, rows = self._slice(self.f_s, target)
+            self.reconciliation.ran_inline(self.f_s, end, rows, self._now)
+            self._step_stable(end)
+        else:
+            self.reconciliation.note_inline(self._now, self._effects)
+            self.reconciliation.start(self._now, self.union, self.f_s, target, self._s, self._effects)
+
+    # Running buckets --------------------------------------------------------------------------------------------------
+
+    @property
+    def _blocked(self) -> bool:
+        """The own topic has not acknowledged what was said: go no further (B43)."""
+        return self.output.waiting > self.timing.outbox_max
+
+    def _slice(self, first: int, limit: int) -> tuple[int, int]:
+        """How far to run in one turn, and the rows in it: bounded work, any stretch of empty buckets."""
+        rows = 0
+        for n, bucket in enumerate(self.union.busy(first, limit)):
+            count = self.union.count(bucket)
+            if n and (n >= self.timing.slice_buckets or rows + count > self.timing.slice_rows):
+                return bucket, rows
+            rows += count
+        return limit, rows
+
+    def _run_stable(self) -> None:
+        """R2: complete buckets run once, on the state that both frontiers share."""
+        if self.f_s != self.f_l or self.reconciliation.job is not None or self.complete <= self.f_s or self._blocked:
+            return
+        self._step_stable(self._slice(self.f_s, self.complete)[0])
+        self._forgive()
+
+    def _step_stable(self, end: int) -> None:
+        first = self.f_s
+        self._s, outputs = self._fragment.step(self._s, first, end, self.union.ordered(first, end))
+        self._advance_stable(end, self._with_rejects(first, end, outputs))
+
+    def _with_rejects(self, first: int, end: int, outputs: Mapping[int, Output]) -> Mapping[int, Output]:
+        merged = dict(outputs)
+        for bucket in self.union.busy(first, end):
+            rejects = self.union.rejects(bucket)
+            if rejects:
+                output = merged.get(bucket, Output())
+                merged[bucket] = replace(output, rejects=rejects + output.rejects)
+        return merged
+
+    def _advance_stable(self, end: int, outputs: Mapping[int, Output]) -> None:
+        first, together = self.f_s, self.f_s == self.f_l
+        created = self.creation.at(end - 1) if together else None
+        held = 0 if created is None else max(0, self._now - created - self.buckets.width_us)
+        for said in self.output.stable_run(first, end, outputs, held):
+            self._append(said)
+        self.f_s = end
+        if together:
+            self.f_l, self._l = end, self._s
+        self.counts.stable_buckets += len(outputs)
+        self.counts.stable_rows += sum(self._ops.count(o.rows) for o in outputs.values() if o.rows is not None)
+
+    def _forgive(self) -> None:
+        for feed in self.feeds:
+            feed.forgive()
+
+    def _ready_at(self, bucket: int) -> int | None:
+        """When `bucket` may run live; None: not while things are as they are."""
+        created = self.creation.at(bucket)
+        if created is None or (self.f_s == self.f_l and self.complete > bucket):
+            return None
+        policy = self.delays.stabilization if self.stagger.granted else self.delays.failure
+        views = [self._view(i, bucket) for i in range(len(self.feeds))]
+        return delay.ready_at(created + self.buckets.width_us, views, policy, self._wait, self._delta)
+
+    def _view(self, index: int, bucket: int) -> InputView:
+        presence = Presence.STABLE if self.union.closed(index) > bucket else Presence.MISSING
+        return delay.view(presence, (self.feeds[index],), bucket)
+
+    def _run_live(self) -> None:
+        """R3: buckets whose time has come run on L, TENTATIVE."""
+        for _ in range(self.timing.slice_buckets):
+            at = self._ready_at(self.f_l)
+            if at is None or at > self._now or self._blocked:
+                return
+            if at != delay.ALWAYS and at > self._read_to:
+                return  # what is missing may lie unread in the log (B14); _ask_ends asks
+            self._step_live(self.f_l)
+
+    def _step_live(self, bucket: int) -> None:
+        first_one = not self._diverged
+        if first_one:
+            self._diverged = True
+            self._l = self._s
+        missing = [i for i in range(len(self.feeds)) if self.union.closed(i) <= bucket]
+        lacked = tuple(self.union.inputs[i].name for i in missing)
+        self._completeness[bucket] = 1 - len(missing) / len(self.feeds)
+        ordered = self.union.ordered(bucket, bucket + 1)
+        self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, ordered)
+        output = outputs.get(bucket, Output())
+        created = self.creation.at(bucket)
+        held = 0 if created is None else max(0, self._now - created - self.buckets.width_us)
+        completeness = self._window_completeness(bucket)
+        self._append(
+            self.output.tentative(
+                TentativeBucket(self.identity.inc, bucket, output, lacked, held, completeness, self.f_s)
+            )
+        )
+        self.f_l = bucket + 1
+        for i in missing:
+            self.feeds[i].ran(bucket)
+        self.counts.tentative_buckets += 1
+        self.counts.tentative_rows += 0 if output.rows is None else self._ops.count(output.rows)
+        self._set_state()
+        if first_one:
+            detail = f"bucket {bucket} ran without {', '.join(lacked) or 'nothing'}, completeness {completeness:.2f}"
+            self._effects.append(Note("FIRST_TENTATIVE", detail))
+
+    def _window_completeness(self, bucket: int) -> float:
+        """Lowest over the buckets that the output may depend on (design 2.4, B17)."""
+        low = bucket - self._fragment.lookback_buckets
+        for old in [b for b in self._completeness if b < low]:
+            del self._completeness[old]
+        return min(self._completeness.values())
+
+    # The rest of a turn -----------------------------------------------------------------------------------------------
+
+    def _set_state(self) -> None:
+        after = derive(self._recovering, self.f_s < self.f_l, self.stagger.granted)
+        check(self.state, after)
+        if after is not self.state:
+            self.state = after
+            self._effects.append(Note(after.name, f"F_s {self.f_s}, F_l {self.f_l}"))
+
+    def _recover(self) -> None:
+        """R11: caught up with what the peers had reached when this incarnation was first heard."""
+        if not self._recovering or self._started is None:
+            return
+        if self._goal is None and self.control.echoed:
+            peers = [p.beat for p in self.control.live_peers() if not p.beat.recovering]
+            self._goal = max((b.ack_l for b in peers), default=self.f_l)
+        behind = self.f_s == self.f_l and self.complete > self.f_s
+        if self._goal is None or behind or self.f_l < self._goal or self.output.waiting:
+            return
+        if self._read_to < self._started:
+            return
+        self._recovering = False
+        self._effects.append(Note("READY", f"caught up at bucket {self.f_s}"))
+        self._set_state()
+
+    def _standing(self, gap: bool) -> Standing:
+        return Standing(
+            self._now, self.f_s, self.control.lowest_live if self.control.echoed else -1, gap, self._read_to
+        )
+
+    def _publish(self, turn: Turn, gap: bool) -> None:
+        self._effects += self.publishing.turn(turn, self._standing(gap), self.output)
+
+    def _checkpoint(self) -> None:
+        """R12: take a reference now and then; make it durable only when the own topic holds all below it (B1)."""
+        if self._checkpoint_at is None:
+            self._checkpoint_at = self._now + self.timing.checkpoint_us
+        due = self._now >= self._checkpoint_at and self._pending is None
+        if due and self.f_s > self.checkpointed:
+            self._pending = SaveCheckpoint(self.f_s, self._s, self.union.marks(self.f_s))
+        if self._pending is not None and self.output.ack_s >= self._pending.bucket:
+            self._effects.append(self._pending)
+            self.checkpointed = self._pending.bucket
+            self._pending = None
+            self._checkpoint_at = self._now + self.timing.checkpoint_us
+
+    def _tidy(self) -> None:
+        self.union.forget(self.f_s)
+        self.creation.forget(self.f_l)
+        if self.union.kept_rows > self.timing.buffer_rows_max and self.f_s < self.f_l:
+            self.union.evict(self.f_l)
+
+    def _tell_silence(self, before: list[bool]) -> None:
+        for feed, was, source in zip(self.feeds, before, self.union.inputs, strict=True):
+            if feed.late != was:
+                self._effects.append(Note("SILENT" if feed.late else "HEARD", source.name))
+
+    def _beat(self) -> None:
+        """R7: from the turn that does the work, so a hung replica falls silent (B31)."""
+        asking = self.stagger.asking
+        if self._now < self._beat_at + self.timing.heartbeat_us and asking == self._beat_asking:
+            return
+        self._beat_at, self._beat_asking = self._now, asking
+        o = self.output
+        self._effects.append(
+            SendBeat(self.state.value, o.ack_s, o.ack_l, asking, self.control.own_ask, self.publishing.frontier)
+        )
+
+    def _ask_ends(self, gap: bool) -> None:
+        """Ask for the ends of all feeds when something waits for just that (B14, R10, R11)."""
+        if self._asked_ends is not None:
+            return
+        at = self._ready_at(self.f_l)
+        expiring = at is not None and delay.ALWAYS < at <= self._now and at > self._read_to
+        starting = self._recovering and self._started is not None and self._read_to < self._started
+        if expiring or starting or self.publishing.wants_ends(self._standing(gap)):
+            self._asked_ends = self._now
+            self._effects.append(AskEnds())
+
+    def _append(self, said: tuple[int, StreamRecord]) -> None:
+        self._effects.append(Append(*said))
+
+    # What the driver asks ---------------------------------------------------------------------------------------------
+
+    @property
+    def throttled(self) -> frozenset[int]:
+        """Inputs to read no further for now: memory is full and they are ahead of the slowest one (R6)."""
+        if self.union.kept_rows <= self.timing.buffer_rows_max or self.f_s < self.f_l:
+            return frozenset()
+        slowest = self.complete
+        return frozenset(i for i in range(len(self.feeds)) if self.union.closed(i) > slowest)
+
+    def next_wakeup(self) -> int:
+        """When the next turn is due if nothing happens before."""
+        times = [self._beat_at + self.timing.heartbeat_us]
+        work = self.reconciliation.job is None and not self._blocked
+        diverged = self.f_s < self.f_l
+        if (
+            work
+            and self.complete > self.f_s
+            and (not diverged or self.stagger.granted)
+            and not self.reconciliation.resting(self._now)
+        ):
+            return self._now
+        live = self._ready_at(self.f_l)
+        if live is not None and not self._blocked and (live > self._now or live <= self._read_to):
+            times.append(max(live, self._now))
+        for at in (
+            self.stagger.wakeup(),
+            self.reconciliation.wakeup(),
+            self.publishing.wakeup(self.f_s),
+        ):
+            if at is not None:
+                times.append(max(at, self._now))
+        return min(times)

@@ -1,0 +1,152 @@
+"""Publishing the corrected stream by progress (protocol R10, B32). Nobody is elected.
+
+Whoever sees progress standing still behind what it could write, for its patience, fences, reads the progress again and
+goes on. Rows and progress are one transaction, so nothing is repeated or left out.
+
+    IDLE --patience passed--> TAKING --ready--> READY <--committed-- COMMITTING
+      ^---------------- fenced or unknown ---------'--------------------'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.turn import DropWriter, Effect, Note, Publish, TakeOver, Turn, WriterLost, WriterReady
+from sunion.output import SOutput
+
+
+class Phase(Enum):
+    IDLE = "idle"
+    TAKING = "taking over"
+    READY = "ready"
+    COMMITTING = "committing"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What this turn knows: own F_s, the lowest live index, and whether the own turns had a gap."""
+
+    now: int
+    stable: int
+    lowest_live: int
+    gap: bool
+    read_to: int
+
+
+class Publishing:
+    """One replica's part in writing the corrected stream. `progress` None: no record has been seen."""
+
+    def __init__(self, replica: int, timing: Timing, origin: int) -> None:
+        self.phase = Phase.IDLE
+        self.progress: int | None = None
+        self._origin = origin
+        self._replica = replica
+        self._timing = timing
+        self._attempt = 0
+        self._committing = 0
+        self._stood_since: int | None = None
+        self._patience: int | None = None
+        self._last_commit = 0
+
+    @property
+    def frontier(self) -> int:
+        """First bucket that is not published, as far as known."""
+        return self._origin if self.progress is None else self.progress
+
+    @property
+    def patience(self) -> int:
+        """How long progress may stand still before this replica takes over."""
+        if self._patience is not None:
+            return self._patience
+        return self._timing.patience_us + self._timing.patience_step_us * self._replica
+
+    def turn(self, turn: Turn, standing: Standing, output: SOutput) -> list[Effect]:
+        """Take in what was read and what the writer answered; go on."""
+        effects: list[Effect] = []
+        for value in turn.progress:
+            self._advance(value, standing.now)
+        for event in turn.writer:
+            if event.attempt == self._attempt and self.phase is not Phase.IDLE:
+                effects += self._answered(event, standing.now)
+        output.publish_to(self.frontier)
+        if self.phase is Phase.IDLE:
+            effects += self._maybe_take_over(standing)
+        if self.phase is Phase.READY:
+            effects += self._maybe_publish(standing, output)
+        return effects
+
+    def _advance(self, value: int, now: int) -> None:
+        if self.progress is None or value > self.progress:
+            self.progress = value
+            self._stood_since = now
+            self._patience = None
+
+    def _answered(self, event: object, now: int) -> list[Effect]:
+        if isinstance(event, WriterLost):
+            self.phase = Phase.IDLE
+            self._stood_since = now
+            self._patience = None if event.fenced else self._timing.patience_unknown_us
+            return [DropWriter()]
+        if isinstance(event, WriterReady):
+            if event.progress is not None:
+                self._advance(event.progress, now)
+            self.phase = Phase.READY
+            self._patience = None
+            return [Note("TOOK_OVER", f"publishes the corrected stream from bucket {self.frontier}")]
+        self._advance(self._committing, now)
+        self.phase = Phase.READY
+        self._last_commit = now
+        return []
+
+    def _maybe_take_over(self, standing: Standing) -> list[Effect]:
+        first = self.progress is None and standing.lowest_live == self._replica
+        behind = standing.stable > self.frontier
+        if not behind or standing.gap:
+            self._stood_since = standing.now
+            if not (first and not standing.gap):
+                return []
+        if self._stood_since is None:
+            self._stood_since = standing.now
+        patience = 0 if first else self.patience
+        if standing.now - self._stood_since < patience or standing.now - standing.read_to > self._timing.gap_us:
+            return []
+        self._attempt += 1
+        self.phase = Phase.TAKING
+        return [TakeOver(self._attempt)]
+
+    def _maybe_publish(self, standing: Standing, output: SOutput) -> list[Effect]:
+        first, end = self.frontier, standing.stable
+        if end <= first:
+            return []
+        outputs = output.unpublished(first, end)
+        if outputs is None:
+            end = min(end, max(output.kept_from, first + 1))
+        elif outputs and len(outputs) > self._timing.publish_buckets:
+            end = list(outputs)[self._timing.publish_buckets]
+            outputs = {b: o for b, o in outputs.items() if b < end}
+        elif not outputs and standing.now - self._last_commit < self._timing.progress_only_us:
+            return []  # progress alone needs no transaction a bucket
+        self.phase = Phase.COMMITTING
+        self._committing = end
+        return [Publish(self._attempt, first, end, outputs)]
+
+    def wants_ends(self, standing: Standing) -> bool:
+        """A take-over is due but for a fresh look at the progress."""
+        if self.phase is not Phase.IDLE or standing.now - standing.read_to <= self._timing.gap_us:
+            return False
+        if self.progress is None and standing.lowest_live == self._replica:
+            return True
+        due = self._stood_since is not None and standing.now - self._stood_since >= self.patience
+        return due and standing.stable > self.frontier
+
+    def wakeup(self, stable: int) -> int | None:
+        """When something is due by itself."""
+        if stable <= self.frontier:
+            return None
+        if self.phase is Phase.IDLE and self._stood_since is not None:
+            return self._stood_since + self.patience
+        if self.phase is Phase.READY:
+            return self._last_commit + self._timing.progress_only_us
+        return None

@@ -1,0 +1,111 @@
+"""What a granted replica runs its redo on: inline slices, a job on Spark, or a local re-read (protocol R4, B4, R6)."""
+
+from __future__ import annotations
+
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
+from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
+from sunion.model import State
+from sunion.union import SUnion
+
+
+class Reconciliation:
+    """The current job, if any, and whether Spark is still trusted in this reconciliation."""
+
+    def __init__(self, timing: Timing) -> None:
+        self._timing = timing
+        self.job: RedoJob | None = None
+        self.deadline: int | None = None
+        self._local = False
+        self._next_id = 1
+        self._trust_spark = True
+        self._retry_at = 0
+        self._inline: tuple[int, int, int, int] | None = None  # first, end, rows, began
+
+    def begin(self) -> None:
+        """A grant begins: Spark gets a fresh chance."""
+        self._trust_spark = True
+
+    def wakeup(self) -> int | None:
+        """When a deadline passes or a failed local job may be tried again."""
+        if self.job is not None:
+            return self.deadline
+        return self._retry_at if self._local and not self._trust_spark and self._retry_at else None
+
+    def resting(self, now: int) -> bool:
+        """A local job has failed and is not to be tried again yet."""
+        return self._local and not self._trust_spark and now < self._retry_at
+
+    def inline(self, union: SUnion, first: int, target: int) -> bool:
+        """Run from memory: few rows or buckets, or Spark has failed. Not if the rows were evicted."""
+        if first < union.evicted:
+            return False
+        if not self._trust_spark or target - first <= self._timing.inline_buckets:
+            return True
+        rows = 0
+        for bucket in union.busy(first, target):
+            rows += union.count(bucket)
+            if rows > self._timing.inline_rows:
+                return False
+        return True
+
+    def start(self, now: int, union: SUnion, first: int, target: int, state: State, effects: list[Effect]) -> None:
+        """Begin a job on the buckets from `first`, at most `redo_rows` rows of them."""
+        local = not self._trust_spark
+        if local and self.resting(now):
+            return
+        end, rows = target, 0
+        for n, bucket in enumerate(union.busy(first, target)):
+            if n and rows + union.count(bucket) > self._timing.redo_rows:
+                end = bucket
+                break
+            rows += union.count(bucket)
+        ranges = tuple(
+            SourceRange(i, mark.offset, source.offset, mark.fold)
+            for i, (source, mark) in enumerate(zip(union.inputs, union.marks(first), strict=True))
+        )
+        self.job = RedoJob(self._next_id, first, end, state, ranges, rows)
+        self._next_id += 1
+        self._local = local
+        self.deadline = None if local else now + self._timing.redo_deadline_us
+        effects.append(StartRedo(self.job, local))
+
+    def answered(
+        self, now: int, result: RedoResult, stable: int, effects: list[Effect]
+    ) -> tuple[RedoJob, RedoDone] | None:
+        """Take a result. It counts only for the current job and an unmoved frontier (B4)."""
+        job = self.job
+        if job is None or result.id != job.id or stable != job.first:
+            return None
+        if isinstance(result, RedoFailed):
+            self._give_up(now, result.reason, effects)
+            return None
+        self.job = self.deadline = None
+        effects.append(Note("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds)))
+        return job, result
+
+    def check_deadline(self, now: int, effects: list[Effect]) -> None:
+        """A job past its deadline is forgotten, then cancelled (B4)."""
+        if self.job is not None and self.deadline is not None and now >= self.deadline:
+            effects.append(CancelRedo(self.job.id))
+            self._give_up(now, f"no answer within {self._timing.redo_deadline_us / 1e6:g} s", effects)
+
+    def _give_up(self, now: int, reason: str, effects: list[Effect]) -> None:
+        self._retry_at = now + self._timing.retry_us if self._local else now
+        self.job = self.deadline = None
+        self._trust_spark = False
+        effects.append(Note("REDO_FAILED", reason))
+
+    def ran_inline(self, first: int, end: int, rows: int, now: int) -> None:
+        """Remember a slice; slices in a row are told as one."""
+        if self._inline is None:
+            self._inline = (first, end, rows, now)
+        else:
+            self._inline = (self._inline[0], end, self._inline[2] + rows, self._inline[3])
+
+    def note_inline(self, now: int, effects: list[Effect]) -> None:
+        """Tell of the slices run since the last note."""
+        if self._inline is not None:
+            first, end, rows, began = self._inline
+            self._inline = None
+            effects.append(Note("REDO", "", (first, end, rows, "inline", (now - began) / 1e6)))

@@ -1,0 +1,108 @@
+"""Timing of the protocol, and the delay budgets that follow from a threshold (protocol R13).
+
+All times are int microseconds. Defaults are the model's (protocol.md, top).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class DelayPolicy(Enum):
+    """What to do with buckets that cannot be complete (dpc.md 12)."""
+
+    PROCESS = "process"
+    DELAY = "delay"
+    SUSPEND = "suspend"
+
+
+class SettingsError(ValueError):
+    """Settings that cannot hold; the message names the least that would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Constants of one app; every replica has the same."""
+
+    heartbeat_us: int = 100_000
+    suspicion_us: int = 1_000_000
+    turn_us: int = 50_000
+    hop_us: int = 100_000
+    delta_us: int = 125_000
+    slack_us: int = 250_000
+    skew_us: int = 50_000
+    stagger_us: int = 3_000_000
+    redo_deadline_us: int = 2_500_000
+    retry_us: int = 1_000_000
+    release_us: int = 300_000
+    gap_us: int = 400_000
+    patience_us: int = 1_000_000
+    patience_step_us: int = 200_000
+    patience_unknown_us: int = 50_000
+    checkpoint_us: int = 2_000_000
+    progress_only_us: int = 300_000
+    inline_rows: int = 2_000
+    inline_buckets: int = 3
+    redo_rows: int = 20_000
+    slice_buckets: int = 20
+    slice_rows: int = 5_000
+    outbox_max: int = 80
+    publish_buckets: int = 200
+    buffer_rows_max: int = 2_000_000
+    ahead_max_us: int = 3_600_000_000
+
+    def least_threshold_us(self, hops: int = 0) -> int:
+        """The smallest delay threshold that these timings allow: D >= delta (R13)."""
+        return self.delta_us + self.slack_us + hops * self.hop_us
+
+    def validate(self) -> None:
+        """Raises SettingsError for settings that break R13."""
+        if self.delta_us < self.skew_us + self.turn_us:
+            raise SettingsError(
+                f"delta {self.delta_us} us is below skew + turn: at least {self.skew_us + self.turn_us} us, "
+                "or buckets run before their healthy inputs are in"
+            )
+        if self.redo_deadline_us >= self.stagger_us:
+            raise SettingsError(
+                f"redo deadline {self.redo_deadline_us} us must be below the stagger time {self.stagger_us} us, "
+                "or a waiting replica takes a healthy head for a hung one"
+            )
+        if self.suspicion_us < 2 * self.heartbeat_us:
+            raise SettingsError(f"suspicion must be at least two heartbeats: {2 * self.heartbeat_us} us")
+
+    @property
+    def suspicion_beats(self) -> int:
+        """Own heartbeats read back without one of a peer's until that peer is not counted live (R8)."""
+        return -(-self.suspicion_us // self.heartbeat_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """Threshold and policies of a query, in force at a replica from when it reads them (B19)."""
+
+    threshold_us: int
+    failure: DelayPolicy = DelayPolicy.PROCESS
+    stabilization: DelayPolicy = DelayPolicy.PROCESS
+
+
+def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0) -> int:
+    """D of a node: how long past a bucket's end it may wait for an input that was there before (R13).
+
+    Raises:
+        SettingsError: the threshold leaves less than delta; the message names the least that would do.
+    """
+    wait = threshold_us - timing.slack_us - hops_to_sink * timing.hop_us
+    if threshold_us <= 0 or wait < timing.delta_us:
+        least = timing.least_threshold_us(hops_to_sink)
+        raise SettingsError(
+            f"delay threshold {threshold_us / 1000:g} ms is too small: at least {least / 1000:g} ms "
+            f"(delta {timing.delta_us / 1000:g} + slack {timing.slack_us / 1000:g}"
+            f" + {hops_to_sink} hops of {timing.hop_us / 1000:g} ms)"
+        )
+    return wait
+
+
+def grow_delta(timing: Timing, position: int = 1) -> int:
+    """delta of the node at `position` in its chain, counted from the sources from 1 (B11)."""
+    return timing.delta_us + (position - 1) * timing.hop_us

@@ -1,0 +1,49 @@
+"""The states of a replica and the only ways between them (protocol A1; dpc.md 9.1).
+
+The state is derived from the frontiers and the grant; the table checks that nothing else ever happens.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from sunion.errors import IllegalTransition
+
+
+class ReplicaState(Enum):
+    """What a replica advertises. The value is what a person reads (the papers' spelling)."""
+
+    RECOVERING = "RECOVERING"
+    STABLE = "STABLE"
+    UP_FAILURE = "UPSTREAM_FAILURE"
+    STABILIZATION = "STABILIZATION"
+
+
+_R, _S, _U, _Z = ReplicaState.RECOVERING, ReplicaState.STABLE, ReplicaState.UP_FAILURE, ReplicaState.STABILIZATION
+
+#: (from, to): when.
+TRANSITIONS: dict[tuple[ReplicaState, ReplicaState], str] = {
+    (_R, _S): "R11 holds, F_s = F_l",
+    (_R, _U): "R11 holds, F_s < F_l",
+    (_R, _Z): "R11 holds, F_s < F_l and granted",
+    (_S, _U): "a bucket ran live without being complete",
+    (_U, _Z): "bucket F_s is complete and the grant is held",
+    (_U, _S): "a redo result that arrived after the grant was lost closed the gap",
+    (_Z, _S): "F_s reached F_l: L := S, REC_DONE",
+    (_Z, _U): "bucket F_s incomplete for a while, or the grant was lost: REC_DONE",
+}
+
+
+def derive(recovering: bool, diverged: bool, granted: bool) -> ReplicaState:
+    """The state that the frontiers and the grant imply. `diverged`: F_s < F_l."""
+    if recovering:
+        return ReplicaState.RECOVERING
+    if not diverged:
+        return ReplicaState.STABLE
+    return ReplicaState.STABILIZATION if granted else ReplicaState.UP_FAILURE
+
+
+def check(before: ReplicaState, after: ReplicaState) -> None:
+    """Raises IllegalTransition for a step that is not in the table."""
+    if before is not after and (before, after) not in TRANSITIONS:
+        raise IllegalTransition(f"{before.value} -> {after.value} is not a transition of a replica")

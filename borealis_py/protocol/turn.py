@@ -1,0 +1,176 @@
+"""The one door: what happened since the last turn comes in together, what to do goes out in order (design 3.1).
+
+Frozen dataclasses, compared with `==` in tests. Times are int microseconds of the local monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from borealis_py.protocol.redo import RedoJob, RedoResult
+from borealis_py.protocol.settings import Delays
+from sunion.model import Output, SourceRecord, State, StreamRecord
+from sunion.union import Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A heartbeat as read from the control log at `offset` (R7)."""
+
+    offset: int
+    replica: int
+    inc: int
+    uid: str
+    recovering: bool
+    ack_s: int
+    ack_l: int
+    asking: bool
+    ask_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriterReady:
+    """The corrected stream's writer fenced its predecessors and read the progress; None: there is none yet."""
+
+    attempt: int
+    progress: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriterCommitted:
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriterLost:
+    """The attempt is over: `fenced` by another writer, or its outcome is unknown."""
+
+    attempt: int
+    fenced: bool
+
+
+WriterEvent = WriterReady | WriterCommitted | WriterLost
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What happened since the last turn.
+
+    `inputs`: records by input index, in the log's order. `read_to`: the latest time at which the ends of all reachable
+    feeds were asked and everything below them has been handed in by now (R3, B14). `acked`: highest token that the log
+    holds. `progress`: the corrected stream's progress records read. `unreachable`: inputs that cannot be read now.
+    """
+
+    now: int
+    beats: Sequence[Beat] = ()
+    inputs: Mapping[int, Sequence[SourceRecord]] = field(default_factory=dict)
+    delays: Delays | None = None
+    read_to: int | None = None
+    acked: int | None = None
+    redo: Sequence[RedoResult] = ()
+    progress: Sequence[int] = ()
+    writer: Sequence[WriterEvent] = ()
+    unreachable: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append to the replica's own topic. Acknowledge `token` by `Turn.acked`."""
+
+    token: int
+    record: StreamRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SendBeat:
+    """Append a heartbeat to the control log."""
+
+    state: str
+    ack_s: int
+    ack_l: int
+    asking: bool
+    ask_offset: int | None
+    progress: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskEnds:
+    """Learn the ends of all feeds; answer by `Turn.read_to` once everything below them is handed in."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRedo:
+    """Have the job run: on Spark, or (`local`) by reading the log again in this process."""
+
+    job: RedoJob
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRedo:
+    """Its result no longer matters."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Fence the corrected stream's writer, then read how far it got (B7)."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """One transaction: rows of [first, end) and progress `end`. `outputs` None: read them from the own topic."""
+
+    attempt: int
+    first: int
+    end: int
+    outputs: Mapping[int, Output] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DropWriter:
+    """Throw the writer away."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveCheckpoint:
+    """Make it durable: everything below `bucket` is acknowledged in the own topic (R12)."""
+
+    bucket: int
+    state: State
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """For people and status: what happened. `event` as in `log.messages.Status`."""
+
+    event: str
+    detail: str = ""
+    redo: tuple[int, int, int, str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """This incarnation is over: another one of the same replica index is newer (R8)."""
+
+    reason: str
+
+
+Effect = (
+    Append
+    | SendBeat
+    | AskEnds
+    | StartRedo
+    | CancelRedo
+    | TakeOver
+    | Publish
+    | DropWriter
+    | SaveCheckpoint
+    | Note
+    | Exit
+)

@@ -1,0 +1,124 @@
+"""SOutput: what a replica has said on its stream, what of it the log has acknowledged, what is not yet published.
+
+The outbox bounds how far a replica runs ahead of its own topic (B43); the acknowledged frontiers are what heartbeats
+report and what a checkpoint waits for (B1, B31).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from sunion.errors import IllegalTransition
+from sunion.model import Output, RecDone, RowOps, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+
+
+class SOutput:
+    """One replica's stream.
+
+    Args:
+        start: stable frontier to begin with; everything below is in the log already (R12).
+        unpublished_rows_max: rows kept for the corrected stream; beyond it they are read again from the own topic.
+    """
+
+    def __init__(self, inc: int, start: int, ops: RowOps, unpublished_rows_max: int = 200_000) -> None:
+        self.inc = inc
+        self.stable = start
+        self.ack_s = start
+        self.ack_l = start
+        self.published = start
+        self.kept_from = start
+        self._ops = ops
+        self._rows_max = unpublished_rows_max
+        self._rows = 0
+        self._outputs: dict[int, Output] = {}
+        self._outbox: deque[tuple[int, StreamRecord]] = deque()
+        self._token = 0
+
+    @property
+    def waiting(self) -> int:
+        """Records not yet acknowledged."""
+        return len(self._outbox)
+
+    def stable_run(
+        self, first: int, end: int, outputs: Mapping[int, Output], held: int
+    ) -> list[tuple[int, StreamRecord]]:
+        """Say that [first, end) is stable: one record a bucket with output, one for each run of empty ones (B21).
+
+        Raises:
+            IllegalTransition: the run does not start at the stable frontier, so there would be a hole or a repeat.
+        """
+        if first != self.stable or end <= first:
+            raise IllegalTransition(f"stable run [{first}, {end}) at stable frontier {self.stable}")
+        records: list[tuple[int, StreamRecord]] = []
+        at = first
+        for bucket in sorted(outputs):
+            if not first <= bucket < end:
+                raise IllegalTransition(f"output of bucket {bucket} from a run of [{first}, {end})")
+            if at < bucket:
+                records.append(self._say(StableRange(self.inc, at, bucket, held)))
+            records.append(self._say(StableBucket(self.inc, bucket, outputs[bucket], held)))
+            self._keep(bucket, outputs[bucket])
+            at = bucket + 1
+        if at < end:
+            records.append(self._say(StableRange(self.inc, at, end, held)))
+        self.stable = end
+        return records
+
+    def tentative(self, record: TentativeBucket) -> tuple[int, StreamRecord]:
+        """Say a tentative bucket. Raises IllegalTransition below the stable frontier."""
+        if record.bucket < self.stable:
+            raise IllegalTransition(f"tentative bucket {record.bucket} below stable frontier {self.stable}")
+        return self._say(record)
+
+    def undo(self) -> tuple[int, StreamRecord]:
+        """Corrections start at the stable frontier."""
+        return self._say(Undo(self.inc, self.stable))
+
+    def rec_done(self) -> tuple[int, StreamRecord]:
+        """Everything below the stable frontier is stable."""
+        return self._say(RecDone(self.inc, self.stable))
+
+    def _say(self, record: StreamRecord) -> tuple[int, StreamRecord]:
+        self._token += 1
+        self._outbox.append((self._token, record))
+        return self._token, record
+
+    def acknowledged(self, token: int) -> None:
+        """The log holds every record up to `token`."""
+        while self._outbox and self._outbox[0][0] <= token:
+            record = self._outbox.popleft()[1]
+            if isinstance(record, StableBucket):
+                self.ack_s = max(self.ack_s, record.bucket + 1)
+            elif isinstance(record, StableRange):
+                self.ack_s = max(self.ack_s, record.end)
+            elif isinstance(record, TentativeBucket):
+                self.ack_l = max(self.ack_l, record.bucket + 1)
+        self.ack_l = max(self.ack_l, self.ack_s)
+
+    def _keep(self, bucket: int, output: Output) -> None:
+        if bucket < self.published:
+            return
+        self._outputs[bucket] = output
+        self._rows += self._size(output)
+        while self._rows > self._rows_max and self._outputs:
+            oldest = min(self._outputs)
+            self._rows -= self._size(self._outputs.pop(oldest))
+            self.kept_from = oldest + 1
+
+    def _size(self, output: Output) -> int:
+        return len(output.rejects) + (0 if output.rows is None else self._ops.count(output.rows))
+
+    def publish_to(self, frontier: int) -> None:
+        """The corrected stream holds everything below `frontier`."""
+        if frontier <= self.published:
+            return
+        self.published = frontier
+        for bucket in [b for b in self._outputs if b < frontier]:
+            self._rows -= self._size(self._outputs.pop(bucket))
+
+    def unpublished(self, first: int, end: int) -> dict[int, Output] | None:
+        """Outputs of [first, end) that have any, or None: some lie only in the own topic."""
+        if first < self.kept_from:
+            return None
+        return {b: o for b, o in sorted(self._outputs.items()) if first <= b < end}
