@@ -1,0 +1,8 @@
+"""What a user writes: apps, streams, queries; and the same as a value (`AppSpec`). Pure: knows no engine and no Kafka."""
+
+from borealis_py.query.app import App, Stream, Windowed
+from borealis_py.query.errors import QueryError
+from borealis_py.query.spec import AppSpec, QuerySpec
+from borealis_py.query.units import format_duration, parse_duration
+
+__all__ = ["App", "AppSpec", "QueryError", "QuerySpec", "Stream", "Windowed", "format_duration", "parse_duration"]

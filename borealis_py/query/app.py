@@ -1,0 +1,261 @@
+"""What a user writes: an app, its sources, streams made of them, queries.
+
+Names and shapes are checked here at once; expressions by the engine when the query is loaded (it knows SQL).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from borealis_py.query.errors import QueryError, unknown_column
+from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns, check_schema, check_stream_name
+from borealis_py.query.spec import AppSpec, FilterOp, MapOp, Op, Policy, QuerySpec, SourceOp, UnionOp, WindowOp
+from borealis_py.query.units import format_duration, parse_duration
+
+
+class Stream:
+    """An immutable stream: columns, and `stime` (int64, microseconds since 1970), which is always there.
+
+    Expressions are SQL over these columns. Made by an `App`, not by hand.
+    """
+
+    def __init__(self, app: App, columns: tuple[str, ...], op: Mapping[str, Any], inputs: tuple[Stream, ...]) -> None:
+        self._app = app
+        self._op = op
+        self._inputs = inputs
+        self.columns = columns
+
+    def filter(self, predicate: str) -> Stream:
+        """The rows for which the SQL `predicate` is true (not those where it is NULL)."""
+        _check_text(predicate, "filter", self)
+        return Stream(self._app, self.columns, {"op": "filter", "predicate": predicate}, (self,))
+
+    def map(self, **columns: str) -> Stream:
+        """A stream with exactly these columns, each an SQL expression over the old ones, and `stime`.
+
+        Like SELECT: what is not named is gone. `map(carrier="carrier", hours="dep_delay / 60")`.
+
+        Raises:
+            QueryError: no columns, or a name that cannot be used.
+        """
+        if not columns:
+            raise QueryError('map() needs columns: map(hours="dep_delay / 60", ...)')
+        check_columns(columns, "map()", (STIME,))
+        for expression in columns.values():
+            _check_text(expression, "map", self)
+        return Stream(self._app, tuple(columns), {"op": "map", "columns": tuple(columns.items())}, (self,))
+
+    def window(self, size: str, every: str | None = None) -> Windowed:
+        """Windows by stime: `window("1s")` tumbling, `window("10s", every="1s")` sliding.
+
+        They end at multiples of `every` since 1970. Size and every are multiples of the app's bucket.
+
+        Raises:
+            QueryError: not multiples, or every longer than size (tuples between windows would be lost silently).
+        """
+        size_us = parse_duration(size, "window size")
+        every_us = size_us if every is None else parse_duration(every, "window every")
+        bucket_us = self._app.bucket_us
+        for what, value_us in (("size", size_us), ("every", every_us)):
+            if value_us % bucket_us:
+                raise QueryError(
+                    f"window {what} {format_duration(value_us)} is not a multiple of the app's bucket, "
+                    f"{format_duration(bucket_us)}"
+                )
+        if every_us > size_us:
+            raise QueryError(
+                f"window every {format_duration(every_us)} is longer than its size {format_duration(size_us)}: tuples between "
+                "two windows would be in none; make the size at least as long"
+            )
+        return Windowed(self, size_us, every_us)
+
+
+class Windowed:
+    """A stream cut into windows. Not a stream: `agg` makes one."""
+
+    def __init__(self, stream: Stream, size_us: int, every_us: int, keys: tuple[str, ...] = ()) -> None:
+        self._stream = stream
+        self._size_us = size_us
+        self._every_us = every_us
+        self._keys = keys
+
+    def group_by(self, *columns: str) -> Windowed:
+        """One result for each different combination of these columns (names, not expressions: `map` first).
+
+        Raises:
+            QueryError: an unknown column.
+        """
+        if self._keys or not columns:
+            raise QueryError(
+                "group_by() takes all key columns in one call" if self._keys else "group_by() needs a column"
+            )
+        check_columns(columns, "group_by()", (STIME, WINDOW_START, WINDOW_END))
+        by_name = {c.lower(): c for c in self._stream.columns}
+        for column in columns:
+            if column.lower() not in by_name:
+                raise unknown_column(column, "group_by()", self._stream.columns)
+        keys = tuple(by_name[c.lower()] for c in columns)
+        return Windowed(self._stream, self._size_us, self._every_us, keys)
+
+    def agg(self, **aggregates: str) -> Stream:
+        """The stream of windows' results: window_start, window_end (int64 us), keys, aggregates.
+
+        Each value is an SQL expression of aggregates: `flights="count(*)"`, `ratio="sum(x) / count(*)"`. A result's stime
+        is the window's last instant; a window without rows gives no result.
+
+        Raises:
+            QueryError: no aggregates, or a name that cannot be used.
+        """
+        if not aggregates:
+            raise QueryError('agg() needs aggregates: agg(flights="count(*)", ...)')
+        check_columns(aggregates, "agg()", (STIME, WINDOW_START, WINDOW_END, *self._keys))
+        for expression in aggregates.values():
+            _check_text(expression, "agg", self._stream)
+        op = {
+            "op": "window", "size_us": self._size_us, "every_us": self._every_us,
+            "keys": self._keys, "aggregates": tuple(aggregates.items()),
+        }  # fmt: skip
+        columns = (WINDOW_START, WINDOW_END, *self._keys, *aggregates)
+        return Stream(self._stream._app, columns, op, (self._stream,))
+
+
+class App:
+    """An app: sources and queries that share a bucket width and a set of Kafka topics.
+
+    Args:
+        name: part of every topic's name.
+        bucket: width of a bucket, whole milliseconds: "100ms".
+    """
+
+    def __init__(self, name: str, bucket: str = "100ms") -> None:
+        self.name = check_stream_name(name, "app")
+        self.bucket_us = parse_duration(bucket, f"bucket of app {name!r}")
+        if self.bucket_us % 1000:
+            raise QueryError(f"bucket of app {name!r}: {bucket!r} is not whole milliseconds (Kafka's timestamps are)")
+        self._sources: dict[str, dict[str, str]] = {}
+        self._queries: dict[str, QuerySpec] = {}
+
+    def source(self, name: str, schema: Mapping[str, str]) -> Stream:
+        """A source stream. Types: string, int64, double, bool; any value may be null.
+
+        Raises:
+            QueryError: a name that is taken or cannot be used, an unknown type.
+        """
+        self._free(check_stream_name(name, "source"), "source")
+        self._sources[name] = check_schema(schema, f"source {name!r}")
+        return Stream(self, tuple(self._sources[name]), {"op": "source", "name": name}, ())
+
+    def union(self, *streams: Stream) -> Stream:
+        """All rows of these streams, which have the same columns, in one order: (stime, position in this call, seq).
+
+        Raises:
+            QueryError: no streams, of another app, or with different columns.
+        """
+        if not streams:
+            raise QueryError("union() needs streams")
+        first = self._own(streams[0], "union()")
+        for other in streams[1:]:
+            if {c.lower() for c in self._own(other, "union()").columns} != {c.lower() for c in first.columns}:
+                raise QueryError(
+                    f"union() of streams with different columns: ({', '.join(first.columns)}) and ({', '.join(other.columns)}); "
+                    "make them alike with map()"
+                )
+        return first if len(streams) == 1 else Stream(self, first.columns, {"op": "union"}, streams)
+
+    def query(
+        self,
+        name: str,
+        stream: Stream,
+        delay_threshold: str = "3s",
+        on_failure: Policy = "process",
+        on_stabilization: Policy = "process",
+        replicas: int = 2,
+    ) -> None:
+        """Run `stream` continuously as query `name`; its results are the corrected stream `<app>.<name>`.
+
+        Args:
+            delay_threshold: how much later than without failures a result may come, end to end; may be changed later.
+            on_failure: what to do when an input is missing: "process" what is there within the threshold, "delay" every
+                bucket up to it, or "suspend": nothing tentative.
+            on_stabilization: the same for new input while corrections are being made.
+            replicas: how many run it, 1 to 9.
+
+        Raises:
+            QueryError: a name that is taken or cannot be used, a threshold or policy that makes no sense.
+        """
+        self._free(check_stream_name(name, "query"), "query")
+        where = f"query {name!r}"
+        self._own(stream, where)
+        for what, policy in (("on_failure", on_failure), ("on_stabilization", on_stabilization)):
+            if policy not in get_args(Policy):
+                raise QueryError(f"{where}: {what}={policy!r}; choose process, delay or suspend")
+        if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= 9:
+            raise QueryError(f"{where}: replicas={replicas!r}; choose 1 to 9")
+        plan, sources = _linearise(stream)
+        self._queries[name] = QuerySpec(
+            sources=sources,
+            plan=plan,
+            threshold_us=parse_duration(delay_threshold, f"delay_threshold of {where}"),
+            on_failure=on_failure,
+            on_stabilization=on_stabilization,
+            replicas=replicas,
+        )
+
+    def describe(self) -> AppSpec:
+        """The app as a value."""
+        return AppSpec(
+            name=self.name, bucket_us=self.bucket_us, sources=dict(self._sources), queries=dict(self._queries)
+        )
+
+    def _free(self, name: str, what: str) -> None:
+        taken = "source" if name in self._sources else "query" if name in self._queries else None
+        if taken:
+            raise QueryError(f"{what} {name!r}: app {self.name!r} has a {taken} of this name already")
+
+    def _own(self, stream: object, where: str) -> Stream:
+        if isinstance(stream, Windowed):
+            raise QueryError(f"{where} was given a window without aggregates; finish it with .agg(...)")
+        if not isinstance(stream, Stream):
+            raise QueryError(f"{where} was given {type(stream).__name__}, not a stream")
+        if stream._app is not self:
+            raise QueryError(
+                f"{where} was given a stream of app {stream._app.name!r}; an app uses its own streams only"
+            )
+        return stream
+
+
+_OPS: dict[str, type[SourceOp | FilterOp | MapOp | UnionOp | WindowOp]] = {
+    "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp,
+}  # fmt: skip
+
+
+def _linearise(result: Stream) -> tuple[tuple[Op, ...], tuple[str, ...]]:
+    """The operators below `result`, inputs first, each once; sources in order of first use."""
+    at: dict[Stream, int] = {}
+    plan: list[Op] = []
+    stack = [(result, False)]
+    while stack:  # a loop: a long chain of operators must not meet Python's recursion limit
+        stream, expanded = stack.pop()
+        if stream in at:
+            continue
+        if not expanded:
+            stack.append((stream, True))
+            stack.extend((i, False) for i in reversed(stream._inputs))
+            continue
+        fields = dict(stream._op)
+        inputs = tuple(at[i] for i in stream._inputs)
+        if stream._op["op"] == "union":
+            fields["inputs"] = inputs
+        elif inputs:
+            fields["input"] = inputs[0]
+        at[stream] = len(plan)
+        plan.append(_OPS[fields["op"]](**fields))
+    return tuple(plan), tuple(op.name for op in plan if isinstance(op, SourceOp))
+
+
+def _check_text(expression: object, where: str, stream: Stream) -> None:
+    if not isinstance(expression, str) or not expression.strip():
+        raise QueryError(
+            f"{where}() needs an SQL expression as text, got {expression!r}; columns: {', '.join(stream.columns)}"
+        )

@@ -1,0 +1,78 @@
+"""Which names and column types an app may use, and why not others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from borealis_py.query.errors import QueryError, did_you_mean
+
+STIME = "stime"
+WINDOW_START, WINDOW_END = "window_start", "window_end"
+RESERVED_STREAMS = ("control", "settings", "status", "deadletter")
+
+TYPES = {
+    "string": "string", "str": "string", "text": "string", "varchar": "string",
+    "int64": "int64", "int": "int64", "bigint": "int64", "long": "int64", "timestamp": "int64",
+    "double": "double", "float": "double", "float64": "double",
+    "bool": "bool", "boolean": "bool",
+}  # fmt: skip
+"""Spellings of the four column types. A timestamp is an int64 of microseconds since 1970."""
+
+_STREAM = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
+_COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
+
+def check_stream_name(name: str, what: str) -> str:
+    """A name that may be part of a Kafka topic. Raises QueryError."""
+    if not isinstance(name, str) or not _STREAM.fullmatch(name):
+        raise QueryError(
+            f"{what} name {name!r}: use letters, digits, '_' and '-', starting with a letter, at most 100 of them "
+            "(it becomes part of a Kafka topic's name)"
+        )
+    if name in RESERVED_STREAMS:
+        raise QueryError(f"{what} name {name!r} is taken by the app's own topics; choose another")
+    return name
+
+
+def check_columns(names: Iterable[str], where: str, reserved: Iterable[str]) -> None:
+    """Spelling, clashes and duplicates (names that differ in case only are one name in SQL). Raises QueryError."""
+    taken = {r.lower() for r in reserved}
+    seen: dict[str, str] = {}
+    for name in names:
+        if not isinstance(name, str) or not _COLUMN.fullmatch(name):
+            raise QueryError(f"column name {name!r} in {where}: use letters, digits and '_', not starting with a digit")
+        if name.startswith("__"):
+            raise QueryError(f"column name {name!r} in {where}: names that start with '__' are used internally")
+        if name.lower() in taken:
+            raise QueryError(f"column name {name!r} in {where} is reserved: {_why(name.lower(), where)}")
+        if name.lower() in seen:
+            raise QueryError(
+                f"column name {name!r} in {where} is there twice (as {seen[name.lower()]!r}; SQL ignores case)"
+            )
+        seen[name.lower()] = name
+
+
+def _why(name: str, where: str) -> str:
+    if name == STIME:
+        return "every stream has it already, the tuple's time in microseconds (int64)"
+    if name in (WINDOW_START, WINDOW_END):
+        return "a window's result has it already, in microseconds (int64)"
+    return "it is a key of the same result"
+
+
+def check_schema(schema: Mapping[str, str], where: str) -> dict[str, str]:
+    """A source's columns with canonical types. Raises QueryError."""
+    if not schema:
+        raise QueryError(f"{where} has no columns; give it schema={{'column': 'type', ...}}")
+    check_columns(schema, where, (STIME, WINDOW_START, WINDOW_END))
+    types: dict[str, str] = {}
+    for column, kind in schema.items():
+        canonical = TYPES.get(kind.lower()) if isinstance(kind, str) else None
+        if canonical is None:
+            hint = did_you_mean(str(kind), TYPES) or ";"
+            raise QueryError(
+                f"column {column!r} of {where} has unknown type {kind!r}{hint} types: string, int64, double, bool"
+            )
+        types[column] = canonical
+    return types
