@@ -11,7 +11,9 @@ from sunion.model import Rows, State
 class SourceCodec(Protocol):
     """Rows of one source."""
 
-    def decode(self, payload: bytes, encoding: str, stimes: Sequence[int]) -> tuple[Rows | None, list[tuple[int, str, bytes]]]:
+    def decode(
+        self, payload: bytes, encoding: str, stimes: Sequence[int]
+    ) -> tuple[Rows | None, list[tuple[int, str, bytes]]]:
         """The good rows, and (position, reason, raw) of each bad one. `encoding`: "json" or "arrow".
 
         A payload that cannot be taken apart at all gives (None, [(-1, reason, payload)]).

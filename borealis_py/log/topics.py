@@ -60,5 +60,7 @@ def of_app(app: str, sources: list[str], queries: dict[str, int]) -> list[TopicS
     specs.append(TopicSpec(control(app), partitions=max(1, len(queries)), config=SHORT))
     specs.append(TopicSpec(settings(app), config=COMPACTED))
     specs.append(TopicSpec(status(app), config=SHORT))
-    specs.append(TopicSpec(deadletter(app), config=(("retention.ms", "-1"), ("max.message.bytes", str(RECORD_BYTES_MAX)))))
+    specs.append(
+        TopicSpec(deadletter(app), config=(("retention.ms", "-1"), ("max.message.bytes", str(RECORD_BYTES_MAX))))
+    )
     return specs

@@ -1,0 +1,76 @@
+"""Records of a corrected stream's transaction: rows as plain JSON, dead letters, progress (design 2.2, 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.codec import RowCodec
+from sunion.bucket import Buckets
+from sunion.model import Output, Reject, TupleId
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Key = partition. Everything below `bucket` is in the corrected stream; who wrote it, for people."""
+
+    bucket: int
+    replica: int
+    inc: int
+
+
+def transaction(
+    app: str,
+    query: str,
+    outputs: Mapping[int, Output],
+    progress: Progress,
+    buckets: Buckets,
+    codec: RowCodec,
+) -> list[NewRecord]:
+    """All records of one transaction, rows in order of id."""
+    feed = Feed(topics.stream(app, query))
+    records: list[NewRecord] = []
+    for bucket in sorted(outputs):
+        output = outputs[bucket]
+        if output.rows is not None:
+            at = buckets.timestamp_ms(bucket)
+            rows = zip(codec.to_json(output.rows), codec.stimes(output.rows), strict=True)
+            records += [
+                NewRecord(feed, v, None, at, row_headers(TupleId(bucket, i), s)) for i, (v, s) in enumerate(rows)
+            ]
+        records += [dead_letter(app, query, reject) for reject in output.rejects]
+    records.append(progress_record(app, query, progress))
+    return records
+
+
+def row_headers(tuple_id: TupleId, stime: int) -> tuple[tuple[str, bytes], ...]:
+    """Headers of a corrected row."""
+    return (("id", str(tuple_id).encode()), ("stime", str(stime).encode()))
+
+
+def dead_letter(app: str, query: str, reject: Reject) -> NewRecord:
+    """One dead letter: value = the raw bytes as far as kept, headers say whence and why."""
+    headers = (
+        ("query", query.encode()),
+        ("source", reject.source.encode()),
+        ("offset", str(reject.offset).encode()),
+        ("reason", reject.reason.encode()),
+    )
+    return NewRecord(Feed(topics.deadletter(app)), reject.raw, None, None, headers)
+
+
+def progress_record(app: str, query: str, progress: Progress) -> NewRecord:
+    return NewRecord(Feed(topics.progress(app, query)), msgspec.json.encode(progress), b"0")
+
+
+def read_progress(value: bytes | None) -> int | None:
+    """The bucket of a progress record's value."""
+    return None if value is None else msgspec.json.decode(value, type=Progress).bucket
+
+
+def row_id(record: Record) -> TupleId:
+    """The id in a corrected row's headers."""
+    bucket, _, index = dict(record.headers)["id"].decode().partition(":")
+    return TupleId(int(bucket), int(index))

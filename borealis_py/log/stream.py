@@ -1,0 +1,166 @@
+"""Records of a replica's stream, S.r<k>: dataclasses of `sunion.model` <-> records of the log (protocol A3).
+
+Rows stay encoded on the reading side (`Encoded`): a reader drops most of what it reads, so decoding waits for whoever
+wants the rows. A bucket too big for one record is split into parts and counts when its last part is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.codec import RowCodec
+from borealis_py.log.records import (
+    EnvelopeError,
+    Part,
+    RangeHeader,
+    RecDoneHeader,
+    StableHeader,
+    TentativeHeader,
+    UndoHeader,
+    pack,
+    unpack_stream,
+)
+from borealis_py.log.topics import ENVELOPE_BYTES_MAX
+from sunion.bucket import Buckets
+from sunion.model import (
+    Output,
+    RecDone,
+    Reject,
+    Rows,
+    StableBucket,
+    StableRange,
+    StreamRecord,
+    TentativeBucket,
+    Undo,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Rows as they lie in the log, in parts."""
+
+    parts: tuple[bytes, ...]
+
+    def rows(self, codec: RowCodec) -> Rows:
+        """Decode them."""
+        decoded = [codec.decode(part) for part in self.parts]
+        return decoded[0] if len(decoded) == 1 else codec.join(decoded)
+
+
+class StreamEncoder:
+    """Writes one replica's stream. `schema`: fingerprint of the rows' schema, since Arrow bytes do not tell theirs."""
+
+    def __init__(self, feed: Feed, buckets: Buckets, codec: RowCodec, schema: str) -> None:
+        self._feed = feed
+        self._buckets = buckets
+        self._codec = codec
+        self._schema = schema
+
+    def encode(self, record: StreamRecord) -> list[NewRecord]:
+        """The log records that say it, to be appended in this order."""
+        if isinstance(record, StableRange):
+            header = RangeHeader(record.inc, record.first, record.end, record.held)
+            return [self._record(record.end - 1, pack(header))]
+        if isinstance(record, Undo):
+            return [self._record(record.bucket, pack(UndoHeader(record.inc, record.bucket)))]
+        if isinstance(record, RecDone):
+            return [self._record(record.bucket, pack(RecDoneHeader(record.inc, record.bucket)))]
+        parts = self._parts(record.output.rows)
+        return [
+            self._record(record.bucket, pack(self._header(record, i, len(parts)), part)) for i, part in enumerate(parts)
+        ]
+
+    def _header(self, record: StableBucket | TentativeBucket, part: int, parts: int) -> StableHeader | TentativeHeader:
+        if isinstance(record, StableBucket):
+            rejects = tuple(Part(r.source, r.offset, r.reason, r.raw) for r in record.output.rejects)
+            return StableHeader(
+                record.inc, record.bucket, record.held, part, parts, self._schema, () if part else rejects
+            )
+        return TentativeHeader(
+            record.inc,
+            record.bucket,
+            record.held,
+            part,
+            parts,
+            self._schema,
+            record.lacked,
+            record.completeness,
+            record.diverged_from,
+        )
+
+    def _parts(self, rows: Rows | None) -> list[bytes]:
+        if rows is None:
+            return [b""]
+        encoded = self._codec.encode(rows)
+        if len(encoded) <= ENVELOPE_BYTES_MAX:
+            return [encoded]
+        return [self._codec.encode(piece) for piece in self._codec.split(rows, ENVELOPE_BYTES_MAX)]
+
+    def _record(self, bucket: int, value: bytes) -> NewRecord:
+        return NewRecord(self._feed, value, timestamp_ms=self._buckets.timestamp_ms(bucket))
+
+
+class StreamDecoder:
+    """Reads one replica's stream: one decoder a feed, records in the log's order."""
+
+    def __init__(self, schema: str | None = None) -> None:
+        self._schema = schema
+        self._parts: list[bytes] = []
+        self._first: StableHeader | TentativeHeader | None = None
+
+    def decode(self, record: Record) -> StreamRecord | None:
+        """None: a part that is not the last one.
+
+        Raises:
+            EnvelopeError: no record of ours, or rows of another schema than this reader's.
+        """
+        header, payload = unpack_stream(record.value)
+        if isinstance(header, RangeHeader):
+            return StableRange(header.inc, header.first, header.end, header.held)
+        if isinstance(header, UndoHeader):
+            return Undo(header.inc, header.bucket)
+        if isinstance(header, RecDoneHeader):
+            return RecDone(header.inc, header.bucket)
+        if self._schema is not None and payload and header.schema != self._schema:
+            raise EnvelopeError(f"{record.feed.topic}: rows of schema {header.schema}, expected {self._schema}")
+        if header.part == 0:
+            self._first, self._parts = header, []
+        elif self._first is None or (header.inc, header.bucket) != (self._first.inc, self._first.bucket):
+            return None  # the tail of a bucket whose writer died; its successor says it again from part 0
+        self._parts.append(bytes(payload))
+        if header.part + 1 < header.parts:
+            return None
+        return self._whole(self._first)
+
+    def _whole(self, header: StableHeader | TentativeHeader) -> StreamRecord:
+        parts = tuple(p for p in self._parts if p)
+        rows = Encoded(parts) if parts else None
+        self._first, self._parts = None, []
+        if isinstance(header, StableHeader):
+            rejects = tuple(Reject(p.source, p.offset, p.reason, p.raw) for p in header.rejects)
+            return StableBucket(header.inc, header.bucket, Output(rows, rejects), header.held)
+        return TentativeBucket(
+            header.inc,
+            header.bucket,
+            Output(rows),
+            header.lacked,
+            header.held,
+            header.completeness,
+            header.diverged_from,
+        )
+
+
+def decoded(output: Output, codec: RowCodec) -> Output:
+    """The same output with its rows decoded."""
+    return replace(output, rows=output.rows.rows(codec)) if isinstance(output.rows, Encoded) else output
+
+
+def stable_outputs(records: Sequence[StreamRecord], first: int, end: int, codec: RowCodec) -> dict[int, Output]:
+    """The first copy of every non-empty stable bucket of [first, end), decoded."""
+    found: dict[int, Output] = {}
+    for record in records:
+        if isinstance(record, StableBucket) and first <= record.bucket < end and record.bucket not in found:
+            found[record.bucket] = decoded(record.output, codec)
+    return found

@@ -1,0 +1,273 @@
+"""One replica of one node: the loop around the consistency manager.
+
+`turn` takes what has arrived, hands it through the manager's one door and carries out the effects in order; it never
+waits. Waiting is the host's: between turns it sleeps until `next_wakeup` or until somebody calls `wake`. The simulator
+runs this very class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import structlog
+
+from borealis_py.log.base import (
+    Committed,
+    Delivery,
+    Fenced,
+    Log,
+    LogError,
+    Lookup,
+    NewRecord,
+    TookOver,
+    TransactorEvent,
+    Wake,
+)
+from borealis_py.log.clock import Clock
+from borealis_py.log.corrected import Progress, read_progress, transaction
+from borealis_py.log.messages import Heartbeat, Incarnation, encode
+from borealis_py.log.stream import StreamDecoder, StreamEncoder, stable_outputs
+from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.inlet import Inlet
+from borealis_py.node.knobs import Knobs
+from borealis_py.node.reporter import Reporter
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.manager import Identity, Manager, Start
+from borealis_py.protocol.turn import (
+    Append,
+    AskEnds,
+    CancelRedo,
+    DropWriter,
+    Effect,
+    Exit,
+    Note,
+    Publish,
+    SaveCheckpoint,
+    SendBeat,
+    StartRedo,
+    TakeOver,
+    Turn,
+    WriterCommitted,
+    WriterEvent,
+    WriterLost,
+    WriterReady,
+)
+from reconcile.runner import Redos
+from reconcile.work import Kernel
+from sunion.bucket import Buckets
+
+log = structlog.get_logger("borealis.replica")
+
+
+class Superseded(Exception):
+    """A newer incarnation of this replica index runs: this one ends (protocol R8)."""
+
+
+class Replica:
+    """A replica, started. Not thread-safe: `turn` is called by one thread.
+
+    Args:
+        uid: a random id of this process. redos: who runs redo jobs; closed by the caller.
+    """
+
+    def __init__(
+        self,
+        spec: ReplicaSpec,
+        log_: Log,
+        clock: Clock,
+        kernel: Kernel,
+        redos: Redos,
+        store: CheckpointStore,
+        uid: str,
+        wake: Wake,
+    ) -> None:
+        self.spec = spec
+        self.buckets = Buckets(spec.bucket_us)
+        self._clock, self._kernel, self._redos, self._store = clock, kernel, redos, store
+        self._log = log_
+        self._lookup: Lookup = log_.lookup()
+        self._appender = log_.appender(wake)
+        self._transactor = log_.transactor(spec.transactional_id, spec.progress_feed, wake)
+        self.knobs = Knobs(spec.query, spec.replica, spec.delays, spec.timing)
+        codecs = [kernel.source_codec(name) for name in spec.sources]
+        self._inlet = Inlet(spec, log_, self._lookup, codecs, self.knobs, wake)
+        self._encoder = StreamEncoder(spec.own_feed, self.buckets, kernel, kernel.schema_id)
+        self._reporter = Reporter(spec, self._appender, clock)
+        self.manager = self._begin(uid)
+        self._unreachable: frozenset[int] = frozenset()
+        self._saving: SaveCheckpoint | None = None
+
+    def _begin(self, uid: str) -> Manager:
+        """R11: highest incarnation + 1, newest checkpoint that verifies, else the origin."""
+        spec = self.spec
+        self._inlet.read_settings()
+        inc = self._inlet.read_control() + 1
+        value = encode(Incarnation(inc, uid))
+        self._appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.query}/{spec.replica}".encode()))
+        loaded = self._store.newest()
+        if loaded is None:
+            start = Start(spec.origin, self._kernel.initial())
+        else:
+            start = Start(loaded.bucket, loaded.state, loaded.marks)
+            self._reporter.checkpoint_bucket = loaded.bucket
+        self._inlet.open_progress()
+        self._inlet.open_sources(start.marks)
+        log.info("replica starts", query=spec.query, replica=spec.replica, inc=inc, bucket=start.bucket)
+        return Manager(
+            Identity(spec.replica, inc, uid),
+            spec.sources,
+            self._kernel,
+            self._kernel,
+            self.buckets,
+            spec.origin,
+            start,
+            spec.timing,
+            self.knobs.delays,
+        )
+
+    # The loop's body --------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """One turn.
+
+        Raises:
+            Superseded: another incarnation took this index.
+            RetentionLost: the log no longer holds what is needed.
+            LogError: the log refused a record of the own stream; start again from the last checkpoint.
+        """
+        wall = self._clock.wall_us()
+        self._unreachable = self._inlet.unreachable(wall)
+        self._inlet.hold(self._unreachable | self.manager.throttled)
+        arrived = self._inlet.poll()
+        turn = Turn(
+            now=self._clock.now_us(),
+            beats=arrived.beats,
+            inputs=arrived.inputs,
+            delays=self.knobs.delays if arrived.settings else None,
+            read_to=self._inlet.read_to(),
+            acked=self._acked(),
+            redo=self._redos.results(),
+            progress=arrived.progress,
+            writer=[_writer_event(e) for e in self._transactor.events()],
+            unreachable=self._unreachable,
+        )
+        for effect in self.manager.handle(turn):
+            self._carry_out(effect, turn.now)
+        self._checkpoint_written()
+        self._reporter.periodic(turn.now, self.manager, self._unreachable)
+
+    def next_wakeup(self) -> int:
+        """Monotonic microseconds at which the next turn is due if nobody wakes it before."""
+        times = [self.manager.next_wakeup(), self._reporter.due]
+        wall = self._clock.wall_us()
+        heals = self._inlet.heals_at(wall)
+        if heals is not None:
+            times.append(self._clock.now_us() + heals - wall)
+        return min(times)
+
+    def _acked(self) -> int | None:
+        acked: int | None = None
+        for delivery in self._appender.deliveries():
+            self._check(delivery)
+            assert isinstance(delivery.token, int)
+            acked = delivery.token
+        return acked
+
+    def _check(self, delivery: Delivery) -> None:
+        if delivery.error is not None:
+            raise LogError(
+                f"{self.spec.own_feed.topic}: the log refused a record ({delivery.error}); "
+                "the replica starts again from its last checkpoint"
+            )
+
+    def _carry_out(self, effect: Effect, now: int) -> None:
+        match effect:
+            case Append(token, record):
+                *head, last = self._encoder.encode(record)
+                for part in head:
+                    self._appender.append(part, None)
+                self._appender.append(last, token)
+            case SendBeat():
+                self._send_beat(effect)
+            case AskEnds():
+                self._inlet.ask_ends(now)
+            case StartRedo(job, local):
+                self._redos.start(job, local)
+            case CancelRedo(job_id):
+                self._redos.cancel(job_id)
+            case TakeOver(attempt):
+                self._transactor.take_over(attempt)
+            case Publish():
+                self._transactor.commit(effect.attempt, partial(self._transaction, effect))
+            case DropWriter():
+                self._transactor.drop()
+            case SaveCheckpoint():
+                self._store.save(effect)
+            case Note():
+                self._reporter.note(effect, self.manager, self._unreachable)
+            case Exit(reason):
+                raise Superseded(reason)
+
+    def _send_beat(self, beat: SendBeat) -> None:
+        me = self.manager.identity
+        value = encode(
+            Heartbeat(
+                me.replica,
+                me.inc,
+                me.uid,
+                beat.state,
+                beat.ack_s,
+                beat.ack_l,
+                beat.asking,
+                beat.ask_offset,
+                beat.progress,
+            )
+        )
+        self._appender.append(NewRecord(self.spec.control_feed, value, str(me.replica).encode()))
+
+    def _transaction(self, publish: Publish) -> Sequence[NewRecord]:
+        """Runs in the writer's thread."""
+        spec, me = self.spec, self.manager.identity
+        outputs = publish.outputs
+        if outputs is None:
+            outputs = self._from_own_topic(publish.first, publish.end)
+        progress = Progress(publish.end, me.replica, me.inc)
+        return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel)
+
+    def _from_own_topic(self, first: int, end: int) -> dict[int, object]:
+        """Stable rows that left memory, or that an earlier incarnation said."""
+        lookup = self._log.lookup()
+        feed, decoder = self.spec.own_feed, StreamDecoder(self._kernel.schema_id)
+        at = lookup.find(feed, self.buckets.timestamp_ms(first))
+        raw = lookup.read(feed, at, lookup.bounds(feed)[1])
+        records = [r for r in map(decoder.decode, raw) if r is not None]
+        lookup.close()
+        return stable_outputs(records, first, end, self._kernel)
+
+    def _checkpoint_written(self) -> None:
+        bucket = self._store.written_bucket
+        if bucket is not None and bucket != self._reporter.checkpoint_bucket:
+            self._reporter.checkpoint_bucket = bucket
+            self._reporter.checkpoint_wall_us = self._clock.wall_us()
+
+    def close(self) -> None:
+        """Let go of every client; what is in flight may or may not land."""
+        self._appender.flush(1.0)
+        closers: list[Callable[[], None]] = [
+            self._transactor.close,
+            self._inlet.close,
+            self._appender.close,
+            self._lookup.close,
+            self._store.close,
+        ]
+        for close in closers:
+            close()
+
+
+def _writer_event(event: TransactorEvent) -> WriterEvent:
+    if isinstance(event, TookOver):
+        return WriterReady(event.attempt, read_progress(event.progress))
+    if isinstance(event, Committed):
+        return WriterCommitted(event.attempt)
+    return WriterLost(event.attempt, isinstance(event, Fenced))

@@ -1,0 +1,118 @@
+"""Status records and log lines of one replica: what people, `borealis status` and the demo see."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import psutil
+import structlog
+
+from borealis_py.log.base import Appender, NewRecord
+from borealis_py.log.clock import Clock
+from borealis_py.log.messages import InputStatus, RedoStatus, Status, encode
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.publishing import Phase
+from borealis_py.protocol.turn import Note
+from sunion.bucket import Buckets
+
+PERIOD_US = 1_000_000
+
+
+class Reporter:
+    """Tells of a replica once a second and at every event."""
+
+    def __init__(self, spec: ReplicaSpec, appender: Appender, clock: Clock) -> None:
+        self._spec = spec
+        self._appender = appender
+        self._clock = clock
+        self._due = 0
+        self._key = f"{spec.query}/{spec.replica}".encode()
+        self._log = structlog.get_logger("borealis.replica").bind(query=spec.query, replica=spec.replica)
+        self._process = psutil.Process()
+        self.checkpoint_wall_us = 0
+        self.checkpoint_bucket = 0
+
+    @property
+    def due(self) -> int:
+        """When the next periodic record is due."""
+        return self._due
+
+    def periodic(self, now: int, manager: Manager, unreachable: frozenset[int]) -> None:
+        """One record a second."""
+        if now >= self._due:
+            self._due = now + PERIOD_US
+            self._send(manager, unreachable, Note(""))
+
+    def note(self, note: Note, manager: Manager, unreachable: frozenset[int]) -> None:
+        """One record and one log line an event."""
+        line: dict[str, Any] = {"f_s": manager.f_s, "f_l": manager.f_l}
+        if note.redo is not None:
+            first, end, rows, engine, seconds = note.redo
+            line.update(first=first, end=end, rows=rows, engine=engine, seconds=round(seconds, 3))
+        if note.event == "REDO_FAILED":
+            self._log.warning("redo failed; going on inline", why=note.detail, **line)
+        else:
+            self._log.info(note.event, detail=note.detail, **line)
+        self._send(manager, unreachable, note)
+
+    def _send(self, manager: Manager, unreachable: frozenset[int], note: Note) -> None:
+        wall = self._clock.wall_us()
+        status = self._status(manager, unreachable, note, wall)
+        self._appender.append(NewRecord(self._spec.status_feed, encode(status), self._key))
+
+    def _status(self, m: Manager, unreachable: frozenset[int], note: Note, wall: int) -> Status:
+        redo = None
+        if note.redo is not None:
+            first, end, rows, engine, seconds = note.redo
+            redo = RedoStatus(first, end, rows, engine, seconds, wall)
+        return Status(
+            query=self._spec.query,
+            replica=self._spec.replica,
+            inc=m.identity.inc,
+            uid=m.identity.uid,
+            pid=os.getpid(),
+            at_wall_us=wall,
+            state=m.state.value,
+            f_s=m.f_s,
+            f_l=m.f_l,
+            asking=m.stagger.asking,
+            granted=m.stagger.granted,
+            head=m.control.head,
+            publishing=m.publishing.phase in (Phase.READY, Phase.COMMITTING),
+            progress=m.publishing.frontier,
+            stable_rows=m.counts.stable_rows,
+            tentative_rows=m.counts.tentative_rows,
+            stable_buckets=m.counts.stable_buckets,
+            tentative_buckets=m.counts.tentative_buckets,
+            tuples_in=sum(s.tuples for s in m.union.inputs),
+            rejected=sum(s.rejected for s in m.union.inputs),
+            checkpoint_bucket=self.checkpoint_bucket,
+            checkpoint_wall_us=self.checkpoint_wall_us,
+            threshold_us=m.delays.threshold_us,
+            failure_policy=m.delays.failure.value,
+            stabilization_policy=m.delays.stabilization.value,
+            inputs=tuple(self._input(m, i, unreachable) for i in range(len(m.feeds))),
+            rss_kb=self._process.memory_info().rss // 1024,
+            event=note.event,
+            detail=note.detail,
+            redo=redo,
+        )
+
+    @staticmethod
+    def _input(m: Manager, index: int, unreachable: frozenset[int]) -> InputStatus:
+        source = m.union.inputs[index]
+        return InputStatus(
+            name=source.name,
+            closed=m.union.closed(index),
+            late=m.feeds[index].late,
+            reachable=index not in unreachable,
+            ended=source.fold.ended,
+            rejected=source.rejected,
+        )
+
+
+def lag_us(status: Status, buckets: Buckets) -> int:
+    """How far the stable frontier lies behind the wall clock of the record."""
+    return max(0, status.at_wall_us - buckets.start(status.f_s))
