@@ -23,6 +23,10 @@ from sunion.model import Fragment, RowOps
 class Kernel(Fragment, RowOps, RowCodec, Protocol):
     """A compiled query: its step function, and whoever understands its rows."""
 
+    @property
+    def schema_id(self) -> str:
+        """Fingerprint of the result's schema: Arrow bytes do not tell theirs."""
+
     def source_codec(self, name: str) -> SourceCodec:
         """Decodes the rows of one of the query's sources."""
 

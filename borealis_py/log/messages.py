@@ -85,7 +85,7 @@ class RedoStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Status topic, key `<query>/<replica>`: one record a second, one on every event.
+    """Status topic, key `<query>/<replica>`: one a second and one on every event.
 
     `event`: "" for the periodic one, else SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO,
     REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, TOOK_OVER. `state` is RECOVERING, STABLE, UPSTREAM_FAILURE or

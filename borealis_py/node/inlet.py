@@ -64,7 +64,7 @@ class Inlet:
         self._reader.open(feed, end)
 
     def read_control(self) -> int:
-        """Read the recent heartbeats, follow from there; returns the highest incarnation of this index seen anywhere."""
+        """Read the recent heartbeats and follow from there; returns the highest incarnation of this index."""
         feed = self._spec.control_feed
         first, end = self._lookup.bounds(feed)
         for record in self._lookup.read(feed, max(first, end - CONTROL_TAIL), end):

@@ -56,6 +56,7 @@ from borealis_py.protocol.turn import (
 from reconcile.runner import Redos
 from reconcile.work import Kernel
 from sunion.bucket import Buckets
+from sunion.model import Output
 
 log = structlog.get_logger("borealis.replica")
 
@@ -171,7 +172,7 @@ class Replica:
         for delivery in self._appender.deliveries():
             self._check(delivery)
             assert isinstance(delivery.token, int)
-            acked = delivery.token
+            acked = max(acked or 0, delivery.token)
         return acked
 
     def _check(self, delivery: Delivery) -> None:
@@ -186,7 +187,7 @@ class Replica:
             case Append(token, record):
                 *head, last = self._encoder.encode(record)
                 for part in head:
-                    self._appender.append(part, None)
+                    self._appender.append(part, 0)  # its refusal must not go unseen
                 self._appender.append(last, token)
             case SendBeat():
                 self._send_beat(effect)
@@ -229,13 +230,12 @@ class Replica:
     def _transaction(self, publish: Publish) -> Sequence[NewRecord]:
         """Runs in the writer's thread."""
         spec, me = self.spec, self.manager.identity
-        outputs = publish.outputs
-        if outputs is None:
-            outputs = self._from_own_topic(publish.first, publish.end)
+        memory = publish.outputs
+        outputs = self._from_own_topic(publish.first, publish.end) if memory is None else memory
         progress = Progress(publish.end, me.replica, me.inc)
         return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel)
 
-    def _from_own_topic(self, first: int, end: int) -> dict[int, object]:
+    def _from_own_topic(self, first: int, end: int) -> dict[int, Output]:
         """Stable rows that left memory, or that an earlier incarnation said."""
         lookup = self._log.lookup()
         feed, decoder = self.spec.own_feed, StreamDecoder(self._kernel.schema_id)

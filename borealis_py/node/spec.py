@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from borealis_py.log import topics
@@ -14,7 +14,7 @@ from borealis_py.protocol.settings import Delays, Timing
 class ReplicaSpec:
     """One replica of one query's node.
 
-    `sources`: names in input order. `partition`: the node's partition of the control log. `origin`: first bucket.
+    `sources`: names in input order. `partition`: the node's in the control log. `origin`: first bucket.
     `query_hash`: checkpoints and other replicas of another query are refused. `app_json`: for the kernel and redo tasks.
     """
 
@@ -30,7 +30,7 @@ class ReplicaSpec:
     delays: Delays
     log: Log
     data_dir: Path
-    timing: Timing = Timing()
+    timing: Timing = field(default_factory=Timing)
 
     def source_feed(self, index: int) -> Feed:
         return Feed(topics.stream(self.app, self.sources[index]))
