@@ -10,6 +10,7 @@ import time
 
 import msgspec
 
+from borealis_py.log.base import LogError
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.records import Part
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
@@ -72,7 +73,7 @@ def run_job(job: RedoJob, on: Opened, deadline: float | None = None) -> tuple[St
 def describe(exc: BaseException) -> str:
     """An exception as one line for people."""
     text = " ".join(str(exc).split())
-    return text if isinstance(exc, ReplayError) else f"{type(exc).__name__}: {text}"[:500]
+    return text if isinstance(exc, ReplayError | LogError) else f"{type(exc).__name__}: {text}"[:500]
 
 
 def pack_job(job: RedoJob, codec: RowCodec, budget_s: float) -> bytes:

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from borealis_py.log.base import Feed, OffsetGone, Record
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
+from reconcile.work import Work
 from sunion.model import Output, Reject
 
 Row = tuple[int, float]
+WIDTH_US = 1_000
+AHEAD_US = 50_000
+ORIGIN = 10
 
 
-class ListCodec:
-    """Source codec, row operations, row codec and fragment over lists of (stime, number)."""
+class ListSource:
+    """Source codec: a JSON array of numbers."""
 
-    def decode(self, payload: bytes, encoding: str | None = None, stimes: Sequence[int] | None = None):
-        if encoding is None:
-            return [tuple(row) for row in json.loads(payload)]
+    def decode(self, payload: bytes, encoding: str, stimes: Sequence[int]):
         try:
             values = json.loads(payload)
         except ValueError as exc:
@@ -34,6 +37,13 @@ class ListCodec:
             else:
                 bad.append((i, "not a number", json.dumps(value).encode()))
         return good or None, bad
+
+
+class ListKernel:
+    """Row operations, row codec and fragment over lists of (stime, number). Refuses the value -13."""
+
+    def decode(self, payload: bytes):
+        return [tuple(row) for row in json.loads(payload)]
 
     def encode(self, rows: list[Row]) -> bytes:
         return json.dumps(rows).encode()
@@ -96,7 +106,10 @@ class ListCodec:
         return (total, seen), outputs
 
     def source_codec(self, name: str):
-        return self
+        return ListSource()
+
+    def close(self) -> None:
+        pass
 
 
 class StubLookup:
@@ -105,8 +118,6 @@ class StubLookup:
     def __init__(self, logs: Mapping[str, Sequence[bytes | None]], lost: int = 0) -> None:
         self.logs = logs
         self.lost = lost
-        self.reads: list[tuple[str, int, int]] = []
-        self.closed = False
 
     def bounds(self, feed: Feed) -> tuple[int, int]:
         return self.lost, len(self.logs[feed.topic])
@@ -115,7 +126,6 @@ class StubLookup:
         raise NotImplementedError
 
     def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
-        self.reads.append((feed.topic, first, end))
         if first < self.lost:
             raise OffsetGone(feed, first)
         for offset in range(first, end):
@@ -125,7 +135,23 @@ class StubLookup:
         raise NotImplementedError
 
     def close(self) -> None:
-        self.closed = True
+        pass
+
+
+@dataclass(frozen=True)
+class StubLog:
+    """The part of `Log` that a redo uses. Picklable."""
+
+    logs: Mapping[str, Sequence[bytes | None]]
+    lost: int = 0
+
+    def lookup(self) -> StubLookup:
+        return StubLookup(self.logs, self.lost)
+
+
+def list_work(logs: Mapping[str, Sequence[bytes | None]], lost: int = 0) -> Work:
+    """A query over these sources: buckets of a millisecond, a tuple 50 ms ahead is in the future."""
+    return Work("q", ListKernel, StubLog(logs, lost), tuple(logs), tuple(map(Feed, logs)), WIDTH_US, AHEAD_US)
 
 
 def claim(epoch: int, uid: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from list_world import ListCodec, batch, claim
+from list_world import ListSource, batch, claim
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.records import MAGIC, BatchHeader, pack
@@ -15,7 +15,7 @@ FEED = Feed("app.s")
 
 
 def decode(value: bytes | None):
-    return decode_source(Record(FEED, 7, 0, None, value), ListCodec(), "s")
+    return decode_source(Record(FEED, 7, 0, None, value), ListSource(), "s")
 
 
 def test_a_claim():

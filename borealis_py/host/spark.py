@@ -1,0 +1,276 @@
+"""The Spark application of a replica: started and warmed before it is needed, kept warm, stopped.
+
+One process has one: Spark allows no more, and replicas are to fail independently (design 3.3). Everything that the JVM
+and its workers print goes to a file; its end is quoted when the session does not start. Without a session a replica
+redoes inline, so failing to start is an error to be reported and not the end.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from borealis_py.kafka.errors import BrokerError
+from borealis_py.kafka.java import find_java
+from reconcile.spark import explain
+
+KEEP_WARM_S = 20.0
+"""Spark ends a Python worker that was idle for a minute (platform 7)."""
+
+_NOISE = ("incubator modules", "default log4j profile", "log level", "native-hadoop")
+
+
+class SparkUnavailable(Exception):
+    """There is no Spark session; the message says why and what to do. The caller may go on without."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How a replica's application is started.
+
+    Args:
+        workers: Python workers to keep warm; with `local[n]` that many tasks run at once.
+        heap: of the driver's JVM. 512m with the serial collector is what a redo needs (platform 7: 460 MB resident).
+        extra: more Spark properties; they win.
+    """
+
+    master: str = "local[2]"
+    workers: int = 2
+    heap: str = "512m"
+    extra: tuple[tuple[str, str], ...] = ()
+
+    def properties(self, app_name: str) -> dict[str, str]:
+        local = self.master.startswith("local")
+        here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}
+        return {
+            "spark.app.name": app_name,
+            "spark.master": self.master,
+            "spark.driver.memory": self.heap,
+            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "ERROR",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": str(self.workers),
+            "spark.python.worker.reuse": "true",
+            "spark.python.task.killTimeout": "200ms",
+            **here,
+            **dict(self.extra),
+        }
+
+
+class ReplicaSession:
+    """A running Spark application. Make one with `start`.
+
+    `context` is the SparkContext, for RDD jobs; no SQL session is made, since its workers would be another pool.
+    """
+
+    def __init__(self, context: Any, process: Any, output: Path, workers: int) -> None:
+        self.context = context
+        self.output = output
+        self._process = process
+        self._workers = workers
+        self._work: bytes | None = None
+        self._stop = threading.Event()
+        self._hurry = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def start(cls, app_name: str, settings: SparkSettings | None = None, output: Path | None = None) -> ReplicaSession:
+        """Start Spark: 4 s. Blocks.
+
+        Args:
+            output: the file for what Spark prints; None: a temporary one.
+
+        Raises:
+            SparkUnavailable: no Java, or the JVM ended.
+        """
+        settings = settings or SparkSettings()
+        output = output or _temporary_output()
+        try:
+            find_java()
+        except BrokerError as exc:
+            raise SparkUnavailable(f"Spark cannot start. {exc}") from exc
+        try:
+            context, process = _launch(settings.properties(app_name), output)
+        except Exception as exc:
+            raise SparkUnavailable(_why_not(exc, output)) from exc
+        return cls(context, process, output, settings.workers)
+
+    def warm(self, work: bytes | None = None) -> None:
+        """Run a small job on every worker: imports, and the query's kernel and log clients if `work` is given.
+
+        Args:
+            work: `reconcile.work.Work.pack()`; it is kept for later warming.
+
+        Raises:
+            SparkUnavailable: Spark does not run Python jobs.
+        """
+        self._work = work if work is not None else self._work
+        try:
+            self.context.setJobGroup("warm", "warming Python workers", True)
+            task = partial(_warm_worker, self._work)
+            # Twice: a worker that was first may have taken both of the first tasks.
+            for _ in range(2):
+                self.context.parallelize(range(self._workers), self._workers).mapPartitions(task).collect()
+        except Exception as exc:
+            raise SparkUnavailable(f"Spark runs no Python jobs. {explain(exc)}. {_tail(self.output)}") from exc
+
+    def keep_warm(self, every_s: float = KEEP_WARM_S) -> None:
+        """Warm again from time to time, in a thread, until `stop`."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._keep_warm, args=(every_s,), name="keep warm", daemon=True)
+            self._thread.start()
+
+    def warm_soon(self) -> None:
+        """Have the thread of `keep_warm` warm now: a worker was killed. Does not block."""
+        self._hurry.set()
+
+    @property
+    def alive(self) -> bool:
+        """The JVM runs and the session was not stopped."""
+        return not self._stop.is_set() and (self._process is None or self._process.poll() is None)
+
+    @property
+    def jvm_pid(self) -> int | None:
+        return None if self._process is None else int(self._process.pid)
+
+    def stop(self) -> None:
+        """End the application and its JVM. May be called twice, and after the JVM died."""
+        self._stop.set()
+        self._hurry.set()
+        _end(self.context, self._process)
+        if self._thread is not None:
+            self._thread.join(5)
+
+    def _keep_warm(self, every_s: float) -> None:
+        while not self._stop.is_set():
+            self._hurry.wait(every_s)
+            self._hurry.clear()
+            if not self.alive:
+                return
+            with suppress(SparkUnavailable):  # the next redo tells
+                self.warm()
+
+
+def start_or_reason(
+    app_name: str, work: bytes, settings: SparkSettings | None = None, output: Path | None = None
+) -> ReplicaSession | SparkUnavailable:
+    """A session that is warm and stays so, or why there is none."""
+    try:
+        session = ReplicaSession.start(app_name, settings, output)
+    except SparkUnavailable as exc:
+        return exc
+    try:
+        session.warm(work)
+    except SparkUnavailable as exc:
+        session.stop()
+        return exc
+    session.keep_warm()
+    return session
+
+
+def _launch(properties: dict[str, str], output: Path) -> tuple[Any, Any]:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if properties["spark.master"].startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(properties.items()))
+    with output.open("ab") as file:
+        gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
+    process = getattr(gateway, "proc", None)
+    try:
+        context = SparkContext(conf=conf, gateway=gateway)
+        _hush(context)
+        return context, process
+    except BaseException:
+        _end(None, process)
+        raise
+
+
+def _hush(context: Any) -> None:
+    """Keep PySpark from printing a traceback for every call to a JVM that died: what a job met is in its reason."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    root = logging.getLogger()  # py4j logs some of it there
+    if _not_py4j not in root.filters:
+        root.addFilter(_not_py4j)
+    server = getattr(context, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
+
+
+def _end(context: Any, process: Any) -> None:
+    """Stop Spark as far as it still answers, then make sure that its JVM is gone."""
+    if context is not None and (process is None or process.poll() is None):
+        with suppress(Exception):
+            context.stop()
+    if process is not None:
+        with suppress(Exception):
+            process.stdin.close()  # the JVM ends when its standard input does
+        with suppress(Exception):
+            process.wait(3)
+        if process.poll() is None:
+            process.kill()
+            process.wait(5)
+    _forget_context()
+
+
+def _forget_context() -> None:
+    """Let this process start another session: PySpark keeps the gateway and context in class attributes."""
+    from pyspark import SparkContext
+
+    with SparkContext._lock:
+        SparkContext._active_spark_context = None
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+
+
+def _warm_worker(work: bytes | None, parts: Iterable[int]) -> Iterator[int]:
+    """In the worker: what a redo will need, then stay a moment so that each worker gets one of these."""
+    import time
+
+    import reconcile.task
+    from reconcile.work import opened
+
+    began = time.monotonic()
+    if work is not None:
+        opened(work).touch()
+    time.sleep(max(0.05, 0.2 - (time.monotonic() - began)))
+    yield from parts
+    assert reconcile.task
+
+
+def _temporary_output() -> Path:
+    handle, name = tempfile.mkstemp(prefix="borealis-spark-", suffix=".log")
+    os.close(handle)
+    return Path(name)
+
+
+def _why_not(exc: Exception, output: Path) -> str:
+    return f"Spark cannot start: {type(exc).__name__}: {' '.join(str(exc).split())[:300]}. {_tail(output)}"
+
+
+def _tail(output: Path, lines: int = 3) -> str:
+    with suppress(OSError):
+        printed = output.read_text(errors="replace").splitlines()
+        said = [line for line in printed if line.strip() and not any(noise in line for noise in _NOISE)]
+        if said:
+            return f"It said (all of it is in {output}): " + " / ".join(said[-lines:])
+    return f"It said nothing ({output})."

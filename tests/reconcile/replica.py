@@ -1,0 +1,52 @@
+"""What a replica makes of its inputs: everything in memory, one step a bucket. The redo must say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from list_world import AHEAD_US, ORIGIN, WIDTH_US, ListSource
+
+from borealis_py.log.base import Feed, Record
+from borealis_py.protocol.redo import RedoJob, SourceRange
+from reconcile.decode import decode_source
+from sunion.bucket import Buckets
+from sunion.model import Output
+from sunion.union import SUnion
+
+
+class Replica:
+    """Reads all, runs [ORIGIN, end), and remembers state and marks at every frontier."""
+
+    def __init__(self, kernel, logs: Mapping[str, Sequence[bytes | None]]) -> None:
+        names = list(logs)
+        self.ends = [len(log) for log in logs.values()]
+        union = SUnion(names, ORIGIN, Buckets(WIDTH_US), kernel, AHEAD_US)
+        for index, name in enumerate(names):
+            for offset, value in enumerate(logs[name]):
+                union.feed(index, decode_source(Record(Feed(name), offset, 0, None, value), ListSource(), name))
+        self.end = min(union.complete, ORIGIN + 200)
+        self.counts = {b: union.count(b) for b in range(ORIGIN, self.end)}
+        self.marks, self.states, self.outputs = {}, {ORIGIN: kernel.initial()}, {}
+        for b in range(ORIGIN, self.end):
+            self.marks[b] = union.marks(b)
+            state, out = kernel.step(self.states[b], b, b + 1, union.ordered(b, b + 1))
+            rejects, rows = union.rejects(b), out.get(b, Output())
+            if rejects or b in out:
+                self.outputs[b] = Output(rows.rows, rejects + rows.rejects)
+            union.forget(b + 1)
+            self.states[b + 1] = state
+
+    def job(self, first: int, end: int, id: int = 1) -> RedoJob:
+        marks = enumerate(zip(self.marks[first], self.ends, strict=True))
+        ranges = tuple(SourceRange(i, m.offset, stop, m.fold) for i, (m, stop) in marks)
+        rows = sum(self.counts[b] for b in range(first, end))
+        return RedoJob(id, first, end, self.states[first], ranges, rows)
+
+    def jobs(self, cuts: Iterable[int]) -> list[RedoJob]:
+        """The whole run cut at these buckets."""
+        at = sorted({ORIGIN, self.end, *(c for c in cuts if ORIGIN < c < self.end)})
+        return [self.job(a, b, n) for n, (a, b) in enumerate(pairwise(at))]
+
+    def expected(self, first: int, end: int) -> dict[int, Output]:
+        return {b: o for b, o in self.outputs.items() if first <= b < end}
