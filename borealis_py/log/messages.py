@@ -87,9 +87,9 @@ class RedoStatus(msgspec.Struct, frozen=True):
 class Status(msgspec.Struct, frozen=True):
     """Status topic, key `<query>/<replica>`: one a second and one on every event.
 
-    `event`: "" for the periodic one, else SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO,
-    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, TOOK_OVER. `state` is RECOVERING, STABLE, UPSTREAM_FAILURE or
-    STABILIZATION. `live_lag_us`: wall clock minus end of the last live bucket. `granted`: holds the grant.
+    `event`: "" for the periodic one, else SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION,
+    REDO, REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, TOOK_OVER. `state`: RECOVERING, STABLE, UPSTREAM_FAILURE or
+    STABILIZATION. `granted`: holds the grant.
     """
 
     query: str

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from borealis_py.log.base import EndsQuery, Feed, Log, Lookup, OffsetGone, Record, Wake
+from borealis_py.log.base import Feed, Log, Lookup, OffsetGone, Record, Wake
 from borealis_py.log.codec import SourceCodec
 from borealis_py.log.corrected import read_progress
+from borealis_py.log.ends import EndsWatch
 from borealis_py.log.messages import Heartbeat, decode
 from borealis_py.node.knobs import Knobs
 from borealis_py.node.spec import ReplicaSpec
@@ -48,9 +49,7 @@ class Inlet:
         self._reader = log.reader(wake)
         self._sources = {spec.source_feed(i): i for i in range(len(spec.sources))}
         self._stopped: dict[int, int] = {}
-        self._ends: EndsQuery | None = None
-        self._asked_at = 0
-        self._targets: dict[Feed, int] | None = None
+        self._ends = EndsWatch(lookup, self._reader)
         self._first_beats: list[Beat] = []
 
     # Start ------------------------------------------------------------------------------------------------------------
@@ -154,24 +153,11 @@ class Inlet:
     def ask_ends(self, now: int) -> None:
         """Ask for the ends of every feed that is being read (protocol R3)."""
         feeds = [f for f, i in self._sources.items() if i not in self._stopped]
-        self._ends = self._lookup.ask_ends([*feeds, self._spec.progress_feed])
-        self._asked_at, self._targets = now, None
+        self._ends.ask(now, [*feeds, self._spec.progress_feed])
 
     def read_to(self) -> int | None:
-        """When the ends were asked, once everything below them has been polled. Unreachable counts as read."""
-        if self._ends is None:
-            return None
-        if self._targets is None:
-            answer = self._ends.poll()
-            if answer is None:
-                return None
-            self._targets = {f: end for f, end in answer.items() if end is not None}
-        for feed, end in self._targets.items():
-            index = self._sources.get(feed)
-            if (index is None or index not in self._stopped) and self._reader.position(feed) < end:
-                return None
-        self._ends = self._targets = None
-        return self._asked_at
+        """When the ends were asked, once everything below them has been polled."""
+        return self._ends.read_to({f for f, i in self._sources.items() if i in self._stopped})
 
     def close(self) -> None:
         self._reader.close()

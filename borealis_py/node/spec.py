@@ -15,7 +15,7 @@ class ReplicaSpec:
     """One replica of one query's node.
 
     `sources`: names in input order. `partition`: the node's in the control log. `origin`: first bucket.
-    `query_hash`: checkpoints and other replicas of another query are refused. `app_json`: for the kernel and redo tasks.
+    `query_hash`: checkpoints of another query are refused. `app_json`: for the kernel and redo tasks.
     """
 
     app: str

@@ -1,0 +1,184 @@
+"""Subscribing to a query: corrected (stable rows, exactly once), live (tentative now, stable later), raw (design 2.4).
+
+Every subscription is polled and never waits, like a replica; `host.connect` has the waiting iterators.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, Log, Lookup, Record, Wake
+from borealis_py.log.clock import Clock
+from borealis_py.log.codec import RowCodec
+from borealis_py.log.corrected import read_progress, row_id
+from borealis_py.log.ends import EndsWatch
+from borealis_py.log.records import unpack_stream
+from borealis_py.log.stream import StreamDecoder, decoded
+from borealis_py.protocol.reader import StreamReader
+from sunion.bucket import Buckets
+from sunion.model import StreamRecord
+from sunion.view import Change
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the corrected stream. `id` is "bucket:index", `stime` microseconds since 1970."""
+
+    id: str
+    stime: int
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveChange:
+    """A change of the live view, for buckets [bucket, end).
+
+    `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; only where asked for).
+    """
+
+    kind: str
+    bucket: int
+    end: int
+    rows: list[dict[str, Any]]
+    completeness: float = 1.0
+    lacked: tuple[str, ...] = ()
+    diverged_from: int | None = None
+
+
+def published(lookup: Lookup, app: str, query: str, origin: int) -> int:
+    """First bucket that the corrected stream does not have yet."""
+    feed = Feed(topics.progress(app, query))
+    last = origin
+    for record in lookup.read(feed, *lookup.bounds(feed)):
+        bucket = read_progress(record.value)
+        last = last if bucket is None else max(last, bucket)
+    return last
+
+
+class LiveSubscription:
+    """Reads all replicas of a query's stream and keeps the consumer's view.
+
+    Args:
+        start: first bucket to show. wait_us: D = X - slack (protocol R5).
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        clock: Clock,
+        app: str,
+        query: str,
+        replicas: int,
+        buckets: Buckets,
+        start: int,
+        wait_us: int,
+        schema: str | None,
+        wake: Wake,
+    ) -> None:
+        self._clock = clock
+        self._lookup = log.lookup()
+        self._reader = log.reader(wake)
+        self.stream = StreamReader(query, replicas, start, buckets, wait_us)
+        self._feeds = {Feed(topics.replica(app, query, k)): k for k in range(replicas)}
+        self._decoders = [StreamDecoder(schema) for _ in range(replicas)]
+        self._ends = EndsWatch(self._lookup, self._reader)
+        self._read_to = -(2**62)
+        for feed in self._feeds:
+            self._reader.open(feed, self._lookup.find(feed, buckets.timestamp_ms(start)))
+
+    def poll(self) -> list[Change]:
+        """What has changed. Rows are still encoded.
+
+        Raises:
+            RetentionLost: no replica has the next bucket any more.
+        """
+        now = self._clock.now_us()
+        records: list[tuple[int, StreamRecord]] = []
+        for record in self._reader.poll():
+            k = self._feeds[record.feed]
+            said = self._decoders[k].decode(record)
+            if said is not None:
+                records.append((k, said))
+        changes = self.stream.read(now, records)
+        read_to = self._ends.read_to()
+        if read_to is not None:
+            self._read_to = max(self._read_to, read_to)
+        changes += self.stream.show(min(now, self._read_to))
+        at = self.stream.ready_at()
+        if at is not None and self._read_to < at <= now and not self._ends.asking:
+            self._ends.ask(now, list(self._feeds))
+        return changes
+
+    def next_wakeup(self) -> int | None:
+        """When to poll again if nothing arrives before; None: only when something does."""
+        at = self.stream.ready_at()
+        if at is None or (self._ends.asking and at <= self._clock.now_us()):
+            return None
+        return max(at, self._clock.now_us())
+
+    def close(self) -> None:
+        self._reader.close()
+        self._lookup.close()
+
+
+def live_change(change: Change, codec: RowCodec) -> LiveChange:
+    """The same with its rows decoded."""
+    output = decoded(change.output, codec)
+    rows = [] if output.rows is None else codec.to_dicts(output.rows)
+    return LiveChange(
+        change.kind.value, change.bucket, change.end, rows, change.completeness, change.lacked, change.diverged_from
+    )
+
+
+class CorrectedSubscription:
+    """Reads the corrected stream: stable rows in order, each once; knows when the stream has ended."""
+
+    def __init__(self, log: Log, app: str, query: str, buckets: Buckets, from_beginning: bool, wake: Wake) -> None:
+        lookup = log.lookup()
+        self._last = buckets.last
+        self._rows = Feed(topics.stream(app, query))
+        self._progress = Feed(topics.progress(app, query))
+        self._reader = log.reader(wake)
+        first, end = lookup.bounds(self._rows)
+        self._reader.open(self._rows, first if from_beginning else end)
+        self._reader.open(self._progress, lookup.bounds(self._progress)[0])
+        self._lookup = lookup
+        self._end_offset: int | None = None
+
+    def poll(self) -> list[Row]:
+        """Rows that have arrived."""
+        rows: list[Row] = []
+        for record in self._reader.poll():
+            if record.feed == self._rows:
+                rows.append(corrected_row(record))
+            elif self._end_offset is None and (read_progress(record.value) or 0) >= self._last:
+                self._end_offset = self._lookup.bounds(self._rows)[1]
+        return rows
+
+    @property
+    def ended(self) -> bool:
+        """The query's sources have ended and every row was read."""
+        return self._end_offset is not None and self._reader.position(self._rows) >= self._end_offset
+
+    def close(self) -> None:
+        self._reader.close()
+        self._lookup.close()
+
+
+def corrected_row(record: Record) -> Row:
+    """One record of a corrected stream."""
+    headers = dict(record.headers)
+    return Row(str(row_id(record)), int(headers["stime"]), json.loads(record.value or b"null"))
+
+
+def raw_records(records: Sequence[Record]) -> Iterator[dict[str, Any]]:
+    """One replica's records as they lie, headers decoded, rows only counted in bytes."""
+    for record in records:
+        header, payload = unpack_stream(record.value)
+        fields = {name: getattr(header, name) for name in header.__struct_fields__ if name != "rejects"}
+        kind = header.__struct_config__.tag
+        yield {"offset": record.offset, "kind": kind, **fields, "payload_bytes": len(payload)}
