@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from borealis_py.log.base import Feed, Log, Lookup, OffsetGone, Record, Wake
+from borealis_py.log.base import Log, Lookup, OffsetGone, Record, Wake
 from borealis_py.log.codec import SourceCodec
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.ends import EndsWatch
