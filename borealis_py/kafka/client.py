@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from borealis_py.log.base import LogError, LogUnreachable
+from borealis_py.log.base import Feed, LogError, LogUnreachable, Record
 from borealis_py.log.topics import RECORD_BYTES_MAX
 
 log = logging.getLogger("borealis_py.kafka")
@@ -109,3 +109,20 @@ def ask_cluster_id(bootstrap: str, timeout_s: float) -> str | None:
     except KafkaException:
         return None
     return cluster_id
+
+
+def _bytes(value: str | bytes | None) -> bytes:
+    return value if isinstance(value, bytes) else (value or "").encode()
+
+
+def record_of(feed: Feed, message: Message) -> Record:
+    """Our record of a consumed message."""
+    headers = message.headers()
+    return Record(
+        feed,
+        message.offset() or 0,
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        () if not headers else tuple((h[0], _bytes(h[1])) for h in headers),
+    )

@@ -91,7 +91,7 @@ def test_a_reader_gets_every_record_of_a_feed_in_order_as_it_was_appended(log_wo
     feed = Feed(log_world.make_topic())
     appender = log_world.log("writer").appender(log_world.wake)
     sent = [
-        NewRecord(feed, f"v{i}".encode(), key=f"k{i}".encode(), timestamp_ms=i, headers=(("h", b"1"), ("h", b"2")))
+        NewRecord(feed, f"v{i}".encode(), key=f"k{i}".encode(), timestamp_ms=1 + i, headers=(("h", b"1"), ("h", b"2")))
         for i in range(50)
     ]
     offsets = append_all(log_world, appender, sent)

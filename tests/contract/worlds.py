@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 
 class LogWorld(Protocol):
-    """A log under test."""
+    """A log under test. `FIXTURES` are the names of those that its constructor takes."""
+
+    FIXTURES: tuple[str, ...]
 
     def log(self, client: str = "a") -> Log:
         """The log as one process sees it; another name is another process."""
@@ -35,6 +37,8 @@ class LogWorld(Protocol):
 
 class MemoryWorld:
     """`borealis_py.sim.log` under a simulated clock."""
+
+    FIXTURES: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.scheduler = Scheduler(start_us=1_700_000_000_000_000)

@@ -1,0 +1,100 @@
+"""Topics: list, create, delete, trim. Blocking; for starting and for commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic  # type: ignore[attr-defined]
+
+from borealis_py.kafka.client import base_config, error_of, translated, translating
+from borealis_py.log.base import Feed, LogError, TopicSpec
+
+ANSWER_S = 5.0
+SETTLE_S = 15.0
+"""How long the cluster may take until every client sees a new topic, or no longer a deleted one."""
+
+
+class KafkaAdmin:
+    """`log.base.Admin`, and `trim`."""
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, str]) -> None:
+        self._bootstrap = bootstrap
+        with translating(bootstrap, "open an admin client"):
+            self._client = AdminClient(base_config(bootstrap, properties))
+
+    def topics(self) -> list[str]:
+        """Sorted, without Kafka's own."""
+        return sorted(name for name in self._metadata().topics if not name.startswith("__"))
+
+    def create(self, specs: Sequence[TopicSpec]) -> None:
+        """Create those that do not exist yet, and wait until clients see them.
+
+        The number of copies is the cluster's default.
+
+        Raises:
+            LogError: the cluster refused one of them; the message names it.
+        """
+        there = set(self._metadata().topics)
+        new = {spec.name: spec for spec in specs if spec.name not in there}
+        if not new:
+            return
+        answers = self._client.create_topics(
+            [
+                NewTopic(s.name, num_partitions=s.partitions, replication_factor=-1, config=dict(s.config))
+                for s in new.values()
+            ],
+            operation_timeout=ANSWER_S,
+            request_timeout=2 * ANSWER_S,
+        )
+        for name, answer in answers.items():
+            self._finish(f"create topic {name}", answer.result, KafkaError.TOPIC_ALREADY_EXISTS)
+
+        def led(metadata: ClusterMetadata) -> bool:
+            found = [metadata.topics.get(name) for name in new]
+            return all(
+                t is not None and t.error is None and t.partitions and all(p.leader >= 0 for p in t.partitions.values())
+                for t in found
+            )
+
+        self._settle(led, f"new topics have no leader yet: {', '.join(sorted(new))}")
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete those that exist, and wait until they are gone."""
+        there = set(self._metadata().topics)
+        gone = [name for name in names if name in there]
+        if not gone:
+            return
+        answers = self._client.delete_topics(gone, operation_timeout=ANSWER_S, request_timeout=2 * ANSWER_S)
+        for name, answer in answers.items():
+            self._finish(f"delete topic {name}", answer.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
+        self._settle(lambda m: not set(gone) & set(m.topics), f"topics are still there: {', '.join(gone)}")
+
+    def trim(self, feed: Feed, offset: int) -> None:
+        """Delete the records below `offset`."""
+        answers = self._client.delete_records([TopicPartition(feed.topic, feed.partition, offset)])
+        for answer in answers.values():
+            self._finish(f"trim {feed.topic}[{feed.partition}]", answer.result)
+
+    def close(self) -> None:
+        """Nothing to do: the client ends with this object."""
+
+    def _metadata(self) -> ClusterMetadata:
+        with translating(self._bootstrap, "list topics"):
+            return self._client.list_topics(timeout=ANSWER_S)
+
+    def _finish(self, doing: str, wait: Callable[[], object], fine: int | None = None) -> None:
+        try:
+            wait()
+        except KafkaException as exc:
+            error = error_of(exc)
+            if error.code() != fine:
+                raise translated(self._bootstrap, doing, error) from exc
+
+    def _settle(self, condition: Callable[[ClusterMetadata], bool], still: str) -> None:
+        deadline = time.monotonic() + SETTLE_S
+        while not condition(self._metadata()):
+            if time.monotonic() > deadline:
+                raise LogError(f"{still} (after {SETTLE_S:.0f} s, at {self._bootstrap})")
+            time.sleep(0.02)

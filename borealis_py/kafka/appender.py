@@ -1,0 +1,132 @@
+"""Appending: an idempotent producer, and a thread that serves its delivery reports."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from borealis_py.kafka.client import error_of, log, producer_config, translating
+from borealis_py.log.base import Delivery, NewRecord, Wake
+
+_POLL_S = 0.1
+_CLOSE_S = 2.0
+
+
+def produce(producer: Producer, record: NewRecord, on_delivery: Any) -> None:
+    """Hand a record to the client.
+
+    A timestamp of 0 means "now" to it; 1 ms is stored instead, which any look-up by time finds as well.
+
+    Raises:
+        BufferError: its queue is full.
+        KafkaException: it refuses the record.
+    """
+    more: dict[str, Any] = {}
+    if record.timestamp_ms is not None:
+        more["timestamp"] = record.timestamp_ms or 1
+    if record.headers:
+        more["headers"] = list(record.headers)
+    feed = record.feed
+    producer.produce(feed.topic, record.value, record.key, partition=feed.partition, on_delivery=on_delivery, **more)
+
+
+class KafkaAppender:
+    """`log.base.Appender`. A record waits as long as no broker answers; it never fails by waiting."""
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake) -> None:
+        # Without end: a record that timed out might still be in the log, and then "error" would be a lie.
+        self._config = producer_config(bootstrap, {"message.timeout.ms": "0", **properties})
+        self._wake = wake
+        with translating(bootstrap, "open an appender"):
+            self._producer = Producer(self._config)
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[NewRecord, object]] = deque()  # while the client's queue is full; in order
+        self._done: deque[Delivery] = deque()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafka-appender", daemon=True)
+        self._thread.start()
+
+    def append(self, record: NewRecord, token: object = None) -> None:
+        with self._lock:
+            if self._waiting or not self._produce(record, token):
+                self._waiting.append((record, token))
+
+    def deliveries(self) -> list[Delivery]:
+        done = []
+        while self._done:
+            done.append(self._done.popleft())
+        return done
+
+    def flush(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with self._lock:
+                producer, waiting = self._producer, len(self._waiting)
+            left = producer.flush(min(0.1, max(0.0, deadline - time.monotonic())))
+            if not left and not waiting:
+                return True
+            if time.monotonic() >= deadline:
+                return False
+
+    def close(self) -> None:
+        """Give what is queued two seconds, then drop it."""
+        if self._closed.is_set():
+            return
+        if not self.flush(_CLOSE_S):
+            log.warning("appender: closed with %d records unsent", len(self._producer) + len(self._waiting))
+        self._closed.set()
+        self._thread.join()
+        self._purge(self._producer)
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            self._producer.poll(_POLL_S)
+            if self._waiting:
+                with self._lock:
+                    while self._waiting and self._produce(*self._waiting[0]):
+                        self._waiting.popleft()
+            if self._done:
+                self._wake()
+
+    def _produce(self, record: NewRecord, token: object) -> bool:
+        """False: the client's queue is full. A refusal is a failed delivery."""
+        try:
+            produce(self._producer, record, partial(self._delivered, token))
+        except BufferError:
+            return False
+        except KafkaException as exc:
+            error = error_of(exc)
+            if error.fatal() or error.code() == KafkaError._FATAL:
+                self._renew(error)
+            self._refused(token, record.feed.topic, error)
+            self._wake()
+        return True
+
+    def _delivered(self, token: object, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._refused(token, message.topic() or "?", error)
+        elif token is not None:
+            self._done.append(Delivery(token, message.offset() or 0))
+
+    def _refused(self, token: object, topic: str, error: KafkaError) -> None:
+        said = f"{topic}: {error.str()} ({error.name()})"
+        if token is None:
+            log.error("appender: a record was not taken: %s", said)
+        else:
+            self._done.append(Delivery(token, -1, said))
+
+    def _renew(self, error: KafkaError) -> None:
+        """A producer with a fatal error takes nothing any more. What it still held fails."""
+        log.warning("appender: new producer after a fatal error: %s", error)
+        broken, self._producer = self._producer, Producer(self._config)
+        self._purge(broken)
+
+    def _purge(self, producer: Producer) -> None:
+        producer.purge()
+        producer.flush(1.0)  # serves the reports of what was purged

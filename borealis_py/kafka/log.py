@@ -1,0 +1,46 @@
+"""Kafka as a log: where it is, and how its parts are opened. A value; it travels to Spark's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from borealis_py.kafka.admin import KafkaAdmin
+from borealis_py.kafka.appender import KafkaAppender
+from borealis_py.kafka.lookup import KafkaLookup
+from borealis_py.kafka.reader import KafkaReader
+from borealis_py.kafka.transactor import KafkaTransactor
+from borealis_py.log.base import Feed, Wake
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaLog:
+    """`log.base.Log` on a Kafka cluster. Opening a part connects to nothing yet.
+
+    Args:
+        bootstrap: "host:port", several with commas.
+        properties: settings for librdkafka, untouched, for every client (security, timeouts ...). What the guarantees
+            rest on (isolation, idempotence, offsets) stays as it is.
+    """
+
+    bootstrap: str
+    properties: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, bootstrap: str, properties: Mapping[str, str] | None = None) -> KafkaLog:
+        return cls(bootstrap, tuple(sorted((properties or {}).items())))
+
+    def reader(self, wake: Wake) -> KafkaReader:
+        return KafkaReader(self.bootstrap, dict(self.properties), wake)
+
+    def appender(self, wake: Wake) -> KafkaAppender:
+        return KafkaAppender(self.bootstrap, dict(self.properties), wake)
+
+    def lookup(self) -> KafkaLookup:
+        return KafkaLookup(self.bootstrap, dict(self.properties))
+
+    def transactor(self, transactional_id: str, progress: Feed, wake: Wake) -> KafkaTransactor:
+        return KafkaTransactor(self.bootstrap, dict(self.properties), transactional_id, progress, wake)
+
+    def admin(self) -> KafkaAdmin:
+        return KafkaAdmin(self.bootstrap, dict(self.properties))

@@ -1,0 +1,119 @@
+"""Blocking questions about a log, on clients of their own: a reading one would answer behind its long poll."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from borealis_py.kafka.client import base_config, consumer_config, record_of, translated, translating, unreachable
+from borealis_py.log.base import Feed, OffsetGone, Record
+
+ANSWER_S = 5.0
+"""How long a question may take before nobody is there."""
+ENDS_ANSWER_S = 0.5
+_BATCH = 5000
+
+
+class KafkaEnds:
+    """`log.base.EndsQuery`."""
+
+    def __init__(self, futures: Mapping[Feed, Future[Any]]) -> None:
+        self._futures = futures
+
+    def poll(self) -> Mapping[Feed, int | None] | None:
+        if not all(future.done() for future in self._futures.values()):
+            return None
+        return {f: None if future.exception() else future.result().offset for f, future in self._futures.items()}
+
+
+class KafkaLookup:
+    """`log.base.Lookup`."""
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, str]) -> None:
+        self._bootstrap = bootstrap
+        self._config = consumer_config(bootstrap, properties)
+        with translating(bootstrap, "open a look-up"):
+            self._consumer = Consumer(self._config)
+            self._admin = AdminClient(base_config(bootstrap, properties))
+
+    def bounds(self, feed: Feed) -> tuple[int, int]:
+        with self._asking("look up the bounds of", feed):
+            first, end = self._consumer.get_watermark_offsets(_partition(feed), timeout=ANSWER_S)
+        return first, end
+
+    def find(self, feed: Feed, timestamp_ms: int) -> int:
+        """See `log.base.Lookup.find`. Before 1970: the first record, since negative times are codes."""
+        first, end = self.bounds(feed)
+        if timestamp_ms < 0:
+            return first
+        with self._asking("look up a time in", feed):
+            (found,) = self._consumer.offsets_for_times([_partition(feed, timestamp_ms)], timeout=ANSWER_S)
+            if found.error is not None:
+                raise KafkaException(found.error)
+        return int(found.offset) if found.offset >= 0 else end
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        """See `log.base.Lookup.read`.
+
+        Raises:
+            OffsetGone: retention deleted part of the range.
+            LogUnreachable: no record came for a while.
+        """
+        if first >= end:
+            return
+        where = f"read {feed.topic}[{feed.partition}]"
+        with translating(self._bootstrap, where):
+            consumer = Consumer(self._config)
+        try:
+            with self._asking("read", feed):
+                consumer.list_topics(feed.topic, timeout=ANSWER_S)  # else the assign costs a second
+                consumer.assign([_partition(feed, first)])
+            position, heard = first, time.monotonic()
+            while position < end:
+                with self._asking("read", feed):
+                    messages = consumer.consume(1, 0.1)
+                    messages += consumer.consume(_BATCH, 0) if messages else []
+                if messages:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > 2 * ANSWER_S:
+                    raise unreachable(self._bootstrap)
+                for message in messages:
+                    error = message.error()
+                    offset = message.offset() or 0
+                    if error is None:
+                        position = offset + 1
+                        if offset < end:
+                            yield record_of(feed, message)
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        position = max(position, offset)  # over the markers of transactions
+                    elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                        raise OffsetGone(feed, position)
+                    elif error.fatal() or not error.retriable():
+                        raise translated(self._bootstrap, where, error)
+        finally:
+            consumer.close()
+
+    def ask_ends(self, feeds: Sequence[Feed]) -> KafkaEnds:
+        if not feeds:
+            return KafkaEnds({})
+        answers = self._admin.list_offsets(
+            {_partition(feed): OffsetSpec.latest() for feed in feeds},  # type: ignore[no-untyped-call]
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=ENDS_ANSWER_S,
+        )
+        return KafkaEnds({Feed(tp.topic, tp.partition): future for tp, future in answers.items()})
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _asking(self, doing: str, feed: Feed) -> Any:
+        return translating(self._bootstrap, f"{doing} {feed.topic}[{feed.partition}]")
+
+
+def _partition(feed: Feed, offset: int | None = None) -> TopicPartition:
+    return TopicPartition(feed.topic, feed.partition) if offset is None else TopicPartition(*feed, offset)

@@ -1,0 +1,282 @@
+"""Reading feeds forward: one thread around one consumer, and a bounded buffer that `poll` empties.
+
+The traps it goes around (all measured): a consumer waits a second at the first assign of a topic it never asked about;
+`consume(n, t)` waits the whole t unless n records came; the end of a partition is told by an event and commit markers
+are no records, so only that event says that all was read.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from borealis_py.kafka.client import (
+    NO_SUCH_TOPIC,
+    consumer_config,
+    error_of,
+    log,
+    record_of,
+    translated,
+    translating,
+)
+from borealis_py.log.base import Feed, LogError, OffsetGone, Record, Wake
+
+RECORDS_MAX = 10_000
+BYTES_MAX = 16 << 20
+"""The buffer is full beyond either; then the consumer is left alone until `poll` was called."""
+_WAIT_S = 0.02
+_RETRY_S = 0.5
+_BATCH = 5000
+_REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
+
+
+class _Cursor:
+    """One opening of a feed. Its identity tells what was read for it from what was read for an older one."""
+
+    __slots__ = ("failure", "next", "position")
+
+    def __init__(self, offset: int) -> None:
+        self.position = offset  # of poll's caller
+        self.next = offset  # of the thread
+        self.failure: LogError | None = None
+
+
+@dataclass(slots=True)
+class _Run:
+    """Records of one feed, and the offset after them and after what is no record."""
+
+    feed: Feed
+    cursor: _Cursor
+    records: list[Record]
+    after: int
+
+
+class KafkaReader:
+    """`log.base.Reader`. `position` also moves over markers of transactions, when the end of the feed is reached."""
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake) -> None:
+        self._bootstrap = bootstrap
+        self._wake = wake
+        with translating(bootstrap, "open a reader"):
+            self._consumer = Consumer(consumer_config(bootstrap, properties))
+        self._changed = threading.Condition()
+        # Guarded by _changed:
+        self._cursors: dict[Feed, _Cursor] = {}
+        self._orders: list[tuple[Feed, _Cursor | None]] = []
+        self._arrived: list[_Run] = []
+        self._arrived_records = 0
+        self._arrived_bytes = 0
+        self._failed = False
+        self._closed = False
+        # The thread's own:
+        self._assigned: dict[Feed, _Cursor] = {}
+        self._feeds: dict[tuple[str, int], Feed] = {}
+        self._later: dict[Feed, tuple[float, _Cursor]] = {}
+        self._known_topics: set[str] = set()
+        self._warned: set[Feed] = set()
+        self._thread = threading.Thread(target=self._run, name="kafka-reader", daemon=True)
+        self._thread.start()
+
+    def open(self, feed: Feed, offset: int) -> None:
+        self._order(feed, _Cursor(offset))
+
+    def stop(self, feed: Feed) -> None:
+        self._order(feed, None)
+
+    def poll(self) -> list[Record]:
+        """See `log.base.Reader.poll`.
+
+        Raises:
+            OffsetGone: a cursor is below what the log still has. Again and again, until `open` or `stop`.
+            LogError: a cursor is beyond the end (the topic was deleted and created again), or reading is not allowed.
+        """
+        with self._changed:
+            if self._failed:
+                self._raise_failure()
+            arrived, self._arrived = self._arrived, []
+            self._arrived_records = self._arrived_bytes = 0
+            self._changed.notify()
+            records: list[Record] = []
+            for run in arrived:
+                if self._cursors.get(run.feed) is run.cursor:
+                    records += run.records
+                    run.cursor.position = run.after
+        return records
+
+    def position(self, feed: Feed) -> int:
+        with self._changed:
+            return self._cursors[feed].position
+
+    def close(self) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+        self._consumer.close()
+
+    def _order(self, feed: Feed, cursor: _Cursor | None) -> None:
+        with self._changed:
+            if cursor is None:
+                self._cursors.pop(feed, None)
+            else:
+                self._cursors[feed] = cursor
+            self._orders.append((feed, cursor))
+            self._changed.notify()
+
+    def _raise_failure(self) -> None:
+        for cursor in self._cursors.values():
+            if cursor.failure is not None:
+                raise cursor.failure
+        self._failed = False
+
+    # From here on: the thread.
+
+    def _run(self) -> None:
+        while (orders := self._next_orders()) is not None:
+            try:
+                for feed, cursor in orders:
+                    self._obey(feed, cursor)
+                self._retry_due()
+                if self._assigned:
+                    self._read()
+            except Exception:  # a reader that stops without a word would be a silent source
+                log.exception("reader: unexpected error, going on")
+                time.sleep(_RETRY_S)
+
+    def _next_orders(self) -> list[tuple[Feed, _Cursor | None]] | None:
+        """Wait until there is something to do; None: close."""
+        with self._changed:
+            while not self._closed and not self._orders:
+                if self._arrived_records > RECORDS_MAX or self._arrived_bytes > BYTES_MAX:
+                    self._changed.wait()
+                elif self._assigned:
+                    break
+                elif self._later:
+                    self._changed.wait(_RETRY_S)
+                    break
+                else:
+                    self._changed.wait()
+            orders, self._orders = self._orders, []
+            return None if self._closed else orders
+
+    def _obey(self, feed: Feed, cursor: _Cursor | None) -> None:
+        self._later.pop(feed, None)
+        self._unassign(feed)
+        if cursor is not None:
+            self._assign(feed, cursor)
+
+    def _unassign(self, feed: Feed) -> None:
+        if self._assigned.pop(feed, None) is not None:
+            self._consumer.incremental_unassign([TopicPartition(feed.topic, feed.partition)])
+
+    def _assign(self, feed: Feed, cursor: _Cursor) -> None:
+        try:
+            if not self._know(feed.topic):
+                self._again_later(feed, cursor, "no such topic yet")
+                return
+            self._feeds[feed.topic, feed.partition] = feed
+            self._consumer.incremental_assign([TopicPartition(feed.topic, feed.partition, cursor.next)])
+            self._assigned[feed] = cursor
+        except KafkaException as exc:
+            self._again_later(feed, cursor, str(error_of(exc)))
+
+    def _know(self, topic: str) -> bool:
+        """Asking on the same consumer spares the first assign a second."""
+        if topic not in self._known_topics:
+            if self._consumer.list_topics(topic, timeout=1.0).topics[topic].error is not None:
+                return False
+            self._known_topics.add(topic)
+        return True
+
+    def _again_later(self, feed: Feed, cursor: _Cursor, why: str) -> None:
+        self._later[feed] = (time.monotonic() + _RETRY_S, cursor)
+        if feed not in self._warned:
+            self._warned.add(feed)
+            log.warning("reader: %s[%d] cannot be read at present, trying on: %s", feed.topic, feed.partition, why)
+
+    def _retry_due(self) -> None:
+        now = time.monotonic()
+        for feed, (due, cursor) in list(self._later.items()):
+            if due <= now:
+                del self._later[feed]
+                self._assign(feed, cursor)
+
+    def _read(self) -> None:
+        messages = self._consumer.consume(1, _WAIT_S)
+        if messages:
+            messages += self._consumer.consume(_BATCH, 0)
+            self._take(messages)
+
+    def _take(self, messages: list[Message]) -> None:
+        runs: dict[Feed, _Run] = {}
+        size = 0
+        for message in messages:
+            feed = self._feeds.get((message.topic() or "", message.partition() or 0))
+            cursor = None if feed is None else self._assigned.get(feed)
+            if feed is None or cursor is None:
+                continue
+            error = message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                self._take_error(feed, cursor, error)
+                continue
+            offset = message.offset() or 0
+            if offset < cursor.next:
+                continue
+            run = runs.get(feed)
+            if run is None:
+                run = runs[feed] = _Run(feed, cursor, [], offset)
+            if error is None:
+                run.records.append(record_of(feed, message))
+                size += len(message)
+                offset += 1
+            run.after = cursor.next = offset
+        if runs:
+            with self._changed:
+                self._arrived += runs.values()
+                self._arrived_records += sum(len(run.records) for run in runs.values())
+                self._arrived_bytes += size
+            self._wake()
+
+    def _take_error(self, feed: Feed, cursor: _Cursor, error: KafkaError) -> None:
+        code = error.code()
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            self._check_offset(feed, cursor)
+        elif code in NO_SUCH_TOPIC:
+            self._known_topics.discard(feed.topic)
+            self._unassign(feed)
+            self._again_later(feed, cursor, str(error))
+        elif code in _REFUSED:
+            self._fail(feed, cursor, translated(self._bootstrap, f"read {feed.topic}[{feed.partition}]", error))
+        else:
+            log.debug("reader: %s[%d]: %s", feed.topic, feed.partition, error)
+
+    def _check_offset(self, feed: Feed, cursor: _Cursor) -> None:
+        """The consumer gave up the position. Ask before believing it: a broker that restarts can look like that."""
+        self._unassign(feed)
+        try:
+            first, end = self._consumer.get_watermark_offsets(TopicPartition(feed.topic, feed.partition), timeout=2.0)
+        except KafkaException as exc:
+            self._again_later(feed, cursor, str(error_of(exc)))
+            return
+        if cursor.next < first:
+            self._fail(feed, cursor, OffsetGone(feed, cursor.next))
+        elif cursor.next > end:
+            what = f"{feed.topic}[{feed.partition}]: offset {cursor.next} lies beyond the log's end {end}"
+            self._fail(
+                feed, cursor, LogError(f"{what}. Was the topic deleted and created again? Start with `--reset`.")
+            )
+        else:
+            self._again_later(feed, cursor, "the broker lost track of the position")
+
+    def _fail(self, feed: Feed, cursor: _Cursor, failure: LogError) -> None:
+        self._unassign(feed)
+        with self._changed:
+            cursor.failure = failure
+            self._failed = True
+        self._wake()

@@ -1,0 +1,177 @@
+"""The one writer of a corrected stream: Kafka transactions in a thread of their own (design 2.2, protocol B7).
+
+An attempt is one producer. Whatever goes wrong with it, it is thrown away; its successor fences it, and only then reads
+how far it got.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from borealis_py.kafka.appender import produce
+from borealis_py.kafka.client import error_of, log, producer_config
+from borealis_py.kafka.lookup import KafkaLookup
+from borealis_py.log.base import (
+    Committed,
+    Feed,
+    Fenced,
+    LogError,
+    NewRecord,
+    TookOver,
+    TransactorEvent,
+    Unknown,
+    Wake,
+)
+
+TRANSACTION_TIMEOUT_MS = 10_000
+"""Readers of the stream wait at most this long behind a dead writer's open transaction."""
+_ANSWER_S = 10.0
+_ABORT_S = 2.0
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+_PROGRESS_WINDOWS = (32, 4096)
+
+Job = Callable[[], TransactorEvent]
+Records = Callable[[], Sequence[NewRecord]]
+
+
+class KafkaTransactor:
+    """`log.base.Transactor`."""
+
+    def __init__(
+        self, bootstrap: str, properties: Mapping[str, str], transactional_id: str, progress: Feed, wake: Wake
+    ) -> None:
+        self._config = {
+            **producer_config(bootstrap, {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS), **properties}),
+            "transactional.id": transactional_id,
+        }
+        self._progress = progress
+        self._lookup = KafkaLookup(bootstrap, properties)
+        self._wake = wake
+        self._jobs: SimpleQueue[tuple[int, Job] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._generation = 0  # grows with every take_over and drop; what an older one says is nobody's business
+        self._events: deque[TransactorEvent] = deque()
+        self._producer: Producer | None = None  # the thread's own
+        self._thread = threading.Thread(target=self._run, name="kafka-transactor", daemon=True)
+        self._thread.start()
+
+    def take_over(self, attempt: int) -> None:
+        self.drop()
+        self._jobs.put((self._generation, lambda: self._take_over(attempt)))
+
+    def commit(self, attempt: int, make_records: Records) -> None:
+        self._jobs.put((self._generation, lambda: self._commit(attempt, make_records)))
+
+    def drop(self) -> None:
+        with self._lock:
+            self._generation += 1
+            self._events.clear()
+
+    def events(self) -> list[TransactorEvent]:
+        with self._lock:
+            events = list(self._events)
+            self._events.clear()
+        return events
+
+    def close(self) -> None:
+        """Drop the attempt. Waits for a request on its way, ten seconds at most."""
+        self.drop()
+        self._jobs.put(None)
+        self._thread.join(_ANSWER_S + _ABORT_S)
+        self._lookup.close()
+
+    # From here on: the thread.
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            generation, work = job
+            if generation != self._generation:
+                continue
+            event = work()
+            with self._lock:
+                if generation == self._generation:
+                    self._events.append(event)
+            self._wake()
+        self._discard()
+
+    def _take_over(self, attempt: int) -> TransactorEvent:
+        self._discard()
+        try:
+            self._producer = Producer(self._config)
+            self._producer.init_transactions(_ANSWER_S)
+            return TookOver(attempt, self._last_progress())
+        except KafkaException as exc:
+            return self._failed(attempt, error_of(exc))
+        except LogError as exc:
+            self._discard()
+            return Unknown(attempt, str(exc))
+
+    def _commit(self, attempt: int, make_records: Records) -> TransactorEvent:
+        producer = self._producer
+        if producer is None:
+            return Unknown(attempt, "nothing was taken over")
+        try:
+            records = make_records()
+        except Exception as exc:  # a row that cannot be encoded must not end the thread
+            log.exception("transactor: records could not be made")
+            return Unknown(attempt, f"records could not be made: {exc}")
+        try:
+            producer.begin_transaction()
+            refused = _produce_all(producer, records)
+            if refused is not None:
+                return self._failed(attempt, refused)
+            producer.commit_transaction(_ANSWER_S)
+            return Committed(attempt)
+        except KafkaException as exc:
+            return self._failed(attempt, error_of(exc))
+
+    def _failed(self, attempt: int, error: KafkaError) -> TransactorEvent:
+        fenced = error.code() in _FENCED
+        if not fenced and not error.fatal() and self._producer is not None:
+            with suppress(KafkaException):  # the successor's fence aborts as well; this spares readers the wait
+                self._producer.abort_transaction(_ABORT_S)
+        self._discard()
+        return Fenced(attempt) if fenced else Unknown(attempt, f"{error.str()} ({error.name()})")
+
+    def _discard(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            producer.flush(0.1)  # serves the reports of what was purged; else the client waits for them at its end
+
+    def _last_progress(self) -> bytes | None:
+        """The last committed record's value. Markers and compaction leave holes, hence windows of growing size."""
+        first, end = self._lookup.bounds(self._progress)
+        for start in (*(max(first, end - window) for window in _PROGRESS_WINDOWS), first):
+            last = deque(self._lookup.read(self._progress, start, end), maxlen=1)
+            if last:
+                return last[0].value
+            if start == first:
+                break
+        return None
+
+
+def _produce_all(producer: Producer, records: Sequence[NewRecord]) -> KafkaError | None:
+    """All records into the open transaction; the first refusal known by now (the commit tells the others)."""
+    refusals: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            refusals.append(error)
+
+    for record in records:
+        while True:
+            try:
+                produce(producer, record, on_delivery)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        if refusals:
+            break
+    return refusals[0] if refusals else None

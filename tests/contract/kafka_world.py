@@ -1,0 +1,52 @@
+"""`borealis_py.kafka` on a real broker, for the contract suite."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, Log, TopicSpec
+
+T = TypeVar("T")
+_numbers = itertools.count(1)
+
+
+class KafkaWorld:
+    """A real broker; every client is a process of its own as far as Kafka is concerned."""
+
+    FIXTURES = ("bootstrap",)
+
+    def __init__(self, bootstrap: str) -> None:
+        self._log = KafkaLog(bootstrap)
+        self._admin = self._log.admin()
+        self._woken = threading.Event()
+
+    def log(self, client: str = "a") -> Log:
+        return self._log
+
+    def make_topic(self, partitions: int = 1) -> str:
+        name = f"contract.t{next(_numbers)}"
+        self._admin.create([TopicSpec(name, partitions, topics.EVENT_TIME)])
+        return name
+
+    def until(self, condition: Callable[[], T]) -> T:
+        deadline = time.monotonic() + 60.0
+        while not (found := condition()):
+            assert time.monotonic() < deadline, "the condition did not come to hold"
+            self._woken.wait(0.02)
+            self._woken.clear()
+        return found
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def delete_before(self, feed: Feed, offset: int) -> None:
+        self._admin.trim(feed, offset)
+
+    def close(self) -> None:
+        self._admin.close()
