@@ -1,0 +1,220 @@
+"""The process of one replica index: a Spark application of its own, one loop a query (design 3.3).
+
+    python -m borealis_py.host.process --bootstrap localhost:9092 --app flights --replica 0 --data-dir .borealis
+
+A crash of one process never touches the other. SIGTERM and SIGINT end it in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from borealis_py.host.appstate import AppState, read_app
+from borealis_py.host.kernels import make_kernel
+from borealis_py.host.logs import configure_logs
+from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable
+from borealis_py.host.taken import IndexTaken, ensure_free
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.base import LogError, Wake
+from borealis_py.node.replica import Superseded
+from borealis_py.node.run import run_replica
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
+from borealis_py.query.errors import QueryError
+from reconcile.runner import BrokenRedo, Redo, Redos, ThreadRedo
+from reconcile.spark import SparkRedo
+from reconcile.work import Kernel, Work
+from sunion.errors import RetentionLost
+
+log = structlog.get_logger("borealis.host")
+
+RESTART_S = 1.0
+"""Pause before a loop that failed starts again from its last checkpoint."""
+LOCAL_REDO_S = 600.0
+
+EXIT_SUPERSEDED = 3
+EXIT_STOPPED = 4
+
+
+def replica_spec(
+    state: AppState, query: str, replica: int, kafka: KafkaLog, data_dir: Path, timing: Timing
+) -> ReplicaSpec:
+    """What replica `replica` of `query` is told."""
+    spec = state.spec
+    q = spec.query(query)
+    return ReplicaSpec(
+        app=spec.name,
+        query=query,
+        replica=replica,
+        sources=q.sources,
+        bucket_us=spec.bucket_us,
+        origin=state.origin,
+        partition=list(spec.queries).index(query),
+        query_hash=spec.query_hash(query),
+        app_json=spec.to_json(),
+        delays=Delays(q.threshold_us, DelayPolicy(q.on_failure), DelayPolicy(q.on_stabilization)),
+        log=kafka,
+        data_dir=data_dir / spec.name,
+        timing=timing,
+    )
+
+
+def work_of(spec: ReplicaSpec) -> Work:
+    """The same for redo tasks."""
+    return Work(
+        query=spec.query,
+        make_kernel=partial(make_kernel, spec.app_json, spec.query),
+        log=spec.log,
+        sources=spec.sources,
+        feeds=tuple(spec.source_feed(i) for i in range(len(spec.sources))),
+        width_us=spec.bucket_us,
+        ahead_max_us=spec.timing.ahead_max_us,
+    )
+
+
+def make_redos(spec: ReplicaSpec, session: ReplicaSession | SparkUnavailable, kernel: Kernel, wake: Wake) -> Redos:
+    """Spark where there is a session, and a thread that reads again where Spark failed."""
+    work = work_of(spec)
+    deadline_s = spec.timing.redo_deadline_us / 1e6
+    remote: Redo
+    if isinstance(session, ReplicaSession):
+        remote = SparkRedo(session.context, work, kernel, wake, deadline_s, session.warm_soon)
+    else:
+        remote = BrokenRedo(str(session), wake)
+    return Redos(remote, ThreadRedo(work, wake, LOCAL_REDO_S))
+
+
+class ReplicaProcess:
+    """All loops of one replica index, and their Spark application."""
+
+    def __init__(self, specs: list[ReplicaSpec], session: ReplicaSession | SparkUnavailable) -> None:
+        self.stop = threading.Event()
+        self.code = 0
+        self._specs = specs
+        self._session = session
+
+    def run(self) -> int:
+        """Run until stopped; returns the exit code."""
+        threads = [threading.Thread(target=self._supervise, args=(s,), name=s.name) for s in self._specs]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return self.code
+
+    def _supervise(self, spec: ReplicaSpec) -> None:
+        """Start a loop that failed again, from its last checkpoint and with a new incarnation."""
+        line = log.bind(query=spec.query, replica=spec.replica)
+        while not self.stop.is_set():
+            try:
+                run_replica(
+                    spec,
+                    partial(make_kernel, spec.app_json, spec.query),
+                    partial(make_redos, spec, self._session),
+                    self.stop,
+                    uuid.uuid4().hex[:8],
+                )
+            except Superseded as exc:
+                line.warning("this replica ends: its index runs elsewhere", why=str(exc))
+                self._end(EXIT_SUPERSEDED)
+            except RetentionLost as exc:
+                line.error("this query stops: records it needs are gone; nothing false was called stable", why=str(exc))
+                self.code = EXIT_STOPPED
+                return
+            except Exception as exc:
+                line.error(
+                    "the replica failed and starts again from its last checkpoint",
+                    why=f"{type(exc).__name__}: {exc}",
+                    exc_info=not isinstance(exc, LogError),
+                )
+                self.stop.wait(RESTART_S)
+
+    def _end(self, code: int) -> None:
+        self.code = code
+        self.stop.set()
+
+
+def open_session(specs: list[ReplicaSpec], spark: bool, master: str, output: Path) -> ReplicaSession | SparkUnavailable:
+    """A session that is warm for every query, or why there is none."""
+    if not spark:
+        return SparkUnavailable("started with --no-spark")
+    name = f"{specs[0].app} replica {specs[0].replica}"
+    try:
+        session = ReplicaSession.start(name, SparkSettings(master=master), output)
+        for spec in specs:
+            session.warm(work_of(spec).pack())
+    except SparkUnavailable as exc:
+        log.warning("no Spark: redos run inline in this process", why=str(exc))
+        return exc
+    session.keep_warm()
+    return session
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="borealis_py.host.process", description="One replica index of an app.")
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--app", required=True)
+    parser.add_argument("--replica", type=int, required=True)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--no-spark", action="store_true")
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--take-over", action="store_true")
+    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="for Kafka's clients")
+    parser.add_argument("--timing", action="append", default=[], metavar="NAME=MICROSECONDS")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit codes: 0 stopped, 1 could not start, 3 superseded, 4 a query stopped for lost records."""
+    args = parse(argv)
+    configure_logs()
+    try:
+        process = _open(args)
+    except (LogError, QueryError, SettingsError, IndexTaken) as exc:
+        log.error("replica does not start", replica=args.replica, why=str(exc))
+        return 1
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _stopper(process))
+    try:
+        return process.run()
+    finally:
+        if isinstance(process._session, ReplicaSession):
+            process._session.stop()
+
+
+def _stopper(process: ReplicaProcess) -> Callable[[int, object], None]:
+    return lambda number, frame: process.stop.set()
+
+
+def _open(args: argparse.Namespace) -> ReplicaProcess:
+    kafka = KafkaLog(args.bootstrap, tuple(tuple(p.split("=", 1)) for p in args.property))
+    timing = Timing(**{name: int(value) for name, value in (t.split("=", 1) for t in args.timing)})
+    state = read_app(kafka, args.app)
+    specs = [
+        replica_spec(state, query, args.replica, kafka, args.data_dir, timing)
+        for query, q in state.spec.queries.items()
+        if args.replica < q.replicas
+    ]
+    if not specs:
+        raise SettingsError(f"app {args.app} has no query with a replica {args.replica}")
+    if not args.take_over:
+        ensure_free(kafka, specs)
+    for spec in specs:
+        kernel = make_kernel(spec.app_json, spec.query)
+        kernel.close()
+    output = args.data_dir / args.app / f"spark-{args.replica}.log"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    return ReplicaProcess(specs, open_session(specs, not args.no_spark, args.master, output))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

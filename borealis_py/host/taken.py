@@ -1,0 +1,58 @@
+"""Is a replica index in use? Heartbeats tell: one that keeps arriving is somebody alive (design 2.4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from borealis_py.log.base import Log, Lookup, Record
+from borealis_py.log.messages import Heartbeat, decode
+from borealis_py.node.inlet import CONTROL_TAIL
+from borealis_py.node.spec import ReplicaSpec
+
+FRESH_MS = 5_000
+WATCH_S = 1.5
+LOOK_S = 0.05
+
+
+class IndexTaken(Exception):
+    """Another process runs this replica index."""
+
+
+def ensure_free(log: Log, specs: Sequence[ReplicaSpec]) -> None:
+    """Raises IndexTaken when a heartbeat of the same index arrives while watching.
+
+    Costs nothing when the last heartbeat is old; else up to WATCH_S.
+    """
+    lookup = log.lookup()
+    try:
+        for spec in specs:
+            _check(lookup, spec)
+    finally:
+        lookup.close()
+
+
+def _check(lookup: Lookup, spec: ReplicaSpec) -> None:
+    first, end = lookup.bounds(spec.control_feed)
+    last = _own(lookup, spec, max(first, end - CONTROL_TAIL), end)
+    if last is None or time.time() * 1000 - last.timestamp_ms > FRESH_MS:
+        return
+    until = time.monotonic() + WATCH_S
+    while time.monotonic() < until:
+        now = lookup.bounds(spec.control_feed)[1]
+        if now > end:
+            beat = _own(lookup, spec, end, now)
+            if beat is not None:
+                by = decode(beat.value or b"", Heartbeat)
+                raise IndexTaken(
+                    f"replica {spec.replica} of query {spec.query} is running already (incarnation {by.inc}, "
+                    f"{by.uid}); stop it with `borealis down`, or take its place with --take-over"
+                )
+            end = now
+        time.sleep(LOOK_S)
+
+
+def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int) -> Record | None:
+    key = str(spec.replica).encode()
+    found = [r for r in lookup.read(spec.control_feed, first, end) if r.key == key]
+    return found[-1] if found else None

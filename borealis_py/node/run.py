@@ -1,0 +1,51 @@
+"""`run_replica`: a replica from start to stop. Needs only a log, a checkpoint directory and somebody to run redos, so
+it runs alike in a process, as a Spark task, or in a test (design 3.3).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from borealis_py.log.base import Wake
+from borealis_py.log.clock import Clock, SystemClock
+from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.replica import Replica
+from borealis_py.node.spec import ReplicaSpec
+from reconcile.runner import Redos
+from reconcile.work import Kernel
+
+
+def run_replica(
+    spec: ReplicaSpec,
+    make_kernel: Callable[[], Kernel],
+    make_redos: Callable[[Kernel, Wake], Redos],
+    stop: threading.Event,
+    uid: str,
+    clock: Clock | None = None,
+) -> None:
+    """Run one incarnation until `stop` is set. Blocks.
+
+    Args:
+        uid: random, new for every call (protocol B30).
+
+    Raises:
+        Superseded, RetentionLost, LogError: as `Replica.turn`.
+    """
+    clock = clock or SystemClock()
+    woken = threading.Event()
+    kernel = make_kernel()
+    redos = make_redos(kernel, woken.set)
+    store = CheckpointStore(spec.data_dir / "checkpoints" / spec.name, spec.query_hash, kernel)
+    try:
+        replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set)
+        try:
+            while not stop.is_set():
+                woken.clear()
+                replica.turn()
+                woken.wait(max(0.0, (replica.next_wakeup() - clock.now_us()) / 1e6))
+        finally:
+            replica.close()
+    finally:
+        redos.close()
+        kernel.close()
