@@ -1,6 +1,6 @@
-"""borealis-py: continuous queries on Kafka and Spark that keep answering while inputs are missing, and end exactly right.
+"""Continuous queries that keep answering while inputs are missing, and end exactly right.
 
-The names below are what a user imports; each is loaded when first asked for, so that importing a part stays cheap.
+`App` to write queries; `subscribe` to follow their results; `Publisher` to feed them. README.md has the first steps.
 """
 
 from __future__ import annotations
@@ -9,17 +9,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from borealis_py.host.connect import publisher as publisher
+    from borealis_py.host.connect import subscribe as subscribe
     from borealis_py.query import App as App
     from borealis_py.query import QueryError as QueryError
 
-_PUBLIC = {"App": "borealis_py.query", "QueryError": "borealis_py.query"}
+__version__ = "0.1.0"
+__all__ = ["App", "QueryError", "publisher", "subscribe"]
+
+# Imported when asked for: a Spark worker or a checker needs none of them.
+_HOME = {
+    "App": "borealis_py.query",
+    "QueryError": "borealis_py.query",
+    "publisher": "borealis_py.host.connect",
+    "subscribe": "borealis_py.host.connect",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'borealis_py' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

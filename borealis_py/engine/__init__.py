@@ -1,0 +1,16 @@
+"""The kernel: queries on DuckDB. `compile_query` is the door; DuckDB is named nowhere else."""
+
+from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
+from borealis_py.engine.kernel import Kernel, State, compile_query
+from borealis_py.engine.rows import ArrowRows, canonical_hash, merge
+
+__all__ = [
+    "ArrowRowCodec",
+    "ArrowRows",
+    "ArrowSourceCodec",
+    "Kernel",
+    "State",
+    "canonical_hash",
+    "compile_query",
+    "merge",
+]

@@ -1,0 +1,95 @@
+"""How a window's aggregates are computed: from one partial per bucket and key where they decompose, else from rows.
+
+Written as SQL text; run by `operators`. An aggregate decomposes if a window's value follows from its buckets' values
+combined in bucket order. If one of a query's does not, all of them are computed from the window's rows in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from borealis_py.engine.expressions import Expression, Tree, column_ref, replace_aggregates, to_sql
+from borealis_py.engine.rows import is_integer
+
+POSITION = "__pos"
+"""The column that holds the rows' total order in a window computed from rows."""
+
+_COUNTS = {"count_star", "count", "count_if", "countif"}
+_SELF = {"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"}
+_DISTINCT_IRRELEVANT = {"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"}
+_AVERAGES = {"avg", "mean"}
+# Types that come back from Arrow as they went in, so that a partial combines to what the whole would have been.
+_ROUND_TRIP = {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+               "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP"}  # fmt: skip
+_ORDERED = {"first", "last", "any_value", "arbitrary", "list", "array_agg", "string_agg", "group_concat", "listagg", "mode",
+            "arg_min", "arg_max", "argmin", "argmax", "min_by", "max_by", "arg_min_null", "arg_max_null",
+            "arg_min_nulls_last", "arg_max_nulls_last"}  # fmt: skip
+
+
+@dataclass
+class Calls:
+    """The different aggregate calls of a query's expressions, each a column `__a<i>` of the inner SELECT."""
+
+    trees: list[Tree] = field(default_factory=list)
+    _numbers: dict[str, int] = field(default_factory=dict)
+
+    def column(self, call: Tree) -> str:
+        number = self._numbers.setdefault(to_sql(call), len(self.trees))
+        if number == len(self.trees):
+            self.trees.append(call)
+        return f"__a{number}"
+
+    def outer(self, expression: Expression) -> str:
+        """The expression over the calls' columns."""
+        tree, _ = replace_aggregates(expression.tree, self.column)
+        return to_sql(tree)
+
+
+@dataclass(frozen=True)
+class Decomposed:
+    """One call as partials (`parts`, over rows) and their combination (`combine`, over columns of those names)."""
+
+    parts: tuple[str, ...]
+    combine: Callable[[Sequence[str]], str]
+
+
+def argument(call: Tree) -> str | None:
+    """The only argument as SQL, if there is exactly one."""
+    return to_sql(call["children"][0]) if len(call["children"]) == 1 else None
+
+
+def decompose(call: Tree, argument_type: str) -> Decomposed | None:
+    """Partials of a call, None if it has to see the window's rows."""
+    name = call["function_name"].lower()
+    ordered = bool(call["order_bys"]["orders"])
+    if ordered or (call["distinct"] and name not in _DISTINCT_IRRELEVANT) or len(call["children"]) > 1:
+        return None
+    plain = to_sql({**call, "distinct": False})
+    if name in _COUNTS:
+        return Decomposed((plain,), lambda c: f"CAST(sum({c[0]}) AS BIGINT)")
+    if name in _SELF and argument_type in _ROUND_TRIP:
+        return Decomposed((plain,), lambda c: f"{name}({c[0]})")
+    if name == "sum":
+        if is_integer(argument_type) or argument_type == "BOOLEAN":
+            return Decomposed((plain,), lambda c: f"CAST(sum({c[0]}) AS BIGINT)")
+        return Decomposed((plain,), lambda c: f"sum({c[0]})")
+    if name in _AVERAGES:
+        total, count = (to_sql({**call, "function_name": f}) for f in ("sum", "count"))
+        return Decomposed((total, count), lambda c: f"(CAST(sum({c[0]}) AS DOUBLE) / CAST(sum({c[1]}) AS DOUBLE))")
+    return None
+
+
+def over_rows(call: Tree, argument_type: str) -> str:
+    """A call over a window's rows: total order where order matters, integer sums as BIGINT."""
+    name = call["function_name"].lower()
+    if name in _ORDERED:
+        last: Any = call["children"][0] if call["distinct"] else column_ref(POSITION)
+        order = {"type": "ORDER_DEFAULT", "null_order": "ORDER_DEFAULT", "expression": last}
+        bys = call["order_bys"]
+        call = {**call, "order_bys": {**bys, "orders": [*bys["orders"], order]}}
+    sql = to_sql(call)
+    if name == "sum" and (is_integer(argument_type) or argument_type == "BOOLEAN"):
+        return f"CAST({sql} AS BIGINT)"
+    return sql

@@ -1,0 +1,199 @@
+"""Rows as bytes: a source's JSON or Arrow, results as Arrow and JSON, state for checkpoints.
+
+Implements `log.codec`. A bad row costs that row and names the field; it never costs its neighbours or the query.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from borealis_py.engine.operators import Partial
+from borealis_py.engine.rows import segment_schema
+from borealis_py.query.names import STIME
+
+RAW_BYTES_MAX = 2_000
+"""A rejected row's bytes are cut to this."""
+
+_INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_FIELDS: dict[str, Any] = {"string": str | None, "int64": _INT64 | None, "double": float | None, "bool": bool | None}
+_BAD = (msgspec.DecodeError, UnicodeDecodeError)  # the latter is no msgspec error, and UTF-8 is checked late
+
+Bad = tuple[int, str, bytes]
+
+_decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class ArrowSourceCodec:
+    """Rows of one source. JSON: an array of objects with every column of the schema; a value may be null, a field may
+    not be missing; further fields are ignored; 1.5 or "1" is no int64, 1 is a double. Arrow: an IPC stream with one
+    batch of exactly these columns."""
+
+    def __init__(self, source: str, columns: Mapping[str, str]) -> None:
+        self.source = source
+        self.schema = segment_schema(columns)
+        self._columns = self.schema.remove(len(columns))
+        # f0, f1, ...: a column may be called what Python cannot call an attribute
+        fields = [(f"f{i}", _FIELDS[kind]) for i, kind in enumerate(columns.values())]
+        rename = {f"f{i}": name for i, name in enumerate(columns)}
+        row = msgspec.defstruct("Row", fields, rename=rename, gc=False)
+        self._decode_all = msgspec.json.Decoder(list[row]).decode  # type: ignore[valid-type]
+        self._decode_one = msgspec.json.Decoder(row).decode
+        self._getters = [attrgetter(name) for name, _ in fields]
+
+    def decode(self, payload: bytes, encoding: str, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
+        """`log.codec.SourceCodec`: the good rows (None: there are none), and (position, reason, raw) of the bad."""
+        if encoding == "json":
+            return self._json(payload, stimes)
+        if encoding == "arrow":
+            return self._arrow(payload, stimes)
+        return _nothing(payload, f"encoding {encoding!r} is neither json nor arrow")
+
+    def encode(self, rows: pa.RecordBatch) -> bytes:
+        """Rows as an Arrow payload; stime travels in the record's header."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self._columns) as writer:
+            writer.write_batch(rows.select(self._columns.names))
+        return bytes(sink.getvalue())
+
+    def _json(self, payload: bytes, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
+        try:
+            rows = self._decode_all(payload)
+        except _BAD:
+            return self._json_one_by_one(payload, stimes)
+        if len(rows) != len(stimes):
+            return _nothing(payload, f"{len(rows)} rows but {len(stimes)} stimes in the record")
+        return self._batch(rows, stimes), []
+
+    def _json_one_by_one(self, payload: bytes, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
+        try:
+            raws = _decode_raws(payload)
+        except _BAD as exc:
+            return _nothing(payload, f"not a JSON array of objects: {exc}")
+        if len(raws) != len(stimes):
+            return _nothing(payload, f"{len(raws)} rows but {len(stimes)} stimes in the record")
+        rows, kept, bad = [], [], []
+        for i, raw in enumerate(raws):
+            try:
+                rows.append(self._decode_one(raw))
+                kept.append(stimes[i])
+            except _BAD as exc:
+                bad.append((i, _readable(exc), bytes(raw)[:RAW_BYTES_MAX]))
+        return self._batch(rows, kept), bad
+
+    def _batch(self, rows: Sequence[Any], stimes: Sequence[int]) -> pa.RecordBatch | None:
+        if not rows:
+            return None
+        columns = [
+            pa.array(list(map(get, rows)), field.type) for get, field in zip(self._getters, self._columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays([*columns, _stime_array(stimes)], schema=self.schema)
+
+    def _arrow(self, payload: bytes, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
+        try:
+            with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+                schema, batches = reader.schema, list(reader)
+            for batch in batches:
+                batch.validate(full=True)  # what lies about its offsets must not reach the engine
+        except (pa.ArrowInvalid, OSError, EOFError) as exc:
+            return _nothing(payload, f"not an Arrow IPC stream: {exc}")
+        if not schema.equals(self._columns):
+            return _nothing(payload, f"columns ({_spell(schema)}), expected ({_spell(self._columns)})")
+        count = sum(b.num_rows for b in batches)
+        if len(batches) > 1 or count != len(stimes):
+            return _nothing(payload, f"{count} rows in {len(batches)} batches but {len(stimes)} stimes in the record")
+        if not count:
+            return None, []
+        return pa.RecordBatch.from_arrays([*batches[0].columns, _stime_array(stimes)], schema=self.schema), []
+
+
+class ArrowRowCodec:
+    """Results and state. `nonfinite_as_null` counts the doubles that JSON could not say (NaN, infinities)."""
+
+    def __init__(self, schema: pa.Schema, partials: Sequence[pa.Schema]) -> None:
+        self.schema = schema
+        self.nonfinite_as_null = 0
+        self._partials = tuple(partials)
+        self._names = [name for name in schema.names if name != STIME]
+        fields = [(f"f{i}", Any) for i in range(len(self._names))]
+        rename = {f"f{i}": name for i, name in enumerate(self._names)}
+        self._row = msgspec.defstruct("ResultRow", fields, rename=rename, gc=False)
+        self._encode = msgspec.json.Encoder().encode
+
+    @property
+    def schema_hash(self) -> str:
+        """Names and types in short, for record headers: Arrow decodes with a wrong schema without noticing."""
+        return hashlib.blake2b(_spell(self.schema).encode(), digest_size=6).hexdigest()
+
+    def encode(self, rows: pa.RecordBatch) -> bytes:
+        return bytes(rows.serialize())
+
+    def decode(self, payload: bytes) -> pa.RecordBatch:
+        return pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
+
+    def split(self, rows: pa.RecordBatch, bytes_max: int) -> list[pa.RecordBatch]:
+        """The same rows in pieces whose encoding stays below `bytes_max`, one row at least in each."""
+        if rows.num_rows <= 1 or len(self.encode(rows)) <= bytes_max:
+            return [rows]
+        half = rows.num_rows // 2
+        return [*self.split(rows.slice(0, half), bytes_max), *self.split(rows.slice(half), bytes_max)]
+
+    def join(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+    def encode_state(self, state: Sequence[Sequence[Partial]]) -> bytes:
+        return msgspec.msgpack.encode([[(b, bytes(batch.serialize())) for b, batch in op] for op in state])
+
+    def decode_state(self, payload: bytes) -> tuple[tuple[Partial, ...], ...]:
+        """Raises ValueError for bytes that are no state of this query."""
+        operators = msgspec.msgpack.decode(payload, type=list[list[tuple[int, bytes]]])
+        if len(operators) != len(self._partials):
+            raise ValueError(f"state of {len(operators)} operators, the query has {len(self._partials)}")
+        return tuple(
+            tuple((b, pa.ipc.read_record_batch(pa.py_buffer(raw), schema)) for b, raw in operator)
+            for operator, schema in zip(operators, self._partials, strict=True)
+        )
+
+    def to_json(self, rows: pa.RecordBatch) -> list[bytes]:
+        """One object a row, columns in their order without stime; doubles in their shortest form that reads back."""
+        for name in self._names:
+            column = rows.column(name)
+            values = column.flatten() if pa.types.is_list(column.type) else column
+            if pa.types.is_floating(values.type):
+                finite = pc.sum(pc.is_finite(values)).as_py() or 0
+                self.nonfinite_as_null += len(values) - values.null_count - finite
+        columns = [rows.column(name).to_pylist() for name in self._names]
+        row, encode = self._row, self._encode
+        return [encode(row(*values)) for values in zip(*columns, strict=True)]
+
+    def to_dicts(self, rows: pa.RecordBatch) -> list[dict[str, object]]:
+        """The same as Python values; NaN and infinities stay."""
+        return rows.select(self._names).to_pylist()  # type: ignore[no-any-return]
+
+    def stimes(self, rows: pa.RecordBatch) -> list[int]:
+        return rows.column(STIME).to_pylist()  # type: ignore[no-any-return]
+
+
+def _stime_array(stimes: Sequence[int]) -> pa.Array:
+    return pa.array(np.asarray(stimes, dtype=np.int64))
+
+
+def _nothing(payload: bytes, reason: str) -> tuple[None, list[Bad]]:
+    return None, [(-1, reason, bytes(payload)[:RAW_BYTES_MAX])]
+
+
+def _readable(error: Exception) -> str:
+    """msgspec's message with the column in words: "... - at `$.x`" becomes "column 'x': ..."."""
+    text, _, path = str(error).partition(" - at `$.")
+    return f"column {path.rstrip('`')!r}: {text}" if path else text
+
+
+def _spell(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name} {f.type}" for f in schema)

@@ -1,0 +1,301 @@
+"""From a query's plan to operators: expressions checked and typed, stateless chains fused into one statement each.
+
+Everything that can be wrong with a query is found here, when it is loaded, as a QueryError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from borealis_py.engine import aggregates as agg
+from borealis_py.engine.duck import Duck, Feed, Statement, first_line
+from borealis_py.engine.expressions import Expression, Place, check_outside, describe, parse, sql_of
+from borealis_py.engine.operators import Pipe, Source, Union, Window
+from borealis_py.engine.rows import column_type, segment_schema
+from borealis_py.query.errors import QueryError
+from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START
+from borealis_py.query.spec import AppSpec, FilterOp, MapOp, QuerySpec, SourceOp, UnionOp, WindowOp
+
+Sql = Callable[[str], str]
+Operator = Source | Union | Pipe | Window
+
+T = TypeVar("T")
+
+_INT = pa.int64()
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows of operator `slot` seen through a chain of filters and maps: `sql(feed)`; None where there is no chain."""
+
+    slot: int
+    base: pa.Schema
+    schema: pa.Schema
+    chain: Sql | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
+
+    def select(self, feed: str) -> str:
+        return self.chain(feed) if self.chain else f"SELECT * FROM {feed}"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Operators in topological order, the last one's rows are the result."""
+
+    operators: tuple[Operator, ...]
+    schema: pa.Schema
+
+
+def compile_plan(app: AppSpec, query: str, duck: Duck) -> Compiled:
+    """Raises QueryError."""
+    return _Compiler(app, query, app.query(query), duck).run()
+
+
+def q(name: str) -> str:
+    """An identifier in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class _Compiler:
+    def __init__(self, app: AppSpec, query: str, spec: QuerySpec, duck: Duck) -> None:
+        self._app, self._query, self._spec, self._duck = app, query, spec, duck
+        self._operators: list[Operator] = []
+        self._relations: list[Relation] = []
+        self._uses = [0] * len(spec.plan)
+        for op in spec.plan:
+            for i in op.inputs if isinstance(op, UnionOp) else () if isinstance(op, SourceOp) else (op.input,):
+                self._uses[i] += 1
+
+    def run(self) -> Compiled:
+        for number, op in enumerate(self._spec.plan):
+            relation = self._relation(op)
+            last = number == len(self._spec.plan) - 1
+            # A chain that several operators read is computed once; the result's is computed at the end.
+            self._relations.append(self._materialised(relation) if last or self._uses[number] > 1 else relation)
+        result = self._relations[-1]
+        if result.slot != len(self._operators) - 1:  # two names for one stream: the last operator is the result's
+            raise QueryError(f"query {self._query!r}: the plan's last operator is not its result")
+        return Compiled(tuple(self._operators), result.schema)
+
+    def _relation(self, op: SourceOp | FilterOp | MapOp | UnionOp | WindowOp) -> Relation:
+        if isinstance(op, SourceOp):
+            return self._source(op)
+        if isinstance(op, UnionOp):
+            return self._union(op)
+        if isinstance(op, FilterOp):
+            return self._filter(op, self._relations[op.input])
+        if isinstance(op, MapOp):
+            return self._map(op, self._relations[op.input])
+        return self._window(op, self._relations[op.input])
+
+    def _add(self, operator: Operator, schema: pa.Schema) -> Relation:
+        self._operators.append(operator)
+        return Relation(len(self._operators) - 1, schema, schema)
+
+    def _materialised(self, relation: Relation) -> Relation:
+        if relation.chain is None:
+            return relation
+        statement = self._statement(relation.select, relation.base, f"query {self._query!r}")
+        return self._add(Pipe(self._query, relation.slot, statement), relation.schema)
+
+    def _source(self, op: SourceOp) -> Relation:
+        if op.name not in self._app.sources:
+            raise QueryError(f"query {self._query!r} reads source {op.name!r}, which the app does not have")
+        return self._add(Source(self._spec.sources.index(op.name)), segment_schema(self._app.sources[op.name]))
+
+    def _union(self, op: UnionOp) -> Relation:
+        inputs = [self._materialised(self._relations[i]) for i in op.inputs]
+        first = inputs[0].schema
+        names = {n.lower(): n for n in first.names}
+        for other in inputs[1:]:
+            types = {f.name.lower(): f.type for f in other.schema}
+            for name in first.names:
+                if types.get(name.lower()) != first.field(name).type:
+                    raise QueryError(
+                        f"union of query {self._query!r}: column {name!r} is {_spell(first.field(name).type)} in one input and "
+                        f"{_spell(types.get(name.lower()))} in another; make them alike with map()"
+                    )
+            if any(n not in names.values() for n in other.schema.names):
+                raise QueryError(
+                    f"union of query {self._query!r}: spell the columns alike in all inputs: {first.names}"
+                )
+        return self._add(Union(tuple(r.slot for r in inputs), tuple(first.names)), first)
+
+    def _filter(self, op: FilterOp, source: Relation) -> Relation:
+        expression = parse(op.predicate, Place(self._query, "filter", source.columns), aggregate=False)
+        predicate = sql_of(expression)
+        kind = self._types(source, [predicate], expression)[0]
+        if kind != "BOOLEAN":
+            raise expression.error(f"a filter must be true or false, this is {kind}")
+        chain: Sql = lambda feed: f"SELECT * FROM ({source.select(feed)}) WHERE {predicate}"  # noqa: E731
+        return self._checked(Relation(source.slot, source.base, source.schema, chain), expression)
+
+    def _map(self, op: MapOp, source: Relation) -> Relation:
+        selected, fields = [], []
+        expression = None
+        for name, text in op.columns:
+            place = Place(self._query, f"map({name})", source.columns)
+            expression = parse(text, place, aggregate=False)
+            sql = sql_of(expression)
+            cast, arrow = self._column(self._types(source, [sql], expression)[0], expression)
+            selected.append(f"CAST({sql} AS {cast}) AS {q(name)}")
+            fields.append(pa.field(name, arrow))
+        columns = ", ".join([*selected, f"r.{q(STIME)}"])
+        chain: Sql = lambda feed: f"SELECT {columns} FROM ({source.select(feed)}) r"  # noqa: E731
+        schema = pa.schema([*fields, pa.field(STIME, _INT)])
+        return self._checked(Relation(source.slot, source.base, schema, chain), expression)
+
+    def _window(self, op: WindowOp, source: Relation) -> Relation:
+        expressions = [
+            parse(text, Place(self._query, f"agg({name})", source.columns), aggregate=True)
+            for name, text in op.aggregates
+        ]
+        for expression in expressions:
+            check_outside(expression, op.keys)
+        builder = _WindowBuilder(self, op, source, expressions)
+        operator = builder.build()
+        return self._add(operator, operator.schema)
+
+    def _checked(self, relation: Relation, expression: Expression | None) -> Relation:
+        """Plan and run the chain on no rows: constants that cannot be computed fail here."""
+        try:
+            with_feed(self._duck, relation.base, lambda c, feed: c.execute(relation.select(feed)).to_arrow_table())
+        except duckdb.Error as exc:
+            if expression is None:
+                raise QueryError(f"query {self._query!r}: {first_line(exc)}") from exc
+            raise expression.error(first_line(exc)) from exc
+        return relation
+
+    def _types(self, source: Relation, sqls: list[str], expression: Expression, group: str = "") -> list[str]:
+        """DuckDB types of expressions over a relation. Raises the user's error."""
+
+        def bind(connection: duckdb.DuckDBPyConnection, feed: str) -> list[str]:
+            columns = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(sqls))
+            select = f"SELECT {columns} FROM ({source.select(feed)}){group}"
+            return list(describe(connection, select, expression.error).values())
+
+        return with_feed(self._duck, source.base, bind)
+
+    def _column(self, duck_type: str, expression: Expression) -> tuple[str, pa.DataType]:
+        found = column_type(duck_type)
+        if found is None:
+            raise expression.error(
+                f"its type is {duck_type}, columns are string, int64, double or bool (or lists of them); "
+                "CAST it, or take epoch_us(...) of a time"
+            )
+        return found
+
+    def _statement(self, sql: Sql, schema: pa.Schema, where: str) -> Statement:
+        try:
+            return self._duck.statement(sql, schema)
+        except duckdb.Error as exc:
+            raise QueryError(f"{where}: {first_line(exc)}") from exc
+
+
+class _WindowBuilder:
+    """One window operator: chooses partials or rows, writes the statements."""
+
+    def __init__(self, compiler: _Compiler, op: WindowOp, source: Relation, expressions: list[Expression]) -> None:
+        self._c, self._op, self._source, self._expressions = compiler, op, source, expressions
+        self._keys = [q(k) for k in op.keys]
+        self._group = f" GROUP BY {', '.join(self._keys)}" if op.keys else ""
+        self._order = " ORDER BY " + ", ".join(f"{k} ASC NULLS LAST" for k in self._keys) if op.keys else ""
+
+    def build(self) -> Window:
+        c, op = self._c, self._op
+        for expression in self._expressions:  # the user's own words first: type errors are about them
+            c._types(self._source, [sql_of(expression)], expression, self._group)
+        calls = agg.Calls()
+        outers = [calls.outer(e) for e in self._expressions]
+        types = [self._argument_type(tree) for tree in calls.trees]
+        found = [agg.decompose(tree, kind) for tree, kind in zip(calls.trees, types, strict=True)]
+        parts = [d for d in found if d is not None]
+        if len(parts) == len(found):
+            collect, inner = self._partials(parts)
+            partial_schema, columns = collect.output, ()
+        else:
+            collect, columns, partial_schema = self._rows()
+            inner = [agg.over_rows(tree, kind) for tree, kind in zip(calls.trees, types, strict=True)]
+        positions = len(parts) != len(found)
+        feed_schema = partial_schema.append(pa.field(agg.POSITION, _INT)) if positions else partial_schema
+        close, fields = self._close(inner, outers, feed_schema)
+        schema = pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *fields, (STIME, _INT)])
+        bucket = c._app.bucket_us
+        return Window(
+            query=c._query, input=self._source.slot, size=op.size_us // bucket, every=op.every_us // bucket, width_us=bucket,
+            keys=op.keys, columns=tuple(columns), collect=collect, close=close, rank=self._rank(partial_schema),
+            positions=positions, partial_schema=partial_schema, schema=schema,
+        )  # fmt: skip
+
+    def _argument_type(self, call: agg.Tree) -> str:
+        sql = agg.argument(call)
+        return self._c._types(self._source, [sql], self._expressions[0])[0] if sql else ""
+
+    def _partials(self, parts: list[agg.Decomposed]) -> tuple[Statement, list[str]]:
+        selected, inner = list(self._keys), []
+        for part in parts:
+            names = [f"__p{len(selected) + i}" for i in range(len(part.parts))]
+            selected += [f"{sql} AS {name}" for sql, name in zip(part.parts, names, strict=True)]
+            inner.append(part.combine(names))
+        # without keys SQL gives a row for no rows
+        group = self._group or " HAVING count(*) > 0"
+        columns = ", ".join(selected)
+        sql: Sql = lambda feed: f"SELECT {columns} FROM ({self._source.select(feed)}){group}{self._order}"  # noqa: E731
+        return self._c._statement(sql, self._source.base, self._where), inner
+
+    def _rows(self) -> tuple[Statement | None, tuple[str, ...], pa.Schema]:
+        used = set(self._op.keys).union(*(e.columns() for e in self._expressions))
+        columns = tuple(n for n in self._source.schema.names if n in used) or (STIME,)
+        schema = pa.schema([self._source.schema.field(n) for n in columns])
+        if self._source.chain is None:
+            return None, columns, schema
+        selected = ", ".join(q(n) for n in columns)
+        sql: Sql = lambda feed: f"SELECT {selected} FROM ({self._source.select(feed)})"  # noqa: E731
+        return self._c._statement(sql, self._source.base, self._where), columns, schema
+
+    def _close(self, inner: list[str], outers: list[str], feed: pa.Schema) -> tuple[Statement, list[pa.Field]]:
+        combined = ", ".join([*self._keys, *(f"{sql} AS __a{i}" for i, sql in enumerate(inner))])
+        nested: Sql = lambda name: f"SELECT {combined} FROM {name}{self._group}"  # noqa: E731
+        selected, fields = list(self._keys), [feed.field(k) for k in self._op.keys]
+        relation = Relation(-1, feed, feed, nested)
+        for expression, (name, _), outer in zip(self._expressions, self._op.aggregates, outers, strict=True):
+            kind = self._c._types(relation, [outer], expression)[0]
+            cast, arrow = self._c._column(kind, expression)
+            selected.append(f"CAST({outer} AS {cast}) AS {q(name)}")
+            fields.append(pa.field(name, arrow))
+        columns = ", ".join(selected)
+        sql: Sql = lambda name: f"SELECT {columns} FROM ({nested(name)}){self._order}"  # noqa: E731
+        return self._c._statement(sql, feed, self._where), fields
+
+    def _rank(self, partial: pa.Schema) -> Statement | None:
+        if not self._op.keys:
+            return None
+        schema = pa.schema([*(partial.field(k) for k in self._op.keys), (agg.POSITION, _INT)])
+        over = self._order.removeprefix(" ")
+        sql: Sql = lambda feed: f"SELECT {agg.POSITION}, dense_rank() OVER ({over}) - 1 FROM {feed}"  # noqa: E731
+        return self._c._statement(sql, schema, self._where)
+
+    @property
+    def _where(self) -> str:
+        return f"window of query {self._c._query!r}"
+
+
+def with_feed(duck: Duck, schema: pa.Schema, use: Callable[[duckdb.DuckDBPyConnection, str], T]) -> T:
+    """Call `use` with a relation of this schema and no rows."""
+    duck.connection.register("bind_feed", Feed(schema))
+    try:
+        return use(duck.connection, "bind_feed")
+    finally:
+        duck.connection.unregister("bind_feed")
+
+
+def _spell(kind: pa.DataType | None) -> str:
+    return "not there" if kind is None else str(kind)

@@ -1,0 +1,157 @@
+"""One closed DuckDB connection and the statements prepared on it: rows in as a record batch, rows out as one.
+
+The only module that opens DuckDB. Single-threaded, no files, no network, no extensions, configuration locked. It knows
+nothing of queries, windows or buckets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+REOPEN_AFTER_CALLS = 100_000
+"""A connection grows by about 0.25 kB a call (measured on 1.5.6), so a fresh one is opened now and then."""
+
+RowError = (duckdb.DataError, duckdb.InvalidInputException)
+"""What a value in a row may cause (failed CAST, overflow, bad argument). Anything else is a fault and propagates."""
+
+# filter_pushdown: pushed into an Arrow scan a filter is evaluated by Arrow, whose NaN compares otherwise; and a filter
+# stays where the user wrote it, so which row fails in which expression does not depend on the optimiser.
+# reorder_filter, sum_rewriter: the order of evaluation and of additions is ours.
+_DISABLED = "filter_pushdown,reorder_filter,sum_rewriter,statistics_propagation"
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,
+    "enable_external_access": False,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "python_enable_replacements": False,  # a name in SQL never means a Python variable
+    "temp_directory": "",
+}
+_SETTINGS = (
+    "SET TimeZone='UTC'",
+    "SET ieee_floating_point_ops=true",
+    "SET integer_division=false",
+    "SET default_null_order='NULLS_LAST'",
+    f"SET disabled_optimizers='{_DISABLED}'",
+)
+
+
+def connect(*, lock: bool = True) -> duckdb.DuckDBPyConnection:
+    """A closed connection. With `lock` no SET changes it any more."""
+    connection = duckdb.connect(config=_CONFIG)
+    for setting in _SETTINGS:
+        connection.execute(setting)
+    if lock:
+        connection.execute("SET lock_configuration=true")
+    return connection
+
+
+def first_line(error: BaseException) -> str:
+    """DuckDB's message without its sketch of the SQL, which is ours and not the user's."""
+    line = str(error).split("\n", 1)[0].strip()
+    return line if len(line) <= 300 else line[:297] + "..."
+
+
+class Feed:
+    """What a statement scans: registered once, it hands out the present batch each time it is scanned."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._table = schema.empty_table()
+
+    def set(self, batch: pa.RecordBatch) -> None:
+        """The next batch. The schema is checked: another one than registered makes DuckDB 1.5 crash the process."""
+        if not batch.schema.equals(self.schema):
+            raise TypeError(f"rows of another schema than the statement's: {batch.schema} instead of {self.schema}")
+        self._table = pa.Table.from_batches([batch])
+
+    def clear(self) -> None:
+        self._table = self.schema.empty_table()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.schema.__arrow_c_schema__()
+
+
+class Statement:
+    """A prepared query over one feed. `output` is its result's schema."""
+
+    def __init__(self, duck: Duck, number: int, sql: Callable[[str], str], schema: pa.Schema) -> None:
+        self._duck = duck
+        self._number = number
+        self._sql = sql(f"feed{number}")
+        self._feed = Feed(schema)
+        self.input = schema
+        self._execute = f"EXECUTE s{number}"
+        self.prepare()
+        self.output: pa.Schema = duck.connection.execute(self._execute).to_arrow_table().schema
+
+    def prepare(self) -> None:
+        """On the present connection. Raises duckdb.Error for SQL that is wrong."""
+        connection = self._duck.connection
+        connection.register(f"feed{self._number}", self._feed)
+        connection.execute(f"PREPARE s{self._number} AS {self._sql}")
+
+    def release(self) -> None:
+        self._duck.connection.unregister(f"feed{self._number}")
+
+    def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Raises one of `RowError` for a value that an expression cannot take."""
+        self._duck.count()
+        self._feed.set(batch)
+        try:
+            table = self._duck.connection.execute(self._execute).to_arrow_table()
+        finally:
+            self._feed.clear()
+        return single_batch(table)
+
+
+class Duck:
+    """The connection of one kernel. Reopened (statements prepared again) after `REOPEN_AFTER_CALLS` calls."""
+
+    def __init__(self) -> None:
+        self.connection = connect()
+        self._statements: list[Statement] = []
+        self._calls = 0
+
+    def statement(self, sql: Callable[[str], str], schema: pa.Schema) -> Statement:
+        """Prepare `sql(relation)`, where the relation holds rows of this schema. Raises duckdb.Error."""
+        made = Statement(self, len(self._statements), sql, schema)
+        self._statements.append(made)
+        return made
+
+    def count(self) -> None:
+        self._calls += 1
+        if self._calls >= REOPEN_AFTER_CALLS:
+            self.reopen()
+
+    def reopen(self) -> None:
+        self.close()
+        self.connection = connect()
+        self._calls = 0
+        for statement in self._statements:
+            statement.prepare()
+
+    def close(self) -> None:
+        for statement in self._statements:
+            statement.release()
+        self.connection.close()
+
+
+def single_batch(table: pa.Table) -> pa.RecordBatch:
+    """A table as one contiguous batch, also when it has no rows."""
+    batches = table.to_batches()
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches) if batches else empty(table.schema)
+
+
+def empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)

@@ -1,0 +1,238 @@
+"""A user's SQL expression as a checked tree: parsed by DuckDB, judged here, written back as SQL from the tree.
+
+What reaches the engine is always written from the tree, never the user's text, so nothing can be smuggled in. Types are
+checked later, by binding (`relation`). Knows nothing of windows or state.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import duckdb
+
+from borealis_py.engine.catalogue import catalogue
+from borealis_py.engine.duck import connect, first_line
+from borealis_py.query.errors import QueryError, unknown_column
+
+Tree = dict[str, Any]
+
+_ALLOWED = {
+    "COLUMN_REF", "CONSTANT", "FUNCTION", "CAST", "CASE", "COMPARISON", "CONJUNCTION", "OPERATOR", "BETWEEN", "COLLATE",
+}  # fmt: skip
+_REASONS = {
+    "SUBQUERY": "subqueries are not allowed: an expression sees one row (or one window's rows)",
+    "WINDOW": "OVER (...) is not allowed: use .window(...).agg(...)",
+    "STAR": "* and COLUMNS() are not allowed here: name the columns",
+    "PARAMETER": "parameters (? and $1) are not allowed: write the value",
+    "LAMBDA": "lambda functions and the arrow operator -> are not allowed",
+    "DEFAULT": "DEFAULT is not allowed",
+    "POSITIONAL_REFERENCE": "positions (#1) are not allowed: name the column",
+}
+_PREFIX = "SELECT "
+
+
+@cache
+def _parser() -> duckdb.DuckDBPyConnection:
+    return connect()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an expression stands: for messages. `columns` are those it may use, stime among them."""
+
+    query: str
+    where: str
+    columns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.where} of query {self.query!r}"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression."""
+
+    text: str
+    tree: Tree
+    place: Place
+
+    def columns(self) -> set[str]:
+        """The columns it uses, as the schema spells them."""
+        spelled = {c.lower(): c for c in self.place.columns}
+        return {spelled[n["column_names"][0].lower()] for n in nodes(self.tree) if n["class"] == "COLUMN_REF"}
+
+    def aggregates(self) -> list[Tree]:
+        """Its aggregate calls, outermost, in order."""
+        return [n for n in nodes(self.tree) if is_aggregate(n)]
+
+    def error(self, reason: str) -> QueryError:
+        return QueryError(f"{self.place}: {reason}\n    {self.text}")
+
+
+def parse(text: str, place: Place, *, aggregate: bool) -> Expression:
+    """Parse and judge one expression.
+
+    Args:
+        aggregate: whether it must be made of aggregates (agg) or must not have any (filter, map).
+
+    Raises:
+        QueryError: it does not parse (pointed at), names an unknown column, or uses what is not allowed.
+    """
+    expression = Expression(text, _parse(text, place), place)
+    _check(expression.tree, expression)
+    found = expression.aggregates()
+    if not aggregate and found:
+        name = found[0]["function_name"]
+        raise expression.error(f"aggregate {name}() outside of agg(); use .window(...).agg(...)")
+    if aggregate:
+        _check_aggregates(expression, found)
+    return expression
+
+
+def _parse(text: str, place: Place) -> Tree:
+    answer = json.loads(_parser().execute("SELECT json_serialize_sql(?)", [_PREFIX + text]).fetchone()[0])  # type: ignore[index]
+    if answer["error"]:
+        if answer["error_type"] != "parser":  # two statements: DuckDB says that it serialises SELECT only
+            raise QueryError(f"{place}: this is not one SQL expression\n    {text}")
+        at = max(0, int(answer.get("position", len(_PREFIX))) - len(_PREFIX))
+        before = text.encode()[:at].decode(errors="ignore")
+        line, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
+        lines = ["    " + part for part in text.split("\n")]
+        lines.insert(min(line, len(lines) - 1) + 1, "    " + " " * column + "^")
+        raise QueryError(f"{place} does not parse: {answer['error_message']}\n" + "\n".join(lines))
+    statements = answer["statements"]
+    node = statements[0]["node"] if len(statements) == 1 else {}
+    plain = (
+        node.get("type") == "SELECT_NODE"
+        and len(node["select_list"]) == 1
+        and node["from_table"]["type"] == "EMPTY"
+        and not node["modifiers"] and not node["group_expressions"] and not node["cte_map"]["map"]
+        and not any(node[part] for part in ("where_clause", "having", "qualify", "sample"))
+        and not node["select_list"][0]["alias"]
+    )  # fmt: skip
+    if not plain:
+        raise QueryError(f"{place}: write one SQL expression, without commas, AS, FROM or WHERE around it\n    {text}")
+    tree: Tree = node["select_list"][0]
+    return tree
+
+
+def nodes(tree: Any) -> Iterator[Tree]:
+    """Every expression node, depth first; not below an aggregate call's own node."""
+    stack = [tree]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            if "class" in value:
+                yield value
+            stack.extend(reversed([v for v in value.values() if isinstance(v, dict | list)]))
+        elif isinstance(value, list):
+            stack.extend(reversed(value))
+
+
+def is_aggregate(node: Tree) -> bool:
+    return node["class"] == "FUNCTION" and node["function_name"].lower() in catalogue().aggregates
+
+
+def _check(tree: Tree, expression: Expression) -> None:
+    known = {c.lower() for c in expression.place.columns}
+    for node in nodes(tree):
+        kind = node["class"]
+        if kind not in _ALLOWED:
+            raise expression.error(_REASONS.get(kind, f"{kind.lower()} is not allowed in an expression"))
+        if kind == "COLUMN_REF":
+            name = ".".join(node["column_names"])
+            if name.lower() not in known:
+                objection = catalogue().bare(name)
+                if objection:
+                    raise expression.error(objection)
+                raise unknown_column(name, str(expression.place), expression.place.columns)
+        elif kind == "FUNCTION":
+            objection = catalogue().objection(node["function_name"])
+            if objection:
+                raise expression.error(objection)
+        elif node.get("type") == "GROUPING_FUNCTION":
+            raise expression.error("GROUPING() is not allowed")
+
+
+def _check_aggregates(expression: Expression, found: list[Tree]) -> None:
+    if not found:
+        raise expression.error("no aggregate in it; agg() takes count(*), sum(x), avg(x), ... and expressions of them")
+    for call in found:
+        for part in ("children", "filter", "order_bys"):
+            for node in nodes(call[part]):
+                if is_aggregate(node):
+                    raise expression.error(f"aggregate {node['function_name']}() inside {call['function_name']}()")
+
+
+def check_outside(expression: Expression, keys: Sequence[str]) -> None:
+    """Columns outside of aggregate calls must be keys. Raises QueryError."""
+    allowed = {k.lower() for k in keys}
+    outside, _ = replace_aggregates(expression.tree, lambda _: None)
+    for node in nodes(outside):
+        if node["class"] == "COLUMN_REF" and node["column_names"] and node["column_names"][0].lower() not in allowed:
+            name = node["column_names"][0]
+            raise expression.error(
+                f"column {name!r} stands outside of an aggregate and is no key; group_by({name!r}) or any_value({name})"
+            )
+
+
+def replace_aggregates(tree: Tree, name: Callable[[Tree], str | None]) -> tuple[Tree, int]:
+    """A copy with each aggregate call replaced by a column of that name (None: by a column without name)."""
+    count = 0
+
+    def go(value: Any) -> Any:
+        nonlocal count
+        if isinstance(value, list):
+            return [go(v) for v in value]
+        if not isinstance(value, dict):
+            return value
+        if "class" in value and is_aggregate(value):
+            count += 1
+            column = name(value)
+            return column_ref(column) if column is not None else {"class": "COLUMN_REF", "column_names": []}
+        return {k: go(v) for k, v in value.items()}
+
+    return go(tree), count
+
+
+def column_ref(name: str) -> Tree:
+    return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "query_location": 0, "column_names": [name]}
+
+
+def to_sql(tree: Tree) -> str:
+    """The tree as SQL in parentheses. Raises duckdb.Error for constants that DuckDB cannot write (1e400)."""
+    statement = copy.copy(_empty_select())
+    statement["statements"] = copy.deepcopy(statement["statements"])
+    statement["statements"][0]["node"]["select_list"] = [tree]
+    text: str = _parser().execute("SELECT json_deserialize_sql(?)", [json.dumps(statement)]).fetchone()[0]  # type: ignore[index]
+    return f"({text.removeprefix(_PREFIX).removesuffix(';')})"
+
+
+@cache
+def _empty_select() -> Tree:
+    answer: Tree = json.loads(_parser().execute("SELECT json_serialize_sql('SELECT 1')").fetchone()[0])  # type: ignore[index]
+    return answer
+
+
+def sql_of(expression: Expression) -> str:
+    """The expression as SQL. Raises QueryError."""
+    try:
+        return to_sql(expression.tree)
+    except duckdb.Error as exc:
+        raise expression.error(f"cannot be used: {first_line(exc)}") from exc
+
+
+def describe(
+    connection: duckdb.DuckDBPyConnection, select: str, error: Callable[[str], QueryError]
+) -> Mapping[str, str]:
+    """Column names and DuckDB types of a SELECT, bound but not run. A type error becomes the user's error."""
+    try:
+        rows = connection.execute(f"DESCRIBE {select}").fetchall()
+    except duckdb.Error as exc:
+        raise error(first_line(exc)) from exc
+    return {row[0]: row[1] for row in rows}

@@ -1,0 +1,43 @@
+"""What must be equal for two processes to compute equal bits: replicas with different fingerprints refuse to pair."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from functools import cache
+
+import duckdb
+
+from borealis_py.engine.duck import connect, single_batch
+from borealis_py.engine.rows import canonical_hash
+
+# Sums in an order that shows, functions of the platform's mathematical library, text, ordering, grouping.
+_SELF_TEST = """
+SELECT g, count(*) AS n, sum(x) AS s, avg(x) AS a, stddev(x) AS d, median(x) AS m, sum(i) // 7 AS q,
+       sum(exp(sin(x / 1e3)) * ln(abs(x) + 1)) AS t, sum(pow(abs(x), 0.3) + cbrt(x) + atan2(x, i)) AS p,
+       string_agg(upper(k) || '|' || CAST(x AS VARCHAR), ',' ORDER BY i) AS k, max(hash(k)) % 1000003 AS h
+FROM (SELECT i, i % 5 AS g, 'k' || (i % 11) AS k,
+             (CASE WHEN i % 3 = 0 THEN -1.0 ELSE 1.0 END)::DOUBLE * pow(10, (i * 7) % 33 - 16) * (1 + i / 7.0) AS x
+      FROM range(500) t(i))
+GROUP BY g ORDER BY g
+"""
+
+
+@cache
+def self_test() -> str:
+    """Hex of what this process computes for a fixed set of expressions."""
+    connection = connect()
+    try:
+        table = connection.execute(
+            f"SELECT * REPLACE (CAST(q AS DOUBLE) AS q, CAST(h AS BIGINT) AS h) FROM ({_SELF_TEST})"
+        )
+        return canonical_hash(single_batch(table.to_arrow_table()))
+    finally:
+        connection.close()
+
+
+def fingerprint(query_hash: str) -> str:
+    """Hex of engine version, C library, architecture, the query and the self-test's result."""
+    libc = "-".join(platform.libc_ver())
+    parts = (duckdb.__version__, libc, platform.machine(), query_hash, self_test())
+    return hashlib.blake2b("|".join(parts).encode(), digest_size=12).hexdigest()

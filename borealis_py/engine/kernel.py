@@ -1,0 +1,122 @@
+"""The kernel: one query's fragment on DuckDB, the same in a replica, a redo task and an audit (design 3.2).
+
+Built from the app's description and a query name only, so that a Spark worker can build its own. Not for several threads
+at once. Knows nothing of logs, frontiers or stability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
+from borealis_py.engine.compile import Compiled, compile_plan
+from borealis_py.engine.duck import Duck
+from borealis_py.engine.fingerprint import fingerprint
+from borealis_py.engine.operators import Partial, Slots, Window
+from borealis_py.engine.rows import ArrowRows
+from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.spec import AppSpec
+from sunion.model import Output, Reject
+
+State = tuple[tuple[Partial, ...], ...]
+"""For each window operator its buckets' partials, in bucket order."""
+Parts = Sequence[pa.RecordBatch | None]
+
+
+class Kernel(ArrowRows, ArrowRowCodec):
+    """`sunion.model.Fragment` and `RowOps`, `log.codec.RowCodec`. Use `compile_query`.
+
+    `output_schema`: the result's columns, then stime. `fingerprint`: see there. `schema_hash`: for record headers.
+    """
+
+    def __init__(self, app: AppSpec, query: str, duck: Duck, compiled: Compiled) -> None:
+        self.app = app
+        self.query = query
+        self.spec = app.query(query)
+        self.output_schema: pa.Schema = compiled.schema
+        self._duck = duck
+        self._operators = compiled.operators
+        self._windows = [op for op in compiled.operators if isinstance(op, Window)]
+        ArrowRowCodec.__init__(self, compiled.schema, [w.partial_schema for w in self._windows])
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal in all processes that compute equal bits for this query."""
+        return fingerprint(self.app.query_hash(self.query))
+
+    def source_codec(self, name: str) -> ArrowSourceCodec:
+        """Raises QueryError for a source that the query does not read."""
+        if name not in self.spec.sources:
+            hint = did_you_mean(name, self.spec.sources) or ";"
+            raise QueryError(
+                f"query {self.query!r} does not read {name!r}{hint} it reads {', '.join(self.spec.sources)}"
+            )
+        return ArrowSourceCodec(name, self.app.sources[name])
+
+    def initial(self) -> State:
+        return tuple(() for _ in self._windows)
+
+    def step(
+        self, state: State, first: int, end: int, buckets: Mapping[int, Parts]
+    ) -> tuple[State, Mapping[int, Output]]:
+        """Run buckets [first, end); see `sunion.model.Fragment`. Visits only buckets where something happens."""
+        pending = sorted(buckets)
+        if pending and not first <= pending[0] <= pending[-1] < end:
+            raise ValueError(f"rows of buckets {pending[0]}..{pending[-1]} in a step over [{first}, {end})")
+        live = [list(partials) for partials in state]
+        outputs: dict[int, Output] = {}
+        cursor, at = first, 0
+        while (bucket := self._next(cursor, pending[at : at + 1], live)) is not None and bucket < end:
+            parts = buckets.get(bucket)
+            at += parts is not None
+            output = self._run(bucket, parts or (), live)
+            if output is not None:
+                outputs[bucket] = output
+            cursor = bucket + 1
+        for window, partials in zip(self._windows, live, strict=True):
+            window.prune(end, partials)
+        return tuple(tuple(partials) for partials in live), outputs
+
+    def _next(self, cursor: int, pending: Sequence[int], live: Sequence[Sequence[Partial]]) -> int | None:
+        closing = (w.closes_at(cursor, partials) for w, partials in zip(self._windows, live, strict=True))
+        return min((b for b in (*pending, *closing) if b is not None), default=None)
+
+    def _run(self, bucket: int, parts: Parts, live: Sequence[list[Partial]]) -> Output | None:
+        slots: Slots = []
+        rejects: list[Reject] = []
+        stateful = iter(live)
+        for operator in self._operators:
+            if isinstance(operator, Window):
+                partials = next(stateful)
+                operator.absorb(bucket, slots[operator.input], partials, rejects)
+                slots.append(operator.fire(bucket, partials, rejects))
+            else:
+                slots.append(operator.run(parts, slots, rejects))
+        rows = slots[-1]
+        return Output(rows, tuple(rejects)) if rows is not None or rejects else None
+
+    def close(self) -> None:
+        """Give the engine's memory back. The kernel cannot be used any more."""
+        self._duck.close()
+
+
+def compile_query(app: AppSpec, query: str) -> Kernel:
+    """Check a query and make it ready to run.
+
+    Args:
+        app: the app's description, as `App.describe()` or `AppSpec.from_json` gives it.
+        query: the name of one of its queries.
+
+    Raises:
+        QueryError: an expression that does not parse, an unknown column or function, a wrong type, a function whose
+            result is not always the same, ...: everything that would keep the query from running.
+    """
+    app.query(query)
+    duck = Duck()
+    try:
+        return Kernel(app, query, duck, compile_plan(app, query, duck))
+    except BaseException:
+        duck.close()
+        raise

@@ -1,0 +1,121 @@
+"""Rows as Arrow record batches: column types, total order, concatenation, canonical hash. Knows no SQL.
+
+A segment is a batch of the user's columns and then `stime`. One bucket's rows of all inputs (`Ordered`) are a tuple with
+each input's batch or None; they are merged by whatever needs one stream of them (`merge`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from borealis_py.query.names import STIME
+
+ARROW = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
+_STIME_FIELD = pa.field(STIME, pa.int64())
+
+_INTEGERS = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "HUGEINT",
+    "UHUGEINT",
+)
+
+
+def is_integer(duck_type: str) -> bool:
+    return duck_type in _INTEGERS
+
+
+def column_type(duck_type: str) -> tuple[str, pa.DataType] | None:
+    """The column type that an expression of this DuckDB type gets: (SQL type, Arrow type), None if it has none.
+
+    Integers become BIGINT (one that does not fit is an error of its row), decimals and floats DOUBLE.
+    """
+    if duck_type.endswith("[]"):
+        inner = column_type(duck_type[:-2])
+        return (f"{inner[0]}[]", pa.list_(inner[1])) if inner else None
+    if is_integer(duck_type) or duck_type == '"NULL"':
+        return "BIGINT", pa.int64()
+    if duck_type in ("DOUBLE", "FLOAT") or duck_type.startswith("DECIMAL"):
+        return "DOUBLE", pa.float64()
+    return {"VARCHAR": ("VARCHAR", pa.string()), "BOOLEAN": ("BOOLEAN", pa.bool_())}.get(duck_type)
+
+
+def segment_schema(columns: Mapping[str, str]) -> pa.Schema:
+    """A source's segments: its columns, then stime."""
+    return pa.schema([*(pa.field(name, ARROW[kind]) for name, kind in columns.items()), _STIME_FIELD])
+
+
+def sorted_by_stime(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """By stime, ties as they are. A batch in order is returned as it is."""
+    stimes = batch.column(STIME).to_numpy()
+    if len(stimes) < 2 or bool(np.all(stimes[1:] >= stimes[:-1])):
+        return batch
+    return batch.take(pa.array(np.argsort(stimes, kind="stable")))
+
+
+def merge(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
+    """All parts' rows by (stime, part, position): the one total order (`sunion.order` is the reference)."""
+    present = [p for p in parts if p is not None and p.num_rows]
+    if not present:
+        return None
+    return sorted_by_stime(present[0] if len(present) == 1 else pa.concat_batches(present))
+
+
+class ArrowRows:
+    """`sunion.model.RowOps` on record batches."""
+
+    def take(self, rows: pa.RecordBatch, indices: Sequence[int]) -> pa.RecordBatch:
+        return rows.take(pa.array(indices, pa.int64()))
+
+    def concat(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+    def order(self, parts: Sequence[pa.RecordBatch | None]) -> tuple[pa.RecordBatch | None, ...]:
+        """Lazy: what reads the bucket merges its inputs, a query over one of them never touches the others."""
+        return tuple(parts)
+
+    def count(self, rows: pa.RecordBatch) -> int:
+        return int(rows.num_rows)
+
+
+def canonical_hash(batch: pa.RecordBatch) -> str:
+    """Hex of type-tagged values, column by column. Equal for equal rows, however they lie in memory.
+
+    Doubles by their bits (so -0.0 differs from 0.0), every NaN as one.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(str(batch.num_rows).encode())
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        digest.update(f"|{field.name}:{field.type}|".encode())
+        _hash_array(digest, column)
+    return digest.hexdigest()
+
+
+def _hash_array(digest: hashlib._Hash, column: pa.Array) -> None:
+    valid = np.asarray(column.is_valid())
+    digest.update(np.packbits(valid).tobytes())
+    if pa.types.is_list(column.type):
+        lengths = np.asarray(column.value_lengths().fill_null(0), dtype=np.int64)
+        digest.update(lengths.tobytes())
+        _hash_array(digest, column.flatten())
+    elif pa.types.is_string(column.type):
+        values = [v.encode() for v in column.to_pylist() if v is not None]
+        digest.update(np.array([len(v) for v in values], dtype=np.int64).tobytes())
+        digest.update(b"".join(values))
+    elif pa.types.is_boolean(column.type):
+        digest.update(np.packbits(np.asarray(column.fill_null(False))).tobytes())
+    elif pa.types.is_floating(column.type):
+        values = np.asarray(column.fill_null(0.0), dtype=np.float64)
+        digest.update(np.where(np.isnan(values), np.nan, values).tobytes())
+    else:
+        digest.update(np.asarray(column.fill_null(0), dtype=np.int64).tobytes())
