@@ -12,10 +12,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
+from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Lookup
 from borealis_py.log.codec import RowCodec, SourceCodec
+from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 from sunion.model import Fragment, RowOps
 
@@ -84,6 +87,20 @@ class Opened:
         with suppress(Exception):
             self.lookup.close()
         self.kernel.close()
+
+
+def query_work(app: AppSpec, query: str, log: Log, ahead_max_us: int) -> Work:
+    """The work of one query of an app. Raises QueryError for an unknown query."""
+    sources = app.query(query).sources
+    feeds = tuple(Feed(topics.stream(app.name, name)) for name in sources)
+    return Work(query, partial(_compile, app.to_json(), query), log, sources, feeds, app.bucket_us, ahead_max_us)
+
+
+def _compile(app_json: str, query: str) -> Kernel:
+    from borealis_py.engine import compile_query
+
+    kernel: Kernel = compile_query(AppSpec.from_json(app_json), query)
+    return kernel
 
 
 _OPENED_MAX = 4

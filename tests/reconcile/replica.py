@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from list_world import AHEAD_US, ORIGIN, WIDTH_US, ListSource
-
 from borealis_py.log.base import Feed, Record
 from borealis_py.protocol.redo import RedoJob, SourceRange
 from reconcile.decode import decode_source
 from sunion.bucket import Buckets
 from sunion.model import Output
 from sunion.union import SUnion
+from tests.reconcile.list_world import AHEAD_US, ORIGIN, WIDTH_US, ListSource
 
 
 class Replica:

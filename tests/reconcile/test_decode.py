@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 
 import pytest
-from list_world import ListSource, batch, claim
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.records import MAGIC, BatchHeader, pack
 from reconcile.decode import RAW_BYTES_MAX, decode_source
+from tests.reconcile.list_world import ListSource, batch, claim
 
 FEED = Feed("app.s")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 
 import pytest
-from list_world import ListKernel, StubLog, StubLookup, batch, claim, list_work
-from replica import Replica
 
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from reconcile.runner import BrokenRedo, Redos, Results, ThreadRedo
 from reconcile.work import Work
+from tests.reconcile.list_world import ListKernel, StubLog, StubLookup, batch, claim, list_work
+from tests.reconcile.replica import Replica
 
 
 class Bell:

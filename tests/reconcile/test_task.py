@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from list_world import ListKernel, batch, claim, list_work
-from replica import Replica
 
 from borealis_py.log.base import OffsetGone
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from reconcile.replay import OutOfTime, Replay, ReplayError
 from reconcile.task import PackedFailed, pack_job, run_job, run_packed, unpack_result
+from tests.reconcile.list_world import ListKernel, batch, claim, list_work
+from tests.reconcile.replica import Replica
 
 VALUES = st.one_of(st.integers(-20, 20), st.floats(-1e9, 1e9), st.just(-13), st.just("bad"), st.none())
 

@@ -1,0 +1,144 @@
+"""The audit: recompute a corrected stream from its sources and compare it with what was published, bit for bit.
+
+Same kernel, same fold, but from the beginning of the log, without any replica's state: what it proves is that nothing
+that failures, redos, restarts and take-overs did left a trace. Runs anywhere; on Spark one task a query.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, Log, Lookup
+from borealis_py.log.corrected import read_progress
+from borealis_py.protocol.redo import SourceRange
+from borealis_py.query.spec import AppSpec
+from reconcile.compare import CorrectedRow, Difference, compare, parse_row
+from reconcile.replay import Replay, ReplayError
+from reconcile.task import describe
+from reconcile.work import Opened, Work, query_work
+from sunion.bucket import Buckets
+from sunion.model import TupleId
+from sunion.source import SourceFold
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSpec:
+    """What to audit. Picklable.
+
+    Args:
+        origin: first bucket of the app.
+        whole: compare as far as the sources close buckets, not as far as the corrected stream says it got: then rows
+            that were never published are missing.
+    """
+
+    work: Work
+    corrected: Feed
+    progress: Feed
+    origin: int
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What came out. `rows`: compared; [`origin`, `upto`) the buckets; `error`: why there is no comparison."""
+
+    query: str
+    origin: int
+    upto: int
+    rows: int
+    differences: int
+    first: Difference | None
+    seconds: float
+    error: str | None = None
+
+    @property
+    def clean(self) -> bool:
+        """Compared, and every bit is right."""
+        return self.error is None and self.differences == 0
+
+
+def audit_spec(app: AppSpec, query: str, log: Log, origin: int, ahead_max_us: int, whole: bool = False) -> AuditSpec:
+    """The audit of one query of an app. Raises QueryError for an unknown query."""
+    corrected, progress = Feed(topics.stream(app.name, query)), Feed(topics.progress(app.name, query))
+    return AuditSpec(query_work(app, query, log, ahead_max_us), corrected, progress, origin, whole)
+
+
+def audit(spec: AuditSpec) -> AuditResult:
+    """Audit in this process. Never raises for what the log or the query can fail with: `error` says it."""
+    started = time.monotonic()
+    try:
+        with closing(spec.work.open()) as on, closing(spec.work.log.lookup()) as corrected:
+            upto, counts = _compare(spec, on, corrected)
+    except Exception as exc:
+        error = describe(exc)
+        return AuditResult(spec.work.query, spec.origin, spec.origin, 0, 0, None, time.monotonic() - started, error)
+    return AuditResult(spec.work.query, spec.origin, upto, *counts, time.monotonic() - started)
+
+
+def audit_on_spark(context: Any, specs: Iterable[AuditSpec]) -> list[AuditResult]:
+    """Audit on Spark, one task a query, results in the order of `specs`. Raises whatever Spark raises."""
+    todo = list(specs)
+    if not todo:
+        return []
+    results: list[AuditResult] = context.parallelize(todo, len(todo)).mapPartitions(_audit_partition).collect()
+    return results
+
+
+def _audit_partition(specs: Iterable[AuditSpec]) -> Iterator[AuditResult]:
+    for spec in specs:
+        yield audit(spec)
+
+
+def _compare(spec: AuditSpec, on: Opened, corrected: Lookup) -> tuple[int, tuple[int, int, Difference | None]]:
+    upto = None if spec.whole else _reached(spec, corrected)
+    first, end = corrected.bounds(spec.corrected)  # after the progress: every row below it is there
+    replay = Replay(on, spec.origin, on.kernel.initial(), _ranges(spec, on))
+    found = (parse_row(record) for record in corrected.read(spec.corrected, first, end))
+    counts = compare(_expected(replay, on, upto), found, on.buckets.last if upto is None else upto)
+    return replay.frontier, (counts.rows, counts.differences, counts.first)
+
+
+def _expected(replay: Replay, on: Opened, upto: int | None) -> Iterator[CorrectedRow]:
+    for chunk in replay.run(upto):
+        for bucket, output in chunk.outputs.items():
+            if output.rows is None:
+                continue
+            rows = zip(on.kernel.to_json(output.rows), on.kernel.stimes(output.rows), strict=True)
+            for index, (value, stime) in enumerate(rows):
+                yield CorrectedRow(TupleId(bucket, index), stime, value)
+
+
+def _ranges(spec: AuditSpec, on: Opened) -> list[SourceRange]:
+    start = SourceFold(Buckets(spec.work.width_us).start(spec.origin))
+    ranges = []
+    for index, feed in enumerate(spec.work.feeds):
+        first, end = on.lookup.bounds(feed)
+        if first > 0:
+            raise ReplayError(
+                f"source {spec.work.sources[index]} no longer has its beginning (first kept offset is {first}): "
+                "an audit needs the whole log"
+            )
+        ranges.append(SourceRange(index, first, end, start))
+    return ranges
+
+
+def _reached(spec: AuditSpec, lookup: Lookup) -> int:
+    """How far the corrected stream says it got: the last progress record; the end may hold markers only."""
+    first, end = lookup.bounds(spec.progress)
+    back = 16
+    while True:
+        start = max(first, end - back)
+        records = list(lookup.read(spec.progress, start, end))
+        for record in reversed(records):
+            with suppress(ValueError):
+                bucket = read_progress(record.value)
+                if bucket is not None:
+                    return bucket
+        if start == first:
+            return spec.origin
+        back *= 16

@@ -1,0 +1,106 @@
+"""The audit recomputes from the sources and finds whatever was planted in the corrected topic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from borealis_py.log.base import Feed, Lookup, Record
+from borealis_py.log.corrected import Progress, row_headers
+from reconcile.audit import AuditSpec, audit
+from sunion.model import TupleId
+from tests.reconcile.list_world import ORIGIN, ListKernel, StubLog, StubLookup, batch, claim, list_work
+from tests.reconcile.replica import Replica
+
+SOURCE = [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]
+CORRECTED, PROGRESS = Feed("app.q"), Feed("app.q.progress")
+
+
+class CorrectedLog(StubLog):
+    """Also holds whole records, for the corrected stream."""
+
+    def lookup(self) -> Lookup:
+        return CorrectedLookup(self.logs, self.lost)
+
+
+class CorrectedLookup(StubLookup):
+    def read(self, feed, first, end):
+        for offset in range(first, end):
+            value = self.logs[feed.topic][offset]
+            if isinstance(value, Record):
+                yield replace(value, feed=feed, offset=offset)
+            elif value is not None:
+                yield from super().read(feed, offset, offset + 1)
+
+
+def published(upto: int) -> list[Record | None]:
+    """What a publisher writes of buckets [ORIGIN, upto); a None is a commit marker."""
+    kernel = ListKernel()
+    records: list[Record | None] = []
+    for bucket, output in Replica(kernel, {"s": SOURCE}).expected(ORIGIN, upto).items():
+        for i, (value, stime) in enumerate(zip(kernel.to_json(output.rows), kernel.stimes(output.rows), strict=True)):
+            records.append(Record(CORRECTED, 0, 0, None, value, row_headers(TupleId(bucket, i), stime)))
+        records.append(None)
+    return records
+
+
+def spec(rows: list[Record | None], progress: int | None, whole: bool = False, lost: int = 0) -> AuditSpec:
+    marks = [] if progress is None else [msgspec.json.encode(Progress(b, 0, 1)) for b in range(ORIGIN, progress + 1)]
+    logs = {"s": SOURCE, "app.q": rows, "app.q.progress": [*marks, *[None] * 40]}
+    work = replace(list_work({"s": SOURCE}), log=CorrectedLog(logs, lost))
+    return AuditSpec(work, CORRECTED, PROGRESS, ORIGIN, whole)
+
+
+def test_a_right_stream_is_clean():
+    result = audit(spec(published(30), 30))
+    assert result.clean
+    assert (result.query, result.origin, result.upto, result.rows, result.differences) == ("q", 10, 30, 20, 0)
+
+
+def test_it_goes_as_far_as_the_stream_says_it_got():
+    result = audit(spec(published(20), 20))
+    assert (result.clean, result.upto, result.rows) == (True, 20, 10)
+
+
+def test_the_whole_audit_misses_what_was_never_published():
+    result = audit(spec(published(20), 20, whole=True))
+    assert (result.upto, result.rows, result.differences) == (30, 10, 10)
+    assert str(result.first).startswith("row 20:0 missing")
+
+
+def test_without_progress_there_is_nothing_to_compare():
+    result = audit(spec([], None))
+    assert (result.clean, result.upto, result.rows) == (True, ORIGIN, 0)
+
+
+@pytest.mark.parametrize(
+    ("plant", "first"),
+    [
+        (lambda rows: rows[:4] + rows[6:], "row 12:0 missing"),
+        (lambda rows: [*rows[:4], replace(rows[4], value=b'{"total": 3.1}'), *rows[5:]], "row 12:0 is "),
+        (lambda rows: [*rows[:5], rows[4], *rows[5:]], "row 12:0 repeated"),
+        (
+            lambda rows: [*rows[:5], replace(rows[4], headers=row_headers(TupleId(12, 1), 5)), *rows[5:]],
+            "row 12:1 is not",
+        ),
+        (lambda rows: [*rows[:5], replace(rows[4], headers=()), *rows[5:]], "row ? has no readable id"),
+    ],
+)
+def test_planted_rows_are_found(plant, first):
+    result = audit(spec(plant(published(30)), 30))
+    assert not result.clean
+    assert result.differences == 1
+    assert str(result.first).startswith(first)
+
+
+def test_a_stream_that_says_more_than_its_sources_close_is_an_error():
+    result = audit(spec(published(30), 35))
+    assert not result.clean
+    assert "source s up to offset 21 closes only the buckets before 30, not those before 35" in result.error
+
+
+def test_a_source_without_its_beginning_is_an_error():
+    result = audit(spec(published(30), 30, lost=4))
+    assert result.error.startswith("source s no longer has its beginning (first kept offset is 4)")
