@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from borealis_py.client.publisher import Publisher
 from borealis_py.client.subscriber import (
     CorrectedSubscription,
     LiveChange,
@@ -26,6 +27,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.protocol.settings import Timing, budget
+from borealis_py.query.errors import QueryError
 from sunion.bucket import Buckets
 from sunion.model import Kind
 
@@ -120,6 +122,20 @@ def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Eve
     finally:
         reader.close()
         lookup.close()
+
+
+def publisher(source: str, *, app: str | None = None, bootstrap: str = BOOTSTRAP, take_over: bool = False) -> Publisher:
+    """A publisher of one source of a running app: `with publisher("ewr") as p: p.send({...})`.
+
+    Raises:
+        NoSuchApp, QueryError: unknown app or source. LogUnreachable: no broker.
+    """
+    log = KafkaLog(bootstrap)
+    state = the_app(log, app)
+    spec = state.spec
+    if source not in spec.sources:
+        raise QueryError(f"app {spec.name!r} has no source {source!r}; sources: {', '.join(spec.sources)}")
+    return Publisher(log, spec.name, source, spec.sources[source], spec.bucket_us, state.origin, take_over=take_over)
 
 
 def subscribe(

@@ -1,0 +1,47 @@
+# Everything a newcomer or CI runs. `make help` lists it.
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fmt unit sim bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## check what the machine has, install everything into .venv
+
+$(STAMP): pyproject.toml deploy/preflight.sh
+	@bash deploy/preflight.sh
+	@test -x $(PY) || python3.11 -m venv $(VENV) || python3 -m venv $(VENV)
+	@echo "installing into $(VENV): about 700 MB with Spark, a few minutes the first time" >&2
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[demo,bench,dev]'
+	@touch $(STAMP)
+
+demo: setup ## the main job: real Kafka and Spark, one input lost for 15 s, exact in the end (about 2 minutes)
+	@$(VENV)/bin/borealis demo --out demo
+
+test: setup check ## every test: lint, types, import contracts, unit, property, simulation, Kafka, Spark, end to end
+	@$(PY) -m pytest
+
+check: setup ## lint, types, import contracts
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/lint-imports
+
+fmt: setup ## format
+	@$(VENV)/bin/ruff format .
+	@$(VENV)/bin/ruff check --fix .
+
+unit: setup ## the tests that need neither Java nor a broker, in seconds
+	@$(PY) -m pytest -m 'not broker and not spark and not e2e and not sim'
+
+sim: setup ## 200 simulated worlds
+	@$(PY) -m borealis_py.sim.run --seeds 200
+
+bench: setup ## figures, under 3 minutes
+	@$(VENV)/bin/borealis bench quick
+
+clean: ## remove what was installed and built
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
