@@ -264,7 +264,7 @@ def _temporary_output() -> Path:
 
 
 def _why_not(exc: Exception, output: Path) -> str:
-    return f"Spark cannot start: {type(exc).__name__}: {' '.join(str(exc).split())[:300]}. {_tail(output)}"
+    return f"Spark cannot start: {type(exc).__name__}: {' '.join(str(exc).split())[:300].rstrip('.')}. {_tail(output)}"
 
 
 def _tail(output: Path, lines: int = 3) -> str:

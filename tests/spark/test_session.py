@@ -1,0 +1,118 @@
+"""The session starts warm, says why when it cannot, and its death reaches nobody but the jobs it had."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import psutil
+import pytest
+
+from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
+from borealis_py.protocol.redo import RedoFailed
+from reconcile.spark import SparkRedo
+from tests.reconcile.list_world import ListKernel, list_work
+from tests.reconcile.replica import Replica
+from tests.spark.conftest import SETTINGS
+from tests.spark.tasks import Hanging
+from tests.spark.test_redo import LOGS
+
+pytestmark = pytest.mark.spark
+
+
+def test_warm_workers_then_a_killed_jvm(bell, tmp_path):
+    work = list_work(LOGS)
+    session = start_or_reason("tests", work.pack(), SETTINGS, tmp_path / "spark.log")
+    assert isinstance(session, ReplicaSession)
+    try:
+        assert session.alive
+        pids = session.context.parallelize(range(2), 2).mapPartitions(_pid_and_work).collect()
+        assert len({pid for pid, _ in pids}) == 2
+        assert all(warm for _, warm in pids)  # both workers have the query's kernel already
+
+        replica, hanging = Replica(ListKernel(), LOGS), Hanging(tmp_path / "running")
+        hanging.directory.mkdir()
+        redo = SparkRedo(session.context, work, ListKernel(), bell, 60, task=hanging)
+        redo.start(replica.job(10, 15, id=1))
+        hanging.await_running(1)
+        os.kill(session.jvm_pid, signal.SIGKILL)
+        bell.wait()
+        redo.start(replica.job(10, 15, id=2))
+        bell.wait()
+        reason = "Spark's JVM does not answer: it has ended or was killed"
+        assert redo.results() == [RedoFailed(1, reason), RedoFailed(2, reason)]
+        redo.close()
+        assert not session.alive
+    finally:
+        session.stop()
+    session.stop()  # again does no harm
+
+
+def test_stop_leaves_no_process_behind(tmp_path):
+    session = ReplicaSession.start("tests", SETTINGS, tmp_path / "spark.log")
+    session.warm()
+    session.keep_warm(every_s=3600)
+    jvm = psutil.Process(session.jvm_pid)
+    family = [jvm, *jvm.children(recursive=True)]
+    assert len(family) >= 3  # JVM, daemon, workers
+    session.stop()
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert alive == []
+    assert not [t for t in threading.enumerate() if t.name == "keep warm"]
+
+
+def test_a_killed_worker_is_replaced_by_warming_soon(tmp_path):
+    session = ReplicaSession.start("tests", SETTINGS, tmp_path / "spark.log")
+    try:
+        session.warm()
+        session.keep_warm(every_s=3600)
+        before = {pid for pid, _ in session.context.parallelize(range(2), 2).mapPartitions(_pid_and_work).collect()}
+        victim = psutil.Process(before.pop())
+        victim.kill()
+        psutil.wait_procs([victim], timeout=10)
+        daemon = next(
+            p for p in psutil.Process(session.jvm_pid).children() if "pyspark.daemon" in " ".join(p.cmdline())
+        )
+        session.warm_soon()
+        _until(lambda: len(daemon.children()) >= 2)
+    finally:
+        session.stop()
+
+
+def test_no_java_names_the_command_that_installs_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    reason = start_or_reason("tests", b"", output=tmp_path / "spark.log")
+    assert isinstance(reason, SparkUnavailable)
+    assert "Spark cannot start" in str(reason)
+    assert "apt-get install" in str(reason)
+
+
+def test_a_jvm_that_ends_at_once_is_quoted(tmp_path):
+    with pytest.raises(SparkUnavailable, match="Too small maximum heap"):
+        ReplicaSession.start("tests", SparkSettings(heap="1k"), tmp_path / "spark.log")
+
+
+def test_a_session_that_runs_no_python_is_stopped_and_explained(tmp_path):
+    reason = start_or_reason("tests", b"these bytes are no work", SETTINGS, tmp_path / "spark.log")
+    assert isinstance(reason, SparkUnavailable)
+    assert "Spark runs no Python jobs" in str(reason)
+    assert "UnpicklingError" in str(reason)
+
+
+def _pid_and_work(parts):
+    import time
+
+    from reconcile import work
+
+    time.sleep(0.3)  # so that both workers get one
+    yield os.getpid(), bool(work._opened)
+
+
+def _until(holds) -> None:
+    import time
+
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
