@@ -23,8 +23,8 @@ _AVERAGES = {"avg", "mean"}
 # Types that come back from Arrow as they went in, so that a partial combines to what the whole would have been.
 _ROUND_TRIP = {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
                "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP"}  # fmt: skip
-_ORDERED = {"first", "last", "any_value", "arbitrary", "list", "array_agg", "string_agg", "group_concat", "listagg", "mode",
-            "arg_min", "arg_max", "argmin", "argmax", "min_by", "max_by", "arg_min_null", "arg_max_null",
+_ORDERED = {"first", "last", "any_value", "arbitrary", "list", "array_agg", "string_agg", "group_concat", "listagg",
+            "mode", "arg_min", "arg_max", "argmin", "argmax", "min_by", "max_by", "arg_min_null", "arg_max_null",
             "arg_min_nulls_last", "arg_max_nulls_last"}  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """When a statement fails on a value: find what is to blame, reject it with a reason, run the rest.
 
-A failure is found by halving, so that one bad row among n costs about 2 log n runs. What is to blame is a function of the
-rows alone: replicas reject alike. Knows nothing of windows or buckets.
+A failure is found by halving, so that one bad row among n costs about 2 log n runs. What is to blame is a function of
+the rows alone: replicas reject alike. Knows nothing of windows or buckets.
 """
 
 from __future__ import annotations

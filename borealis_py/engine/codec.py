@@ -128,7 +128,7 @@ class ArrowRowCodec:
         self._encode = msgspec.json.Encoder().encode
 
     @property
-    def schema_hash(self) -> str:
+    def schema_id(self) -> str:
         """Names and types in short, for record headers: Arrow decodes with a wrong schema without noticing."""
         return hashlib.blake2b(_spell(self.schema).encode(), digest_size=6).hexdigest()
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
 from borealis_py.engine.duck import Duck, Feed, Statement, first_line
-from borealis_py.engine.expressions import Expression, Place, check_outside, describe, parse, sql_of
+from borealis_py.engine.expressions import Expression, Place, Tree, check_outside, describe, parse, sql_of
 from borealis_py.engine.operators import Pipe, Source, Union, Window
 from borealis_py.engine.rows import column_type, segment_schema
 from borealis_py.query.errors import QueryError
@@ -81,8 +81,6 @@ class _Compiler:
             # A chain that several operators read is computed once; the result's is computed at the end.
             self._relations.append(self._materialised(relation) if last or self._uses[number] > 1 else relation)
         result = self._relations[-1]
-        if result.slot != len(self._operators) - 1:  # two names for one stream: the last operator is the result's
-            raise QueryError(f"query {self._query!r}: the plan's last operator is not its result")
         return Compiled(tuple(self._operators), result.schema)
 
     def _relation(self, op: SourceOp | FilterOp | MapOp | UnionOp | WindowOp) -> Relation:
@@ -114,19 +112,14 @@ class _Compiler:
     def _union(self, op: UnionOp) -> Relation:
         inputs = [self._materialised(self._relations[i]) for i in op.inputs]
         first = inputs[0].schema
-        names = {n.lower(): n for n in first.names}
         for other in inputs[1:]:
-            types = {f.name.lower(): f.type for f in other.schema}
-            for name in first.names:
-                if types.get(name.lower()) != first.field(name).type:
+            for field in first:
+                theirs = other.schema.field(field.name).type
+                if theirs != field.type:
                     raise QueryError(
-                        f"union of query {self._query!r}: column {name!r} is {_spell(first.field(name).type)} in one input and "
-                        f"{_spell(types.get(name.lower()))} in another; make them alike with map()"
+                        f"union of query {self._query!r}: column {field.name!r} is {field.type} in one input and "
+                        f"{theirs} in another; make them alike with map()"
                     )
-            if any(n not in names.values() for n in other.schema.names):
-                raise QueryError(
-                    f"union of query {self._query!r}: spell the columns alike in all inputs: {first.names}"
-                )
         return self._add(Union(tuple(r.slot for r in inputs), tuple(first.names)), first)
 
     def _filter(self, op: FilterOp, source: Relation) -> Relation:
@@ -218,24 +211,36 @@ class _WindowBuilder:
         types = [self._argument_type(tree) for tree in calls.trees]
         found = [agg.decompose(tree, kind) for tree, kind in zip(calls.trees, types, strict=True)]
         parts = [d for d in found if d is not None]
-        if len(parts) == len(found):
-            collect, inner = self._partials(parts)
-            partial_schema, columns = collect.output, ()
-        else:
+        positions = len(parts) != len(found)
+        collect: Statement | None
+        columns: tuple[str, ...] = ()
+        if positions:
             collect, columns, partial_schema = self._rows()
             inner = [agg.over_rows(tree, kind) for tree, kind in zip(calls.trees, types, strict=True)]
-        positions = len(parts) != len(found)
+        else:
+            collect, inner = self._partials(parts)
+            partial_schema = collect.output
         feed_schema = partial_schema.append(pa.field(agg.POSITION, _INT)) if positions else partial_schema
         close, fields = self._close(inner, outers, feed_schema)
         schema = pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *fields, (STIME, _INT)])
         bucket = c._app.bucket_us
         return Window(
-            query=c._query, input=self._source.slot, size=op.size_us // bucket, every=op.every_us // bucket, width_us=bucket,
-            keys=op.keys, columns=tuple(columns), collect=collect, close=close, rank=self._rank(partial_schema),
-            positions=positions, partial_schema=partial_schema, schema=schema,
-        )  # fmt: skip
+            query=c._query,
+            input=self._source.slot,
+            size=op.size_us // bucket,
+            every=op.every_us // bucket,
+            width_us=bucket,
+            keys=op.keys,
+            columns=columns,
+            collect=collect,
+            close=close,
+            rank=self._rank(partial_schema),
+            positions=positions,
+            partial_schema=partial_schema,
+            schema=schema,
+        )
 
-    def _argument_type(self, call: agg.Tree) -> str:
+    def _argument_type(self, call: Tree) -> str:
         sql = agg.argument(call)
         return self._c._types(self._source, [sql], self._expressions[0])[0] if sql else ""
 
@@ -295,7 +300,3 @@ def with_feed(duck: Duck, schema: pa.Schema, use: Callable[[duckdb.DuckDBPyConne
         return use(duck.connection, "bind_feed")
     finally:
         duck.connection.unregister("bind_feed")
-
-
-def _spell(kind: pa.DataType | None) -> str:
-    return "not there" if kind is None else str(kind)

@@ -122,7 +122,7 @@ def _parse(text: str, place: Place) -> Tree:
 
 
 def nodes(tree: Any) -> Iterator[Tree]:
-    """Every expression node, depth first; not below an aggregate call's own node."""
+    """Every expression node, outermost first, in the order they are written."""
     stack = [tree]
     while stack:
         value = stack.pop()

@@ -1,7 +1,7 @@
 """The kernel: one query's fragment on DuckDB, the same in a replica, a redo task and an audit (design 3.2).
 
-Built from the app's description and a query name only, so that a Spark worker can build its own. Not for several threads
-at once. Knows nothing of logs, frontiers or stability.
+Built from the app's description and a query name only, so that a Spark worker can build its own. For one thread at a
+time. Knows nothing of logs, frontiers or stability.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Parts = Sequence[pa.RecordBatch | None]
 class Kernel(ArrowRows, ArrowRowCodec):
     """`sunion.model.Fragment` and `RowOps`, `log.codec.RowCodec`. Use `compile_query`.
 
-    `output_schema`: the result's columns, then stime. `fingerprint`: see there. `schema_hash`: for record headers.
+    `output_schema`: the result's columns, then stime. `fingerprint`: see there. `schema_id`: for record headers.
     """
 
     def __init__(self, app: AppSpec, query: str, duck: Duck, compiled: Compiled) -> None:
@@ -45,6 +45,15 @@ class Kernel(ArrowRows, ArrowRowCodec):
     def fingerprint(self) -> str:
         """Equal in all processes that compute equal bits for this query."""
         return fingerprint(self.app.query_hash(self.query))
+
+    @property
+    def lookback_buckets(self) -> int:
+        """How many earlier buckets an output may depend on; windows of windows add up."""
+        reach: list[int] = []
+        for operator in self._operators:
+            below = max((reach[i] for i in operator.inputs), default=0)
+            reach.append(below + (operator.size - 1 if isinstance(operator, Window) else 0))
+        return reach[-1]
 
     def source_codec(self, name: str) -> ArrowSourceCodec:
         """Raises QueryError for a source that the query does not read."""

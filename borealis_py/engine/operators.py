@@ -1,7 +1,7 @@
 """The operators of a fragment at work: bucket by bucket, on record batches, with state passed in and out.
 
-Each computes a bucket from that bucket's rows alone, as one contiguous batch, and a window from its buckets' partials in
-bucket order: how buckets are grouped into steps cannot change a bit (design 3.2). Sources: design 2.4.
+Each computes a bucket from that bucket's rows alone, as one contiguous batch, and a window from its buckets' partials
+in bucket order: how buckets are grouped into steps cannot change a bit (design 3.2). Sources: design 2.4.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Source:
     """Rows of input `index`, in order."""
 
     index: int
+    inputs: tuple[int, ...] = ()
 
     def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
         batch = parts[self.index] if parts else None
@@ -70,6 +71,10 @@ class Pipe:
     input: int
     statement: Statement
 
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (self.input,)
+
     def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
         return _by_row(self.query, self.statement, slots[self.input], rejects)
 
@@ -95,6 +100,10 @@ class Window:
     positions: bool
     partial_schema: pa.Schema
     schema: pa.Schema
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (self.input,)
 
     def absorb(self, bucket: int, batch: pa.RecordBatch | None, state: list[Partial], rejects: list[Reject]) -> None:
         """Add a bucket's partial to the state."""

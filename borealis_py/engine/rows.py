@@ -1,7 +1,7 @@
 """Rows as Arrow record batches: column types, total order, concatenation, canonical hash. Knows no SQL.
 
-A segment is a batch of the user's columns and then `stime`. One bucket's rows of all inputs (`Ordered`) are a tuple with
-each input's batch or None; they are merged by whatever needs one stream of them (`merge`).
+A segment is a batch of the user's columns and then `stime`. One bucket's rows of all inputs (`Ordered`) are a tuple
+with each input's batch or None; they are merged by whatever needs one stream of them (`merge`).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def canonical_hash(batch: pa.RecordBatch) -> str:
     return digest.hexdigest()
 
 
-def _hash_array(digest: hashlib._Hash, column: pa.Array) -> None:
+def _hash_array(digest: hashlib.blake2b, column: pa.Array) -> None:
     valid = np.asarray(column.is_valid())
     digest.update(np.packbits(valid).tobytes())
     if pa.types.is_list(column.type):
@@ -109,9 +109,9 @@ def _hash_array(digest: hashlib._Hash, column: pa.Array) -> None:
         digest.update(lengths.tobytes())
         _hash_array(digest, column.flatten())
     elif pa.types.is_string(column.type):
-        values = [v.encode() for v in column.to_pylist() if v is not None]
-        digest.update(np.array([len(v) for v in values], dtype=np.int64).tobytes())
-        digest.update(b"".join(values))
+        texts = [v.encode() for v in column.to_pylist() if v is not None]
+        digest.update(np.array([len(v) for v in texts], dtype=np.int64).tobytes())
+        digest.update(b"".join(texts))
     elif pa.types.is_boolean(column.type):
         digest.update(np.packbits(np.asarray(column.fill_null(False))).tobytes())
     elif pa.types.is_floating(column.type):

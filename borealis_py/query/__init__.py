@@ -1,4 +1,4 @@
-"""What a user writes: apps, streams, queries; and the same as a value (`AppSpec`). Pure: knows no engine and no Kafka."""
+"""What a user writes: apps, streams, queries; the same as a value (`AppSpec`). Pure: knows no engine and no Kafka."""
 
 from borealis_py.query.app import App, Stream, Windowed
 from borealis_py.query.errors import QueryError

@@ -65,8 +65,8 @@ class Stream:
                 )
         if every_us > size_us:
             raise QueryError(
-                f"window every {format_duration(every_us)} is longer than its size {format_duration(size_us)}: tuples between "
-                "two windows would be in none; make the size at least as long"
+                f"window every {format_duration(every_us)} is longer than its size {format_duration(size_us)}: "
+                "tuples between two windows would be in none; make the size at least as long"
             )
         return Windowed(self, size_us, every_us)
 
@@ -101,8 +101,8 @@ class Windowed:
     def agg(self, **aggregates: str) -> Stream:
         """The stream of windows' results: window_start, window_end (int64 us), keys, aggregates.
 
-        Each value is an SQL expression of aggregates: `flights="count(*)"`, `ratio="sum(x) / count(*)"`. A result's stime
-        is the window's last instant; a window without rows gives no result.
+        Each value is an SQL expression of aggregates: `flights="count(*)"`, `ratio="sum(x) / count(*)"`. A result's
+        stime is the window's last instant; a window without rows gives no result.
 
         Raises:
             QueryError: no aggregates, or a name that cannot be used.
@@ -156,10 +156,10 @@ class App:
             raise QueryError("union() needs streams")
         first = self._own(streams[0], "union()")
         for other in streams[1:]:
-            if {c.lower() for c in self._own(other, "union()").columns} != {c.lower() for c in first.columns}:
+            if set(self._own(other, "union()").columns) != set(first.columns):
+                ours, theirs = ", ".join(first.columns), ", ".join(other.columns)
                 raise QueryError(
-                    f"union() of streams with different columns: ({', '.join(first.columns)}) and ({', '.join(other.columns)}); "
-                    "make them alike with map()"
+                    f"union() of streams with different columns: ({ours}) and ({theirs}); make them alike with map()"
                 )
         return first if len(streams) == 1 else Stream(self, first.columns, {"op": "union"}, streams)
 
