@@ -1,99 +1,233 @@
-"""What is known of a running app from its topics alone: description, settings, newest status of each replica."""
+"""What a broker says about the apps on it: the settings topic folded, the newest status of each replica.
+
+Blocking; for commands, the demo and a replica process that starts. Works on any log.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, Log, LogError, Lookup
-from borealis_py.log.messages import Description, Policy, SourceFailure, Status, Threshold, decode
+from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord
+from borealis_py.log.messages import Description, Policy, SourceFailure, Status, Threshold, decode, encode
+from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.spec import AppSpec
+
+T = TypeVar("T")
+
+APP_KEY = "app"
+RECENT_MS = 60_000
+"""Where to look for statuses first: a replica writes one a second."""
 
 
 class NoSuchApp(LogError):
-    """The broker serves no app of that name, or several and none was named."""
+    """An app, query or source that is not there, or an app that cannot be read."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class AppState:
-    """An app as its settings topic describes it. `origin`: its first bucket."""
+    """An app as its settings topic has it. `thresholds` in microseconds and `policies` are in force now."""
 
+    name: str
     spec: AppSpec
-    hash: str
-    origin: int
-    fingerprint: str
-    thresholds: dict[str, int] = field(default_factory=dict)
-    policies: dict[str, Policy] = field(default_factory=dict)
-    failed_until: dict[str, int] = field(default_factory=dict)
+    description: Description
+    thresholds: Mapping[str, int] = field(default_factory=dict)
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    failed_until: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> int:
+        """The app's first bucket."""
+        return self.description.origin
+
+    @property
+    def hash(self) -> str:
+        return self.description.hash
 
     def threshold_us(self, query: str) -> int:
-        """The delay threshold in force."""
+        """The threshold in force: the setting, else what the app's file said. Raises QueryError."""
         return self.thresholds.get(query, self.spec.query(query).threshold_us)
+
+    def schema(self, source: str) -> dict[str, str]:
+        """The columns of a source. Raises NoSuchApp with the nearest names."""
+        if source not in self.spec.sources:
+            hint = did_you_mean(source, self.spec.sources) or ";"
+            kind = " (it is a query: its stream is written by the replicas)" if source in self.spec.queries else ""
+            raise NoSuchApp(
+                f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(self.spec.sources)}"
+            )
+        return self.spec.sources[source]
+
+    def replicas(self) -> list[tuple[str, int]]:
+        """(query, replica index) of each that should run."""
+        return [(name, k) for name, query in self.spec.queries.items() for k in range(query.replicas)]
 
 
 def app_names(log: Log) -> list[str]:
-    """The apps that a broker serves. Raises LogUnreachable."""
+    """The apps whose topics lie on the broker. Raises LogUnreachable."""
     admin = log.admin()
     try:
-        suffix = ".settings"
-        return sorted(t.removesuffix(suffix) for t in admin.topics() if t.endswith(suffix))
+        there = admin.topics()
     finally:
         admin.close()
+    known = set(there)
+    suffix = topics.settings("")
+    names = [t.removesuffix(suffix) for t in there if t.endswith(suffix)]
+    return sorted(n for n in names if n and "." not in n and topics.control(n) in known)
 
 
-def read_app(log: Log, name: str) -> AppState:
-    """Fold the settings topic.
+def find_app(log: Log, name: str | None = None) -> str:
+    """The app meant: the one named, else the only one.
 
     Raises:
-        NoSuchApp: nothing there; LogUnreachable.
+        NoSuchApp: there is none of that name, none at all, or several to choose from.
     """
     names = app_names(log)
-    if name not in names:
-        known = f"apps here: {', '.join(names)}" if names else "start one with `borealis up app.py`"
-        raise NoSuchApp(f"the broker serves no app {name!r}; {known}")
-    lookup = log.lookup()
-    try:
-        return _fold(lookup, name)
-    finally:
-        lookup.close()
+    if name is not None:
+        if name in names:
+            return name
+        hint = did_you_mean(name, names) or ";"
+        raise NoSuchApp(f"no app {name!r} on this broker{hint} apps: {', '.join(names) or 'none'}")
+    if not names:
+        raise NoSuchApp("no app on this broker. `borealis up app.py` starts one")
+    if len(names) > 1:
+        raise NoSuchApp(f"several apps on this broker: {', '.join(names)}. Choose one with --app")
+    return names[0]
 
 
-def _fold(lookup: Lookup, name: str) -> AppState:
-    feed = Feed(topics.settings(name))
-    state: AppState | None = None
-    thresholds: dict[str, int] = {}
-    policies: dict[str, Policy] = {}
-    failed: dict[str, int] = {}
-    for record in lookup.read(feed, *lookup.bounds(feed)):
-        kind, _, of = (record.key or b"").decode(errors="replace").partition("/")
-        value = record.value or b""
-        try:
-            if kind == "app":
-                d = decode(value, Description)
-                state = AppState(AppSpec.from_json(d.app), d.hash, d.origin, d.fingerprint)
-            elif kind == "threshold":
-                thresholds[of] = decode(value, Threshold).threshold_us
-            elif kind == "policy":
-                policies[of] = decode(value, Policy)
-            elif kind == "fail":
-                failed[of] = decode(value, SourceFailure).until_wall_us
-        except (msgspec.DecodeError, msgspec.ValidationError):
-            continue  # the replicas warn of it (`node.knobs`)
+def read_app(log: Log, name: str | None = None) -> AppState:
+    """The description and the settings in force.
+
+    Raises:
+        NoSuchApp: no such app, or it has no description.
+    """
+    chosen = find_app(log, name)
+    state = read_settings(log, chosen)
     if state is None:
-        raise NoSuchApp(f"app {name!r} has topics but no description yet; run `borealis up` with its file")
-    state.thresholds, state.policies, state.failed_until = thresholds, policies, failed
+        raise NoSuchApp(f"app {chosen!r} has topics but no description: `borealis up` was interrupted. Run it again")
     return state
 
 
-def newest_status(lookup: Lookup, app: str, tail: int = 500) -> dict[tuple[str, int], Status]:
-    """The last status of each (query, replica) among the newest `tail` records."""
-    feed = Feed(topics.status(app))
-    first, end = lookup.bounds(feed)
-    newest: dict[tuple[str, int], Status] = {}
-    for record in lookup.read(feed, max(first, end - tail), end):
-        if record.value is not None:
-            status = decode(record.value, Status)
-            newest[status.query, status.replica] = status
-    return newest
+def read_settings(log: Log, name: str) -> AppState | None:
+    """The same for an app whose settings topic is there; None when nobody has described it."""
+    values = read_values(log, Feed(topics.settings(name)))
+    raw = values.get(APP_KEY)
+    if raw is None:
+        return None
+    try:
+        description = decode(raw, Description)
+        spec = AppSpec.from_json(description.app)
+    except (msgspec.DecodeError, QueryError) as exc:
+        raise NoSuchApp(
+            f"app {name!r}: its description cannot be read ({exc}). It was written by another version; "
+            "`borealis up --reset` starts anew"
+        ) from exc
+    return AppState(
+        name,
+        spec,
+        description,
+        {query: t.threshold_us for query, t in _of_kind(values, "threshold", Threshold)},
+        dict(_of_kind(values, "policy", Policy)),
+        {source: f.until_wall_us for source, f in _of_kind(values, "fail", SourceFailure)},
+    )
+
+
+def read_values(log: Log, feed: Feed) -> dict[str, bytes]:
+    """The last value of each key of a compacted topic."""
+    lookup = log.lookup()
+    try:
+        first, end = lookup.bounds(feed)
+        last = {(r.key or b"").decode(errors="replace"): r.value for r in lookup.read(feed, first, end)}
+    finally:
+        lookup.close()
+    return {key: value for key, value in last.items() if value is not None}
+
+
+def put_settings(log: Log, name: str, values: Mapping[str, msgspec.Struct], timeout_s: float = 15.0) -> None:
+    """Write settings and wait until they lie in the log.
+
+    Raises:
+        LogError: the log did not take one.
+    """
+    appender = log.appender(lambda: None)
+    try:
+        for key, value in values.items():
+            appender.append(NewRecord(Feed(topics.settings(name)), encode(value), key.encode()), key)
+        settled = appender.flush(timeout_s)
+        refused = [d for d in appender.deliveries() if d.error is not None]
+    finally:
+        appender.close()
+    if refused:
+        raise LogError(f"setting {refused[0].token} of app {name!r}: the log did not take it: {refused[0].error}")
+    if not settled:
+        raise LogError(f"settings of app {name!r} were not written within {timeout_s:g} s. Is the broker reachable?")
+
+
+Statuses = dict[tuple[str, int], Status]
+"""(query, replica) -> newest."""
+
+
+class StatusReader:
+    """Reads an app's status topic forward.
+
+    Args:
+        since_ms: begin with records written at or after this wall time; None: with all that is kept (an hour).
+    """
+
+    def __init__(self, log: Log, app: str, since_ms: int | None = None) -> None:
+        self.newest: Statuses = {}
+        self._feed = Feed(topics.status(app))
+        self._lookup: Lookup = log.lookup()
+        first = self._lookup.bounds(self._feed)[0]
+        self._next = first if since_ms is None else max(first, self._lookup.find(self._feed, since_ms))
+
+    def poll(self) -> list[Status]:
+        """What was written since the last call, in order; `newest` is up to date afterwards."""
+        end = self._lookup.bounds(self._feed)[1]
+        if end <= self._next:
+            return []
+        records = self._lookup.read(self._feed, self._next, end)
+        found = [s for s in (_status(r.value) for r in records) if s is not None]
+        self._next = end
+        self.newest.update({(s.query, s.replica): s for s in found})
+        return found
+
+    def close(self) -> None:
+        self._lookup.close()
+
+
+def read_statuses(log: Log, state: AppState, now_ms: int) -> Statuses:
+    """The newest status of each replica of an app; one that said nothing for an hour is not in it."""
+    expected = set(state.replicas())
+    newest: Statuses = {}
+    for since_ms in (now_ms - RECENT_MS, None):
+        reader = StatusReader(log, state.name, since_ms)
+        try:
+            reader.poll()
+        finally:
+            reader.close()
+        newest = reader.newest
+        if expected <= set(newest):
+            break
+    return {key: newest[key] for key in sorted(newest)}
+
+
+def _status(value: bytes | None) -> Status | None:
+    try:
+        return decode(value or b"", Status)
+    except msgspec.DecodeError:  # another version's: says nothing to us
+        return None
+
+
+def _of_kind(values: Mapping[str, bytes], kind: str, struct: type[T]) -> Iterable[tuple[str, T]]:
+    for key, value in values.items():
+        head, _, name = key.partition("/")
+        if head == kind and name:
+            try:
+                yield name, decode(value, struct)
+            except msgspec.DecodeError:  # replicas ignore it with a warning, and so do we
+                continue

@@ -1,0 +1,74 @@
+"""The user's file: run as a module, and its one App taken out. Errors say which line."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from borealis_py.query import App
+from borealis_py.query.errors import QueryError
+
+
+class AppFileError(Exception):
+    """The file has no usable app; the message has file, line and reason."""
+
+
+def load_app(path: str | Path) -> App:
+    """Run a Python file and return its App.
+
+    Modules beside the file can be imported by it.
+
+    Raises:
+        AppFileError: no such file, it does not run, or it does not have exactly one App with a query.
+    """
+    file = Path(path)
+    if not file.is_file():
+        reason = "a directory" if file.is_dir() else "no such file"
+        raise AppFileError(f"{path}: {reason}; give the app's Python file")
+    module = _run(file.resolve(), str(path))
+    found: dict[int, tuple[str, App]] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, App):
+            found.setdefault(id(value), (name, value))
+    if not found:
+        raise AppFileError(f'{path}: no App in it. Write `app = App("name")` at the top level of the file')
+    if len(found) > 1:
+        names = ", ".join(f"{name} ({app.name!r})" for name, app in found.values())
+        raise AppFileError(f"{path}: {len(found)} Apps in it: {names}. Put each into a file of its own")
+    (_, app), *_ = found.values()
+    if not app.describe().queries:
+        raise AppFileError(f"{path}: app {app.name!r} has no query. Add one with app.query(name, stream)")
+    return app
+
+
+def _run(file: Path, shown: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("__borealis_app__", file)
+    if spec is None or spec.loader is None:
+        raise AppFileError(f"{shown}: not a Python file (its name should end in .py)")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as exc:
+        where = shown if exc.filename in (None, str(file)) else exc.filename
+        pointer = f"\n    {exc.text.rstrip()}" if exc.text else ""
+        raise AppFileError(f"{where}, line {exc.lineno}: {exc.msg}{pointer}") from exc
+    except UnicodeDecodeError as exc:
+        raise AppFileError(f"{shown}: not a Python file: {exc}") from exc
+    except (Exception, SystemExit) as exc:
+        raise AppFileError(_explain(exc, file, shown)) from exc
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+def _explain(exc: BaseException, file: Path, shown: str) -> str:
+    """The last line of the user's own file on the way to the error, whoever raised it."""
+    own = [frame for frame in traceback.extract_tb(exc.__traceback__) if frame.filename == str(file)]
+    line = f", line {own[-1].lineno}" if own else ""
+    said = str(exc) if isinstance(exc, QueryError) else f"{type(exc).__name__}: {exc}"
+    quoted = f"\n    {own[-1].line}" if own and own[-1].line else ""
+    return f"{shown}{line}: {said}{quoted}"

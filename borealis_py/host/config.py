@@ -1,0 +1,143 @@
+"""Configuration: flags over environment over file over defaults. Knows no commands.
+
+bootstrap: localhost:9092          # borealis.yaml; or BOREALIS_BOOTSTRAP, or --bootstrap
+data_dir: .borealis
+kafka:                             # handed to librdkafka untouched
+  security.protocol: SASL_SSL
+timing:                            # protocol.settings.Timing, with units
+  delta: 125ms
+  inline_rows: 2000
+spark:                             # of each replica's application
+  master: local[2]
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from borealis_py.protocol.settings import Timing
+from borealis_py.query.errors import did_you_mean
+from borealis_py.query.units import parse_duration
+
+FILE = "borealis.yaml"
+DEFAULT_BOOTSTRAP = "localhost:9092"
+_TIMING = {f.name for f in fields(Timing)}
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message names the setting."""
+
+
+class Config(BaseSettings):
+    """What every command and replica process is configured with. Make one with `load`."""
+
+    model_config = SettingsConfigDict(env_prefix="BOREALIS_", env_nested_delimiter="__", extra="forbid", frozen=True)
+    file: ClassVar[Path | None] = None
+
+    bootstrap: str = Field(default=DEFAULT_BOOTSTRAP, min_length=1)
+    data_dir: Path = Path(".borealis")
+    kafka: dict[str, str] = {}
+    timing: dict[str, str | int] = {}
+    spark: dict[str, str | int] = {}
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _properties(cls, value: object) -> object:
+        """YAML's true and 5 are "true" and "5" to librdkafka; a nested map is not its dotted name."""
+        if not isinstance(value, dict):
+            return value
+        nested = [name for name, v in value.items() if isinstance(v, dict | list)]
+        if nested:
+            raise ValueError(f"write Kafka properties with dots, like security.protocol: SSL; {nested[0]!r} is nested")
+        return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in value.items()}
+
+    @field_validator("data_dir", mode="after")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=config_file())
+
+    def protocol_timing(self) -> Timing:
+        """Raises ConfigError for what is no setting, SettingsError for settings that cannot hold together."""
+        timing = Timing(**{_field(name): _value(name, value) for name, value in self.timing.items()})
+        timing.validate()
+        return timing
+
+
+def config_file() -> Path:
+    """BOREALIS_CONFIG, or borealis.yaml in the current directory (it need not be there)."""
+    return Path(os.environ.get("BOREALIS_CONFIG") or FILE)
+
+
+def load(**flags: Any) -> Config:
+    """Read the configuration.
+
+    Args:
+        flags: those that the user gave; None counts as not given.
+
+    Raises:
+        ConfigError: a setting that does not exist or has a value that makes no sense.
+    """
+    named = os.environ.get("BOREALIS_CONFIG")
+    if named and not Path(named).is_file():
+        raise ConfigError(f"BOREALIS_CONFIG names {named}, which is not there")
+    try:
+        return Config(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as exc:
+        raise ConfigError("; ".join(_explain(e) for e in exc.errors())) from exc
+    except yaml.YAMLError as exc:
+        raise ConfigError(f"{config_file()} is not YAML: {' '.join(str(exc).split())}") from exc
+    except (OSError, ValueError, TypeError) as exc:
+        raise ConfigError(f"cannot read the configuration ({config_file()}, BOREALIS_*): {exc}") from exc
+
+
+def _explain(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        hint = did_you_mean(where, Config.model_fields) or ";"
+        return f"{config_file()}: unknown setting {where!r}{hint} settings: {', '.join(Config.model_fields)}"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"setting {where!r}: {message} (from {config_file()}, BOREALIS_{where.split('.')[0].upper()} or a flag)"
+
+
+def _field(name: str) -> str:
+    for candidate in (name, f"{name}_us"):
+        if candidate in _TIMING:
+            return candidate
+    known = sorted(n.removesuffix("_us") for n in _TIMING)
+    hint = did_you_mean(name, known) or ";"
+    raise ConfigError(f"timing: unknown setting {name!r}{hint} settings: {', '.join(known)}")
+
+
+def _value(name: str, value: str | int) -> int:
+    if _field(name).endswith("_us"):
+        if not isinstance(value, str):
+            raise ConfigError(f'timing.{name}: {value} has no unit; write it like "125ms" or "3s"')
+        try:
+            return parse_duration(value, f"timing.{name}")
+        except ValueError as exc:
+            raise ConfigError(str(exc)) from exc
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ConfigError(f"timing.{name}: {value!r} is not a whole number of at least 1")
+    return number

@@ -1,0 +1,279 @@
+"""`borealis up` without a command line: check an app, describe it on the broker, start its replicas, wait for them.
+
+Each step is a function of its own, in this order: `check`, `describe`, `start`, `wait_ready`. All may be run again:
+what is there stays.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from borealis_py.engine import compile_query
+from borealis_py.host import origin as origins
+from borealis_py.host.appstate import APP_KEY, AppState, NoSuchApp, StatusReader, put_settings, read_settings
+from borealis_py.host.replicas import ReplicaProcesses
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Log, TopicSpec
+from borealis_py.log.messages import Description, Policy, Status, Threshold
+from borealis_py.protocol.settings import SettingsError, Timing, budget
+from borealis_py.query.spec import AppSpec, QuerySpec
+from sunion.bucket import Buckets
+
+READY_TIMEOUT_S = 180.0
+LOOK_S = 0.1
+
+
+class LaunchError(Exception):
+    """The app cannot be started; the message says what is in the way."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryReport:
+    """What `check` found out about one query. `columns`: name and type of each result column."""
+
+    query: str
+    inputs: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    operator_class: str
+    threshold_us: int
+    least_threshold_us: int
+    wait_us: int
+    fingerprint: str
+
+
+def check(spec: AppSpec, timing: Timing) -> list[QueryReport]:
+    """Load every query as a replica would.
+
+    Raises:
+        QueryError: an expression or type that is wrong.
+        SettingsError: a threshold below what the timing allows; names the query and the least that would do.
+    """
+    timing.validate()
+    return [_check(spec, name, query, timing) for name, query in spec.queries.items()]
+
+
+def _check(spec: AppSpec, name: str, query: QuerySpec, timing: Timing) -> QueryReport:
+    kernel = compile_query(spec, name)
+    try:
+        columns = tuple((field.name, str(field.type)) for field in kernel.output_schema)
+        fingerprint = kernel.fingerprint
+        operator_class = str(getattr(kernel, "operator_class", ""))
+    finally:
+        kernel.close()
+    return QueryReport(
+        query=name,
+        inputs=query.sources,
+        columns=columns,
+        operator_class=operator_class,
+        threshold_us=query.threshold_us,
+        least_threshold_us=timing.least_threshold_us(),
+        wait_us=checked_budget(timing, name, query.threshold_us),
+        fingerprint=fingerprint,
+    )
+
+
+def checked_budget(timing: Timing, query: str, threshold_us: int) -> int:
+    """D of the query's node in microseconds. Raises SettingsError with the query's name."""
+    try:
+        return budget(timing, threshold_us)
+    except SettingsError as exc:
+        raise SettingsError(f"query {query!r}: {exc}") from exc
+
+
+def describe(log: Log, spec: AppSpec, reports: list[QueryReport], origin: str, now_us: int) -> AppState:
+    """Create the app's topics and write its description, unless they are there.
+
+    The origin is written once. A threshold or policy is written when the file changed it, so that one set while the app
+    runs stays.
+
+    Args:
+        origin: see `origin.choose`.
+
+    Raises:
+        LaunchError: an app with another query runs under this name.
+        LogUnreachable: no broker.
+    """
+    before = _described(log, spec.name)
+    if before is not None:
+        refuse_changed(before, spec)
+    admin = log.admin()
+    try:
+        admin.create(topics_of(spec))
+    finally:
+        admin.close()
+    buckets = Buckets(spec.bucket_us)
+    bucket = origins.choose(log, spec, origin, now_us) if before is None else before.origin
+    asked = None if origin in origins.WORDS else buckets.of(origins.parse(origin))
+    if asked is not None and asked != bucket:
+        raise LaunchError(
+            f"app {spec.name!r} has an origin already, {origins.show(buckets.start(bucket))}: it is written once. "
+            "`--reset` starts the app anew"
+        )
+    fingerprint = ",".join(sorted({r.fingerprint for r in reports}))
+    description = Description(spec.to_json(), spec.hash, bucket, fingerprint)
+    values: dict[str, msgspec.Struct] = _changed_settings(before, spec)
+    if before is None or before.description != description:
+        values[APP_KEY] = description  # last: who finds a description finds its settings too
+    if values:
+        put_settings(log, spec.name, values)
+    state = read_settings(log, spec.name)
+    assert state is not None, "the description that was just written can be read"
+    return state
+
+
+def topics_of(spec: AppSpec) -> list[TopicSpec]:
+    """Every topic of the app."""
+    return topics.of_app(spec.name, list(spec.sources), {n: q.replicas for n, q in spec.queries.items()})
+
+
+def refuse_changed(before: AppState, spec: AppSpec) -> None:
+    """Raises LaunchError, with both hashes, when the results would be others than those that lie there."""
+    if before.hash == spec.hash:
+        return
+    lines = []
+    for name in dict.fromkeys([*before.spec.queries, *spec.queries]):
+        old = before.spec.query_hash(name) if name in before.spec.queries else "not there"
+        new = spec.query_hash(name) if name in spec.queries else "not there"
+        if old != new:
+            lines.append(f"  query {name!r}: {old} on the broker, {new} in the file")
+    raise LaunchError(
+        f"app {spec.name!r} is on the broker with other queries (hash {before.hash}, the file has {spec.hash}):\n"
+        + "\n".join(lines)
+        + "\nIts results cannot be continued. Rename the app, or begin anew: `borealis up --reset` deletes its topics"
+    )
+
+
+def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses) -> None:
+    """Delete the app's topics and checkpoints. Its replicas below this data directory are stopped first."""
+    processes.stop()
+    there = set(_topic_names(log))
+    names = {t.name for t in topics_of(spec)}
+    try:
+        before = _described(log, spec.name)
+    except NoSuchApp:  # unreadable: exactly what a reset is for
+        before = None
+    if before is not None:
+        names |= {t.name for t in topics_of(before.spec)}
+    admin = log.admin()
+    try:
+        admin.delete(sorted(names & there))
+    finally:
+        admin.close()
+    shutil.rmtree(processes.directory, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOptions:
+    """What the replica processes are told beside the app."""
+
+    kafka: KafkaLog
+    data_dir: Path
+    timing: tuple[tuple[str, int], ...] = ()
+    master: str | None = None
+    spark: bool = True
+    take_over: bool = False
+
+    def arguments(self, app: str, replica: int) -> list[str]:
+        """The command line of one process."""
+        out = ["--bootstrap", self.kafka.bootstrap, "--app", app, "--replica", str(replica)]
+        out += ["--data-dir", str(self.data_dir)]
+        for name, value in self.kafka.properties:
+            out += ["--property", f"{name}={value}"]
+        for name, micros in self.timing:
+            out += ["--timing", f"{name}={micros}"]
+        out += ["--master", self.master] if self.master else []
+        out += [] if self.spark else ["--no-spark"]
+        return out + (["--take-over"] if self.take_over else [])
+
+
+def start(state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> dict[int, int]:
+    """Start the processes that do not run yet. Returns the pid of each that runs now, by replica index."""
+    wanted = range(max(query.replicas for query in state.spec.queries.values()))
+    running = {k: process.pid for k, process in processes.running().items()}
+    for k in wanted:
+        if k not in running:
+            running[k] = processes.start(k, options.arguments(state.name, k))
+    return {k: running[k] for k in wanted}
+
+
+def wait_ready(
+    log: Log,
+    state: AppState,
+    processes: ReplicaProcesses,
+    pids: dict[int, int],
+    since_ms: int,
+    on_status: Callable[[Status], None] = lambda status: None,
+    timeout_s: float = READY_TIMEOUT_S,
+) -> None:
+    """Wait until every replica of every query says that it is ready.
+
+    Args:
+        since_ms: wall time before the processes were started.
+        on_status: sees every status while waiting.
+
+    Raises:
+        LaunchError: a process ended, with the end of its log; or time ran out.
+    """
+    missing = set(state.replicas())
+    reader = StatusReader(log, state.name, since_ms)
+    deadline = time.monotonic() + timeout_s
+    try:
+        while True:
+            for status in reader.poll():
+                on_status(status)
+                if status.pid == pids.get(status.replica) and status.state != "RECOVERING":
+                    missing.discard((status.query, status.replica))
+            if not missing:
+                return
+            _refuse_ended(processes, pids)
+            if time.monotonic() > deadline:
+                names = ", ".join(f"{query}.r{k}" for query, k in sorted(missing))
+                logs = ", ".join(str(processes.log_file(k)) for k in sorted({k for _, k in missing}))
+                raise LaunchError(
+                    f"not ready after {timeout_s:g} s: {names}. The processes go on; see {logs}, and `borealis status`"
+                )
+            time.sleep(LOOK_S)
+    finally:
+        reader.close()
+
+
+def _refuse_ended(processes: ReplicaProcesses, pids: dict[int, int]) -> None:
+    running = processes.running()
+    for k in pids:
+        if k not in running:
+            code = processes.ended(k)
+            said = f" with code {code}" if code is not None else ""
+            raise LaunchError(
+                f"replica {k} ended while starting{said}. End of {processes.log_file(k)}:\n{processes.log_tail(k)}"
+            )
+
+
+def _topic_names(log: Log) -> list[str]:
+    admin = log.admin()
+    try:
+        return admin.topics()
+    finally:
+        admin.close()
+
+
+def _described(log: Log, app: str) -> AppState | None:
+    return read_settings(log, app) if topics.settings(app) in _topic_names(log) else None
+
+
+def _changed_settings(before: AppState | None, spec: AppSpec) -> dict[str, msgspec.Struct]:
+    values: dict[str, msgspec.Struct] = {}
+    for name, query in spec.queries.items():
+        old = before.spec.queries.get(name) if before is not None else None
+        if old is None or old.threshold_us != query.threshold_us:
+            values[f"threshold/{name}"] = Threshold(query.threshold_us)
+        policy = (query.on_failure, query.on_stabilization)
+        if old is None or (old.on_failure, old.on_stabilization) != policy:
+            values[f"policy/{name}"] = Policy(*policy)
+    return values

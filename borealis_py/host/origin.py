@@ -1,0 +1,87 @@
+"""The app's first bucket: written once, by `up` (design 2.4, protocol B20). Earlier tuples are late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, Log, Lookup
+from borealis_py.log.records import BatchHeader, EnvelopeError, unpack_source, unpack_stimes
+from borealis_py.query.errors import QueryError
+from borealis_py.query.spec import AppSpec
+from sunion.bucket import Buckets
+
+WORDS = ("earliest", "now")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LOOK_RECORDS = 1_000
+"""A source's first tuple is looked for in so many records; claims and boundaries come before it."""
+
+
+def choose(log: Log, spec: AppSpec, origin: str, now_us: int) -> int:
+    """The first bucket.
+
+    Args:
+        origin: "earliest": of the first tuple in any source, now if there is none yet; "now"; or a time as `parse`
+            takes it.
+
+    Raises:
+        QueryError: not a time.
+    """
+    buckets = Buckets(spec.bucket_us)
+    if origin == "now":
+        return buckets.of(now_us)
+    if origin != "earliest":
+        return buckets.of(parse(origin))
+    lookup = log.lookup()
+    try:
+        firsts = [_first_stime(lookup, Feed(topics.stream(spec.name, source))) for source in spec.sources]
+    finally:
+        lookup.close()
+    return buckets.of(min((stime for stime in firsts if stime is not None), default=now_us))
+
+
+def parse(text: str, what: str = "origin") -> int:
+    """Microseconds since 1970 of an ISO 8601 time (UTC where it names no zone), or of such a number itself.
+
+    Raises:
+        QueryError: neither, or not after 1970.
+    """
+    cleaned = text.strip()
+    try:
+        if cleaned.lstrip("+-").isdigit():
+            stime = int(cleaned)
+        else:
+            at = datetime.fromisoformat(cleaned)
+            stime = ((at if at.tzinfo else at.replace(tzinfo=UTC)) - EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError) as exc:
+        raise QueryError(
+            f"{what}: {text!r} is not a time; write it like 2013-01-01T00:00:00, or as microseconds since 1970"
+        ) from exc
+    if not 0 < stime < 2**53:
+        raise QueryError(f"{what}: {text!r} must be after 1970 and before 2255")
+    return stime
+
+
+def show(stime: int) -> str:
+    """ISO 8601, UTC."""
+    return (EPOCH + timedelta(microseconds=stime)).isoformat().replace("+00:00", "Z")
+
+
+def _first_stime(lookup: Lookup, feed: Feed) -> int | None:
+    first, end = lookup.bounds(feed)
+    for header in _headers(lookup, feed, first, min(end, first + _LOOK_RECORDS)):
+        stimes = unpack_stimes(header.stimes)
+        if stimes:
+            return min(stimes)
+    return None
+
+
+def _headers(lookup: Lookup, feed: Feed, first: int, end: int) -> Iterator[BatchHeader]:
+    for record in lookup.read(feed, first, end):
+        try:
+            header, _ = unpack_source(record.value)
+        except EnvelopeError:
+            continue
+        if isinstance(header, BatchHeader):
+            yield header
