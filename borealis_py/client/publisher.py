@@ -1,0 +1,219 @@
+"""Publisher: rows of one source, in real time. A thread keeps the boundaries going while nobody sends (design 3.5)."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from types import TracebackType
+
+from borealis_py.client.claim import AHEAD_MAX_US, PublisherError, Target
+from borealis_py.client.session import Boundaries, Counts, PublisherSession, PublishFailed
+from borealis_py.log.base import Log
+
+
+def wall_us() -> int:
+    """The wall clock in microseconds since 1970."""
+    return time.time_ns() // 1_000
+
+
+class Publisher:
+    """Writes one source of an app.
+
+        with Publisher(log, "flights", "ewr", schema, bucket_us=100_000, origin=origin) as publisher:
+            publisher.send({"carrier": "UA", "dep_delay": 3.0})
+
+    Rows that cannot be published (a field missing or mistyped, an stime that is late, missing or far ahead) go to
+    `<app>.deadletter` and are counted in `counts`. All methods may be called from any thread.
+
+    Args:
+        log: where the app lives.
+        schema: field -> "string" | "int64" | "double" | "bool"; any may be null.
+        bucket_us: the app's bucket width.
+        origin: the app's first bucket.
+        take_over: replace a publisher of this source that is at work, instead of refusing to start.
+        boundaries: CLOCK for live data and paced replay, DATA for history as fast as possible.
+        clock: wall clock in µs.
+        ahead_max_us: the furthest that an stime may lie ahead.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        app: str,
+        source: str,
+        schema: Mapping[str, str],
+        bucket_us: int,
+        origin: int,
+        *,
+        take_over: bool = False,
+        boundaries: Boundaries = Boundaries.CLOCK,
+        clock: Callable[[], int] = wall_us,
+        ahead_max_us: int = AHEAD_MAX_US,
+    ) -> None:
+        self._log = log
+        self._target = Target(app, source, bucket_us, origin, ahead_max_us)
+        self._schema = schema
+        self._take_over = take_over
+        self._boundaries = boundaries
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._wake = threading.Event()
+        self._stop = False
+        self._error: Exception | None = None
+        self._session: PublisherSession | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, timeout_s: float = 30.0) -> Publisher:
+        """Become the source's owner. Takes 1.5 s where somebody else was before, to see whether he still writes.
+
+        Raises:
+            StreamTaken: another publisher is at work.
+            StreamEnded: END lies in the log.
+            LogUnreachable: no broker.
+            PublisherError: not done in time.
+        """
+        uid = uuid.uuid4().hex
+        self._session = PublisherSession(
+            self._log, self._target, self._schema, uid, self._wake.set, self._take_over, self._boundaries
+        )
+        self._thread = threading.Thread(target=self._run, name=f"publisher-{self._target.source}", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(lambda session: session.ready, timeout_s, "claim the source")
+        except BaseException:
+            self._shut_down()
+            raise
+        return self
+
+    def send(self, row: Mapping[str, object], stime: int | None = None, seq: int | None = None) -> bool:
+        """Publish a row; waits while the log is too far behind.
+
+        Args:
+            row: the schema's fields, others are left out.
+            stime: µs; None: now.
+            seq: the row's position in the input, counted from 0; rows that lie in the log already are then skipped, so
+                that an input can be sent again from its beginning after a crash. None: one more than the last.
+
+        Returns:
+            False: skipped as already published, or put into the dead-letter topic.
+
+        Raises:
+            StreamFenced: another publisher took the source.
+            PublishFailed: the log refused a record.
+        """
+        with self._lock:
+            session = self._working()
+            while session.full:
+                self._changed.wait()
+                session = self._working()
+            return session.send(row, stime, seq, self._clock())
+
+    def reject(self, raw: bytes, reason: str, seq: int | None = None) -> None:
+        """Put input that is no row into the dead-letter topic."""
+        with self._lock:
+            self._working().reject(raw, reason, seq)
+
+    def hold(self, stime: int | None) -> None:
+        """Let no boundary pass this stime until the next `hold`: a row with it is about to come (paced replay)."""
+        with self._lock:
+            session = self._working()
+            before = session.next_wakeup()
+            session.hold(stime)
+            changed = session.next_wakeup() != before
+        if changed:
+            self._wake.set()
+
+    def flush(self, timeout_s: float = 30.0) -> None:
+        """Send what is collected and wait until all lies in the log."""
+        with self._lock:
+            self._working().flush()
+        self._wait(lambda session: session.settled, timeout_s, "deliver its rows")
+
+    @property
+    def last_seq(self) -> int:
+        """The last row that is published."""
+        with self._lock:
+            return self._working().last_seq
+
+    @property
+    def counts(self) -> Counts:
+        """Rows sent, rejected, skipped."""
+        return Counts() if self._session is None else self._session.counts
+
+    def close(self, end: bool = False, timeout_s: float = 30.0) -> None:
+        """Send what is left and wait until it lies in the log.
+
+        Args:
+            end: also send END. The source is complete then; nothing can ever follow.
+
+        Raises:
+            PublisherError: not all could be delivered.
+        """
+        if self._session is None or self._thread is None:
+            return
+        try:
+            with self._lock:
+                if self._error is None:
+                    self._session.close(end)
+            self._wait(lambda session: session.settled, timeout_s, "deliver its last rows")
+        finally:
+            self._shut_down()
+
+    def __enter__(self) -> Publisher:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._shut_down()
+
+    def _run(self) -> None:
+        session = self._session
+        assert session is not None
+        while True:
+            self._wake.clear()
+            with self._lock:
+                if self._stop:
+                    return
+                try:
+                    session.turn(self._clock())
+                except Exception as exc:  # handed to whoever calls next: a thread has nobody to raise to
+                    self._error = exc
+                self._changed.notify_all()
+                if self._error is not None:
+                    return
+                due = session.next_wakeup()
+            self._wake.wait(None if due is None else max(0.0, (due - self._clock()) / 1e6))
+
+    def _working(self) -> PublisherSession:
+        if self._error is not None:
+            raise self._error
+        if self._session is None or self._stop:
+            raise PublisherError(f"source {self._target.source!r}: this publisher is not started or is closed")
+        return self._session
+
+    def _wait(self, condition: Callable[[PublisherSession], bool], timeout_s: float, what: str) -> None:
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            while not condition(self._working()):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise PublishFailed(
+                        f"source {self._target.source!r} of app {self._target.app!r}: could not {what} within "
+                        f"{timeout_s:g} s. Is the broker reachable?"
+                    )
+                self._changed.wait(left)
+
+    def _shut_down(self) -> None:
+        with self._lock:
+            self._stop = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+            if self._session is not None:
+                self._session.release()

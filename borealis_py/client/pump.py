@@ -1,0 +1,166 @@
+"""From an input to a publisher: in real time, paced, or as fast as possible; with a resume and a progress report."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from borealis_py.client.ingest import BadLine, InputRow
+from borealis_py.client.publisher import Publisher, wall_us
+from borealis_py.client.session import Counts
+
+PROGRESS_ROWS = 1_000
+"""A progress report at least every so many rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Replays history: what happened at `base_us` is published at `start_us`, `speed` times as fast.
+
+    Attributes:
+        speed: a positive whole number, so that every run gives the same stimes.
+    """
+
+    base_us: int
+    start_us: int
+    speed: int
+
+    def __post_init__(self) -> None:
+        if self.speed < 1:
+            raise ValueError(f"the speed of a replay is a whole number of at least 1, got {self.speed}")
+
+    def stime(self, at_us: int) -> int:
+        """The stime of what happened at `at_us`."""
+        return self.start_us + (at_us - self.base_us) // self.speed
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an input has been published."""
+
+    read: int
+    sent: int
+    rejected: int
+    skipped: int
+
+
+class Sink(Protocol):
+    """What a pump writes to: a `Publisher`, or in the simulator a `PublisherSession` with its clock."""
+
+    @property
+    def last_seq(self) -> int: ...
+
+    @property
+    def counts(self) -> Counts: ...
+
+    def send(self, row: Mapping[str, object], stime: int | None, seq: int | None) -> bool: ...
+
+    def reject(self, raw: bytes, reason: str, seq: int | None) -> None: ...
+
+    def hold(self, stime: int | None) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+class Pump:
+    """Moves rows, each as soon as it is due. Never waits by itself.
+
+    Args:
+        pace: None: each row as soon as it is read.
+        positions: give each row its position in the input as sequence number, so that a second run on the same input
+            resumes where the log ends (protocol B6). Not for inputs that never repeat, such as a live pipe.
+    """
+
+    def __init__(
+        self, sink: Sink, rows: Iterable[InputRow | BadLine], pace: Pace | None = None, positions: bool = True
+    ) -> None:
+        self.done = False
+        self.read = 0
+        self._sink = sink
+        self._rows: Iterator[InputRow | BadLine] = iter(rows)
+        self._pace = pace
+        self._positions = positions
+        self._next: InputRow | BadLine | None = None
+
+    def turn(self, now_us: int, rows_max: int = PROGRESS_ROWS) -> int | None:
+        """Send what is due by now, at most so many rows.
+
+        Returns:
+            When the next row is due (µs), None: at once or never (see `done`).
+        """
+        for _ in range(rows_max):
+            item = self._peek()
+            if item is None:
+                self._sink.hold(None)
+                self._sink.flush()
+                self.done = True
+                return None
+            due = self._due(item)
+            if due is not None:
+                self._sink.hold(due)
+                if due > now_us:
+                    return due
+            self._next = None
+            self._send(item, due)
+        return None
+
+    def progress(self) -> Progress:
+        counts = self._sink.counts
+        return Progress(self.read, counts.sent, counts.rejected, counts.skipped)
+
+    def _peek(self) -> InputRow | BadLine | None:
+        if self._next is None:
+            self._next = next(self._rows, None)
+            self.read += self._next is not None
+        return self._next
+
+    def _due(self, item: InputRow | BadLine) -> int | None:
+        if self._pace is None or isinstance(item, BadLine) or item.at_us is None:
+            return None
+        if self._positions and item.position <= self._sink.last_seq:
+            return None  # is in the log already: nothing to wait for
+        return self._pace.stime(item.at_us)
+
+    def _send(self, item: InputRow | BadLine, due: int | None) -> None:
+        seq = item.position if self._positions else None
+        if isinstance(item, BadLine):
+            self._sink.reject(item.raw, f"line {item.line}: {item.reason}", seq)
+        elif self._pace is not None and due is None and (seq is None or seq > self._sink.last_seq):
+            self._sink.reject(item.raw, f"line {item.line}: stime missing", seq)
+        else:
+            self._sink.send(item.values, item.at_us if self._pace is None else due, seq)
+
+
+def publish_rows(
+    publisher: Publisher,
+    rows: Iterable[InputRow | BadLine],
+    pace: Pace | None = None,
+    positions: bool = True,
+    on_progress: Callable[[Progress], None] | None = None,
+    stop: threading.Event | None = None,
+    clock: Callable[[], int] = wall_us,
+) -> Progress:
+    """Publish an input to its end, or until `stop` is set. The publisher stays open: close it, with END or without.
+
+    Args:
+        on_progress: called about every second, and at the end.
+
+    Raises:
+        PublisherError: as `Publisher.send`.
+    """
+    pump = Pump(publisher, rows, pace, positions)
+    stop = stop or threading.Event()
+    told = time.monotonic()
+    while not pump.done and not stop.is_set():
+        due = pump.turn(clock())
+        if on_progress is not None and time.monotonic() - told >= 1.0:
+            told = time.monotonic()
+            on_progress(pump.progress())
+        if due is not None:
+            stop.wait(min(1.0, max(0.0, (due - clock()) / 1e6)))
+    if on_progress is not None:
+        on_progress(pump.progress())
+    return pump.progress()

@@ -1,0 +1,128 @@
+"""The production publisher under the simulated clock: real time when idle, or an input through a pump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from borealis_py.client.claim import PublisherError, Target
+from borealis_py.client.ingest import BadLine, InputRow
+from borealis_py.client.pump import Pace, Pump
+from borealis_py.client.session import Boundaries, Counts, PublisherSession
+from borealis_py.log.base import Log
+from borealis_py.sim.clock import Scheduler
+
+
+class SimPublisher:
+    """A publisher process. Starts at once; after a `log.kill` of its client, call `stop`.
+
+    Args:
+        log: of this publisher's client.
+        rows: published as soon as the source is claimed; more may be sent with `send`.
+        pace: of `rows`; needs them in the order of time.
+        end: close the source with END after `rows`.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        log: Log,
+        target: Target,
+        schema: Mapping[str, str],
+        uid: str,
+        *,
+        rows: Iterable[InputRow | BadLine] | None = None,
+        pace: Pace | None = None,
+        positions: bool = True,
+        end: bool = False,
+        take_over: bool = False,
+        boundaries: Boundaries = Boundaries.CLOCK,
+    ) -> None:
+        self.error: PublisherError | None = None
+        self.stopped = False
+        self._scheduler = scheduler
+        self._end = end
+        self._queued = False
+        self._paused = False
+        self._timer_us: int | None = None
+        self.session = PublisherSession(log, target, schema, uid, self._wake, take_over, boundaries)
+        self.pump = None if rows is None else Pump(self, rows, pace, positions)
+        self._wake()
+
+    @property
+    def ready(self) -> bool:
+        return self.session.ready
+
+    @property
+    def last_seq(self) -> int:
+        return self.session.last_seq
+
+    @property
+    def counts(self) -> Counts:
+        return self.session.counts
+
+    def send(self, row: Mapping[str, object], stime: int | None = None, seq: int | None = None) -> bool:
+        return self.session.send(row, stime, seq, self._scheduler.now_us)
+
+    def reject(self, raw: bytes, reason: str, seq: int | None = None) -> None:
+        self.session.reject(raw, reason, seq)
+
+    def hold(self, stime: int | None) -> None:
+        self.session.hold(stime)
+
+    def flush(self) -> None:
+        self.session.flush()
+
+    def close(self, end: bool) -> None:
+        self.session.close(end)
+
+    def pause(self) -> None:
+        """The process stands still (SIGSTOP): it sends nothing until `resume`."""
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._wake()
+
+    def stop(self) -> None:
+        """It never does anything again."""
+        self.stopped = True
+
+    def _wake(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self._scheduler.after(0, self._turn)
+
+    def _turn(self) -> None:
+        self._queued = False
+        if self.stopped or self._paused:
+            return
+        try:
+            self.session.turn(self._scheduler.now_us)
+            due = self._pump()
+        except PublisherError as exc:
+            self.error = exc
+            self.stopped = True
+            return
+        wakeups = [at for at in (self.session.next_wakeup(), due) if at is not None]
+        if wakeups:
+            self._set_timer(min(wakeups))
+
+    def _pump(self) -> int | None:
+        if self.pump is None or not self.session.ready or self.session.closed:
+            return None
+        due = None
+        while due is None and not self.pump.done:
+            due = self.pump.turn(self._scheduler.now_us)
+        if self.pump.done and self._end:
+            self.session.close(end=True)
+        return due
+
+    def _set_timer(self, at_us: int) -> None:
+        if self._timer_us is None or at_us < self._timer_us or self._timer_us <= self._scheduler.now_us:
+            self._timer_us = at_us
+            self._scheduler.at(at_us, lambda: self._timer(at_us))
+
+    def _timer(self, at_us: int) -> None:
+        if self._timer_us == at_us:
+            self._timer_us = None
+        self._wake()
