@@ -53,7 +53,7 @@ class KafkaTransactor:
         self._progress = progress
         self._lookup = KafkaLookup(bootstrap, properties)
         self._wake = wake
-        self._jobs: SimpleQueue[tuple[int, Job] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[int, int, Job] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._generation = 0  # grows with every take_over and drop; what an older one says is nobody's business
         self._events: deque[TransactorEvent] = deque()
@@ -63,10 +63,10 @@ class KafkaTransactor:
 
     def take_over(self, attempt: int) -> None:
         self.drop()
-        self._jobs.put((self._generation, lambda: self._take_over(attempt)))
+        self._jobs.put((self._generation, attempt, lambda: self._take_over(attempt)))
 
     def commit(self, attempt: int, make_records: Records) -> None:
-        self._jobs.put((self._generation, lambda: self._commit(attempt, make_records)))
+        self._jobs.put((self._generation, attempt, lambda: self._commit(attempt, make_records)))
 
     def drop(self) -> None:
         with self._lock:
@@ -90,10 +90,15 @@ class KafkaTransactor:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            generation, work = job
+            generation, attempt, work = job
             if generation != self._generation:
                 continue
-            event = work()
+            try:
+                event = work()
+            except Exception as exc:  # without this thread the stream would stand still without a word
+                log.exception("transactor: unexpected error")
+                self._discard()
+                event = Unknown(attempt, f"unexpected: {exc!r}")
             with self._lock:
                 if generation == self._generation:
                     self._events.append(event)
