@@ -41,6 +41,13 @@ def _parser() -> duckdb.DuckDBPyConnection:
     return connect()
 
 
+def _ask(sql: str, values: Sequence[str] = ()) -> str:
+    """One question, on a cursor of its own: two queries may be compiled in two threads."""
+    with _parser().cursor() as cursor:
+        answer: str = cursor.execute(sql, list(values)).fetchone()[0]  # type: ignore[index]
+    return answer
+
+
 @dataclass(frozen=True)
 class Place:
     """Where an expression stands: for messages. `columns` are those it may use, stime among them."""
@@ -95,7 +102,7 @@ def parse(text: str, place: Place, *, aggregate: bool) -> Expression:
 
 
 def _parse(text: str, place: Place) -> Tree:
-    answer = json.loads(_parser().execute("SELECT json_serialize_sql(?)", [_PREFIX + text]).fetchone()[0])  # type: ignore[index]
+    answer = json.loads(_ask("SELECT json_serialize_sql(?)", [_PREFIX + text]))
     if answer["error"]:
         if answer["error_type"] != "parser":  # two statements: DuckDB says that it serialises SELECT only
             raise QueryError(f"{place}: this is not one SQL expression\n    {text}")
@@ -209,13 +216,13 @@ def to_sql(tree: Tree) -> str:
     statement = copy.copy(_empty_select())
     statement["statements"] = copy.deepcopy(statement["statements"])
     statement["statements"][0]["node"]["select_list"] = [tree]
-    text: str = _parser().execute("SELECT json_deserialize_sql(?)", [json.dumps(statement)]).fetchone()[0]  # type: ignore[index]
+    text = _ask("SELECT json_deserialize_sql(?)", [json.dumps(statement)])
     return f"({text.removeprefix(_PREFIX).removesuffix(';')})"
 
 
 @cache
 def _empty_select() -> Tree:
-    answer: Tree = json.loads(_parser().execute("SELECT json_serialize_sql('SELECT 1')").fetchone()[0])  # type: ignore[index]
+    answer: Tree = json.loads(_ask("SELECT json_serialize_sql('SELECT 1')"))
     return answer
 
 
