@@ -24,6 +24,11 @@ def bootstrap(broker: LocalBroker) -> str:
     return broker.bootstrap
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """kafka-python reads its own resources in a way that Python 3.11 calls deprecated."""
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever uses the broker is marked so, hence `-m "not broker"` needs no care."""
     for item in items:

@@ -1,0 +1,113 @@
+"""Questions to a real broker, and to none."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from borealis_py.kafka.broker import free_port
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, TopicSpec
+from tests.kafka.conftest import Waiter
+
+Fill = Callable[[Feed, list[bytes]], None]
+NewFeed = Callable[..., Feed]
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> KafkaLog:
+    """A log where no broker is."""
+    for module in ("lookup", "admin"):
+        monkeypatch.setattr(f"borealis_py.kafka.{module}.ANSWER_S", 0.3)
+    return KafkaLog(f"127.0.0.1:{free_port()}")
+
+
+def test_a_log_travels(log: KafkaLog) -> None:
+    secured = KafkaLog.of("a:1,b:2", {"security.protocol": "SSL"})
+    assert pickle.loads(pickle.dumps(secured)) == secured
+    assert pickle.loads(pickle.dumps(log)) == log
+
+
+def test_a_topic_that_is_not_there_is_named(log: KafkaLog) -> None:
+    lookup = log.lookup()
+    for ask in (lambda: lookup.bounds(Feed("no.such")), lambda: lookup.find(Feed("no.such"), 5)):
+        with pytest.raises(LogError, match=r"no\.such\[0\]: no such topic at .*borealis up"):
+            ask()
+    lookup.close()
+
+
+def test_a_range_may_be_left_half_read_and_asked_for_again(log: KafkaLog, new_feed: NewFeed, fill: Fill) -> None:
+    feed = new_feed()
+    fill(feed, [b"1", b"2", b"3"])
+    lookup = log.lookup()
+    half = lookup.read(feed, 0, 3)
+    assert next(half).value == b"1"
+    half.close()  # type: ignore[attr-defined]
+    assert [r.value for r in lookup.read(feed, 1, 3)] == [b"2", b"3"]
+    lookup.close()
+
+
+def test_a_range_that_is_trimmed_is_gone(log: KafkaLog, new_feed: NewFeed, fill: Fill) -> None:
+    feed = new_feed()
+    fill(feed, [b"1", b"2", b"3"])
+    log.admin().trim(feed, 2)
+    lookup = log.lookup()
+    assert lookup.find(feed, 0) == 2
+    with pytest.raises(OffsetGone):
+        list(lookup.read(feed, 1, 3))
+    assert [r.value for r in lookup.read(feed, 2, 3)] == [b"3"]
+    lookup.close()
+
+
+def test_ends_of_what_is_not_there_are_unknown(log: KafkaLog, new_feed: NewFeed, waiter: Waiter) -> None:
+    feed = new_feed()
+    lookup = log.lookup()
+    assert lookup.ask_ends([]).poll() == {}
+    query = lookup.ask_ends([feed, Feed("no.such")])
+    assert waiter.until(query.poll) == {feed: 0, Feed("no.such"): None}
+    lookup.close()
+
+
+def test_where_no_broker_is_the_address_and_the_way_out_are_said(
+    nobody: KafkaLog, waiter: Waiter, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lookup, admin = nobody.lookup(), nobody.admin()
+    feed = Feed("t")
+    asks: list[Callable[[], object]] = [
+        lambda: lookup.bounds(feed),
+        lambda: lookup.find(feed, 5),
+        lambda: list(lookup.read(feed, 0, 5)),
+        admin.topics,
+        lambda: admin.create([TopicSpec("t")]),
+        lambda: admin.delete(["t"]),
+    ]
+    for ask in asks:
+        with pytest.raises(LogUnreachable, match=rf"no Kafka broker answers at {nobody.bootstrap}.*borealis broker up"):
+            ask()
+    query = lookup.ask_ends([feed])
+    assert waiter.until(query.poll) == {feed: None}
+    lookup.close()
+    admin.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_setting_that_kafka_does_not_know_is_named() -> None:
+    wrong = KafkaLog.of("127.0.0.1:1", {"no.such.setting": "1"})
+    opens: list[Callable[[], object]] = [
+        lambda: wrong.reader(lambda: None),
+        lambda: wrong.appender(lambda: None),
+        lambda: wrong.transactor("x", Feed("t"), lambda: None),
+        wrong.lookup,
+        wrong.admin,
+    ]
+    for opening in opens:
+        with pytest.raises(LogError, match=r"no\.such\.setting"):
+            opening()
+
+
+def test_a_topic_setting_that_is_refused_names_the_topic(log: KafkaLog, new_feed: NewFeed) -> None:
+    name = f"{new_feed().topic}.wrong"
+    with pytest.raises(LogError, match=f"cannot create topic {name}"):
+        log.admin().create([TopicSpec(name, config=(("retention.ms", "soon"),))])

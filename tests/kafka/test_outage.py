@@ -1,0 +1,87 @@
+"""A broker that is killed and comes back, under clients that live on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from borealis_py.kafka.broker import LocalBroker, free_port
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec, TransactorEvent
+from tests.kafka.conftest import Waiter
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[LocalBroker]:
+    local = LocalBroker(tmp_path / "data", free_port())
+    local.up()
+    yield local
+    local.down(timeout_s=5.0)
+
+
+def kill(broker: LocalBroker) -> None:
+    pid = broker.status().pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    psutil.Process(pid).wait(10)
+
+
+def test_reader_appender_and_transactor_live_through_a_killed_broker(own: LocalBroker, waiter: Waiter) -> None:
+    log = KafkaLog(own.bootstrap)
+    feed, rows, progress = Feed("feed"), Feed("rows"), Feed("progress")
+    log.admin().create([TopicSpec(f.topic, config=topics.EVENT_TIME) for f in (feed, rows, progress)])
+    reader, appender, lookup = log.reader(waiter.wake), log.appender(waiter.wake), log.lookup()
+    transactor = log.transactor("w", progress, waiter.wake)
+    reader.open(feed, 0)
+
+    def event() -> TransactorEvent:
+        (found,) = waiter.until(transactor.events)
+        return found
+
+    def commit(attempt: int, value: bytes) -> None:
+        transactor.commit(attempt, lambda: [NewRecord(rows, value), NewRecord(progress, value)])
+
+    transactor.take_over(1)
+    assert event() == TookOver(1, None)
+    commit(1, b"1")
+    assert event() == Committed(1)
+    for i in range(10):
+        appender.append(NewRecord(feed, b"%d" % i, timestamp_ms=1000 + i), token=i)
+    waiter.deliver(appender, 10)
+    assert [r.offset for r in waiter.read(reader, 10)] == list(range(10))
+
+    kill(own)
+    for i in range(10, 20):
+        appender.append(NewRecord(feed, b"%d" % i, timestamp_ms=1000 + i), token=i)
+    query = lookup.ask_ends([feed])
+    assert waiter.until(query.poll) == {feed: None}
+    assert reader.poll() == []
+    assert appender.deliveries() == []
+    own.up()
+
+    assert [(d.token, d.offset, d.error) for d in waiter.deliver(appender, 10)] == [(i, i, None) for i in range(10, 20)]
+    assert [r.value for r in waiter.read(reader, 10)] == [b"%d" % i for i in range(10, 20)]
+    assert lookup.bounds(feed) == (0, 20)
+    attempt, known = 1, b"1"
+    while True:  # the old attempt may go on or be lost; a take-over tells how far it got
+        commit(attempt, b"2")
+        if event() == Committed(attempt):
+            break
+        attempt += 1
+        transactor.take_over(attempt)
+        answer = event()
+        if isinstance(answer, TookOver):
+            assert answer.progress == known
+    transactor.take_over(attempt + 1)
+    assert event() == TookOver(attempt + 1, b"2")
+    assert [r.value for r in lookup.read(rows, *lookup.bounds(rows))] == [b"1", b"2"]
+    for part in (reader, appender, transactor, lookup):
+        part.close()

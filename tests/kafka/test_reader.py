@@ -1,0 +1,182 @@
+"""The reader on a real broker, beyond what every log promises (tests/contract)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from borealis_py.kafka import reader as reader_module
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.base import Feed, LogError, NewRecord, OffsetGone, TopicSpec
+from tests.kafka.conftest import Waiter
+
+Fill = Callable[[Feed, list[bytes]], None]
+NewFeed = Callable[..., Feed]
+
+
+def numbers(count: int) -> list[bytes]:
+    return [str(i).encode() for i in range(count)]
+
+
+def test_a_full_buffer_stops_the_reader_and_loses_nothing(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "RECORDS_MAX", 100)
+    monkeypatch.setattr(reader_module, "_BATCH", 50)
+    feed = new_feed()
+    fill(feed, numbers(5000))
+    reader = log.reader(waiter.wake)
+    reader.open(feed, 0)
+    waiter.until(lambda: reader._arrived_records > 100)
+    most = 0
+    offsets: list[int] = []
+    while len(offsets) < 5000:
+        got = waiter.read(reader, 1)
+        most = max(most, len(got))
+        offsets += [r.offset for r in got]
+    assert offsets == list(range(5000))
+    assert most <= 100 + 51
+    reader.close()
+
+
+def test_orders_are_obeyed_while_the_buffer_is_full(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "RECORDS_MAX", 10)
+    feed, other = new_feed(), new_feed()
+    fill(feed, numbers(500))
+    fill(other, [b"x"])
+    reader = log.reader(waiter.wake)
+    reader.open(feed, 0)
+    waiter.until(lambda: reader._arrived_records > 10)
+    reader.stop(feed)
+    reader.open(other, 0)
+    assert [r.value for r in waiter.read(reader, 1)] == [b"x"]
+    reader.close()
+
+
+def test_reopening_in_full_flow_gives_no_stale_record(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, waiter: Waiter
+) -> None:
+    feed = new_feed()
+    fill(feed, numbers(3000))
+    reader = log.reader(waiter.wake)
+    for turn in range(60):
+        start = turn * 977 % 2990
+        reader.open(feed, start)
+        if turn % 3 == 0:  # an order that is overtaken by another
+            start = turn * 31 % 2990
+            reader.open(feed, start)
+        got = waiter.read(reader, 1)
+        assert [r.offset for r in got] == list(range(start, start + len(got)))
+        assert reader.position(feed) == start + len(got)
+    reader.close()
+
+
+def test_a_cursor_that_retention_overtakes_is_an_error_that_stays_until_it_moves(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, waiter: Waiter
+) -> None:
+    feed, other = new_feed(), new_feed()
+    fill(feed, numbers(10))
+    log.admin().trim(feed, 6)
+    reader = log.reader(waiter.wake)
+    reader.open(feed, 2)
+    reader.open(other, 0)
+
+    def gone() -> bool:
+        try:
+            return bool(reader.poll())
+        except OffsetGone as exc:
+            return (exc.feed, exc.offset) == (feed, 2)
+
+    assert waiter.until(gone)
+    with pytest.raises(OffsetGone, match=feed.topic):
+        reader.poll()
+    fill(other, [b"x"])
+    reader.stop(feed)
+    assert [r.value for r in waiter.read(reader, 1)] == [b"x"]
+    reader.open(feed, 6)
+    assert [r.offset for r in waiter.read(reader, 4)] == [6, 7, 8, 9]
+    reader.close()
+
+
+def test_an_offset_beyond_the_end_is_an_error_that_says_why(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, waiter: Waiter
+) -> None:
+    feed = new_feed()
+    fill(feed, [b"1"])
+    reader = log.reader(waiter.wake)
+    reader.open(feed, 50)
+    said: list[str] = []
+
+    def failed() -> bool:
+        try:
+            assert reader.poll() == []
+        except LogError as exc:
+            said.append(str(exc))
+        return bool(said)
+
+    waiter.until(failed)
+    assert f"{feed.topic}[0]: offset 50 lies beyond the log's end 1" in said[0]
+    reader.close()
+
+
+def test_a_topic_that_comes_later_is_read_from_then_on(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, waiter: Waiter, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = new_feed()
+    missing = Feed(f"{there.topic}.later")
+    reader = log.reader(waiter.wake)
+    reader.open(missing, 0)
+    reader.open(there, 0)
+    fill(there, [b"1"])
+    assert [r.value for r in waiter.read(reader, 1)] == [b"1"]
+    log.admin().create([TopicSpec(missing.topic)])
+    fill(missing, [b"2"])
+    assert [(r.feed, r.value) for r in waiter.read(reader, 1)] == [(missing, b"2")]
+    assert f"{missing.topic}[0] cannot be read at present" in caplog.text
+    reader.close()
+
+
+def test_records_of_an_open_or_aborted_transaction_do_not_come(
+    log: KafkaLog, bootstrap: str, new_feed: NewFeed, fill: Fill, waiter: Waiter
+) -> None:
+    from confluent_kafka import Producer  # a transaction that the transactor would never leave open
+
+    feed = new_feed()
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": feed.topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(feed.topic, b"aborted", partition=0)
+    producer.flush(30)
+    reader = log.reader(waiter.wake)
+    lookup = log.lookup()
+    reader.open(feed, 0)
+    assert lookup.bounds(feed) == (0, 0)
+    query = lookup.ask_ends([feed])
+    assert waiter.until(query.poll) == {feed: 0}
+    producer.abort_transaction(30)
+    producer.begin_transaction()
+    producer.produce(feed.topic, b"committed", partition=0)
+    producer.commit_transaction(30)
+    assert [r.value for r in waiter.read(reader, 1)] == [b"committed"]
+    end = lookup.bounds(feed)[1]
+    waiter.until(lambda: reader.poll() == [] and reader.position(feed) == end)  # past the last marker
+    assert [r.value for r in lookup.read(feed, 0, end)] == [b"committed"]
+    producer.close()
+    reader.close()
+    lookup.close()
+
+
+def test_large_records_come_whole(log: KafkaLog, new_feed: NewFeed, waiter: Waiter) -> None:
+    feed = new_feed()
+    value = bytes(range(256)) * 8192  # 2 MB
+    appender = log.appender(waiter.wake)
+    appender.append(NewRecord(feed, value), token=1)
+    assert [d.error for d in waiter.deliver(appender, 1)] == [None]
+    reader = log.reader(waiter.wake)
+    reader.open(feed, 0)
+    assert waiter.read(reader, 1)[0].value == value
+    appender.close()
+    reader.close()

@@ -1,0 +1,152 @@
+"""Transactions on a real broker, beyond what every log promises (tests/contract); read by an independent client too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import kafka
+import pytest
+from confluent_kafka import Producer
+
+from borealis_py.kafka import transactor as transactor_module
+from borealis_py.kafka.broker import free_port
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.kafka.transactor import KafkaTransactor
+from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TransactorEvent, Unknown
+from tests.kafka.conftest import Waiter
+
+NewFeed = Callable[..., Feed]
+COMPACT = ("cleanup.policy", "compact")
+
+
+class Writer:
+    """A transactor and its feeds."""
+
+    def __init__(self, log: KafkaLog, waiter: Waiter, rows: Feed, progress: Feed) -> None:
+        self.rows, self.progress, self.waiter = rows, progress, waiter
+        self.transactor: KafkaTransactor = log.transactor(f"{rows.topic}.publisher", progress, waiter.wake)
+
+    def event(self) -> TransactorEvent:
+        (event,) = self.waiter.until(self.transactor.events)
+        return event
+
+    def take_over(self, attempt: int) -> TransactorEvent:
+        self.transactor.take_over(attempt)
+        return self.event()
+
+    def commit(self, attempt: int, *values: bytes) -> TransactorEvent:
+        self.transactor.commit(attempt, lambda: self.records(*values))
+        return self.event()
+
+    def records(self, *values: bytes) -> Sequence[NewRecord]:
+        return [*(NewRecord(self.rows, v) for v in values), NewRecord(self.progress, values[-1], key=b"0")]
+
+
+@pytest.fixture
+def writer(log: KafkaLog, waiter: Waiter, new_feed: NewFeed) -> Writer:
+    return Writer(log, waiter, new_feed(), new_feed(COMPACT))
+
+
+def committed(log: KafkaLog, feed: Feed) -> list[bytes | None]:
+    lookup = log.lookup()
+    values = [r.value for r in lookup.read(feed, *lookup.bounds(feed))]
+    lookup.close()
+    return values
+
+
+def test_a_writer_that_died_in_mid_transaction_leaves_nothing(
+    log: KafkaLog, bootstrap: str, waiter: Waiter, writer: Writer
+) -> None:
+    dead = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{writer.rows.topic}.publisher"})
+    dead.init_transactions(30)
+    dead.begin_transaction()
+    dead.produce(writer.rows.topic, b"half", partition=0)
+    dead.produce(writer.progress.topic, b"half", key=b"0", partition=0)
+    dead.flush(30)
+    assert writer.take_over(1) == TookOver(1, None)
+    assert writer.commit(1, b"whole") == Committed(1)
+    assert committed(log, writer.rows) == [b"whole"]
+    writer.transactor.close()
+    dead.purge()
+
+
+def test_progress_is_found_behind_many_markers(
+    log: KafkaLog, waiter: Waiter, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactor_module, "_PROGRESS_WINDOWS", (1, 2))
+    assert writer.take_over(1) == TookOver(1, None)
+    assert writer.commit(1, b"1") == Committed(1)
+    for attempt in range(2, 5):  # each leaves a record and a marker of an abort behind the last progress
+        assert writer.take_over(attempt) == TookOver(attempt, b"1")
+        assert isinstance(writer.commit(attempt, b"x" * 9_000_000), Unknown)
+        aborted = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": f"{writer.rows.topic}.publisher"})
+        aborted.init_transactions(30)
+        aborted.begin_transaction()
+        aborted.produce(writer.progress.topic, b"aborted", key=b"0", partition=0)
+        aborted.flush(30)
+        aborted.abort_transaction(30)
+        aborted.close()
+    assert writer.take_over(9) == TookOver(9, b"1")
+    writer.transactor.close()
+
+
+def test_a_transaction_with_a_record_that_is_refused_leaves_nothing(log: KafkaLog, writer: Writer) -> None:
+    assert writer.take_over(1) == TookOver(1, None)
+    event = writer.commit(1, b"fine", b"x" * 9_000_000)
+    assert isinstance(event, Unknown)
+    assert "too large" in event.reason.lower()
+    assert writer.commit(1, b"on a dead attempt") == Unknown(1, "nothing was taken over")
+    assert writer.take_over(2) == TookOver(2, None)
+    assert writer.commit(2, b"good") == Committed(2)
+    assert committed(log, writer.rows) == [b"good"]
+    writer.transactor.close()
+
+
+def test_a_transaction_to_a_topic_that_is_not_there_is_unknown(log: KafkaLog, writer: Writer) -> None:
+    writer.take_over(1)
+    partition = Feed(writer.rows.topic, 5)
+    writer.transactor.commit(1, lambda: [NewRecord(writer.rows, b"1"), NewRecord(partition, b"2")])
+    assert isinstance(writer.event(), Unknown)
+    assert writer.take_over(2) == TookOver(2, None)
+    assert committed(log, writer.rows) == []
+    writer.transactor.close()
+
+
+def test_records_that_cannot_be_made_do_not_end_the_writer(writer: Writer) -> None:
+    def broken() -> Sequence[NewRecord]:
+        raise ValueError("no such column")
+
+    writer.take_over(1)
+    writer.transactor.commit(1, broken)
+    assert writer.event() == Unknown(1, "records could not be made: no such column")
+    assert writer.commit(1, b"1") == Committed(1)
+    writer.transactor.close()
+
+
+def test_without_a_broker_the_outcome_is_unknown(waiter: Waiter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactor_module, "_ANSWER_S", 0.5)
+    nowhere = Writer(KafkaLog(f"127.0.0.1:{free_port()}"), waiter, Feed("rows"), Feed("progress"))
+    event = nowhere.take_over(1)
+    assert isinstance(event, Unknown)
+    assert event.attempt == 1
+    nowhere.transactor.close()
+
+
+def test_another_client_reads_the_same(log: KafkaLog, bootstrap: str, writer: Writer) -> None:
+    writer.take_over(1)
+    assert writer.commit(1, b"1", b"2") == Committed(1)
+    assert isinstance(writer.commit(1, b"lost", b"x" * 9_000_000), Unknown)
+    writer.take_over(2)
+    assert writer.commit(2, b"3") == Committed(2)
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        consumer_timeout_ms=20_000,
+    )
+    partition = kafka.TopicPartition(writer.rows.topic, 0)
+    consumer.assign([partition])
+    consumer.seek(partition, 0)
+    assert [next(consumer).value for _ in range(3)] == [b"1", b"2", b"3"]
+    consumer.close()
+    writer.transactor.close()
