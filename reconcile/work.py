@@ -7,6 +7,7 @@ opened: compiling a query and meeting a broker for the first time cost a second,
 from __future__ import annotations
 
 import hashlib
+import io
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable
@@ -57,7 +58,12 @@ class Work:
     ahead_max_us: int
 
     def pack(self) -> bytes:
-        return pickle.dumps(self)
+        """Equal works give equal bytes, so that a worker finds what it opened when it was warmed."""
+        file = io.BytesIO()
+        pickler = pickle.Pickler(file)
+        pickler.fast = True  # no memo: which of its strings are one object does not show
+        pickler.dump(self)
+        return file.getvalue()
 
     def open(self) -> Opened:
         kernel = self.make_kernel()

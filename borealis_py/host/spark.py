@@ -79,7 +79,7 @@ class ReplicaSession:
         self.output = output
         self._process = process
         self._workers = workers
-        self._work: bytes | None = None
+        self._works: tuple[bytes, ...] = ()
         self._stop = threading.Event()
         self._hurry = threading.Event()
         self._thread: threading.Thread | None = None
@@ -110,15 +110,16 @@ class ReplicaSession:
         """Run a small job on every worker: imports, and the query's kernel and log clients if `work` is given.
 
         Args:
-            work: `reconcile.work.Work.pack()`; it is kept for later warming.
+            work: `reconcile.work.Work.pack()`. Every work ever given is kept warm from then on.
 
         Raises:
             SparkUnavailable: Spark does not run Python jobs.
         """
-        self._work = work if work is not None else self._work
+        if work is not None and work not in self._works:
+            self._works = (*self._works, work)
         try:
             self.context.setJobGroup("warm", "warming Python workers", True)
-            task = partial(_warm_worker, self._work)
+            task = partial(_warm_worker, self._works)
             # Twice: a worker that was first may have taken both of the first tasks.
             for _ in range(2):
                 self.context.parallelize(range(self._workers), self._workers).mapPartitions(task).collect()
@@ -242,7 +243,7 @@ def _forget_context() -> None:
         SparkContext._jvm = None
 
 
-def _warm_worker(work: bytes | None, parts: Iterable[int]) -> Iterator[int]:
+def _warm_worker(works: tuple[bytes, ...], parts: Iterable[int]) -> Iterator[int]:
     """In the worker: what a redo will need, then stay a moment so that each worker gets one of these."""
     import time
 
@@ -250,7 +251,7 @@ def _warm_worker(work: bytes | None, parts: Iterable[int]) -> Iterator[int]:
     from reconcile.work import opened
 
     began = time.monotonic()
-    if work is not None:
+    for work in works:
         opened(work).touch()
     time.sleep(max(0.05, 0.2 - (time.monotonic() - began)))
     yield from parts

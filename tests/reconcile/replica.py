@@ -8,26 +8,36 @@ from itertools import pairwise
 from borealis_py.log.base import Feed, Record
 from borealis_py.protocol.redo import RedoJob, SourceRange
 from reconcile.decode import decode_source
+from reconcile.work import Kernel
 from sunion.bucket import Buckets
 from sunion.model import Output
 from sunion.union import SUnion
-from tests.reconcile.list_world import AHEAD_US, ORIGIN, WIDTH_US, ListSource
+from tests.reconcile.list_world import AHEAD_US, ORIGIN, WIDTH_US
 
 
 class Replica:
-    """Reads all, runs [ORIGIN, end), and remembers state and marks at every frontier."""
+    """Reads all, runs [origin, end), and remembers state and marks at every frontier."""
 
-    def __init__(self, kernel, logs: Mapping[str, Sequence[bytes | None]]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        logs: Mapping[str, Sequence[bytes | None]],
+        origin: int = ORIGIN,
+        width_us: int = WIDTH_US,
+        ahead_max_us: int = AHEAD_US,
+    ) -> None:
         names = list(logs)
+        self.origin = origin
         self.ends = [len(log) for log in logs.values()]
-        union = SUnion(names, ORIGIN, Buckets(WIDTH_US), kernel, AHEAD_US)
+        union = SUnion(names, origin, Buckets(width_us), kernel, ahead_max_us)
         for index, name in enumerate(names):
+            codec = kernel.source_codec(name)
             for offset, value in enumerate(logs[name]):
-                union.feed(index, decode_source(Record(Feed(name), offset, 0, None, value), ListSource(), name))
-        self.end = min(union.complete, ORIGIN + 200)
-        self.counts = {b: union.count(b) for b in range(ORIGIN, self.end)}
-        self.marks, self.states, self.outputs = {}, {ORIGIN: kernel.initial()}, {}
-        for b in range(ORIGIN, self.end):
+                union.feed(index, decode_source(Record(Feed(name), offset, 0, None, value), codec, name))
+        self.end = min(union.complete, origin + 200)
+        self.counts = {b: union.count(b) for b in range(origin, self.end)}
+        self.marks, self.states, self.outputs = {}, {origin: kernel.initial()}, {}
+        for b in range(origin, self.end):
             self.marks[b] = union.marks(b)
             state, out = kernel.step(self.states[b], b, b + 1, union.ordered(b, b + 1))
             rejects, rows = union.rejects(b), out.get(b, Output())
@@ -44,7 +54,7 @@ class Replica:
 
     def jobs(self, cuts: Iterable[int]) -> list[RedoJob]:
         """The whole run cut at these buckets."""
-        at = sorted({ORIGIN, self.end, *(c for c in cuts if ORIGIN < c < self.end)})
+        at = sorted({self.origin, self.end, *(c for c in cuts if self.origin < c < self.end)})
         return [self.job(a, b, n) for n, (a, b) in enumerate(pairwise(at))]
 
     def expected(self, first: int, end: int) -> dict[int, Output]:

@@ -1,0 +1,54 @@
+"""The redo task with the real kernel: the replica's bits, on doubles that show every other order of addition."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.protocol.redo import RedoDone
+from borealis_py.query.errors import QueryError
+from reconcile.task import pack_job, run_packed, unpack_result
+from reconcile.work import forget, opened, query_work
+from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
+from tests.reconcile.list_world import StubLog
+from tests.reconcile.replica import Replica
+
+LOGS = {"s": log(1, 8), "t": log(2, 8)}
+TOPICS = StubLog({f"kernel.{name}": values for name, values in LOGS.items()})
+
+
+@pytest.mark.parametrize("query", ["totals", "big"])
+@pytest.mark.parametrize("cuts", [(), (1_007, 1_010, 1_033), tuple(range(1_000, 1_080))])
+def test_any_split_gives_the_bits_of_single_steps(query, cuts):
+    work = query_work(app("kernel"), query, TOPICS, AHEAD_US)
+    kernel = work.make_kernel()
+    replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
+    packed = work.pack()
+    redone = {}
+    state = kernel.encode_state(kernel.initial())
+    for job in replica.jobs(cuts):
+        done = unpack_result(run_packed(packed, pack_job(job, kernel, 60)), kernel, "spark", 0.0)
+        assert isinstance(done, RedoDone), done
+        redone |= bits(done.outputs)
+        state = kernel.encode_state(done.state)
+        assert state == kernel.encode_state(replica.states[job.end])
+    assert replica.end == ORIGIN + 80
+    assert redone == bits(replica.outputs)
+    assert len(redone) > 5
+    assert any(rejects for _, rejects in redone.values())
+    forget(packed)
+    kernel.close()
+
+
+def test_a_work_made_twice_is_opened_once():
+    first, second = (query_work(app("kernel"), "totals", TOPICS, AHEAD_US).pack() for _ in range(2))
+    assert first == second
+    on = opened(first)
+    assert opened(second) is on
+    forget(first)
+    assert opened(second) is not on
+    forget(second)
+
+
+def test_an_unknown_query():
+    with pytest.raises(QueryError, match="has no query 'total'"):
+        query_work(app("kernel"), "total", TOPICS, AHEAD_US)
