@@ -13,7 +13,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, pack, unpack_source, unpack_stimes
 from sunion.bucket import Buckets
-from sunion.model import RowOps, Rows, SourceRecord
+from sunion.model import FOREVER, RowOps, Rows, SourceRecord
 from sunion.source import SourceFold, fold
 
 WATCH_US = 1_500_000
@@ -107,6 +107,7 @@ class Claim:
         self._watch_us = max(WATCH_US, 3 * target.bucket_us)
         self._watching_since_us: int | None = None
         self._attempts = 0
+        self._complete = False
 
     def read(self, records: Sequence[Record], position: int, now_us: int) -> None:
         """What was read of the source's log, and the reader's position after it.
@@ -148,7 +149,10 @@ class Claim:
         except EnvelopeError:
             return  # not a publisher's record: says nothing about the stream (A2); readers make it a dead letter
         if self.ready:
-            if isinstance(header, ClaimHeader) and header.epoch > self.epoch:
+            if isinstance(header, BatchHeader):
+                mine = (header.epoch, header.uid) == (self.epoch, self._uid)
+                self._complete |= mine and header.boundary is not None and header.boundary >= FOREVER
+            elif header.epoch > self.epoch and not self._complete:  # after the own END nobody can take anything
                 raise StreamFenced(
                     f"{self._name()}: another publisher took the stream (epoch {header.epoch}, uid {header.uid}); "
                     "this one has stopped, and what it sent after that does not count. Only one may write a source"

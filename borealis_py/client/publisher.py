@@ -33,7 +33,7 @@ class Publisher:
         bucket_us: the app's bucket width.
         origin: the app's first bucket.
         take_over: replace a publisher of this source that is at work, instead of refusing to start.
-        boundaries: CLOCK for live data and paced replay, DATA for history as fast as possible.
+        boundaries: CLOCK for live data, PACED for a replay at a `Pace`, DATA for history as fast as possible.
         clock: wall clock in µs.
         ahead_max_us: the furthest that an stime may lie ahead.
     """
@@ -117,7 +117,7 @@ class Publisher:
             self._working().reject(raw, reason, seq)
 
     def hold(self, stime: int | None) -> None:
-        """Let no boundary pass this stime until the next `hold`: a row with it is about to come (paced replay)."""
+        """Let no boundary pass this stime until the next `hold`: a row with it is to come. None: follow the clock."""
         with self._lock:
             session = self._working()
             before = session.next_wakeup()
@@ -131,6 +131,11 @@ class Publisher:
         with self._lock:
             self._working().flush()
         self._wait(lambda session: session.settled, timeout_s, "deliver its rows")
+
+    @property
+    def paced(self) -> bool:
+        """Boundaries wait for `hold`."""
+        return self._boundaries is Boundaries.PACED
 
     @property
     def last_seq(self) -> int:

@@ -69,7 +69,8 @@ class Pump:
     """Moves rows, each as soon as it is due. Never waits by itself.
 
     Args:
-        pace: None: each row as soon as it is read.
+        pace: None: each row as soon as it is read. The sink's boundaries must be PACED with a pace, so that rows which
+            were due while no publisher ran are not late.
         positions: give each row its position in the input as sequence number, so that a second run on the same input
             resumes where the log ends (protocol B6). Not for inputs that never repeat, such as a live pipe.
     """
@@ -146,11 +147,15 @@ def publish_rows(
     """Publish an input to its end, or until `stop` is set. The publisher stays open: close it, with END or without.
 
     Args:
+        pace: needs a publisher with `Boundaries.PACED`.
         on_progress: called about every second, and at the end.
 
     Raises:
         PublisherError: as `Publisher.send`.
+        ValueError: a pace without `Boundaries.PACED`, or the other way round.
     """
+    if (pace is not None) != publisher.paced:
+        raise ValueError("a pace and a publisher with Boundaries.PACED belong together")
     pump = Pump(publisher, rows, pace, positions)
     stop = stop or threading.Event()
     told = time.monotonic()

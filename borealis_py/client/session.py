@@ -29,7 +29,8 @@ class PublishFailed(PublisherError):
 class Boundaries(Enum):
     """What moves a publisher's boundary."""
 
-    CLOCK = "a boundary at each bucket end of the clock, also when idle (real time, paced replay)"
+    CLOCK = "a boundary at each bucket end of the clock, also when idle"
+    PACED = "likewise, but never past the row that comes next (`hold`): what a resume has to catch up is not late"
     DATA = "a row closes the buckets before its own (as fast as possible; rows must come in the order of stime)"
 
 
@@ -80,7 +81,7 @@ class PublisherSession:
         self._reader.open(target.feed, start)
         self._appender = log.appender(wake)
         self._outstanding = 0
-        self._hold: int | None = None
+        self._hold: int | None = 0 if boundaries is Boundaries.PACED else None
         self._now_us = 0
 
     @property
@@ -141,7 +142,7 @@ class PublisherSession:
         return None if self._hold is not None and self._hold < end else end
 
     def hold(self, stime: int | None) -> None:
-        """Let no boundary pass `stime`: a row with it will come, although the clock may be past it (paced replay)."""
+        """Let no boundary pass `stime`, although the clock may be past it: a row with it will come. None: the clock."""
         self._hold = stime
 
     def send(self, row: Mapping[str, object], stime: int | None, seq: int | None, now_us: int) -> bool:
@@ -227,7 +228,7 @@ class PublisherSession:
         return self._writer
 
     def _tick(self, writer: SourceWriter) -> None:
-        if self._boundaries is Boundaries.CLOCK:
+        if self._boundaries is not Boundaries.DATA:
             buckets = self._target.buckets
             passed = self._now_us if self._hold is None else min(self._now_us, self._hold)
             writer.advance(buckets.start(buckets.closed_by(passed)))
@@ -241,7 +242,7 @@ class PublisherSession:
         if stime < writer.boundary:
             return f"late: stime {stime} is before the boundary {writer.boundary}"
         # By the clock the boundary is at most a bucket behind it; by the data it may be years: there the clock decides.
-        base = writer.boundary if self._boundaries is Boundaries.CLOCK else now_us
+        base = now_us if self._boundaries is Boundaries.DATA else writer.boundary
         if stime >= base + self._target.ahead_max_us:
             return f"future: stime {stime} is more than {self._target.ahead_max_us} us ahead of {base}"
         return None
