@@ -76,9 +76,13 @@ class Config(BaseSettings):
 
     def protocol_timing(self) -> Timing:
         """Raises ConfigError for what is no setting, SettingsError for settings that cannot hold together."""
-        timing = Timing(**{_field(name): _value(name, value) for name, value in self.timing.items()})
+        timing = Timing(**dict(self.timing_overrides()))
         timing.validate()
         return timing
+
+    def timing_overrides(self) -> tuple[tuple[str, int], ...]:
+        """Fields of `Timing` that are not to have their defaults; times in microseconds. Raises ConfigError."""
+        return tuple((_field(name), _value(name, value)) for name, value in self.timing.items())
 
 
 def config_file() -> Path:

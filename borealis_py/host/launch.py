@@ -17,6 +17,7 @@ import msgspec
 from borealis_py.engine import compile_query
 from borealis_py.host import origin as origins
 from borealis_py.host.appstate import APP_KEY, AppState, NoSuchApp, StatusReader, put_settings, read_settings
+from borealis_py.host.errors import LaunchError
 from borealis_py.host.replicas import ReplicaProcesses
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -28,10 +29,6 @@ from sunion.bucket import Buckets
 
 READY_TIMEOUT_S = 180.0
 LOOK_S = 0.1
-
-
-class LaunchError(Exception):
-    """The app cannot be started; the message says what is in the way."""
 
 
 @dataclass(frozen=True, slots=True)

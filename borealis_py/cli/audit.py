@@ -1,0 +1,85 @@
+"""`borealis audit`: recompute a corrected stream from its sources and compare, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from borealis_py.cli.console import print_json, say, waiting
+from borealis_py.cli.context import Context, open_context
+from borealis_py.cli.options import AppName, Bootstrap, Json
+
+if TYPE_CHECKING:
+    from borealis_py.query.spec import AppSpec
+    from reconcile.audit import AuditResult, AuditSpec
+
+
+def audit(
+    query: Annotated[str | None, typer.Argument(help="A query; all if none is named.", show_default=False)] = None,
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="The app's file, to audit with its queries and not the broker's.", show_default=False),
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Rows that were not published yet count as missing.")] = False,
+    no_spark: Annotated[bool, typer.Option("--no-spark", help="Recompute in this process; needs no Java.")] = False,
+    bootstrap: Bootstrap = None,
+    app: AppName = None,
+    json: Json = False,
+) -> None:
+    """Recompute a query's results from its sources with Spark and compare. Exit code 1 if anything differs."""
+    from reconcile.audit import audit_spec
+
+    context = open_context(bootstrap)
+    state = context.app(app if file is None else _load(file).name)
+    spec = state.spec if file is None else _load(file)
+    queries = list(spec.queries) if query is None else [query]
+    ahead_max_us = context.config.protocol_timing().ahead_max_us
+    todo = [audit_spec(spec, name, context.log, state.origin, ahead_max_us, whole) for name in queries]
+    with waiting(f"recomputing {', '.join(queries)} from the sources") as spinner:
+        results, engine = _run(context, todo, not no_spark, spinner)
+    if json:
+        print_json([{**_as_json(result), "engine": engine} for result in results])
+    for result in results:
+        _tell(result, engine)
+    raise typer.Exit(0 if all(result.clean for result in results) else 1)
+
+
+def _load(file: Path) -> AppSpec:
+    from borealis_py.host.appfile import load_app
+
+    return load_app(file).describe()
+
+
+def _run(context: Context, todo: list[AuditSpec], spark: bool, spinner: Any) -> tuple[list[AuditResult], str]:
+    from borealis_py.host.spark import ReplicaSession, SparkSettings
+    from reconcile.audit import audit, audit_on_spark
+
+    if not spark:
+        return [audit(spec) for spec in todo], "inline"
+    master = str(context.config.spark.get("master", "local[2]"))
+    spinner.update("starting Spark")
+    session = ReplicaSession.start("borealis audit", SparkSettings(master=master))
+    try:
+        spinner.update(f"recomputing {', '.join(spec.work.query for spec in todo)} from the sources on Spark")
+        return audit_on_spark(session.context, todo), "spark"
+    finally:
+        session.stop()
+
+
+def _as_json(result: AuditResult) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(result), "clean": result.clean}
+
+
+def _tell(result: AuditResult, engine: str) -> None:
+    name, seconds = result.query, f"{result.seconds:.1f} s on {engine}"
+    if result.error is not None:
+        say(f"{name}: not audited: {result.error}", "bold red")
+    elif result.clean:
+        say(f"{name}: {result.rows} rows recomputed, every bit the same ({seconds})", "bold green")
+    else:
+        first = f"; first: {result.first}" if result.first is not None else ""
+        say(f"{name}: {result.differences} differences in {result.rows} rows ({seconds}){first}", "bold red")

@@ -1,0 +1,57 @@
+"""What most commands begin with: the configuration, the broker, the app."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from borealis_py.host.appstate import AppState
+    from borealis_py.host.config import Config
+    from borealis_py.kafka.log import KafkaLog
+
+BROKER_DIR = "broker"
+"""Below the data directory: where `borealis broker` keeps the local broker."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where things are."""
+
+    config: Config
+    log: KafkaLog
+
+    @property
+    def data_dir(self) -> Path:
+        return self.config.data_dir
+
+    def app(self, name: str | None) -> AppState:
+        """The app of that name, or the only one. Raises NoSuchApp, LogUnreachable."""
+        from borealis_py.host.appstate import read_app
+
+        return read_app(self.log, name)
+
+
+def open_context(bootstrap: str | None = None, data_dir: Path | None = None) -> Context:
+    """Read the configuration; connects to nothing yet.
+
+    Raises:
+        ConfigError: a setting that makes no sense.
+    """
+    from borealis_py.host.config import load
+    from borealis_py.kafka.log import KafkaLog
+
+    config = load(bootstrap=bootstrap, data_dir=data_dir)
+    address = config.bootstrap
+    if "bootstrap" not in config.model_fields_set:
+        address = _local_broker(config.data_dir) or address
+    return Context(config, KafkaLog.of(address, config.kafka))
+
+
+def _local_broker(data_dir: Path) -> str | None:
+    """The broker of this data directory, if it runs: nobody should have to repeat the port they gave it."""
+    from borealis_py.kafka.broker import LocalBroker
+
+    directory = data_dir / BROKER_DIR
+    return LocalBroker(directory).status().bootstrap if directory.is_dir() else None

@@ -1,0 +1,29 @@
+"""`borealis down`: stop an app's replicas on this machine. Needs no broker; topics and checkpoints stay."""
+
+from __future__ import annotations
+
+from borealis_py.cli.console import say, waiting
+from borealis_py.cli.options import AppName, DataDir
+
+
+def down(app: AppName = None, data_dir: DataDir = None) -> None:
+    """Stop an app's replicas on this machine. `up` continues from where they were."""
+    from borealis_py.host.config import load
+    from borealis_py.host.errors import LaunchError
+    from borealis_py.host.replicas import ReplicaProcesses, apps_here
+
+    directory = load(data_dir=data_dir).data_dir
+    running = apps_here(directory)
+    if app is None and len(running) > 1:
+        raise LaunchError(f"several apps run here: {', '.join(running)}. Choose one with --app")
+    chosen = app if app is not None else next(iter(running), None)
+    if chosen is None or chosen not in running:
+        named = f" of app {chosen!r}" if chosen else ""
+        others = f" (running: {', '.join(running)})" if running else ""
+        say(f"no replica{named} runs below {directory}{others}")
+        return
+    with waiting(f"stopping the replicas of {chosen}"):
+        stopped = ReplicaProcesses(directory, chosen).stop()
+    for one in stopped:
+        how = "killed, it did not end by itself" if one.forced else "stopped"
+        say(f"replica {one.replica} {how} (pid {one.pid})")

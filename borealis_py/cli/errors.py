@@ -1,0 +1,38 @@
+"""Which errors are for people: their message says it all. Others are bugs."""
+
+from __future__ import annotations
+
+
+def is_expected(exc: Exception) -> bool:
+    """The message tells what happened and what to do: no traceback helps."""
+    import msgspec
+
+    from borealis_py.client.claim import PublisherError
+    from borealis_py.client.ingest import IngestError
+    from borealis_py.host.appfile import AppFileError
+    from borealis_py.host.config import ConfigError
+    from borealis_py.host.errors import LaunchError
+    from borealis_py.host.spark import SparkUnavailable
+    from borealis_py.log.base import LogError
+    from borealis_py.protocol.settings import SettingsError
+    from borealis_py.query.errors import QueryError
+    from sunion.errors import RetentionLost
+
+    ours = (AppFileError, ConfigError, IngestError, LaunchError, LogError, PublisherError, QueryError, RetentionLost)
+    return isinstance(exc, (*ours, SettingsError, SparkUnavailable, msgspec.DecodeError, OSError))
+
+
+def hint_of(exc: Exception) -> str | None:
+    """What helps, where the message does not say it already."""
+    from borealis_py.client.ingest import IngestError
+    from borealis_py.host.appfile import AppFileError
+    from borealis_py.protocol.settings import SettingsError
+    from borealis_py.query.errors import QueryError
+
+    if isinstance(exc, SettingsError):
+        return "raise delay_threshold in the app's file, or lower `timing:` in borealis.yaml"
+    if isinstance(exc, QueryError | AppFileError):
+        return "`borealis check app.py` tells whether a file is right, without a broker"
+    if isinstance(exc, IngestError):
+        return "`borealis publish --help` has the formats"
+    return None

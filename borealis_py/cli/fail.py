@@ -1,0 +1,83 @@
+"""`borealis fail`: drills on a running app (design 2.4)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from borealis_py.cli.console import print_json, say, waiting
+from borealis_py.cli.context import open_context
+from borealis_py.cli.options import AppName, Bootstrap, Json
+
+if TYPE_CHECKING:
+    from borealis_py.host.appstate import AppState, StatusReader
+
+app = typer.Typer(help="Drills: make something fail, on purpose.", no_args_is_help=True, rich_markup_mode=None)
+LOOK_S = 0.1
+SEEN_TIMEOUT_S = 10.0
+
+
+@app.callback()
+def drills() -> None:
+    """Drills: make something fail, on purpose."""
+
+
+@app.command()
+def source(
+    name: Annotated[str, typer.Argument(help="A source of the app.", show_default=False)],
+    duration: Annotated[str, typer.Option("--for", help="How long: 15s, 500ms, 2m.", show_default=False)],
+    bootstrap: Bootstrap = None,
+    app: AppName = None,
+    json: Json = False,
+) -> None:
+    """Have the replicas stop reading a source for a while, as if it could not be reached. The publisher goes on."""
+    from borealis_py.host.appstate import StatusReader, put_settings
+    from borealis_py.log.messages import SourceFailure
+    from borealis_py.query import parse_duration
+
+    for_us = parse_duration(duration, "--for")
+    context = open_context(bootstrap)
+    state = context.app(app)
+    state.schema(name)
+    now_us = time.time_ns() // 1000
+    reader = StatusReader(context.log, state.name, now_us // 1000)
+    try:
+        until_us = time.time_ns() // 1000 + for_us
+        put_settings(context.log, state.name, {f"fail/{name}": SourceFailure(until_us)})
+        with waiting(f"waiting until the replicas have lost {name}"):
+            seen = _wait(state, name, reader, min(SEEN_TIMEOUT_S, for_us / 1e6 + 2))
+    finally:
+        reader.close()
+    _tell(state, name, duration, seen, until_us, json)
+
+
+def _wait(state: AppState, source: str, reader: StatusReader, timeout_s: float) -> list[tuple[str, int]]:
+    """The replicas that say that the source is unreachable; returns when all that speak do."""
+    lost: set[tuple[str, int]] = set()
+    wanted = {(query, k) for query, k in state.replicas() if source in state.spec.query(query).sources}
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and lost != wanted:
+        for status in reader.poll():
+            if any(i.name == source and not i.reachable for i in status.inputs):
+                lost.add((status.query, status.replica))
+        if lost != wanted:
+            time.sleep(LOOK_S)
+    return sorted(lost)
+
+
+def _tell(state: AppState, name: str, duration: str, seen: list[tuple[str, int]], until_us: int, json: bool) -> None:
+    from borealis_py.host.origin import show
+
+    if json:
+        replicas = [{"query": query, "replica": k} for query, k in seen]
+        print_json({"source": name, "until_wall_us": until_us, "unreachable_for": replicas})
+    elif seen:
+        names = ", ".join(f"{query}.r{k}" for query, k in seen)
+        say(f"{name} is unreachable for {names}, {duration} long, until {show(until_us)}")
+    if not seen:
+        say(
+            f"no replica of app {state.name!r} has said that it lost {name}: is one running? (`borealis status`)", "red"
+        )
+        raise typer.Exit(1)

@@ -1,0 +1,101 @@
+"""The command `borealis`: puts the commands together and turns errors into messages and exit codes.
+
+0 done, 1 it could not be done, 2 wrong usage, 130 interrupted. Imports of commands are light, so that --help is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from borealis_py.cli import (
+    audit,
+    bench,
+    broker,
+    check,
+    demo,
+    down,
+    fail,
+    publish,
+    sim,
+    status,
+    subscribe,
+    threshold,
+    up,
+)
+from borealis_py.cli.console import fail as show_error
+from borealis_py.cli.errors import hint_of, is_expected
+
+app = typer.Typer(
+    name="borealis",
+    help="Continuous queries on Kafka and Spark that keep answering while inputs are missing, and end exactly right.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"borealis-py {version('borealis-py')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and log messages. Works anywhere.")] = False,
+) -> None:
+    from borealis_py.host.logs import configure_logs
+
+    configure_logs("debug" if debug else "warning", json=False)
+
+
+app.add_typer(broker.app, name="broker")
+app.command("check")(check.check)
+app.command("up")(up.up)
+app.command("down")(down.down)
+app.command("publish")(publish.publish)
+app.command("subscribe")(subscribe.subscribe)
+app.command("status")(status.status)
+app.command("threshold")(threshold.threshold)
+app.add_typer(fail.app, name="fail")
+app.command("audit")(audit.audit)
+app.command("demo")(demo.demo)
+app.command("sim", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(sim.sim)
+app.add_typer(bench.app, name="bench")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is returned, not raised."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in given or bool(os.environ.get("BOREALIS_DEBUG"))
+    arguments = [*(["--debug"] if debug else []), *(a for a in given if a != "--debug")]
+    try:
+        app(args=arguments, prog_name="borealis")
+    except SystemExit as exc:
+        return exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+    except Exception as exc:
+        if debug:
+            traceback.print_exc()
+        elif is_expected(exc):
+            show_error(str(exc), hint_of(exc))
+        else:
+            show_error(
+                f"{type(exc).__name__}: {exc}", "this was not foreseen; the same command with --debug shows where"
+            )
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""Options that several commands have, spelled once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap", help="Kafka brokers, host:port. Also BOREALIS_BOOTSTRAP.", show_default="localhost:9092"
+    ),
+]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir", help="Local broker, checkpoints, logs. Also BOREALIS_DATA_DIR.", show_default=".borealis"
+    ),
+]
+AppName = Annotated[str | None, typer.Option("--app", help="Which app, where the broker serves several.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+NoSpark = Annotated[bool, typer.Option("--no-spark", help="Redo in the process itself; needs no Java.")]

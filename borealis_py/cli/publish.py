@@ -1,0 +1,158 @@
+"""`borealis publish`: rows of a file or of standard input into a source."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from borealis_py.cli.console import say, waiting
+from borealis_py.cli.context import open_context
+from borealis_py.cli.options import AppName, Bootstrap
+
+if TYPE_CHECKING:
+    from borealis_py.client.pump import Pace, Progress
+    from borealis_py.host.appstate import AppState
+
+INTERRUPTED = 130
+Rows = Iterator[Any]
+"""Of `client.ingest.InputRow | BadLine`."""
+
+
+class Format(StrEnum):
+    csv = "csv"
+    jsonl = "jsonl"
+
+
+def publish(
+    stream: Annotated[str, typer.Argument(help="A source of the app.", show_default=False)],
+    file: Annotated[str, typer.Argument(help="CSV with a header, or JSON lines; - is standard input.")],
+    stime: Annotated[
+        str | None,
+        typer.Option("--stime", help="Column with each row's time: microseconds or ISO 8601. Without: the clock."),
+    ] = None,
+    speed: Annotated[
+        int | None,
+        typer.Option(
+            "--speed", min=1, help="Replay so many times as fast as it happened; without: as fast as it goes."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", help="When a replay starts (ISO 8601 or microseconds).", show_default="now")
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", help="Which time of the input that is.", show_default="the first row's"),
+    ] = None,
+    format: Annotated[Format | None, typer.Option("--format", help="If the name does not tell.")] = None,
+    end: Annotated[
+        bool | None,
+        typer.Option(
+            "--end/--no-end", help="Say END afterwards: the source is complete.", show_default="END for files"
+        ),
+    ] = None,
+    take_over: Annotated[bool, typer.Option("--take-over", help="Replace a publisher that is at work.")] = False,
+    bootstrap: Bootstrap = None,
+    app: AppName = None,
+) -> None:
+    """Publish rows to a source. Started again on the same file, it goes on where the source ends."""
+    if stime is None and (speed or start or base):
+        raise typer.BadParameter("a replay needs the column with each row's time", param_hint="--stime")
+    if speed is None and (start or base):
+        raise typer.BadParameter("--start and --base belong to a replay", param_hint="--speed")
+    from borealis_py.client.ingest import open_rows
+
+    context = open_context(bootstrap)
+    state = context.app(app)
+    schema = state.schema(stream)
+    with open_rows(file, schema, stime, format and format.value) as source:
+        rows, first_us = _peek(source)
+        pace = None if speed is None else _pace(speed, start, base, first_us)
+        if pace is None and first_us is not None:
+            _warn_early(state, stream, first_us)
+        from borealis_py.client.publisher import Publisher
+        from borealis_py.client.session import Boundaries
+
+        publisher = Publisher(
+            context.log,
+            state.name,
+            stream,
+            schema,
+            state.spec.bucket_us,
+            state.origin,
+            take_over=take_over,
+            boundaries=Boundaries.DATA if stime is not None and pace is None else Boundaries.CLOCK,
+            ahead_max_us=context.config.protocol_timing().ahead_max_us,
+        )
+        finite = file != "-" if end is None else end
+        interrupted = _run(publisher, rows, pace, positions=file != "-", end=finite, name=f"{state.name}.{stream}")
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _peek(rows: Rows) -> tuple[Rows, int | None]:
+    """The rows, and the time of the first that has one (looked for among the first hundred)."""
+    head = list(itertools.islice(rows, 100))
+    times = (getattr(row, "at_us", None) for row in head)
+    return itertools.chain(head, rows), next((at for at in times if at is not None), None)
+
+
+def _pace(speed: int, start: str | None, base: str | None, first_us: int | None) -> Pace:
+    from borealis_py.client.ingest import IngestError
+    from borealis_py.client.pump import Pace
+    from borealis_py.host.origin import parse
+
+    base_us = first_us if base is None else parse(base, "--base")
+    if base_us is None:
+        raise IngestError("none of the first rows has a time, so say with --base which time the replay starts at")
+    start_us = time.time_ns() // 1000 if start in (None, "now") else parse(str(start), "--start")
+    return Pace(base_us, start_us, speed)
+
+
+def _warn_early(state: AppState, stream: str, first_us: int) -> None:
+    from borealis_py.host.origin import show
+    from sunion.bucket import Buckets
+
+    origin_us = Buckets(state.spec.bucket_us).start(state.origin)
+    if first_us < origin_us:
+        say(
+            f"warning: {stream} begins before the app's origin {show(origin_us)}: such rows are late and go to "
+            f"{state.name}.deadletter. `borealis up --reset --origin TIME` begins earlier",
+            "yellow",
+        )
+
+
+def _run(publisher: Any, rows: Rows, pace: Pace | None, positions: bool, end: bool, name: str) -> bool:
+    """Publish to the end of the rows or Ctrl-C; True: it was that."""
+    from borealis_py.client.pump import publish_rows
+
+    stop = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    try:
+        with waiting(f"claiming {name}") as spinner, publisher:
+
+            def show(progress: Progress) -> None:
+                spinner.update(f"{name}: {_counts(progress)}")
+
+            done = publish_rows(publisher, rows, pace, positions, show, stop)
+            publisher.close(end=end and not stop.is_set())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    ended = ", then END" if end and not stop.is_set() else ""
+    say(f"{name}: {_counts(done)}{ended}")
+    return stop.is_set()
+
+
+def _counts(progress: Progress) -> str:
+    parts = [f"{progress.sent} rows sent"]
+    if progress.rejected:
+        parts.append(f"{progress.rejected} rejected (dead letters)")
+    if progress.skipped:
+        parts.append(f"{progress.skipped} there already")
+    return ", ".join(parts)

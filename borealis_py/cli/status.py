@@ -1,0 +1,177 @@
+"""`borealis status`: every replica of an app, from the status topic."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from borealis_py.cli.console import print_json, print_table
+from borealis_py.cli.context import open_context
+from borealis_py.cli.options import AppName, Bootstrap, Json
+
+if TYPE_CHECKING:
+    from borealis_py.host.appstate import AppState, Statuses
+    from borealis_py.log.messages import InputStatus, Status
+
+GONE_S = 5.0
+"""A replica says something every second; one that was silent for so long does not run, or cannot reach the broker."""
+_STYLES = {"STABLE": "green", "UPSTREAM_FAILURE": "yellow", "STABILIZATION": "cyan", "RECOVERING": "magenta"}
+
+
+def status(bootstrap: Bootstrap = None, app: AppName = None, json: Json = False) -> None:
+    """Show state, frontiers, grant, counts, checkpoint and inputs of each replica. Frontiers are times (UTC)."""
+    from borealis_py.host.appstate import read_statuses
+
+    context = open_context(bootstrap)
+    state = context.app(app)
+    now_us = time.time_ns() // 1000
+    statuses = read_statuses(context.log, state, now_us // 1000)
+    now_us = max([now_us, *(s.at_wall_us for s in statuses.values())])
+    if json:
+        print_json(as_json(state, statuses, now_us))
+        return
+    _print(state, statuses, now_us)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One status and what follows from it. `lag_s` None: the sources have ended, nothing is left to do."""
+
+    status: Status
+    age_s: float
+    stable_lag_s: float | None
+    live_lag_s: float | None
+    stable_until: str
+    live_until: str
+
+    @property
+    def gone(self) -> bool:
+        return self.age_s > GONE_S or self.status.event == "STOPPED"
+
+
+def sight(status: Status, bucket_us: int, now_us: int) -> Sight:
+    """A status as seen at wall time `now_us`."""
+    s = status
+    (stable_until, stable_lag), (live_until, live_lag) = (_frontier(b, bucket_us, s.at_wall_us) for b in (s.f_s, s.f_l))
+    return Sight(s, (now_us - s.at_wall_us) / 1e6, stable_lag, live_lag, stable_until, live_until)
+
+
+def _frontier(bucket: int, bucket_us: int, wall_us: int) -> tuple[str, float | None]:
+    from borealis_py.host.origin import show
+    from sunion.bucket import Buckets
+
+    buckets = Buckets(bucket_us)
+    if bucket >= buckets.last:
+        return "END", None
+    return show(buckets.start(bucket)), (wall_us - buckets.start(bucket)) / 1e6
+
+
+def as_json(state: AppState, statuses: Statuses, now_us: int) -> dict[str, Any]:
+    """Everything known, for programs."""
+    import msgspec
+
+    from sunion.bucket import Buckets
+
+    def one(query: str, replica: int) -> dict[str, Any]:
+        found = statuses.get((query, replica))
+        if found is None:
+            return {"query": query, "replica": replica, "running": False, "state": None}
+        seen = sight(found, state.spec.bucket_us, now_us)
+        return {
+            "running": not seen.gone,
+            "age_s": seen.age_s,
+            "stable_until": seen.stable_until,
+            "live_until": seen.live_until,
+            "stable_lag_s": seen.stable_lag_s,
+            "live_lag_s": seen.live_lag_s,
+            **msgspec.to_builtins(found),
+        }
+
+    buckets = Buckets(state.spec.bucket_us)
+    return {
+        "app": state.name,
+        "hash": state.hash,
+        "bucket_us": state.spec.bucket_us,
+        "origin_us": buckets.start(state.origin),
+        "at_wall_us": now_us,
+        "thresholds_us": {query: state.threshold_us(query) for query in state.spec.queries},
+        "failed_sources_until_wall_us": {s: until for s, until in state.failed_until.items() if until > now_us},
+        "replicas": [one(query, k) for query, k in keys(state, statuses)],
+    }
+
+
+def keys(state: AppState, statuses: Statuses) -> list[tuple[str, int]]:
+    """The replicas that should be, and others that spoke, in the order of the app."""
+    expected = state.replicas()
+    return expected + [key for key in statuses if key not in set(expected)]
+
+
+def _print(state: AppState, statuses: Statuses, now_us: int) -> None:
+    columns = ["query", "r>", "state", "stable until", "lag>", "live until", "lag>", "grant", "publishes", "stable>"]
+    columns += ["tentative>", "checkpoint>", "tuples in>", "rejected>", "memory>", "inputs"]
+    rows: list[list[str | Text]] = []
+    for query, k in keys(state, statuses):
+        found = statuses.get((query, k))
+        if found is None:
+            rows.append([query, str(k), Text("not running", "red"), *[""] * (len(columns) - 3)])
+        else:
+            rows.append(_row(sight(found, state.spec.bucket_us, now_us), now_us))
+    from borealis_py.query import format_duration
+
+    xs = ", ".join(f"{query} {format_duration(state.threshold_us(query))}" for query in state.spec.queries)
+    print_table(f"app {state.name}: delay thresholds {xs}", columns, rows)
+
+
+def _row(seen: Sight, now_us: int) -> list[str | Text]:
+    s = seen.status
+    shown = Text(f"gone, was {s.state}", "red") if seen.gone else Text(s.state, _STYLES.get(s.state, ""))
+    grant = "granted" if s.granted else f"waits for {s.head}" if s.asking else ""
+    checkpoint = duration((now_us - s.checkpoint_wall_us) / 1e6) if s.checkpoint_wall_us else "none"
+    return [
+        s.query,
+        str(s.replica),
+        shown,
+        _clock(seen.stable_until),
+        duration(seen.stable_lag_s),
+        _clock(seen.live_until) if s.f_l != s.f_s else "",
+        duration(seen.live_lag_s) if s.f_l != s.f_s else "",
+        grant,
+        "yes" if s.publishing else "",
+        f"{s.stable_rows}",
+        f"{s.tentative_rows}",
+        checkpoint,
+        f"{s.tuples_in}",
+        f"{s.rejected}",
+        f"{s.rss_kb / 1000:.0f} MB",
+        Text(" ").join(_input(i) for i in s.inputs),
+    ]
+
+
+def _input(source: InputStatus) -> Text:
+    if source.ended:
+        return Text(f"{source.name}:ended", "dim")
+    if not source.reachable:
+        return Text(f"{source.name}:UNREACHABLE", "red")
+    return Text(f"{source.name}:late", "yellow") if source.late else Text(f"{source.name}:ok", "green")
+
+
+def _clock(shown: str) -> str:
+    """The time without the day of an ISO time, to a tenth of a second."""
+    if "T" not in shown:
+        return shown
+    time_of_day = shown.partition("T")[2].removesuffix("Z")
+    whole, _, fraction = time_of_day.partition(".")
+    return f"{whole}.{(fraction or '0')[0]}"
+
+
+def duration(seconds: float | None) -> str:
+    """A duration for people: 0.2 s, 3 min, 2 h, 5 d."""
+    if seconds is None:
+        return ""
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if abs(seconds) >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.1f} s"

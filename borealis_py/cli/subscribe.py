@@ -1,0 +1,95 @@
+"""`borealis subscribe`: a query's results as JSON lines."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from borealis_py.cli.console import print_json
+from borealis_py.cli.context import Context, open_context
+from borealis_py.cli.options import AppName, Bootstrap, Json
+
+if TYPE_CHECKING:
+    from borealis_py.host.appstate import AppState
+
+INTERRUPTED = 130
+
+
+class View(StrEnum):
+    corrected = "corrected"
+    live = "live"
+    raw = "raw"
+
+
+class From(StrEnum):
+    beginning = "beginning"
+    now = "now"
+
+
+def subscribe(
+    query: Annotated[str, typer.Argument(help="A query of the app.", show_default=False)],
+    view: Annotated[
+        View,
+        typer.Option(
+            "--view",
+            help="corrected: stable rows, each once, in order. live: tentative now, stable later. "
+            "raw: what one replica says.",
+        ),
+    ] = View.corrected,
+    start: Annotated[
+        From | None,
+        typer.Option("--from", help="beginning or now.", show_default="beginning; now for live"),
+    ] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many lines.")] = None,
+    until_end: Annotated[
+        bool, typer.Option("--until-end/--forever", help="End when all sources have ended, or wait on.")
+    ] = True,
+    replica: Annotated[int, typer.Option("--replica", min=0, help="Whose records, for raw.")] = 0,
+    bootstrap: Bootstrap = None,
+    app: AppName = None,
+    json: Json = True,
+) -> None:
+    """Follow a query's results: one JSON object a line, until Ctrl-C, --count or the end of the sources."""
+    context = open_context(bootstrap)
+    state = context.app(app)
+    state.spec.query(query)
+    stop = threading.Event()
+    beginning = start is From.beginning or (start is None and view is not View.live)
+    lines = _lines(context, state, query, view, beginning, replica, stop)
+    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    try:
+        for number, line in enumerate(lines, 1):
+            print_json(line)
+            if number == count:
+                return
+        if not stop.is_set() and not until_end:
+            stop.wait()
+    finally:
+        lines.close()  # type: ignore[attr-defined]  # a generator: lets go of the consumers
+        signal.signal(signal.SIGINT, before)
+    if stop.is_set():
+        raise typer.Exit(INTERRUPTED)
+
+
+def _lines(
+    context: Context, state: AppState, query: str, view: View, beginning: bool, replica: int, stop: threading.Event
+) -> Iterator[dict[str, Any]]:
+    from borealis_py.host import connect
+
+    if view is View.raw:
+        if replica >= state.spec.query(query).replicas:
+            most = state.spec.query(query).replicas - 1
+            raise typer.BadParameter(f"query {query!r} has replicas 0 to {most}", param_hint="--replica")
+        yield from connect.raw(context.log, state, query, replica, stop)
+    elif view is View.live:
+        for change in connect.live(context.log, state, query, beginning, stop):
+            yield asdict(change)
+    else:
+        for row in connect.corrected(context.log, state, query, beginning, stop):
+            yield asdict(row)

@@ -1,0 +1,99 @@
+"""`borealis up`: check an app, create its topics, start its replicas, wait until they are ready."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from borealis_py.cli.check import AppFile
+from borealis_py.cli.console import say, waiting
+from borealis_py.cli.context import Context, open_context
+from borealis_py.cli.options import Bootstrap, DataDir, NoSpark
+
+if TYPE_CHECKING:
+    from borealis_py.host.appstate import AppState
+    from borealis_py.host.launch import ProcessOptions
+    from borealis_py.host.replicas import ReplicaProcesses
+    from borealis_py.log.messages import Status
+
+Host = Annotated[str, typer.Option("--host", help="Where replicas run: process (one on this machine for each index).")]
+Origin = Annotated[
+    str,
+    typer.Option(
+        "--origin",
+        help="First bucket: earliest (of the sources' tuples, else now), now, or a time (ISO 8601 or microseconds). "
+        "Earlier tuples are late. Written once.",
+    ),
+]
+Reset = Annotated[bool, typer.Option("--reset", help="Delete the app's topics and checkpoints, and begin anew.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Take the place of replicas that run elsewhere.")]
+
+
+def up(
+    file: AppFile,
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = None,
+    host: Host = "process",
+    no_spark: NoSpark = False,
+    origin: Origin = "earliest",
+    reset: Reset = False,
+    take_over: TakeOver = False,
+) -> None:
+    """Start an app, or what is missing of it. Safe to repeat."""
+    if host != "process":
+        known = "replicas as Spark tasks are not there yet; " if host == "spark" else ""
+        raise typer.BadParameter(f"{host!r}: {known}choose process", param_hint="--host")
+    from borealis_py.host import launch
+    from borealis_py.host.appfile import load_app
+    from borealis_py.host.replicas import ReplicaProcesses
+
+    context = open_context(bootstrap, data_dir)
+    spec = load_app(file).describe()
+    reports = launch.check(spec, context.config.protocol_timing())
+    processes = ReplicaProcesses(context.data_dir, spec.name)
+    if reset:
+        with waiting(f"deleting what there is of app {spec.name}"):
+            launch.reset(context.log, spec, processes)
+    with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
+        state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000)
+    _start(context, state, processes, _options(context, not no_spark, take_over))
+
+
+def _options(context: Context, spark: bool, take_over: bool) -> ProcessOptions:
+    from borealis_py.host.launch import ProcessOptions
+
+    timing = context.config.timing_overrides()
+    master = context.config.spark.get("master")
+    return ProcessOptions(
+        context.log, context.data_dir, timing, None if master is None else str(master), spark, take_over
+    )
+
+
+def _start(context: Context, state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> None:
+    from borealis_py.host import launch
+
+    before = set(processes.running())
+    since_ms = time.time_ns() // 1_000_000 - 1
+    with waiting("starting replicas") as spinner:
+        try:
+            pids = launch.start(state, processes, options)
+            seen: dict[tuple[str, int], str] = {}
+
+            def show(status: Status) -> None:
+                if status.pid == pids.get(status.replica):
+                    seen[status.query, status.replica] = status.state
+                    states = ", ".join(f"{query}.r{k} {s}" for (query, k), s in sorted(seen.items()))
+                    spinner.update(f"waiting for replicas: {states}")
+
+            spinner.update("waiting for replicas (Spark takes some seconds to be warm)")
+            launch.wait_ready(context.log, state, processes, pids, since_ms, show)
+        finally:
+            processes.release()
+    for k, pid in pids.items():
+        queries = ", ".join(name for name, q in state.spec.queries.items() if k < q.replicas)
+        told = "was running" if k in before else "started"
+        say(f"replica {k} {told} (pid {pid}): {queries}; log {processes.log_file(k)}")
+    names = ", ".join(f"{state.name}.{query}" for query in state.spec.queries)
+    say(f"app {state.name} is up. Corrected streams: {names} at {context.log.bootstrap}", "bold green")

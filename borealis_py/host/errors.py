@@ -1,0 +1,7 @@
+"""Errors of starting an app."""
+
+from __future__ import annotations
+
+
+class LaunchError(Exception):
+    """The app cannot be started; the message says what is in the way."""
