@@ -40,6 +40,7 @@ class Accepted:
     duplicates: int = 0
     late: int = 0
     fenced: int = 0
+    after_end: int = 0
 
     @property
     def top(self) -> int | None:
@@ -64,9 +65,12 @@ def fold(
 
     Returns:
         The fold after the record, and what it contributes. Rejects belong to the first bucket that the source has not
-        closed, so every reader of the log, from wherever it starts, files them alike.
+        closed, so every reader of the log, from wherever it starts, files them alike. After END there is none: what
+        follows is only counted.
     """
-    here = buckets.closed_by(state.boundary) if not state.ended else buckets.last - 1
+    here = buckets.closed_by(state.boundary)
+    if state.ended and record.epoch < 0:
+        return state, Accepted(after_end=len(record.rejects))
     if record.epoch < 0:
         return state, Accepted(rejects=record.rejects, reject_bucket=here)
     if record.claim:
@@ -75,6 +79,8 @@ def fold(
         return state, NOTHING
     if (record.epoch, record.uid) != (state.epoch, state.owner):
         return state, Accepted(fenced=len(record.seqs) + len(record.rejects))
+    if state.ended:
+        return state, Accepted(after_end=len(record.seqs) + len(record.rejects))
     after, accepted = _tuples(state, record, buckets, ops, source, ahead_max_us, here)
     if record.boundary is not None and record.boundary > after.boundary:
         after = replace(after, boundary=min(record.boundary, FOREVER))

@@ -79,7 +79,7 @@ class SUnion:
         before = Mark(record.offset, source.fold)
         source.fold, accepted = fold(source.fold, record, self.buckets, self._ops, source.name, self._ahead_max_us)
         source.offset = record.offset + 1
-        source.rejected += len(accepted.rejects)
+        source.rejected += len(accepted.rejects) + accepted.after_end
         top = accepted.top
         if top is None:
             return accepted
@@ -89,8 +89,9 @@ class SUnion:
             source.tuples += count
             source.top = max(source.top, bucket)
             if bucket >= self.low:
-                source.rows.setdefault(bucket, []).append(rows)
                 source.counts[bucket] = source.counts.get(bucket, 0) + count
+            if bucket >= self.evicted:
+                source.rows.setdefault(bucket, []).append(rows)
                 self.kept_rows += count
         if accepted.rejects and accepted.reject_bucket >= self.low:
             source.rejects.setdefault(accepted.reject_bucket, []).extend(accepted.rejects)

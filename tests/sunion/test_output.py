@@ -1,0 +1,118 @@
+"""SOutput: no holes, no repeats, acknowledged frontiers, what is not yet published."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sunion.errors import IllegalTransition
+from sunion.model import Output, RecDone, Reject, StableBucket, StableRange, TentativeBucket, Undo
+from sunion.output import SOutput
+from tests.sunion.lists import OPS
+
+
+def rows(n: int) -> Output:
+    return Output(tuple((i, i) for i in range(n)))
+
+
+def tentative(bucket: int) -> TentativeBucket:
+    return TentativeBucket(1, bucket, Output(), ("s1",), 0, 0.5, 0)
+
+
+def test_buckets_with_output_are_records_and_the_empty_ones_between_them_ranges() -> None:
+    said = SOutput(1, 3, OPS).stable_run(3, 10, {5: rows(1), 6: rows(2)}, held=7)
+    assert [record for _, record in said] == [
+        StableRange(1, 3, 5, 7),
+        StableBucket(1, 5, rows(1), 7),
+        StableBucket(1, 6, rows(2), 7),
+        StableRange(1, 7, 10, 7),
+    ]
+    assert [token for token, _ in said] == [1, 2, 3, 4]
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.sets(st.integers(0, 5))), max_size=8))
+def test_what_is_said_covers_every_bucket_once_and_in_order(runs: list[tuple[int, set[int]]]) -> None:
+    output, at = SOutput(1, 0, OPS), 0
+    for width, busy in runs:
+        said = output.stable_run(at, at + width, {at + b: rows(1) for b in busy if b < width}, 0)
+        for _, record in said:
+            first, end = (
+                (record.bucket, record.bucket + 1)
+                if isinstance(record, StableBucket)
+                else (getattr(record, "first"), getattr(record, "end"))  # noqa: B009
+            )
+            assert first == at < end
+            at = end
+    assert at == output.stable
+
+
+@pytest.mark.parametrize(("first", "end"), [(4, 5), (2, 5), (3, 3)])
+def test_a_run_that_leaves_a_hole_or_repeats_is_illegal(first: int, end: int) -> None:
+    output = SOutput(1, 3, OPS)
+    with pytest.raises(IllegalTransition, match="stable frontier 3"):
+        output.stable_run(first, end, {}, 0)
+    assert (output.stable, output.waiting) == (3, 0)
+
+
+def test_an_output_outside_its_run_is_illegal() -> None:
+    with pytest.raises(IllegalTransition, match="output of bucket 9"):
+        SOutput(1, 3, OPS).stable_run(3, 5, {9: rows(1)}, 0)
+
+
+def test_a_tentative_bucket_below_the_stable_frontier_is_illegal() -> None:
+    output = SOutput(1, 3, OPS)
+    with pytest.raises(IllegalTransition, match="below stable frontier 3"):
+        output.tentative(tentative(2))
+    assert output.tentative(tentative(3))[0] == 1
+
+
+def test_marks_name_the_stable_frontier() -> None:
+    output = SOutput(4, 3, OPS)
+    assert output.undo()[1] == Undo(4, 3)
+    output.stable_run(3, 5, {}, 0)
+    assert output.rec_done()[1] == RecDone(4, 5)
+
+
+def test_frontiers_count_only_what_the_log_holds() -> None:
+    output = SOutput(1, 3, OPS)
+    output.stable_run(3, 6, {4: rows(1)}, 0)  # tokens 1 to 3
+    output.tentative(tentative(8))
+    assert (output.ack_s, output.ack_l, output.waiting) == (3, 3, 4)
+    output.acknowledged(1)
+    assert (output.ack_s, output.ack_l) == (4, 4)
+    output.acknowledged(1)
+    assert (output.ack_s, output.waiting) == (4, 3)
+    output.acknowledged(4)
+    assert (output.ack_s, output.ack_l, output.waiting) == (6, 9, 0)
+
+
+def test_published_rows_are_dropped_and_the_others_kept() -> None:
+    output = SOutput(1, 0, OPS)
+    output.stable_run(0, 4, {0: rows(1), 2: rows(2), 3: Output(None, (Reject("q", -1, "bad"),))}, 0)
+    output.publish_to(1)
+    assert list(output.unpublished(1, 4) or ()) == [2, 3]
+    assert list(output.unpublished(1, 3) or ()) == [2]
+    output.publish_to(0)
+    assert output.published == 1
+    output.stable_run(4, 5, {}, 0)
+    assert output.unpublished(4, 5) == {}
+
+
+def test_beyond_its_budget_it_says_that_rows_lie_only_in_the_own_topic() -> None:
+    output = SOutput(1, 0, OPS, unpublished_rows_max=3)
+    output.stable_run(0, 3, {0: rows(2), 1: rows(1), 2: rows(2)}, 0)
+    assert output.kept_from == 1
+    assert output.unpublished(0, 3) is None
+    assert list(output.unpublished(1, 3) or ()) == [1, 2]
+    output.stable_run(3, 4, {3: rows(9)}, 0)
+    assert output.kept_from == 4
+    assert output.unpublished(3, 4) is None
+
+
+def test_what_is_published_already_is_not_kept() -> None:
+    output = SOutput(1, 0, OPS)
+    output.publish_to(2)
+    output.stable_run(0, 3, {1: rows(1), 2: rows(1)}, 0)
+    assert list(output.unpublished(2, 3) or ()) == [2]
+    assert list(output.unpublished(0, 3) or ()) == [2]

@@ -1,0 +1,97 @@
+"""The consumer's view: UNDO before the first correction, REC_DONE after the last, nothing stable changed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sunion.errors import IllegalTransition
+from sunion.model import Kind, Output
+from sunion.view import Change, View
+
+ROWS = Output(((1, 1),))
+
+
+def kinds(changes: list[Change]) -> list[tuple[Kind, int, int]]:
+    return [(c.kind, c.bucket, c.end) for c in changes]
+
+
+def test_without_tentative_buckets_there_are_no_marks() -> None:
+    view = View(3)
+    assert kinds(view.stable_run(3, 4, ROWS)) == [(Kind.STABLE, 3, 4)]
+    assert kinds(view.stable_run(4, 9, Output())) == [(Kind.BOUNDARY, 4, 9)]
+    assert (view.stable, view.live) == (9, 9)
+
+
+def test_undo_precedes_the_first_correction_and_rec_done_follows_the_last() -> None:
+    view = View(0)
+    view.stable_run(0, 1, ROWS)
+    shown = view.tentative_bucket(1, ROWS, 0.5, ("lga",), 1) + view.tentative_bucket(2, ROWS, 0.5, ("lga",), 1)
+    assert kinds(shown) == [(Kind.TENTATIVE, 1, 2), (Kind.TENTATIVE, 2, 3)]
+    assert (shown[0].completeness, shown[0].lacked, shown[0].diverged_from) == (0.5, ("lga",), 1)
+    assert kinds(view.stable_run(1, 2, ROWS)) == [(Kind.UNDO, 1, 1), (Kind.STABLE, 1, 2)]
+    assert kinds(view.tentative_bucket(3, ROWS, 1.0, (), 1)) == [(Kind.TENTATIVE, 3, 4)]
+    assert kinds(view.stable_run(2, 4, Output())) == [(Kind.BOUNDARY, 2, 4), (Kind.REC_DONE, 4, 4)]
+
+
+def test_one_run_may_correct_everything() -> None:
+    view = View(0)
+    view.tentative_bucket(0, ROWS, 0.5, (), 0)
+    assert kinds(view.stable_run(0, 5, Output())) == [(Kind.UNDO, 0, 0), (Kind.BOUNDARY, 0, 5), (Kind.REC_DONE, 5, 5)]
+
+
+def test_a_bucket_passed_over_is_stable_later_without_marks() -> None:
+    view = View(0)
+    view.pass_over(0)
+    assert kinds(view.stable_run(0, 1, ROWS)) == [(Kind.STABLE, 0, 1)]
+
+
+def test_stable_buckets_come_in_order_and_once() -> None:
+    view = View(3)
+    for bucket, end in [(4, 5), (2, 3), (3, 3)]:
+        with pytest.raises(IllegalTransition):
+            view.stable_run(bucket, end, ROWS)
+    assert (view.stable, view.live) == (3, 3)
+
+
+def test_a_bucket_is_shown_once() -> None:
+    view = View(0)
+    view.tentative_bucket(0, ROWS, 1.0, (), 0)
+    for bucket in (0, 2):
+        with pytest.raises(IllegalTransition):
+            view.tentative_bucket(bucket, ROWS, 1.0, (), 0)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["stable", "tentative", "pass"]), st.integers(1, 3)), max_size=40))
+def test_marks_bracket_corrections_and_the_picture_ends_stable(steps: list[tuple[str, int]]) -> None:
+    view, changes = View(0), []
+    for what, width in steps:
+        if what == "stable":
+            changes += view.stable_run(view.stable, view.stable + width, ROWS if width == 1 else Output())
+        elif what == "tentative":
+            changes += view.tentative_bucket(view.live, ROWS, 0.5, (), view.stable)
+        else:
+            view.pass_over(view.live)
+    changes += view.stable_run(view.stable, view.live + 1, Output())
+    undone, tentative, stable = False, set(), 0
+    for change in changes:
+        if change.kind is Kind.UNDO:
+            assert not undone
+            assert any(b >= change.bucket for b in tentative)
+            undone = True
+        elif change.kind is Kind.REC_DONE:
+            assert undone
+            assert not tentative
+            assert change.bucket == stable
+            undone = False
+        elif change.kind is Kind.TENTATIVE:
+            assert change.bucket >= stable
+            tentative.add(change.bucket)
+        else:
+            assert change.bucket == stable
+            assert undone or not {b for b in tentative if b < change.end}
+            stable = change.end
+            tentative = {b for b in tentative if b >= stable}
+    assert not undone
+    assert not tentative
