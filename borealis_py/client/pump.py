@@ -155,7 +155,9 @@ def publish_rows(
         ValueError: a pace without `Boundaries.PACED`, or the other way round.
     """
     if (pace is not None) != publisher.paced:
-        raise ValueError("a pace and a publisher with Boundaries.PACED belong together")
+        raise ValueError(
+            "a pace needs Publisher(boundaries=Boundaries.PACED), and that needs a pace: they belong together"
+        )
     pump = Pump(publisher, rows, pace, positions)
     stop = stop or threading.Event()
     told = time.monotonic()

@@ -69,6 +69,7 @@ class PublisherSession:
         self.counts = Counts()
         self.closed = False
         self._target = target
+        self._buckets = target.buckets
         self._uid = uid
         self._schema = RowSchema(schema)
         self._boundaries = boundaries
@@ -126,7 +127,7 @@ class PublisherSession:
         if self._claim.ready and self._writer is None:
             fold = self._claim.fold
             self._writer = SourceWriter(
-                self._target.feed, self._claim.epoch, self._uid, self._target.buckets, fold.boundary, fold.last_seq
+                self._target.feed, self._claim.epoch, self._uid, self._buckets, fold.boundary, fold.last_seq
             )
         if self._writer is not None and not self.closed:
             self._tick(self._writer)
@@ -137,8 +138,7 @@ class PublisherSession:
             return self._claim.next_wakeup()
         if self.closed or self._boundaries is Boundaries.DATA:
             return None
-        buckets = self._target.buckets
-        end = buckets.end(buckets.closed_by(self._writer.boundary))
+        end = self._buckets.end(self._buckets.closed_by(self._writer.boundary))
         return None if self._hold is not None and self._hold < end else end
 
     def hold(self, stime: int | None) -> None:
@@ -175,8 +175,7 @@ class PublisherSession:
             return False
         assert stime is not None
         if self._boundaries is Boundaries.DATA:
-            buckets = self._target.buckets
-            writer.advance(buckets.start(buckets.of(stime)))
+            writer.advance(self._buckets.start(self._buckets.of(stime)))
         writer.add(encoded, stime, writer.last_seq + 1 if seq is None else seq)
         self.counts.sent += 1
         self._ship(writer)
@@ -229,10 +228,9 @@ class PublisherSession:
 
     def _tick(self, writer: SourceWriter) -> None:
         if self._boundaries is not Boundaries.DATA:
-            buckets = self._target.buckets
             passed = self._now_us if self._hold is None else min(self._now_us, self._hold)
-            writer.advance(buckets.start(buckets.closed_by(passed)))
-        self._ship(writer)
+            writer.advance(self._buckets.start(self._buckets.closed_by(passed)))
+            self._ship(writer)
 
     def _unfit(self, stime: object, writer: SourceWriter, now_us: int) -> str | None:
         if stime is None:
