@@ -60,7 +60,7 @@ class SUnion:
         if not names:
             raise ValueError("an SUnion needs at least one input")
         self.buckets = buckets
-        self.low = origin
+        self.origin = self.low = origin
         self.evicted = origin
         self.inputs = [SourceInput(name, SourceFold(buckets.start(origin))) for name in names]
         self.kept_rows = 0  # in memory
@@ -111,7 +111,9 @@ class SUnion:
     def top(self) -> int:
         """The highest bucket that exists: one with a tuple, or opened by a boundary; END opens none (R1)."""
         opened = [s.top for s in self.inputs]
-        opened += [self.buckets.closed_by(s.fold.boundary) for s in self.inputs if not s.fold.ended]
+        origin_us = self.buckets.start(self.origin)  # where every boundary begins: nobody has said that one
+        said = [s.fold.boundary for s in self.inputs if not s.fold.ended and s.fold.boundary > origin_us]
+        opened += [self.buckets.closed_by(t) for t in said]
         return max(opened)
 
     def busy(self, first: int, end: int) -> list[int]:
