@@ -87,13 +87,19 @@ def publish(
             state.spec.bucket_us,
             state.origin,
             take_over=take_over,
-            boundaries=Boundaries.DATA if stime is not None and pace is None else Boundaries.CLOCK,
+            boundaries=_boundaries(Boundaries, stime, pace),
             ahead_max_us=context.config.protocol_timing().ahead_max_us,
         )
         finite = file != "-" if end is None else end
         interrupted = _run(publisher, rows, pace, positions=file != "-", end=finite, name=f"{state.name}.{stream}")
     if interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _boundaries(kinds: Any, stime: str | None, pace: Pace | None) -> Any:
+    if pace is not None:
+        return kinds.PACED
+    return kinds.CLOCK if stime is None else kinds.DATA
 
 
 def _peek(rows: Rows) -> tuple[Rows, int | None]:
