@@ -20,14 +20,13 @@ from borealis_py.client.subscriber import (
     published,
     raw_records,
 )
-from borealis_py.host.appstate import AppState, NoSuchApp, app_names, read_app
+from borealis_py.host.appstate import AppState, read_app
 from borealis_py.host.kernels import make_kernel
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.protocol.settings import Timing, budget
-from borealis_py.query.errors import QueryError
 from sunion.bucket import Buckets
 from sunion.model import Kind
 
@@ -35,23 +34,6 @@ View = Literal["corrected", "live", "raw"]
 BOOTSTRAP = "localhost:9092"
 IDLE_S = 0.1
 """How often a waiting iterator looks whether it is to stop."""
-
-
-def the_app(log: Log, name: str | None) -> AppState:
-    """The app of that name; without one, the only app that the broker serves.
-
-    Raises:
-        NoSuchApp: there is none, or several.
-    """
-    if name is None:
-        names = app_names(log)
-        if len(names) != 1:
-            found = (
-                f"several apps ({', '.join(names)}): name one with --app" if names else "no app: `borealis up app.py`"
-            )
-            raise NoSuchApp(f"the broker serves {found}")
-        name = names[0]
-    return read_app(log, name)
 
 
 def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake) -> LiveSubscription:
@@ -128,14 +110,13 @@ def publisher(source: str, *, app: str | None = None, bootstrap: str = BOOTSTRAP
     """A publisher of one source of a running app: `with publisher("ewr") as p: p.send({...})`.
 
     Raises:
-        NoSuchApp, QueryError: unknown app or source. LogUnreachable: no broker.
+        AppError: unknown app or source. LogUnreachable: no broker.
     """
     log = KafkaLog(bootstrap)
-    state = the_app(log, app)
+    state = read_app(log, app)
     spec = state.spec
-    if source not in spec.sources:
-        raise QueryError(f"app {spec.name!r} has no source {source!r}; sources: {', '.join(spec.sources)}")
-    return Publisher(log, spec.name, source, spec.sources[source], spec.bucket_us, state.origin, take_over=take_over)
+    schema = state.schema(source)
+    return Publisher(log, spec.name, source, schema, spec.bucket_us, state.origin, take_over=take_over)
 
 
 def subscribe(
@@ -156,10 +137,10 @@ def subscribe(
         app: needed where the broker serves several.
 
     Raises:
-        NoSuchApp, QueryError: unknown app or query. LogUnreachable: no broker.
+        AppError, QueryError: unknown app or query. LogUnreachable: no broker.
     """
     log = KafkaLog(bootstrap)
-    state = the_app(log, app)
+    state = read_app(log, app)
     stop = stop or threading.Event()
     if view == "live":
         return live(log, state, query, from_beginning, stop)

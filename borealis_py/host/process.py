@@ -30,9 +30,10 @@ from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
 from borealis_py.query.errors import QueryError
+from borealis_py.query.spec import AppSpec
 from reconcile.runner import BrokenRedo, Redo, Redos, ThreadRedo
 from reconcile.spark import SparkRedo
-from reconcile.work import Kernel, Work
+from reconcile.work import Kernel, Work, query_work
 from sunion.errors import RetentionLost
 
 log = structlog.get_logger("borealis.host")
@@ -70,15 +71,7 @@ def replica_spec(
 
 def work_of(spec: ReplicaSpec) -> Work:
     """The same for redo tasks."""
-    return Work(
-        query=spec.query,
-        make_kernel=partial(make_kernel, spec.app_json, spec.query),
-        log=spec.log,
-        sources=spec.sources,
-        feeds=tuple(spec.source_feed(i) for i in range(len(spec.sources))),
-        width_us=spec.bucket_us,
-        ahead_max_us=spec.timing.ahead_max_us,
-    )
+    return query_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us)
 
 
 def make_redos(spec: ReplicaSpec, session: ReplicaSession | SparkUnavailable, kernel: Kernel, wake: Wake) -> Redos:

@@ -1,0 +1,300 @@
+"""The main job: publish flights, cut one source off, watch, heal, wait until all is stable, check everything.
+
+Starts a real broker, two replica processes (each a Spark application) and three publishers, and stops all of them
+whatever happens.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from borealis_py.demo import data, flights
+from borealis_py.demo.measure import Delays, measure
+from borealis_py.demo.report import Facts, Verdict, finish
+from borealis_py.demo.screen import Screen
+from borealis_py.demo.watch import Follower, StatusFollower
+from borealis_py.host import launch
+from borealis_py.host.appstate import AppState, put_settings
+from borealis_py.host.replicas import ReplicaProcesses
+from borealis_py.host.spark import ReplicaSession
+from borealis_py.kafka.broker import LocalBroker
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.clock import SystemClock
+from borealis_py.log.messages import SourceFailure
+from borealis_py.protocol.settings import Timing
+from reconcile.audit import AuditResult, audit_on_spark, audit_spec
+
+LEAD_S = 6
+"""From deciding T0 to T0: the publishers start in it."""
+SETTLE_S = 90.0
+"""After the last row: by then everything is stable, or the demo says that it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the demo runs. `cut_after_s` after T0 (just before a window ends) `source` is cut off for `cut_s`."""
+
+    out: Path
+    days: int = data.DAYS
+    threshold_s: float = 3.0
+    source: str = "lga"
+    cut_after_s: float = 19.9
+    cut_s: float = 15.0
+    spark: bool = True
+    port: int | None = None
+
+
+class DemoFailed(Exception):
+    """The demo could not run to its end; the message says what happened."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """Everything that was started and found out."""
+
+    options: Options
+    screen: Screen
+    log: KafkaLog
+    state: AppState
+    t0_us: int
+    stop: threading.Event
+    statuses: StatusFollower
+    followers: list[Follower]
+    publishers: list[subprocess.Popen[bytes]]
+    published: dict[str, int]
+    cut_us: tuple[int, int] = (0, 0)
+
+
+def run(options: Options, console: Console | None = None) -> int:
+    """Run it all. Returns the exit code: 0 only if every promise held."""
+    console = console or Console(stderr=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    with _terminated_as_interrupt(), ExitStack() as stack:
+        screen = stack.enter_context(Screen(console, options.days))
+        try:
+            verdict = _run(options, screen, stack)
+        except KeyboardInterrupt:
+            screen.stop()
+            console.print("interrupted: stopping everything that was started")
+            return 130
+    verdict.print(console)
+    return 0 if verdict.ok else 1
+
+
+def _run(options: Options, screen: Screen, stack: ExitStack) -> Verdict:
+    work = options.out / "run"
+    shutil.rmtree(work, ignore_errors=True)
+    screen.step("writing the flights out of New York in 2013, one file an airport")
+    published = data.write_sources(work / "data", options.days)
+    broker = LocalBroker(work / "kafka", options.port or _free_port())
+    screen.step(f"starting Apache Kafka on port {broker.port}")
+    stack.callback(broker.down)
+    broker.up()
+    log = KafkaLog(f"localhost:{broker.port}")
+    state, processes = _start_app(options, screen, log, work, stack)
+    run_ = _begin(options, screen, log, state, published, work, stack)
+    _watch(run_)
+    _stop_following(run_)
+    delays = {f.query: _delays(run_, f) for f in run_.followers}
+    content = _check_content(run_, work)
+    processes.stop()
+    audits = _audit(run_, work) if options.spark else []
+    facts = Facts(
+        options.threshold_s,
+        options.source,
+        run_.cut_us,
+        run_.t0_us,
+        options.days,
+        published,
+        run_.statuses.story,
+        delays,
+        content,
+        audits,
+        options.spark,
+        state.spec.bucket_us,
+    )
+    return finish(facts, options.out)
+
+
+def _start_app(
+    options: Options, screen: Screen, log: KafkaLog, work: Path, stack: ExitStack
+) -> tuple[AppState, ReplicaProcesses]:
+    spec = flights.app.describe()
+    threshold_us = int(options.threshold_s * 1e6)
+    queries = {n: q.model_copy(update={"threshold_us": threshold_us}) for n, q in spec.queries.items()}
+    spec = spec.model_copy(update={"queries": queries})
+    reports = launch.check(spec, Timing())
+    now_us = SystemClock().wall_us()
+    state = launch.describe(log, spec, reports, "now", now_us)
+    processes = ReplicaProcesses(work, spec.name)
+    stack.callback(processes.stop)
+    screen.step("starting two replicas, each a Spark application of its own (about 20 s)")
+    pids = launch.start(state, processes, launch.ProcessOptions(log, work, spark=options.spark))
+    launch.wait_ready(log, state, processes, pids, now_us // 1000)
+    return state, processes
+
+
+def _begin(
+    options: Options,
+    screen: Screen,
+    log: KafkaLog,
+    state: AppState,
+    published: dict[str, int],
+    work: Path,
+    stack: ExitStack,
+) -> _Run:
+    stop = threading.Event()
+    stack.callback(stop.set)
+    followers = [Follower(log, state, query, stop) for query in state.spec.queries]
+    statuses = StatusFollower(log, state.name, stop)
+    for thread in (*followers, statuses):
+        thread.start()
+    t0_us = (math.ceil(time.time()) + LEAD_S) * 1_000_000
+    screen.step(f"publishing {sum(published.values())} flights, one day a second, {options.days} s")
+    publishers = [_publisher(log, name, work, t0_us) for name in data.SOURCES]
+    for process in publishers:
+        stack.callback(_end, process)
+    screen.begin(t0_us)
+    return _Run(options, screen, log, state, t0_us, stop, statuses, followers, publishers, published)
+
+
+def _publisher(log: KafkaLog, source: str, work: Path, t0_us: int) -> subprocess.Popen[bytes]:
+    """One `borealis publish`, as a user would run it."""
+    command = [sys.executable, "-m", "borealis_py.cli.main", "publish", source, str(work / "data" / f"{source}.csv")]
+    command += ["--bootstrap", log.bootstrap, "--app", "flights", "--stime", "sched"]
+    command += ["--speed", str(data.SPEED), "--base", data.START.isoformat(), "--start", str(t0_us)]
+    with (work / f"publish-{source}.log").open("wb") as output:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+
+def _watch(run_: _Run) -> None:
+    """Cut the source off when it is time; go on until every query has ended and every replica is STABLE."""
+    options, screen, clock = run_.options, run_.screen, SystemClock()
+    cut_at = run_.t0_us + int(options.cut_after_s * 1e6)
+    deadline = run_.t0_us + int((options.days + SETTLE_S) * 1e6)
+    while not _settled(run_):
+        wall = clock.wall_us()
+        if not run_.cut_us[0] and wall >= cut_at:
+            run_.cut_us = (wall, wall + int(options.cut_s * 1e6))
+            put_settings(run_.log, run_.state.name, {f"fail/{options.source}": SourceFailure(run_.cut_us[1])})
+            screen.event(wall, f"{options.source.upper()} is cut off for {options.cut_s:g} s", "bold red")
+        for status in run_.statuses.fresh():
+            screen.tell(status)
+        screen.show(run_.statuses.story.newest, run_.followers, wall)
+        _refuse_dead(run_)
+        if wall > deadline:
+            raise DemoFailed(f"not all is stable {SETTLE_S:g} s after the last row; see {options.out / 'run'}")
+        run_.stop.wait(0.1)
+    for status in run_.statuses.fresh():
+        screen.tell(status)
+    screen.stop()
+
+
+def _settled(run_: _Run) -> bool:
+    newest = run_.statuses.story.newest.values()
+    expected = sum(q.replicas for q in run_.state.spec.queries.values())
+    stable = len(newest) == expected and all(s.state == "STABLE" and all(i.ended for i in s.inputs) for s in newest)
+    return stable and all(f.ended for f in run_.followers) and _all_published(run_)
+
+
+def _all_published(run_: _Run) -> bool:
+    best: dict[str, int] = {}
+    for s in run_.statuses.story.newest.values():
+        best[s.query] = max(best.get(s.query, 0), s.progress)
+    return all(best[q] >= max(s.f_s for s in run_.statuses.story.newest.values() if s.query == q) for q in best)
+
+
+def _refuse_dead(run_: _Run) -> None:
+    for follower in run_.followers:
+        if follower.error is not None:
+            raise DemoFailed(f"the live view of {follower.query} stopped: {follower.error}")
+    for source, process in zip(data.SOURCES, run_.publishers, strict=True):
+        if process.poll():
+            log = run_.options.out / "run" / f"publish-{source}.log"
+            raise DemoFailed(f"the publisher of {source} ended with code {process.returncode}:\n{log.read_text()}")
+
+
+def _stop_following(run_: _Run) -> None:
+    run_.stop.set()
+    for thread in (*run_.followers, run_.statuses):
+        thread.join(timeout=10)
+    for process in run_.publishers:
+        process.wait(timeout=30)
+
+
+def _delays(run_: _Run, follower: Follower) -> Delays:
+    width = run_.state.spec.bucket_us
+    first = run_.t0_us // width
+    end = first + run_.options.days * 1_000_000 // width
+    return measure(follower.arrivals, width, first, end, run_.cut_us[0])
+
+
+def _check_content(run_: _Run, work: Path) -> Path:
+    """The independent checker, in a process of its own: it shares no code with the product."""
+    run_.screen.step("checking every result against an independent recomputation in pandas")
+    out = work / "content.json"
+    out.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "borealis_py.demo.checker", "--bootstrap", run_.log.bootstrap]
+    command += ["--app", run_.state.name, "--t0-us", str(run_.t0_us), "--days", str(run_.options.days)]
+    command += ["--data-dir", str(work / "data"), "--failed-source", run_.options.source, "--out", str(out)]
+    command += ["--failure-from", str(run_.cut_us[0]), "--failure-until", str(run_.cut_us[1])]
+    result = subprocess.run(command, check=False)
+    if not out.exists():
+        raise DemoFailed(f"the checker ended with code {result.returncode} and no report")
+    return out
+
+
+def _audit(run_: _Run, work: Path) -> list[AuditResult]:
+    run_.screen.step("recomputing both queries from their sources on Spark (borealis audit)")
+    session = ReplicaSession.start("audit", output=work / "spark-audit.log")
+    try:
+        spec = run_.state.spec
+        ahead = Timing().ahead_max_us
+        specs = [audit_spec(spec, q, run_.log, run_.state.origin, ahead) for q in spec.queries]
+        return audit_on_spark(session.context, specs)
+    finally:
+        session.stop()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@contextmanager
+def _terminated_as_interrupt() -> Iterator[None]:
+    """SIGTERM and a closed terminal tidy up like Ctrl-C."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {n: signal.signal(n, interrupt) for n in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
