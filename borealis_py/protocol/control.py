@@ -37,8 +37,7 @@ class ControlFold:
         """Take one heartbeat, in the log's order."""
         peer = self.peers.get(beat.replica)
         if peer is not None and (beat.inc < peer.inc or (beat.inc == peer.inc and beat.uid != peer.uid)):
-            self._check_own(beat)
-            return
+            return  # not valid: the first with a new highest number owns it (B30)
         if peer is None or beat.inc > peer.inc:  # a newer incarnation clears the older one's ask (B25)
             peer = self.peers[beat.replica] = Peer(beat.inc, beat.uid, None, beat)
         peer.beat = beat

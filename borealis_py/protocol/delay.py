@@ -87,8 +87,8 @@ class Feed:
 
     def ran(self, bucket: int) -> None:
         """The bucket ran while the feed's input was not stable in it (R3, effect)."""
-        self.late = self.said <= bucket
-        if self.late:
+        was, self.late = self.late, self.said <= bucket
+        if self.late and not was:
             self.heard = False
 
     def forgive(self) -> None:

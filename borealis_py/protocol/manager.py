@@ -105,7 +105,6 @@ class Manager:
         self.feeds = [Feed(start.bucket) for _ in names]
         self.counts = Counts()
         self.f_s = self.f_l = start.bucket
-        self.delays = delays
         self.state = ReplicaState.RECOVERING
         self.checkpointed = start.bucket
         self._hops_to_sink = hops_to_sink
@@ -120,14 +119,16 @@ class Manager:
         self._asked_ends: int | None = None
         self._beat_at = delay.ALWAYS
         self._beat_asking = False
+        self._old_ask: int | None = None
         self._pending: SaveCheckpoint | None = None
         self._checkpoint_at: int | None = None
         self._effects: list[Effect] = []
-        self._set_budget()
+        self._delta = grow_delta(timing)
+        self._set_delays(delays)
 
-    def _set_budget(self) -> None:
-        self._wait = budget(self.timing, self.delays.threshold_us, self._hops_to_sink)
-        self._delta = grow_delta(self.timing)
+    def _set_delays(self, delays: Delays) -> None:
+        self._wait = budget(self.timing, delays.threshold_us, self._hops_to_sink)
+        self.delays = delays
 
     @property
     def complete(self) -> int:
@@ -176,8 +177,7 @@ class Manager:
             if self._asked_ends is not None and turn.read_to >= self._asked_ends:
                 self._asked_ends = None
         if turn.delays is not None:
-            self.delays = turn.delays
-            self._set_budget()
+            self._set_delays(turn.delays)
         for beat in turn.beats:
             self.control.read(beat)
         for index, records in turn.inputs.items():
@@ -410,11 +410,13 @@ class Manager:
         asking = self.stagger.asking
         if self._now < self._beat_at + self.timing.heartbeat_us and asking == self._beat_asking:
             return
+        ask = self.control.own_ask
+        if asking and not self._beat_asking:
+            self._old_ask = ask  # of an earlier run of asking, whose end was not read back yet (B26)
         self._beat_at, self._beat_asking = self._now, asking
         o = self.output
-        self._effects.append(
-            SendBeat(self.state.value, o.ack_s, o.ack_l, asking, self.control.own_ask, self.publishing.frontier)
-        )
+        ask = None if ask == self._old_ask else ask
+        self._effects.append(SendBeat(self.state.value, o.ack_s, o.ack_l, asking, ask, self.publishing.frontier))
 
     def _ask_ends(self, gap: bool) -> None:
         """Ask for the ends of all feeds when something waits for just that (B14, R10, R11)."""
@@ -434,11 +436,10 @@ class Manager:
 
     @property
     def throttled(self) -> frozenset[int]:
-        """Inputs to read no further for now: memory is full and they are ahead of the slowest one (R6)."""
-        if self.union.kept_rows <= self.timing.buffer_rows_max or self.f_s < self.f_l:
+        """Inputs to read no further for now: memory is full and they are ahead of what runs next (R6)."""
+        if self.union.kept_rows <= self.timing.buffer_rows_max:
             return frozenset()
-        slowest = self.complete
-        return frozenset(i for i in range(len(self.feeds)) if self.union.closed(i) > slowest)
+        return frozenset(i for i in range(len(self.feeds)) if self.union.closed(i) > self.f_l)
 
     def next_wakeup(self) -> int:
         """When the next turn is due if nothing happens before."""
@@ -460,6 +461,6 @@ class Manager:
             self.reconciliation.wakeup(),
             self.publishing.wakeup(self.f_s),
         ):
-            if at is not None:
-                times.append(max(at, self._now))
+            if at is not None and at > self._now:  # what was due has been done, or waits for an answer
+                times.append(at)
         return min(times)

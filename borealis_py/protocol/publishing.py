@@ -44,6 +44,7 @@ class Publishing:
         self._origin = origin
         self._replica = replica
         self._timing = timing
+        self._full = timing.patience_us + timing.patience_step_us * replica
         self._attempt = 0
         self._committing = 0
         self._stood_since: int | None = None
@@ -58,9 +59,11 @@ class Publishing:
     @property
     def patience(self) -> int:
         """How long progress may stand still before this replica takes over."""
-        if self._patience is not None:
-            return self._patience
-        return self._timing.patience_us + self._timing.patience_step_us * self._replica
+        return self._full if self._patience is None else self._patience
+
+    def _first(self, standing: Standing) -> bool:
+        """Nobody has published yet and the others leave it to this replica; after a loss it waits like anybody."""
+        return self.progress is None and standing.lowest_live == self._replica and self._patience is None
 
     def turn(self, turn: Turn, standing: Standing, output: SOutput) -> list[Effect]:
         """Take in what was read and what the writer answered; go on."""
@@ -87,7 +90,7 @@ class Publishing:
         if isinstance(event, WriterLost):
             self.phase = Phase.IDLE
             self._stood_since = now
-            self._patience = None if event.fenced else self._timing.patience_unknown_us
+            self._patience = self._full if event.fenced else self._timing.patience_unknown_us
             return [DropWriter()]
         if isinstance(event, WriterReady):
             if event.progress is not None:
@@ -101,7 +104,7 @@ class Publishing:
         return []
 
     def _maybe_take_over(self, standing: Standing) -> list[Effect]:
-        first = self.progress is None and standing.lowest_live == self._replica
+        first = self._first(standing)
         behind = standing.stable > self.frontier
         if not behind or standing.gap:
             self._stood_since = standing.now
@@ -121,8 +124,10 @@ class Publishing:
         if end <= first:
             return []
         outputs = output.unpublished(first, end)
-        if outputs is None:
-            end = min(end, max(output.kept_from, first + 1))
+        if outputs is None:  # what is read from the own topic must lie in it
+            end = min(end, output.kept_from, output.ack_s)
+            if end <= first:
+                return []
         elif outputs and len(outputs) > self._timing.publish_buckets:
             end = list(outputs)[self._timing.publish_buckets]
             outputs = {b: o for b, o in outputs.items() if b < end}
@@ -136,7 +141,7 @@ class Publishing:
         """A take-over is due but for a fresh look at the progress."""
         if self.phase is not Phase.IDLE or standing.now - standing.read_to <= self._timing.gap_us:
             return False
-        if self.progress is None and standing.lowest_live == self._replica:
+        if self._first(standing):
             return True
         due = self._stood_since is not None and standing.now - self._stood_since >= self.patience
         return due and standing.stable > self.frontier

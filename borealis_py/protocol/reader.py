@@ -73,13 +73,16 @@ class StreamReader:
 
     def _consume(self, k: int, record: StreamRecord, changes: list[Change]) -> bool:
         """False: this cursor waits, its record is beyond the next bucket (A3)."""
+        taken = True
         if isinstance(record, StableBucket):
-            return self._stable(k, record.bucket, record.bucket + 1, record.output, record.held, changes)
-        if isinstance(record, StableRange):
-            return self._stable(k, record.first, record.end, Output(), record.held, changes)
-        if isinstance(record, TentativeBucket):
+            taken = self._stable(k, record.bucket, record.bucket + 1, record.output, record.held, changes)
+        elif isinstance(record, StableRange):
+            taken = self._stable(k, record.first, record.end, Output(), record.held, changes)
+        elif isinstance(record, TentativeBucket):
             self._store(k, record)
-        return True
+        if taken:
+            self._inc[k] = max(self._inc[k], record.inc)
+        return taken
 
     def _stable(self, k: int, first: int, end: int, output: Output, held: int, changes: list[Change]) -> bool:
         if first > self.next:
@@ -97,7 +100,6 @@ class StreamReader:
     def _store(self, k: int, record: TentativeBucket) -> None:
         if record.inc < self._inc[k]:
             return  # a zombie's
-        self._inc[k] = record.inc
         self._feeds[k].word(record.bucket, True, self.live)
         self._top = max(self._top, record.bucket)
         self._waited.append((record.bucket, record.held))
