@@ -36,6 +36,9 @@ _ABORT_S = 2.0
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _PROGRESS_WINDOWS = (32, 4096)
 
+# Corrected streams are for any client; gzip is the compression that all of them can read as installed.
+_DEFAULTS = {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS), "compression.type": "gzip"}
+
 Job = Callable[[], TransactorEvent]
 Records = Callable[[], Sequence[NewRecord]]
 
@@ -47,7 +50,7 @@ class KafkaTransactor:
         self, bootstrap: str, properties: Mapping[str, str], transactional_id: str, progress: Feed, wake: Wake
     ) -> None:
         self._config = {
-            **producer_config(bootstrap, {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS), **properties}),
+            **producer_config(bootstrap, {**_DEFAULTS, **properties}),
             "transactional.id": transactional_id,
         }
         self._progress = progress
