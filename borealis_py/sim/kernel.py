@@ -1,0 +1,156 @@
+"""A toy kernel on plain lists, made so that no mistake stays hidden: every row out depends on all rows of its window
+before it, and on their order.
+
+A source row is (stime, value), an ordered row (stime, input, value), a result row (stime, kind, value, hash). For each
+ordered row the hash of the window so far moves on; odd values pass through with it. When a window of `span` buckets
+closes its hash and count come out, at its last instant. The value `UNLUCKY` is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sunion.model import Output, Reject
+
+PRIME = (1 << 61) - 1
+UNLUCKY = -13
+QUERY = "q"
+Row = tuple[Any, ...]
+State = tuple[int, int, int]
+
+
+def mix(before: int, stime: int, source: int, value: int) -> int:
+    """The hash after one more row. Not commutative."""
+    return (before * 1_000_003 + stime * 31 + source * 7 + value) % PRIME
+
+
+class ToySource:
+    """Rows of a source: a JSON array of {"v": integer}."""
+
+    def decode(
+        self, payload: bytes, encoding: str, stimes: Sequence[int]
+    ) -> tuple[list[Row] | None, list[tuple[int, str, bytes]]]:
+        try:
+            objects = json.loads(payload)
+        except ValueError as exc:
+            return None, [(-1, str(exc), payload)]
+        if not isinstance(objects, list) or len(objects) != len(stimes):
+            return None, [(-1, "not one object for each stime", payload)]
+        good: list[Row] = []
+        bad: list[tuple[int, str, bytes]] = []
+        for i, (stime, row) in enumerate(zip(stimes, objects, strict=True)):
+            value = row.get("v") if isinstance(row, dict) else None
+            if isinstance(value, int):
+                good.append((stime, value))
+            else:
+                bad.append((i, "v is no integer", json.dumps(row).encode()))
+        return good or None, bad
+
+
+class ToyKernel:
+    """Implements `reconcile.work.Kernel`. `span`: buckets in a window; `width_us`: of a bucket."""
+
+    schema_id = "toy"
+
+    def __init__(self, width_us: int, span: int) -> None:
+        self._width_us = width_us
+        self._span = span
+
+    # Fragment ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def lookback_buckets(self) -> int:
+        return self._span - 1
+
+    def initial(self) -> State:
+        return (0, 0, 0)
+
+    def step(
+        self, state: State, first: int, end: int, buckets: Mapping[int, Sequence[Row]]
+    ) -> tuple[State, Mapping[int, Output]]:
+        window, digest, count = state
+        rows: dict[int, list[Row]] = {}
+        rejects: dict[int, list[Reject]] = {}
+        for bucket in sorted(buckets):
+            if not first <= bucket < end:
+                raise ValueError(f"bucket {bucket} outside of [{first}, {end})")
+            if bucket // self._span != window:
+                self._close(window, digest, count, rows)
+                window, digest, count = bucket // self._span, 0, 0
+            for stime, source, value in buckets[bucket]:
+                if value == UNLUCKY:
+                    rejects.setdefault(bucket, []).append(Reject(QUERY, -1, "unlucky: value refused"))
+                    continue
+                digest = mix(digest, stime, source, value)
+                count += 1
+                if value % 2:
+                    rows.setdefault(bucket, []).append((stime, "row", value, digest))
+        if count and self._last(window) < end:
+            self._close(window, digest, count, rows)
+            digest = count = 0
+        outputs = {b: Output(rows.get(b), tuple(rejects.get(b, ()))) for b in sorted(rows.keys() | rejects.keys())}
+        return (window, digest, count), outputs
+
+    def _last(self, window: int) -> int:
+        return (window + 1) * self._span - 1
+
+    def _close(self, window: int, digest: int, count: int, rows: dict[int, list[Row]]) -> None:
+        if count:
+            last = self._last(window)
+            rows.setdefault(last, []).append(((last + 1) * self._width_us - 1, "window", count, digest))
+
+    # Row operations ---------------------------------------------------------------------------------------------------
+
+    def take(self, rows: Sequence[Row], indices: Sequence[int]) -> list[Row]:
+        return [rows[i] for i in indices]
+
+    def concat(self, parts: Sequence[Sequence[Row]]) -> list[Row]:
+        return [row for part in parts for row in part]
+
+    def order(self, parts: Sequence[Sequence[Row] | None]) -> list[Row]:
+        merged = [(stime, i, value) for i, part in enumerate(parts) for stime, value in part or ()]
+        return sorted(merged, key=lambda row: row[:2])
+
+    def count(self, rows: Sequence[Row]) -> int:
+        return len(rows)
+
+    # Bytes ------------------------------------------------------------------------------------------------------------
+
+    def source_codec(self, name: str) -> ToySource:
+        return ToySource()
+
+    def encode(self, rows: Sequence[Row]) -> bytes:
+        return json.dumps(rows).encode()
+
+    def decode(self, payload: bytes) -> list[Row]:
+        return [tuple(row) for row in json.loads(payload)]
+
+    def split(self, rows: Sequence[Row], bytes_max: int) -> list[Sequence[Row]]:
+        middle = len(rows) // 2
+        if middle == 0 or len(self.encode(rows)) <= bytes_max:
+            return [rows]
+        return self.split(rows[:middle], bytes_max) + self.split(rows[middle:], bytes_max)
+
+    def join(self, parts: Sequence[Sequence[Row]]) -> list[Row]:
+        return self.concat(parts)
+
+    def encode_state(self, state: State) -> bytes:
+        return json.dumps(state).encode()
+
+    def decode_state(self, payload: bytes) -> State:
+        window, digest, count = json.loads(payload)
+        return (window, digest, count)
+
+    def to_json(self, rows: Sequence[Row]) -> list[bytes]:
+        return [json.dumps(row).encode() for row in rows]
+
+    def to_dicts(self, rows: Sequence[Row]) -> list[dict[str, object]]:
+        return [{"kind": kind, "value": value, "hash": digest} for _, kind, value, digest in rows]
+
+    def stimes(self, rows: Sequence[Row]) -> list[int]:
+        return [row[0] for row in rows]
+
+    def close(self) -> None:
+        pass

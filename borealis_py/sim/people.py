@@ -1,0 +1,187 @@
+"""The three kinds of processes in a simulated world: a publisher with its input, a replica, a live client."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from borealis_py.client.claim import PublisherError, StreamFenced, StreamTaken, Target
+from borealis_py.client.session import PublisherSession
+from borealis_py.client.subscriber import LiveSubscription
+from borealis_py.log.base import LogError
+from borealis_py.node.replica import Replica, Superseded
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import budget
+from borealis_py.sim.actors import LocalClock, Process
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.kernel import UNLUCKY, ToyKernel
+from borealis_py.sim.log import MemoryClient
+from borealis_py.sim.scenario import Scenario
+from borealis_py.sim.stores import MemoryCheckpoints, SimRedos
+from sunion.bucket import Buckets
+from sunion.view import Change
+
+Ended = Callable[[Process, bool], None]
+EVENT_STEP_US = 10_000
+"""stimes are multiples of this, so that tuples of different sources tie."""
+
+
+class Input:
+    """What a source has to publish: item n is there from `at(n)` on. The same however often it is read."""
+
+    def __init__(self, seed: int, index: int, start_us: int, rate: int) -> None:
+        self._rng = random.Random(f"input {seed} {index}")
+        self._every_us = 1_000_000 // rate
+        self._start_us = start_us
+        self._values: list[int] = []
+
+    def at(self, n: int) -> int:
+        return (self._start_us + n * self._every_us) // EVENT_STEP_US * EVENT_STEP_US
+
+    def value(self, n: int) -> int:
+        while len(self._values) <= n:
+            unlucky = self._rng.random() < 0.01
+            self._values.append(UNLUCKY if unlucky else self._rng.randrange(1_000_000))
+        return self._values[n]
+
+
+class PublisherProcess(Process):
+    """Publishes its input as time goes on: rows shortly before the end of their bucket, boundaries at it."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        name: str,
+        client: MemoryClient,
+        target: Target,
+        input_: Input,
+        ended: Ended,
+        take_over: bool,
+        skew_us: int,
+        rng: random.Random,
+    ) -> None:
+        super().__init__(scheduler, name, rng, (100, 200))
+        self._input, self._ended = input_, ended
+        self._clock = LocalClock(scheduler, 0, skew_us)
+        self._skew_us = skew_us
+        self._width_us = target.bucket_us
+        self.fenced = False
+        self.session = PublisherSession(client, target, {"v": "int64"}, name, self.wake, take_over)
+
+    def turn(self) -> int | None:
+        now = self._clock.wall_us()
+        try:
+            if self.session.ready and not self.session.closed:
+                self._send(now)
+            self.session.turn(now)
+        except StreamFenced:
+            self.fenced = True
+            self._ended(self, False)
+            return None
+        except (StreamTaken, PublisherError, LogError):
+            self._ended(self, True)
+            return None
+        due = self.session.next_wakeup()
+        if due is None:
+            return None
+        early = due - 3_000
+        return (early if early > now else due) - self._skew_us
+
+    def _send(self, now: int) -> None:
+        n = self.session.last_seq + 1
+        while self._input.at(n) <= now and not self.session.full:
+            stime = max(self._input.at(n), self.session.boundary)
+            self.session.send({"v": self._input.value(n)}, stime, n, now)
+            n += 1
+
+    def end(self) -> None:
+        """The input is finite, and this was the last of it."""
+        if self.session.ready:
+            self.session.close(end=True)
+            self.wake()
+
+
+class ReplicaProcess(Process):
+    """The production replica with a host around it."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        name: str,
+        spec: ReplicaSpec,
+        kernel: ToyKernel,
+        redos: SimRedos,
+        store: MemoryCheckpoints,
+        ended: Ended,
+        after: Callable[[ReplicaProcess], None],
+        rng: random.Random,
+        turn_us: tuple[int, int],
+    ) -> None:
+        super().__init__(scheduler, name, rng, turn_us)
+        self.started_us = scheduler.now_us
+        self.index = spec.replica
+        self._ended, self._after = ended, after
+        self._store = store
+        self.clock = LocalClock(scheduler, rng.randrange(10_000_000_000))
+        redos.wake = self.wake
+        self.replica = Replica(spec, spec.log, self.clock, kernel, redos, store, name, self.wake)
+
+    def turn(self) -> int | None:
+        try:
+            self.replica.turn()
+        except Superseded:
+            self._ended(self, True)
+            return None
+        except LogError:
+            self._ended(self, True)
+            return None
+        self._after(self)
+        return self.replica.next_wakeup() - self.clock.offset_us
+
+    def die(self) -> None:
+        """Let go of what is not in the log."""
+        self._store.die()
+
+
+class ClientProcess(Process):
+    """A live subscriber from the first bucket on. `changed` gets the changes as they come."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        client: MemoryClient,
+        scenario: Scenario,
+        app: str,
+        query: str,
+        origin: int,
+        changed: Callable[[Sequence[Change]], None],
+        rng: random.Random,
+    ) -> None:
+        super().__init__(scheduler, client.name, rng, (200, 500))
+        self._changed = changed
+        self._clock = LocalClock(scheduler, 5_000_000)
+        wait = budget(scenario.timing, scenario.delays.threshold_us)
+        self.subscription = LiveSubscription(
+            client,
+            self._clock,
+            app,
+            query,
+            scenario.replicas,
+            Buckets(scenario.width_us),
+            origin,
+            wait,
+            ToyKernel.schema_id,
+            self.wake,
+        )
+
+    def turn(self) -> int | None:
+        changes = self.subscription.poll()
+        if changes:
+            self._changed(changes)
+        due = self.subscription.next_wakeup()
+        return None if due is None else due - self._clock.offset_us
+
+
+NOWHERE = Path("/nonexistent")
+"""Simulated replicas have no files."""

@@ -1,0 +1,137 @@
+"""What the answer must be: a naive recomputation from the source logs, sharing only record formats with the product.
+
+Everything is held at once and nothing is clever: fold each source (protocol A2), sort all rows, hash window by window.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from borealis_py.log.base import Record
+from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source
+from borealis_py.sim.kernel import QUERY, UNLUCKY
+from sunion.model import FOREVER
+
+MODULUS = 2**61 - 1
+Letter = tuple[str, int, str]
+"""A dead letter: source, offset, first word of the reason."""
+
+
+@dataclass
+class SourceTruth:
+    """What one source's log says in the end. `rows` by bucket, `letters` by bucket; `closed`: first open bucket."""
+
+    closed: int = 0
+    rows: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    letters: dict[int, list[Letter]] = field(default_factory=dict)
+
+
+def read_source(
+    name: str, index: int, log: Sequence[Record], width_us: int, origin: int, ahead_max_us: int
+) -> SourceTruth:
+    """Fold a log. Rows are (stime, input, value) in order of seq."""
+    truth = SourceTruth()
+    epoch, owner, last, boundary = 0, "", -1, origin * width_us
+
+    def letter(offset: int, reason: str) -> None:
+        at = FOREVER // width_us - 1 if boundary >= FOREVER else boundary // width_us
+        letters.append((at, (name, offset, reason)))
+
+    letters: list[tuple[int, Letter]] = []
+    for record in log:
+        try:
+            header, payload = unpack_source(record.value)
+        except EnvelopeError:
+            letter(record.offset, "not")
+            continue
+        if isinstance(header, ClaimHeader):
+            if header.epoch > epoch:
+                epoch, owner = header.epoch, header.uid
+            continue
+        if (header.epoch, header.uid) != (epoch, owner):
+            continue
+        good, malformed = _tuples(header, bytes(payload))
+        for _ in range(malformed):
+            letter(record.offset, "malformed")
+        for seq, stime, value in good:
+            if seq <= last:
+                continue
+            if stime < boundary:
+                letter(record.offset, "late")
+                continue
+            last = seq
+            if stime >= boundary + ahead_max_us:
+                letter(record.offset, "future")
+                continue
+            truth.rows.setdefault(stime // width_us, []).append((stime, index, value))
+        if header.boundary is not None:
+            boundary = max(boundary, header.boundary)
+    for bucket, found in letters:
+        truth.letters.setdefault(bucket, []).append(found)
+    truth.closed = min(boundary, FOREVER) // width_us
+    return truth
+
+
+def _tuples(header: BatchHeader, payload: bytes) -> tuple[list[tuple[int, int, int]], int]:
+    stimes = struct.unpack(f"<{len(header.stimes) // 8}q", header.stimes)
+    if not stimes:
+        return [], 0
+    try:
+        values: Any = json.loads(payload)
+    except ValueError:
+        return [], 1
+    if not isinstance(values, list) or len(values) != len(stimes):
+        return [], 1
+    good, malformed = [], 0
+    for i, stime in enumerate(stimes):
+        if isinstance(values[i], dict) and isinstance(values[i].get("v"), int):
+            good.append((header.first_seq + i, stime, values[i]["v"]))
+        else:
+            malformed += 1
+    return good, malformed
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The failure-free output: rows and dead letters by bucket, for every bucket below `complete`."""
+
+    complete: int
+    rows: Mapping[int, list[list[Any]]]
+    letters: Mapping[int, list[Letter]]
+    inputs: Mapping[int, list[tuple[int, int, int]]]
+
+
+def compute(sources: Sequence[SourceTruth], width_us: int, span: int) -> Truth:
+    """Run the toy query over everything that is complete."""
+    complete = min(s.closed for s in sources)
+    everything: dict[int, list[tuple[int, int, int]]] = {}
+    letters: dict[int, list[Letter]] = {}
+    for source in sources:
+        for bucket, rows in source.rows.items():
+            if bucket < complete:
+                everything.setdefault(bucket, []).extend(rows)
+        for bucket, found in source.letters.items():
+            if bucket < complete:
+                letters.setdefault(bucket, []).extend(found)
+    result: dict[int, list[list[Any]]] = {}
+    for window in sorted({bucket // span for bucket in everything}):
+        digest = count = 0
+        for bucket in range(window * span, window * span + span):
+            ordered = sorted(everything.get(bucket, []), key=lambda row: (row[0], row[1]))
+            everything[bucket] = ordered
+            for stime, index, value in ordered:
+                if value == UNLUCKY:
+                    letters.setdefault(bucket, []).append((QUERY, -1, "unlucky"))
+                    continue
+                digest = (digest * 1_000_003 + stime * 31 + index * 7 + value) % MODULUS
+                count += 1
+                if value % 2 == 1:
+                    result.setdefault(bucket, []).append([stime, "row", value, digest])
+        last = window * span + span - 1
+        if count and last < complete:
+            result.setdefault(last, []).append([(last + 1) * width_us - 1, "window", count, digest])
+    return Truth(complete, result, letters, everything)
