@@ -109,17 +109,28 @@ def _compile(app_json: str, query: str) -> Kernel:
     return kernel
 
 
-_OPENED_MAX = 4
+_OPENED_MAX = 32
 _opened: OrderedDict[bytes, Opened] = OrderedDict()
 
 
 def opened(packed: bytes) -> Opened:
-    """The work of these bytes, opened once in this process. For Spark's workers, which are single-threaded."""
+    """The work of these bytes, opened and touched once in this process. For Spark's workers: they have one thread.
+
+    Raises:
+        LogError: the log could not be read.
+        QueryError: the query does not compile.
+    """
     key = hashlib.sha256(packed).digest()
     found = _opened.get(key)
     if found is None:
         work: Work = pickle.loads(packed)
-        found = _opened[key] = work.open()
+        found = work.open()
+        try:
+            found.touch()
+        except BaseException:
+            found.close()
+            raise
+        _opened[key] = found
         while len(_opened) > _OPENED_MAX:
             _opened.popitem(last=False)[1].close()
     _opened.move_to_end(key)

@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -115,16 +115,15 @@ class ReplicaSession:
         Raises:
             SparkUnavailable: Spark does not run Python jobs.
         """
-        if work is not None and work not in self._works:
-            self._works = (*self._works, work)
+        works = self._works if work is None or work in self._works else (*self._works, work)
         try:
             self.context.setJobGroup("warm", "warming Python workers", True)
-            task = partial(_warm_worker, self._works)
-            # Twice: a worker that was first may have taken both of the first tasks.
-            for _ in range(2):
+            task = partial(_warm_worker, works)
+            for _ in range(1 if work is None else 2):  # the second time warms the JVM, too
                 self.context.parallelize(range(self._workers), self._workers).mapPartitions(task).collect()
         except Exception as exc:
             raise SparkUnavailable(f"Spark runs no Python jobs. {explain(exc)}. {_tail(self.output)}") from exc
+        self._works = works
 
     def keep_warm(self, every_s: float = KEEP_WARM_S) -> None:
         """Warm again from time to time, in a thread, until `stop`."""
@@ -164,15 +163,16 @@ class ReplicaSession:
 
 
 def start_or_reason(
-    app_name: str, work: bytes, settings: SparkSettings | None = None, output: Path | None = None
+    app_name: str, works: Sequence[bytes], settings: SparkSettings | None = None, output: Path | None = None
 ) -> ReplicaSession | SparkUnavailable:
-    """A session that is warm and stays so, or why there is none."""
+    """A session that is warm for these works (`reconcile.work.Work.pack()`) and stays so, or why there is none."""
     try:
         session = ReplicaSession.start(app_name, settings, output)
     except SparkUnavailable as exc:
         return exc
     try:
-        session.warm(work)
+        for work in works:
+            session.warm(work)
     except SparkUnavailable as exc:
         session.stop()
         return exc
@@ -244,18 +244,16 @@ def _forget_context() -> None:
 
 
 def _warm_worker(works: tuple[bytes, ...], parts: Iterable[int]) -> Iterator[int]:
-    """In the worker: what a redo will need, then stay a moment so that each worker gets one of these."""
+    """In the worker: open what a redo will need, then stay a moment so that each worker gets one of these tasks."""
     import time
 
-    import reconcile.task
+    import reconcile.task  # noqa: F401  what a job imports
     from reconcile.work import opened
 
-    began = time.monotonic()
     for work in works:
-        opened(work).touch()
-    time.sleep(max(0.05, 0.2 - (time.monotonic() - began)))
+        opened(work)
+    time.sleep(0.05)
     yield from parts
-    assert reconcile.task
 
 
 def _temporary_output() -> Path:

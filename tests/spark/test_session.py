@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 def test_warm_workers_then_a_killed_jvm(bell, tmp_path):
     work = list_work(LOGS)
-    session = start_or_reason("tests", work.pack(), SETTINGS, tmp_path / "spark.log")
+    session = start_or_reason("tests", [work.pack()], SETTINGS, tmp_path / "spark.log")
     assert isinstance(session, ReplicaSession)
     try:
         assert session.alive
@@ -43,46 +43,39 @@ def test_warm_workers_then_a_killed_jvm(bell, tmp_path):
         reason = "Spark's JVM does not answer: it has ended or was killed"
         assert redo.results() == [RedoFailed(1, reason), RedoFailed(2, reason)]
         redo.close()
-        assert not session.alive
+        _until(lambda: not session.alive)
     finally:
         session.stop()
     session.stop()  # again does no harm
 
 
-def test_stop_leaves_no_process_behind(tmp_path):
-    session = ReplicaSession.start("tests", SETTINGS, tmp_path / "spark.log")
-    session.warm()
-    session.keep_warm(every_s=3600)
-    jvm = psutil.Process(session.jvm_pid)
-    family = [jvm, *jvm.children(recursive=True)]
-    assert len(family) >= 3  # JVM, daemon, workers
-    session.stop()
-    _, alive = psutil.wait_procs(family, timeout=20)
-    assert alive == []
-    assert not [t for t in threading.enumerate() if t.name == "keep warm"]
-
-
-def test_a_killed_worker_is_replaced_by_warming_soon(tmp_path):
+def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path):
     session = ReplicaSession.start("tests", SETTINGS, tmp_path / "spark.log")
     try:
+        with pytest.raises(SparkUnavailable, match=r"Spark runs no Python jobs.*UnpicklingError"):
+            session.warm(b"these bytes are no work")
         session.warm()
         session.keep_warm(every_s=3600)
         before = {pid for pid, _ in session.context.parallelize(range(2), 2).mapPartitions(_pid_and_work).collect()}
         victim = psutil.Process(before.pop())
         victim.kill()
         psutil.wait_procs([victim], timeout=10)
-        daemon = next(
-            p for p in psutil.Process(session.jvm_pid).children() if "pyspark.daemon" in " ".join(p.cmdline())
-        )
+        jvm = psutil.Process(session.jvm_pid)
+        daemon = next(p for p in jvm.children() if "pyspark.daemon" in " ".join(p.cmdline()))
         session.warm_soon()
         _until(lambda: len(daemon.children()) >= 2)
+        family = [jvm, *jvm.children(recursive=True)]
     finally:
         session.stop()
+    assert len(family) >= 4  # JVM, daemon, two workers
+    _, alive = psutil.wait_procs(family, timeout=60)
+    assert alive == []
+    assert not [t for t in threading.enumerate() if t.name == "keep warm"]
 
 
 def test_no_java_names_the_command_that_installs_it(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    reason = start_or_reason("tests", b"", output=tmp_path / "spark.log")
+    reason = start_or_reason("tests", [], output=tmp_path / "spark.log")
     assert isinstance(reason, SparkUnavailable)
     assert "Spark cannot start" in str(reason)
     assert "apt-get install" in str(reason)
@@ -93,11 +86,20 @@ def test_a_jvm_that_ends_at_once_is_quoted(tmp_path):
         ReplicaSession.start("tests", SparkSettings(heap="1k"), tmp_path / "spark.log")
 
 
-def test_a_session_that_runs_no_python_is_stopped_and_explained(tmp_path):
-    reason = start_or_reason("tests", b"these bytes are no work", SETTINGS, tmp_path / "spark.log")
-    assert isinstance(reason, SparkUnavailable)
-    assert "Spark runs no Python jobs" in str(reason)
-    assert "UnpicklingError" in str(reason)
+def test_a_session_that_cannot_be_warmed_is_stopped(monkeypatch):
+    class Cold:
+        stopped = False
+
+        def warm(self, work: bytes) -> None:
+            raise SparkUnavailable("Spark runs no Python jobs")
+
+        def stop(self) -> None:
+            self.stopped = True
+
+    cold = Cold()
+    monkeypatch.setattr(ReplicaSession, "start", lambda *_: cold)
+    assert str(start_or_reason("tests", [b""])) == "Spark runs no Python jobs"
+    assert cold.stopped
 
 
 def _pid_and_work(parts):
@@ -112,7 +114,7 @@ def _pid_and_work(parts):
 def _until(holds) -> None:
     import time
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.05)
