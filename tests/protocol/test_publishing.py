@@ -1,0 +1,204 @@
+"""Publishing the corrected stream by progress: patience, fence then read, unknown outcomes, what is read back."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.protocol.publishing import Phase, Publishing, Standing
+from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.turn import (
+    DropWriter,
+    Effect,
+    Note,
+    Publish,
+    TakeOver,
+    Turn,
+    WriterCommitted,
+    WriterEvent,
+    WriterLost,
+    WriterReady,
+)
+from sunion.model import Output
+from sunion.output import SOutput
+from tests.sunion.lists import OPS
+
+MS = 1000
+TIMING = Timing(publish_buckets=3)
+ROW = Output(((1, 1),))
+FIRST_PATIENCE = TIMING.patience_us + TIMING.patience_step_us
+
+
+class Driven:
+    """Replica 1 of 2, whose topic starts at bucket 0 and acknowledges at once."""
+
+    def __init__(self, replica: int = 1, lowest_live: int = 0) -> None:
+        self.publishing = Publishing(replica, TIMING, 0)
+        self.output = SOutput(1, 0, OPS, unpublished_rows_max=10)
+        self.lowest_live = lowest_live
+
+    def say(self, *buckets: int, end: int, ack: bool = True) -> None:
+        self.output.stable_run(self.output.stable, end, dict.fromkeys(buckets, ROW), 0)
+        if ack:
+            self.output.acknowledged(10**9)
+
+    def turn(
+        self,
+        now: int,
+        progress: tuple[int, ...] = (),
+        writer: tuple[WriterEvent, ...] = (),
+        gap: bool = False,
+        read_to: int | None = None,
+    ) -> list[Effect]:
+        standing = Standing(now, self.output.stable, self.lowest_live, gap, now if read_to is None else read_to)
+        effects = self.publishing.turn(Turn(now, progress=progress, writer=writer), standing, self.output)
+        return [e for e in effects if not isinstance(e, Note)]
+
+
+def test_the_lowest_live_replica_takes_over_at_once_while_nobody_has_published() -> None:
+    driven = Driven(replica=0)
+    assert driven.turn(0) == [TakeOver(1)]
+    assert driven.turn(1, writer=(WriterReady(1, None),)) == []
+    driven.say(2, end=4)
+    assert driven.turn(2) == [Publish(1, 0, 4, {2: ROW})]
+
+
+def test_the_others_wait_their_patience_from_when_they_are_ahead() -> None:
+    driven = Driven()
+    driven.turn(0)
+    driven.say(0, end=1)
+    driven.turn(500 * MS)
+    assert driven.publishing.wakeup(1) == FIRST_PATIENCE  # it stood still since the turn before
+    assert driven.turn(FIRST_PATIENCE - 1) == []
+    assert driven.turn(FIRST_PATIENCE) == [TakeOver(1)]
+
+
+def test_progress_that_moves_starts_patience_again() -> None:
+    driven = Driven()
+    driven.say(0, 1, end=2)
+    driven.turn(0)
+    driven.turn(900 * MS, progress=(1,))
+    assert driven.turn(900 * MS + FIRST_PATIENCE - 1) == []
+    assert driven.turn(900 * MS + FIRST_PATIENCE) == [TakeOver(1)]
+
+
+def test_nobody_takes_over_without_anything_to_write() -> None:
+    driven = Driven()
+    driven.say(end=1)
+    driven.turn(0, progress=(1,))
+    assert driven.turn(60_000 * MS) == []
+    assert driven.publishing.wakeup(1) is None
+
+
+@pytest.mark.parametrize("unfit", ["gap", "stale"])
+def test_nobody_takes_over_on_an_old_look_at_the_progress(unfit: str) -> None:
+    driven = Driven()
+    driven.say(0, end=1)
+    driven.turn(0)
+    later = 5_000 * MS
+    stale = later - TIMING.gap_us - 1
+    assert driven.turn(later, gap=unfit == "gap", read_to=stale if unfit == "stale" else None) == []
+    standing = Standing(later, 1, 0, False, stale)
+    assert driven.publishing.wants_ends(standing) is (unfit == "stale")
+
+
+def ready(driven: Driven, now: int = 0, progress: int | None = 0) -> None:
+    driven.turn(now, progress=() if progress is None else (progress,))
+    driven.turn(now + FIRST_PATIENCE)
+    assert driven.publishing.phase is Phase.TAKING
+    driven.turn(now + FIRST_PATIENCE, writer=(WriterReady(1, progress),))
+
+
+def test_it_fences_first_and_goes_on_from_the_progress_read_after_that() -> None:
+    driven = Driven()
+    driven.say(0, 1, 2, end=3)
+    driven.turn(0, progress=(0,))
+    assert driven.turn(FIRST_PATIENCE) == [TakeOver(1)]
+    assert driven.turn(FIRST_PATIENCE + 1) == []  # nothing is written before the answer
+    assert driven.turn(FIRST_PATIENCE + 2, writer=(WriterReady(1, 2),)) == [Publish(1, 2, 3, {2: ROW})]
+
+
+def test_a_transaction_follows_the_one_that_committed() -> None:
+    driven = Driven()
+    driven.say(0, 1, 2, 3, 4, end=6)
+    ready(driven)
+    assert driven.publishing.phase is Phase.COMMITTING
+    later = FIRST_PATIENCE + 1
+    assert driven.turn(later) == []
+    assert driven.turn(later, writer=(WriterCommitted(1),)) == [Publish(1, 3, 6, {3: ROW, 4: ROW})]
+    assert driven.output.published == 3
+
+
+def test_progress_alone_waits_for_a_while() -> None:
+    driven = Driven()
+    driven.say(0, end=1)
+    ready(driven)
+    start = FIRST_PATIENCE + 1
+    driven.turn(start, writer=(WriterCommitted(1),))
+    driven.say(end=9)
+    due = start + TIMING.progress_only_us
+    assert driven.turn(due - 1) == []
+    assert driven.publishing.wakeup(9) == due
+    assert driven.turn(due) == [Publish(1, 1, 9, {})]
+
+
+def test_after_fenced_it_waits_its_patience_and_after_unknown_a_moment() -> None:
+    for fenced, patience in ((True, FIRST_PATIENCE), (False, TIMING.patience_unknown_us)):
+        driven = Driven()
+        driven.say(0, end=1)
+        ready(driven)
+        at = FIRST_PATIENCE + 7
+        assert driven.turn(at, writer=(WriterLost(1, fenced),)) == [DropWriter()]
+        assert driven.turn(at + patience - 1) == []
+        assert driven.turn(at + patience) == [TakeOver(2)]
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_losing_the_very_first_take_over_is_waited_out_too(fenced: bool) -> None:
+    driven = Driven(replica=0)
+    driven.say(0, end=1)
+    assert driven.turn(0) == [TakeOver(1)]
+    assert driven.turn(1, writer=(WriterLost(1, fenced),)) == [DropWriter()]
+    assert not driven.publishing.wants_ends(Standing(2, 1, 0, False, -(10**9)))
+    patience = TIMING.patience_us if fenced else TIMING.patience_unknown_us
+    assert driven.turn(patience) == []
+    assert driven.turn(1 + patience) == [TakeOver(2)]
+
+
+def test_an_answer_to_an_attempt_that_is_over_changes_nothing() -> None:
+    driven = Driven()
+    driven.say(0, end=1)
+    ready(driven)
+    driven.turn(FIRST_PATIENCE + 1, writer=(WriterLost(1, True),))
+    assert driven.turn(FIRST_PATIENCE + 2, writer=(WriterCommitted(1), WriterReady(1, 1))) == []
+    assert (driven.publishing.phase, driven.publishing.frontier) == (Phase.IDLE, 0)
+
+
+def test_a_zombie_writer_that_reads_anothers_progress_writes_only_beyond_it() -> None:
+    driven = Driven()
+    driven.say(0, 1, end=2)
+    ready(driven)
+    driven.turn(FIRST_PATIENCE + 1, writer=(WriterCommitted(1),))
+    driven.say(2, 3, end=4)
+    assert driven.turn(FIRST_PATIENCE + 2, progress=(3,)) == [Publish(1, 3, 4, {3: ROW})]
+
+
+def test_rows_that_left_memory_are_read_back_only_as_far_as_the_own_topic_holds_them() -> None:
+    driven = Driven()
+    ready(driven_with(driven, acked=False))
+    assert driven.publishing.phase is Phase.READY  # nothing is acknowledged: the topic would look empty
+    driven.output.acknowledged(1)
+    assert driven.turn(FIRST_PATIENCE + 1) == [Publish(1, 0, 1, None)]
+    driven.output.acknowledged(2)
+    later = FIRST_PATIENCE + 2
+    assert driven.turn(later, writer=(WriterCommitted(1),)) == [Publish(1, 1, 2, None)]
+    assert driven.turn(later, writer=(WriterCommitted(1),)) == [Publish(1, 2, 3, {2: ROW})]
+
+
+def driven_with(driven: Driven, acked: bool) -> Driven:
+    """Two buckets too big for memory, and one that is not."""
+    big = Output(tuple((i, i) for i in range(11)))
+    driven.output.stable_run(0, 1, {0: big}, 0)
+    driven.output.stable_run(1, 3, {1: big, 2: ROW}, 0)
+    if acked:
+        driven.output.acknowledged(10**9)
+    return driven

@@ -1,0 +1,125 @@
+"""What a redo runs on: inline, a job on Spark, or a local read of the log; one at a time, by its id and frontier."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.protocol.reconciliation import Reconciliation
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoResult, SourceRange
+from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
+from sunion.union import SUnion
+from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, batch, claim
+
+TIMING = Timing(inline_rows=3, inline_buckets=2, redo_rows=5)
+
+
+def union(rows_per_bucket: int = 2, buckets: int = 10) -> SUnion:
+    made = SUnion(["s0"], 0, BUCKETS, OPS, AHEAD_US)
+    made.feed(0, claim(0))
+    for b in range(buckets):
+        rows = [(b * W + i, i) for i in range(rows_per_bucket)]
+        made.feed(0, batch(1 + b, b * rows_per_bucket, rows, (b + 1) * W))
+    return made
+
+
+def begun(now: int = 0) -> tuple[Reconciliation, list[Effect], SUnion]:
+    redo, effects, made = Reconciliation(TIMING), [], union()
+    redo.begin()
+    redo.start(now, made, 0, 10, "S", effects)
+    return redo, effects, made
+
+
+def done(job: int) -> RedoDone:
+    return RedoDone(job, "S'", {}, "spark", 1.0)
+
+
+@pytest.mark.parametrize(("rows", "target", "inline"), [(2, 2, True), (1, 3, True), (2, 3, False), (0, 10, True)])
+def test_few_rows_or_few_buckets_run_inline(rows: int, target: int, inline: bool) -> None:
+    redo = Reconciliation(TIMING)
+    redo.begin()
+    assert redo.inline(union(rows), 0, target) is inline
+
+
+def test_what_was_evicted_never_runs_from_memory() -> None:
+    redo, made = Reconciliation(TIMING), union(0)
+    made.evict(1)
+    assert not redo.inline(made, 0, 1)
+    assert redo.inline(made, 1, 2)
+
+
+def test_a_job_is_cut_by_rows_and_knows_its_ranges_and_the_fold_before_them() -> None:
+    redo, effects, made = begun()
+    (started,) = effects
+    assert isinstance(started, StartRedo)
+    job = started.job
+    assert (job.first, job.end, job.rows, job.state, started.local) == (0, 2, 4, "S", False)
+    assert job.ranges == (SourceRange(0, 1, 11, made.marks(0)[0].fold),)
+    assert job.ranges[0].fold.owner == "a"
+    assert redo.wakeup() == TIMING.redo_deadline_us
+
+
+def test_one_bucket_larger_than_a_job_is_a_job() -> None:
+    redo, effects = Reconciliation(TIMING), []
+    redo.start(0, union(9), 0, 10, "S", effects)
+    assert (effects[0].job.first, effects[0].job.end) == (0, 1)
+
+
+def test_the_result_of_the_current_job_at_the_same_frontier_counts_once() -> None:
+    redo, effects, _ = begun()
+    job = effects[0].job
+    assert redo.answered(1, done(job.id), 0, effects) == (job, done(job.id))
+    assert redo.job is None
+    assert redo.answered(2, done(job.id), 0, effects) is None
+
+
+@pytest.mark.parametrize(("result", "stable"), [(done(99), 0), (done(1), 1), (RedoFailed(99, "old"), 0)])
+def test_any_other_result_is_ignored(result: RedoResult, stable: int) -> None:
+    redo, effects, _ = begun()
+    before = list(effects)
+    assert redo.answered(1, result, stable, effects) is None
+    assert (effects, redo.job) == (before, before[0].job)
+
+
+def test_a_failed_job_makes_the_rest_of_this_reconciliation_inline() -> None:
+    redo, effects, made = begun()
+    assert redo.answered(1, RedoFailed(1, "no worker"), 0, effects) is None
+    assert effects[1:] == [Note("REDO_FAILED", "no worker")]
+    assert redo.inline(made, 0, 10)
+    redo.begin()
+    assert not redo.inline(made, 0, 10)
+
+
+def test_at_its_deadline_a_job_is_cancelled_and_its_late_answer_ignored() -> None:
+    redo, effects, _ = begun()
+    redo.check_deadline(TIMING.redo_deadline_us - 1, effects)
+    assert redo.job is not None
+    redo.check_deadline(TIMING.redo_deadline_us, effects)
+    assert effects[1] == CancelRedo(1)
+    assert redo.answered(TIMING.redo_deadline_us, done(1), 0, effects) is None
+
+
+def test_when_spark_has_failed_evicted_rows_are_read_again_locally_with_a_rest_between_tries() -> None:
+    redo, effects, made = begun()
+    redo.answered(1, RedoFailed(1, "no worker"), 0, effects)
+    made.evict(9)
+    assert not redo.inline(made, 0, 10)
+    redo.start(2, made, 0, 10, "S", effects)
+    assert (effects[-1].local, redo.deadline, redo.wakeup()) == (True, None, None)
+    redo.answered(3, RedoFailed(2, "log unreachable"), 0, effects)
+    assert redo.resting(3)
+    before = len(effects)
+    redo.start(4, made, 0, 10, "S", effects)
+    assert (len(effects), redo.wakeup()) == (before, 3 + TIMING.retry_us)
+    redo.start(3 + TIMING.retry_us, made, 0, 10, "S", effects)
+    assert effects[-1].job.id == 3
+
+
+def test_slices_in_a_row_are_told_as_one() -> None:
+    redo, effects = Reconciliation(TIMING), []
+    redo.note_inline(0, effects)
+    assert effects == []
+    redo.ran_inline(0, 2, 5, 1_000_000)
+    redo.ran_inline(2, 4, 7, 2_000_000)
+    redo.note_inline(3_000_000, effects)
+    assert effects == [Note("REDO", "", (0, 4, 12, "inline", 2.0))]

@@ -1,0 +1,358 @@
+"""Scripts: what one or two replicas go through, failure by failure, with every oracle checked at each step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from borealis_py.protocol.settings import DelayPolicy, Delays
+from borealis_py.protocol.states import ReplicaState
+from sunion.model import RecDone, StableRange, TentativeBucket, Undo
+from tests.protocol.toy import DELAYS, MS, TIMING, Replica, World, make_world
+from tests.sunion.lists import BUCKETS, batch
+
+R, S, U, Z = (
+    ReplicaState.RECOVERING,
+    ReplicaState.STABLE,
+    ReplicaState.UP_FAILURE,
+    ReplicaState.STABILIZATION,
+)
+D = DELAYS.threshold_us - TIMING.slack_us
+
+
+def settled(world: World) -> bool:
+    return all(r.manager.state is S and r.manager.f_s == r.manager.f_l for r in world.replicas.values())
+
+
+def cut(world: World, first: int, end: int, *inputs: int) -> None:
+    """Run to `first`, cut the inputs off from everybody until `end`."""
+    world.run(first)
+    for replica in world.replicas.values():
+        replica.cut |= set(inputs)
+    world.run(end)
+    for replica in world.replicas.values():
+        replica.cut -= set(inputs)
+
+
+def marks(world: World, index: int) -> list[str]:
+    """UNDO, REC_DONE and tentative runs in the topic."""
+    said = []
+    for record in world.topics[index]:
+        name = type(record).__name__
+        if isinstance(record, Undo | RecDone | TentativeBucket) and (not said or said[-1] != name):
+            said.append(name)
+    return said
+
+
+def test_without_failures_nothing_is_tentative_and_every_bucket_leaves_at_its_end() -> None:
+    world = make_world(replicas=2)
+    world.run(4_000 * MS)
+    assert settled(world)
+    for index, replica in world.replicas.items():
+        assert replica.states == [R, S]
+        assert marks(world, index) == []
+        assert world.stable_end(index) == 39  # the publisher's boundary for bucket 39 is 5 ms away
+    assert world.corrected.progress[-1] >= 38
+
+
+def test_one_failure() -> None:
+    world = make_world()
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    (replica,) = world.replicas.values()
+    assert replica.states == [R, S, U]
+    first = world.tentative(0)[0]
+    assert (first.bucket, first.lacked, first.diverged_from) == (19, ("s1",), 19)
+    assert first.completeness == 0.5
+    world.run(7_000 * MS)
+    assert replica.states == [R, S, U, Z, S]
+    assert marks(world, 0) == ["TentativeBucket", "Undo", "TentativeBucket", "RecDone"] or marks(world, 0) == [
+        "TentativeBucket",
+        "Undo",
+        "RecDone",
+    ]
+    assert settled(world)
+
+
+@pytest.mark.parametrize("length", [200 * MS, D - 150 * MS])
+def test_a_failure_shorter_than_d_gives_nothing_tentative(length: int) -> None:
+    world = make_world()
+    cut(world, 2_000 * MS, 2_000 * MS + length, 1)
+    world.run(4_000 * MS)
+    assert world.replicas[0].states == [R, S]
+    assert world.tentative(0) == []
+
+
+def test_a_failure_a_little_longer_than_d_gives_something_tentative() -> None:
+    world = make_world()
+    cut(world, 2_000 * MS, 2_000 * MS + D + 200 * MS, 1)
+    world.run(4_000 * MS)
+    assert world.replicas[0].states == [R, S, U, Z, S]
+
+
+def test_a_failure_during_stabilization_keeps_what_was_corrected() -> None:
+    world = make_world()
+    replica = world.replicas[0]
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    replica.redo = "hold"  # the redo takes its time
+    world.run(5_200 * MS)
+    assert replica.manager.state is Z
+    replica.cut = {0}
+    world.run(6_300 * MS)
+    assert replica.manager.f_l > 52  # input 0 was given up
+    replica.redo = "answer"
+    replica.work()
+    world.run(7_000 * MS)
+    assert replica.manager.state is U
+    corrected = replica.manager.f_s
+    assert corrected >= 50
+    replica.cut = set()
+    world.run(9_000 * MS)
+    assert settled(world)
+    assert replica.states == [R, S, U, Z, U, Z, S]
+
+
+def test_two_overlapping_failures_are_one_divergence() -> None:
+    world = make_world(inputs=3)
+    replica = world.replicas[0]
+    world.run(2_000 * MS)
+    replica.cut = {1}
+    world.run(4_000 * MS)
+    replica.cut = {1, 2}
+    world.run(5_000 * MS)
+    replica.cut = {2}
+    world.run(6_000 * MS)
+    stopped = replica.manager.f_s
+    assert stopped == 39
+    assert replica.manager.f_l > 50
+    replica.cut = set()
+    world.run(8_000 * MS)
+    assert settled(world)
+
+
+def test_two_replicas_reconcile_one_after_the_other() -> None:
+    world = make_world(replicas=2)
+    cut(world, 2_000 * MS, 6_000 * MS, 1)
+    for replica in world.replicas.values():
+        replica.redo = "hold"
+    both = False
+    while not settled(world):
+        world.run(world.now + 20 * MS)
+        states = [r.manager.state for r in world.replicas.values()]
+        both |= states == [Z, Z]
+        for replica in world.replicas.values():
+            replica.work_now()
+        assert world.now < 12_000 * MS
+    assert not both
+
+
+def test_behind_a_head_that_hangs_the_other_goes_on_after_t() -> None:
+    world = make_world(replicas=2)
+    for replica in world.replicas.values():
+        replica.redo = "hold"
+    cut(world, 2_000 * MS, 6_000 * MS, 1)
+    world.run(6_200 * MS)
+    (head,) = (i for i, r in world.replicas.items() if r.manager.state is Z)
+    stuck = world.replicas.pop(head)  # it hangs: no turns, no heartbeats
+    (other,) = world.replicas.values()
+    other.redo = "answer"
+    world.run(6_300 * MS + TIMING.suspicion_us // 2)
+    assert other.manager.state is U
+    world.run(6_300 * MS + TIMING.stagger_us + 1_000 * MS)
+    assert other.manager.state is S
+    stuck.redo = "answer"
+    stuck.work()
+    world.replicas[head] = stuck
+    world.run(world.now + 3_000 * MS)
+    assert settled(world)
+
+
+@pytest.mark.parametrize("redo", ["fail", "hold"])
+def test_a_redo_that_fails_or_hangs_runs_inline(redo: str) -> None:
+    world = make_world()
+    world.replicas[0].redo = redo
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    world.run(5_000 * MS + TIMING.redo_deadline_us + 1_500 * MS)
+    assert settled(world)
+    assert any(n.event == "REDO_FAILED" for n in world.replicas[0].notes)
+    world.replicas[0].redo = "answer"
+    world.replicas[0].work()  # the late answer changes nothing
+    world.run(world.now + 500 * MS)
+
+
+def test_a_failed_local_redo_is_tried_again_and_then_the_replica_rests() -> None:
+    world = make_world(timing=replace(TIMING, buffer_rows_max=5))
+    replica = world.replicas[0]
+    replica.redo = "fail"
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    world.run(6_000 * MS)
+    replica.redo = "answer"
+    world.run(9_000 * MS)  # `turns` would tell if it span
+    assert settled(world)
+
+
+def test_buffers_stay_bounded_while_an_input_is_missing() -> None:
+    for failure in DelayPolicy:
+        delays = Delays(DELAYS.threshold_us, failure, DelayPolicy.PROCESS)
+        world = make_world(timing=replace(TIMING, buffer_rows_max=30), failure=delays.failure)
+        replica = world.replicas[0]
+        world.run(1_000 * MS)
+        replica.cut = {1}
+        most = 0
+        while world.now < 9_000 * MS:
+            world.run(world.now + 100 * MS)
+            most = max(most, replica.manager.union.kept_rows)
+        assert most < 60, failure
+        replica.cut = set()
+        world.run(13_000 * MS)
+        assert settled(world)
+
+
+def test_a_policy_that_turns_to_suspend_does_not_fill_the_memory() -> None:
+    world = make_world(timing=replace(TIMING, buffer_rows_max=30))
+    replica = world.replicas[0]
+    cut(world, 1_000 * MS, 3_000 * MS, 1)
+    replica.cut = {1}
+    world.run(4_000 * MS)
+    replica.delays = Delays(DELAYS.threshold_us, DelayPolicy.SUSPEND, DelayPolicy.SUSPEND)
+    world.run(9_000 * MS)
+    assert replica.manager.f_s < replica.manager.f_l
+    assert replica.manager.union.kept_rows < 60
+
+
+def test_a_crash_at_any_time_leaves_no_hole() -> None:
+    world = make_world(replicas=2)
+    for at in (700, 1_900, 3_300, 4_100):
+        world.run(at * MS)
+        replica = world.start(0)
+        replica.acks = at != 1_900
+    world.replicas[0].acks = True
+    world.run(8_000 * MS)
+    assert settled(world)
+    assert world.checkpoints[0].bucket > 50
+
+
+def test_a_replica_that_pauses_finds_its_inputs_unread_and_expires_nothing() -> None:
+    world = make_world(replicas=2)
+    world.run(2_000 * MS)
+    paused = world.replicas.pop(0)
+    world.run(6_000 * MS)
+    world.replicas[0] = paused
+    world.run(7_000 * MS)
+    assert settled(world)
+    assert world.tentative(0) == []
+
+
+def test_publishing_goes_over_to_the_other_replica_without_a_gap_or_repeat() -> None:
+    world = make_world(replicas=2)
+    world.run(2_000 * MS)
+    publisher = world.corrected.owner[0]  # type: ignore[index]
+    zombie = world.replicas.pop(publisher)
+    zombie.writer = "hold"
+    world.run(5_000 * MS)
+    assert world.corrected.owner[0] != publisher  # type: ignore[index]
+    assert world.corrected.progress[-1] > 45
+    zombie.writer = "answer"
+    world.replicas[publisher] = zombie
+    zombie.write()
+    world.run(6_000 * MS)
+    assert world.corrected.progress[-1] > 55
+
+
+@pytest.mark.parametrize("writer", ["unknown", "lost"])
+def test_unknown_outcomes_repeat_nothing(writer: str) -> None:
+    world = make_world(replicas=2)
+    world.run(1_000 * MS)
+    for replica in world.replicas.values():
+        replica.writer = writer
+    world.run(3_000 * MS)
+    for replica in world.replicas.values():
+        replica.writer = "answer"
+    world.run(6_000 * MS)
+    assert world.corrected.progress[-1] > 55
+
+
+def test_rows_beyond_memory_are_published_from_the_own_topic() -> None:
+    world = make_world()
+    replica = world.replicas[0]
+    replica.manager.output._rows_max = 0
+    for _ in range(30):
+        replica.acks = not replica.acks
+        world.run(world.now + 130 * MS)
+    replica.acks = True
+    world.run(world.now + 1_000 * MS)
+    assert world.corrected.progress[-1] > 40
+
+
+def test_a_replica_cut_from_its_own_topic_stalls_and_bounds_its_outbox() -> None:
+    world = make_world(seconds=30, timing=replace(TIMING, outbox_max=10))
+    world.run(1_000 * MS)
+    world.replicas[0].acks = False
+    world.run(6_000 * MS)
+    assert world.replicas[0].manager.output.waiting <= 10 + 2 * TIMING.slice_buckets + 1
+    world.replicas[0].acks = True
+    world.run(10_000 * MS)
+    assert settled(world)
+
+
+def test_a_replica_that_hears_nobody_still_reconciles_after_t() -> None:
+    world = make_world(replicas=2)
+    world.run(1_500 * MS)
+    world.replicas[1].deaf = True
+    cut(world, 2_000 * MS, 4_000 * MS, 1)
+    world.run(4_000 * MS + TIMING.stagger_us + 2_000 * MS)
+    assert world.replicas[1].manager.state is S
+
+
+def test_a_lower_threshold_is_in_force_at_once() -> None:
+    world = make_world(threshold_us=5_000 * MS)
+    cut_at = 2_000 * MS
+    world.run(cut_at)
+    replica = world.replicas[0]
+    replica.cut = {1}
+    world.run(cut_at + 1_500 * MS)
+    assert replica.states[-1] is S
+    replica.delays = Delays(1_000 * MS)
+    world.run(world.now + 40 * MS)
+    assert replica.states[-1] is U
+
+
+def test_when_all_inputs_have_ended_the_last_window_is_run_and_end_is_passed_on() -> None:
+    world = make_world(seconds=2.05)
+    for source in world.sources:
+        source.records.append(batch(len(source.records), 10**6, boundary=2**62))
+        source.at.append(source.at[-1])
+    world = World(world.sources)
+    world.start(0)
+    world.run(4_000 * MS)
+    (replica,) = world.replicas.values()
+    assert replica.manager.f_s == BUCKETS.last
+    assert isinstance(world.topics[0][-1], StableRange)
+    assert world.corrected.progress[-1] == BUCKETS.last
+    assert max(world.truth) == 19  # a window of four buckets, the last of which had not begun
+
+
+def test_while_ends_are_not_answered_nothing_expires_and_nothing_spins() -> None:
+    world = make_world(replicas=2)
+    world.run(2_000 * MS)
+    for replica in world.replicas.values():
+        replica.ends = False
+        replica.cut = {1}
+    world.run(5_000 * MS)
+    assert all(world.tentative(i) == [] for i in world.replicas)
+    for replica in world.replicas.values():
+        replica.ends = True
+    world.run(5_200 * MS)
+    assert all(world.tentative(i) for i in world.replicas)
+
+
+def test_an_input_that_heals_with_a_lag_between_delta_and_d_is_waited_for_again() -> None:
+    """Else the live frontier outruns it for ever, though waiting D would make every bucket stable."""
+    world = make_world(seconds=30)
+    replica: Replica = world.replicas[0]
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    source = world.sources[1]
+    source.at[:] = [at + 400 * MS for at in source.at]
+    world.run(12_000 * MS)
+    assert replica.manager.state is S
+    assert not replica.manager.feeds[1].late

@@ -1,0 +1,55 @@
+"""Timings and delay budgets: what cannot hold is refused, with the least that would do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from borealis_py.protocol.settings import SettingsError, Timing, budget, grow_delta
+
+TIMING = Timing()
+
+
+@pytest.mark.parametrize("threshold_us", [-1, 0, 1, 374_999])
+def test_a_threshold_below_the_least_names_the_least(threshold_us: int) -> None:
+    with pytest.raises(SettingsError, match=r"at least 375 ms \(delta 125 \+ slack 250 \+ 0 hops of 100 ms\)"):
+        budget(TIMING, threshold_us)
+
+
+@given(st.integers(0, 5), st.integers(0, 10**7))
+def test_the_least_threshold_is_just_enough(hops: int, more: int) -> None:
+    least = TIMING.least_threshold_us(hops)
+    assert budget(TIMING, least + more, hops) == TIMING.delta_us + more
+    with pytest.raises(SettingsError, match=f"{least / 1000:g} ms"):
+        budget(TIMING, least - 1, hops)
+
+
+def test_every_hop_to_a_sink_costs_one_hop() -> None:
+    assert budget(TIMING, 3_000_000, 0) - budget(TIMING, 3_000_000, 2) == 2 * TIMING.hop_us
+
+
+def test_delta_grows_along_the_chain() -> None:
+    assert [grow_delta(TIMING, i) for i in (1, 2, 3)] == [125_000, 225_000, 325_000]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"delta_us": 99_999}, "at least 100000 us"),
+        ({"redo_deadline_us": 3_000_000}, "below the stagger time"),
+        ({"suspicion_us": 199_999}, "at least two heartbeats: 200000 us"),
+    ],
+)
+def test_timings_that_break_each_other_are_refused(change: dict[str, int], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        Timing(**change).validate()
+
+
+@pytest.mark.parametrize(("suspicion", "beats"), [(1_000_000, 10), (1_000_001, 11), (250_000, 3)])
+def test_suspicion_is_counted_in_own_heartbeats(suspicion: int, beats: int) -> None:
+    assert Timing(suspicion_us=suspicion).suspicion_beats == beats
+
+
+def test_the_defaults_hold() -> None:
+    TIMING.validate()

@@ -1,0 +1,420 @@
+"""A toy world around `Manager`: replicas, source logs, a control log, topics, a corrected stream, and the oracles.
+
+Everything a driver does is done here in the simplest way that keeps the log's promises: appends land in order after a
+while, records of one log are read in order, a transaction is all or nothing and fenced by the next take-over. What a
+test wants to go wrong it says by flags (`cut`, `deaf`, `acks`, `redo`, `writer`). Times are microseconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from borealis_py.protocol.manager import Identity, Manager, Start
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
+from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.states import ReplicaState, derive
+from borealis_py.protocol.turn import (
+    Append,
+    AskEnds,
+    Beat,
+    CancelRedo,
+    DropWriter,
+    Effect,
+    Exit,
+    Note,
+    Publish,
+    SaveCheckpoint,
+    SendBeat,
+    StartRedo,
+    TakeOver,
+    Turn,
+    WriterCommitted,
+    WriterEvent,
+    WriterLost,
+    WriterReady,
+)
+from sunion.model import (
+    Output,
+    Reject,
+    SourceRecord,
+    StableBucket,
+    StableRange,
+    StreamRecord,
+    TentativeBucket,
+)
+from sunion.union import SUnion
+from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim, truth, with_rejects
+
+MS = 1000
+TIMING = Timing(inline_rows=6, redo_rows=20, slice_buckets=5, slice_rows=10, publish_buckets=4, checkpoint_us=500 * MS)
+DELAYS = Delays(1_000 * MS)
+TURN = 20 * MS
+
+
+class Broken(AssertionError):
+    """An oracle does not hold."""
+
+
+@dataclass
+class SourceLog:
+    """A whole source, written in advance: record i can be read from time `at[i]` on."""
+
+    records: list[SourceRecord]
+    at: list[int]
+
+    def end(self, now: int) -> int:
+        return bisect_right(self.at, now)
+
+
+def source_log(seed: int, index: int, seconds: float, lag: int = 5 * MS) -> SourceLog:
+    """Tuples of one publisher, with a dead letter, a late tuple and a duplicate here and there."""
+    random = Random(f"{seed}/{index}")
+    log = SourceLog([claim(0)], [0])
+    seq = 0
+    for bucket in range(int(seconds * 1_000_000) // W):
+        start = BUCKETS.start(bucket)
+        for n in range(random.choice([0, 1, 1, 2])):
+            rows = [
+                (start + random.randrange(W), random.choice([-13, 1, 2, 3, 5, 8])) for _ in range(random.choice([1, 2]))
+            ]
+            if random.random() < 0.05:
+                rows.append((start - W, 99))
+            first = seq if random.random() < 0.9 or not seq else seq - 1
+            wrong = (Reject(f"s{index}", len(log.records), "malformed"),) if random.random() < 0.05 else ()
+            log.records.append(batch(len(log.records), first, rows, rejects=wrong))
+            log.at.append(start + (n + 1) * W // 4 + lag)
+            seq = first + len(rows)
+        log.records.append(batch(len(log.records), seq, boundary=BUCKETS.end(bucket)))
+        log.at.append(BUCKETS.end(bucket) + lag)
+    return log
+
+
+def redo(job: RedoJob, logs: Sequence[Sequence[SourceRecord]], ahead_us: int) -> RedoDone:
+    """What a task does: fold the ranges again and step."""
+    union = SUnion([f"s{i}" for i in range(len(logs))], job.first, BUCKETS, OPS, ahead_us)
+    for r in job.ranges:
+        union.inputs[r.index].offset, union.inputs[r.index].fold = r.first, r.fold
+        for record in logs[r.index][r.first : r.end]:
+            union.feed(r.index, record)
+    if union.complete < job.end:
+        raise Broken(f"job {job.id}: the ranges do not close [{job.first}, {job.end})")
+    rows = sum(union.count(b) for b in union.busy(job.first, job.end))
+    if rows != job.rows:
+        raise Broken(f"job {job.id}: {rows} rows in the ranges, {job.rows} in the plan")
+    state, outputs = FRAGMENT.step(job.state, job.first, job.end, union.ordered(job.first, job.end))
+    return RedoDone(job.id, state, with_rejects(union, job.first, job.end, outputs), "spark", 0.0)
+
+
+@dataclass
+class Corrected:
+    """The corrected stream with its progress. `owner`: who fenced last."""
+
+    rows: list[tuple[int, Output]] = field(default_factory=list)
+    progress: list[int] = field(default_factory=list)
+    owner: object = None
+
+    def commit(self, owner: object, outputs: dict[int, Output], end: int) -> bool:
+        if owner != self.owner:
+            return False
+        self.rows += sorted(outputs.items())
+        self.progress.append(end)
+        return True
+
+
+@dataclass
+class World:
+    """Logs that outlive any replica."""
+
+    sources: list[SourceLog]
+    timing: Timing = TIMING
+    delays: Delays = DELAYS
+    origin: int = 0
+    now: int = 0
+    control: list[Beat] = field(default_factory=list)
+    topics: dict[int, list[StreamRecord]] = field(default_factory=dict)
+    corrected: Corrected = field(default_factory=Corrected)
+    replicas: dict[int, Replica] = field(default_factory=dict)
+    checkpoints: dict[int, SaveCheckpoint] = field(default_factory=dict)
+    incs: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.until, self.truth = truth([s.records for s in self.sources], self.origin)
+        self._busy = sorted(self.truth)
+        self._corrected_checked = (self.origin, 0)
+        self._topic_checked: dict[int, tuple[int, int]] = {}
+
+    def start(self, index: int) -> Replica:
+        """A new incarnation, from the last checkpoint."""
+        self.incs[index] = self.incs.get(index, 0) + 1
+        self.topics.setdefault(index, [])
+        self.replicas[index] = Replica(self, index, self.incs[index], self.checkpoints.get(index))
+        return self.replicas[index]
+
+    def run(self, until: int, step: int = TURN) -> None:
+        """Advance everybody to `until`, checking every oracle at every step."""
+        while self.now < until:
+            self.now = min(until, self.now + step)
+            for replica in list(self.replicas.values()):
+                replica.turns()
+            self.check()
+
+    # Oracles ----------------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """PROTOCOL.md, "What must hold": raises Broken."""
+        for index in self.topics:
+            self._check_topic(index)
+        corrected = self.corrected
+        end = corrected.progress[-1] if corrected.progress else self.origin
+        first, rows = self._corrected_checked
+        if corrected.rows[rows:] != self._between(first, end):
+            raise Broken(f"the corrected stream is not the failure-free output before bucket {end}")
+        self._corrected_checked = (end, len(corrected.rows))
+
+    def _between(self, first: int, end: int) -> list[tuple[int, Output]]:
+        """The failure-free output of [first, end)."""
+        found = self._busy[bisect_left(self._busy, first) : bisect_left(self._busy, end)]
+        return [(b, self.truth[b]) for b in found]
+
+    def _check_topic(self, index: int) -> None:
+        topic = self.topics[index]
+        seen, at = self._topic_checked.get(index, (0, self.origin))
+        for record in topic[seen:]:
+            if isinstance(record, StableBucket):
+                first, end, said = record.bucket, record.bucket + 1, [(record.bucket, record.output)]
+            elif isinstance(record, StableRange):
+                first, end, said = record.first, record.end, []
+            else:
+                continue
+            if first > at:
+                raise Broken(f"a hole: bucket {first} is said stable after {at - 1}")
+            if said != self._between(first, end):
+                raise Broken(f"[{first}, {end}) is called stable and differs from a run without failures")
+            at = max(at, end)
+        self._topic_checked[index] = (len(topic), at)
+
+    def stable_end(self, index: int) -> int:
+        """First bucket that replica's topic does not hold."""
+        self._check_topic(index)
+        return self._topic_checked[index][1]
+
+    def tentative(self, index: int) -> list[TentativeBucket]:
+        return [r for r in self.topics[index] if isinstance(r, TentativeBucket)]
+
+
+class Replica:
+    """One incarnation and its driver. Flags:
+
+    cut: inputs that cannot be read (they count as unreachable). deaf: the control log and progress are not read.
+    acks: appends are acknowledged. redo: "answer", "fail", "hold". writer: "answer", "unknown", "lost", "hold".
+    ends: a question for ends is answered.
+    """
+
+    def __init__(self, world: World, index: int, inc: int, checkpoint: SaveCheckpoint | None) -> None:
+        self.world, self.index, self.inc = world, index, inc
+        self.cut: set[int] = set()
+        self.deaf, self.acks, self.ends = False, True, True
+        self.redo, self.writer = "answer", "answer"
+        start = (
+            Start(world.origin, FRAGMENT.initial())
+            if checkpoint is None
+            else Start(checkpoint.bucket, checkpoint.state, checkpoint.marks)
+        )
+        names = tuple(f"s{i}" for i in range(len(world.sources)))
+        self.uid = f"u{index}.{inc}"
+        self.manager = Manager(
+            Identity(index, inc, self.uid),
+            names,
+            FRAGMENT,
+            OPS,
+            BUCKETS,
+            world.origin,
+            start,
+            world.timing,
+            world.delays,
+        )
+        self.position = [m.offset for m in checkpoint.marks] if checkpoint else [0] * len(names)
+        self.heard, self.progress_read = 0, 0
+        self.sent: deque[tuple[int, StreamRecord]] = deque()
+        self.acked: int | None = None
+        self.asked: int | None = None
+        self.jobs: list[RedoJob] = []
+        self.results: list[RedoResult] = []
+        self.writes: list[TakeOver | Publish] = []
+        self.events: list[WriterEvent] = []
+        self.delays: Delays | None = None
+        self.notes: list[Note] = []
+        self.states: list[ReplicaState] = []
+        self.dead = False
+
+    # A turn -----------------------------------------------------------------------------------------------------------
+
+    def turns(self) -> None:
+        """As the loop does: turns until nothing is due before the next event or deadline."""
+        for _ in range(200):
+            if self.dead:
+                return
+            self.turn()
+            answers = self.asked is not None and self.ends
+            if not answers and not self.events and not self.results and self.manager.next_wakeup() > self.world.now:
+                return
+        raise Broken(f"replica {self.index} spins: a turn is due at once, for ever")
+
+    def turn(self) -> None:
+        effects = self.manager.handle(self.gather())
+        for effect in effects:
+            self.carry_out(effect)
+        self.check()
+
+    def gather(self) -> Turn:
+        now, world = self.world.now, self.world
+        inputs: dict[int, list[SourceRecord]] = {}
+        held = self.cut | self.manager.throttled
+        for i, source in enumerate(world.sources):
+            end = source.end(now)
+            if i not in held and end > self.position[i]:
+                inputs[i] = source.records[self.position[i] : end]
+                self.position[i] = end
+        beats, progress = [], []
+        if not self.deaf:
+            beats, self.heard = world.control[self.heard :], len(world.control)
+            progress, self.progress_read = world.corrected.progress[self.progress_read :], len(world.corrected.progress)
+        if self.acks:
+            while self.sent:
+                self.acked, record = self.sent.popleft()
+                world.topics[self.index].append(record)
+        read_to, results, events, delays = None, self.results, self.events, self.delays
+        if self.ends and self.asked is not None:
+            read_to, self.asked = self.asked, None
+        self.results, self.events, self.delays = [], [], None
+        return Turn(
+            now, beats, inputs, delays, read_to, self.acked, results, progress, events, unreachable=frozenset(self.cut)
+        )
+
+    def carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Append(token, record):
+                self.sent.append((token, record))
+            case SendBeat():
+                self._beat(effect)
+            case AskEnds():
+                self.asked = self.world.now
+            case StartRedo(job):
+                self.jobs.append(job)
+                self.work()
+            case CancelRedo():
+                pass  # a hung job does not hear it
+            case TakeOver() | Publish():
+                self.writes.append(effect)
+                self.write()
+            case DropWriter():
+                self.writes.clear()
+            case SaveCheckpoint():
+                self._save(effect)
+            case Note():
+                self.notes.append(effect)
+            case Exit():
+                self.dead = True
+
+    def _beat(self, beat: SendBeat) -> None:
+        recovering = beat.state == ReplicaState.RECOVERING.value
+        offset = len(self.world.control)
+        self.world.control.append(
+            Beat(
+                offset,
+                self.index,
+                self.inc,
+                self.uid,
+                recovering,
+                beat.ack_s,
+                beat.ack_l,
+                beat.asking,
+                beat.ask_offset,
+            )
+        )
+
+    def _save(self, checkpoint: SaveCheckpoint) -> None:
+        if checkpoint.bucket > self.world.stable_end(self.index):
+            raise Broken(f"the checkpoint at {checkpoint.bucket} is ahead of the own topic")
+        self.world.checkpoints[self.index] = checkpoint
+
+    def work(self) -> None:
+        """Answer the jobs that wait, as `redo` says."""
+        if self.redo == "hold":
+            return
+        for job in self.jobs:
+            if self.redo == "fail":
+                self.results.append(RedoFailed(job.id, "no worker"))
+            else:
+                logs = [s.records for s in self.world.sources]
+                self.results.append(redo(job, logs, self.world.timing.ahead_max_us))
+        self.jobs.clear()
+
+    def work_now(self) -> None:
+        """Answer the jobs that wait whatever `redo` says."""
+        kept, self.redo = self.redo, "answer"
+        self.work()
+        self.redo = kept
+
+    def write(self) -> None:
+        """Let the writer's thread do what waits, as `writer` says."""
+        if self.writer == "hold":
+            return
+        for what in self.writes:
+            self.events.append(self._written(what))
+        self.writes.clear()
+
+    def _written(self, what: TakeOver | Publish) -> WriterEvent:
+        corrected, me = self.world.corrected, (self.index, self.inc, what.attempt)
+        if isinstance(what, TakeOver):
+            if self.writer == "lost":
+                return WriterLost(what.attempt, fenced=False)
+            corrected.owner = me
+            return WriterReady(what.attempt, corrected.progress[-1] if corrected.progress else None)
+        if self.writer == "lost":
+            return WriterLost(what.attempt, fenced=False)
+        done = corrected.commit(me, self._outputs(what), what.end)
+        if self.writer == "unknown" or not done:
+            return WriterLost(what.attempt, fenced=not done)
+        return WriterCommitted(what.attempt)
+
+    def _outputs(self, what: Publish) -> dict[int, Output]:
+        if what.outputs is not None:
+            return dict(what.outputs)
+        found: dict[int, Output] = {}
+        for record in self.world.topics[self.index]:
+            if isinstance(record, StableBucket) and what.first <= record.bucket < what.end:
+                found.setdefault(record.bucket, record.output)
+        return found
+
+    # Oracles of one replica -------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        m = self.manager
+        if not m.f_s <= m.f_l:
+            raise Broken(f"F_s {m.f_s} > F_l {m.f_l}")
+        expected = derive(m.state is ReplicaState.RECOVERING, m.f_s < m.f_l, m.stagger.granted)
+        if m.state is not expected:
+            raise Broken(f"state {m.state}, the frontiers say {expected}")
+        if not self.states or self.states[-1] is not m.state:
+            self.states.append(m.state)
+
+    def overdue(self) -> int:
+        """By how much the bucket at F_l is late, by the rule that it leaves D after its end at the latest."""
+        created = self.manager.creation.at(self.manager.f_l)
+        wait = self.manager.delays.threshold_us - self.world.timing.slack_us
+        return 0 if created is None else max(0, self.world.now - created - W - wait)
+
+
+def make_world(
+    seed: int = 1, inputs: int = 2, seconds: float = 20.0, replicas: int = 1, timing: Timing = TIMING, **delays: object
+) -> World:
+    """A world whose replicas have started."""
+    world = World([source_log(seed, i, seconds) for i in range(inputs)], timing, replace(DELAYS, **delays))
+    for index in range(replicas):
+        world.start(index)
+    return world
