@@ -27,13 +27,15 @@ from borealis_py.demo.report import Facts, Verdict, finish
 from borealis_py.demo.screen import Screen
 from borealis_py.demo.watch import Follower, StatusFollower
 from borealis_py.host import launch
-from borealis_py.host.appstate import AppState, put_settings
+from borealis_py.host.appstate import AppState
 from borealis_py.host.replicas import ReplicaProcesses
 from borealis_py.host.spark import ReplicaSession
 from borealis_py.kafka.broker import LocalBroker
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Appender, Feed, NewRecord
 from borealis_py.log.clock import SystemClock
-from borealis_py.log.messages import SourceFailure
+from borealis_py.log.messages import SourceFailure, encode
 from borealis_py.protocol.settings import Timing
 from reconcile.audit import AuditResult, audit_on_spark, audit_spec
 
@@ -75,6 +77,7 @@ class _Run:
     followers: list[Follower]
     publishers: list[subprocess.Popen[bytes]]
     published: dict[str, int]
+    drill: Appender
     cut_us: tuple[int, int] = (0, 0)
 
 
@@ -167,8 +170,16 @@ def _begin(
     publishers = [_publisher(log, name, work, t0_us) for name in data.SOURCES]
     for process in publishers:
         stack.callback(_end, process)
+    drill = log.appender(lambda: None)
+    stack.callback(drill.close)
+    drill.append(_failure(state.name, options.source, 0))  # the first append looks the broker up: not when it counts
     screen.begin(t0_us)
-    return _Run(options, screen, log, state, t0_us, stop, statuses, followers, publishers, published)
+    return _Run(options, screen, log, state, t0_us, stop, statuses, followers, publishers, published, drill)
+
+
+def _failure(app: str, source: str, until_us: int) -> NewRecord:
+    """What `borealis fail source` writes."""
+    return NewRecord(Feed(topics.settings(app)), encode(SourceFailure(until_us)), f"fail/{source}".encode())
 
 
 def _publisher(log: KafkaLog, source: str, work: Path, t0_us: int) -> subprocess.Popen[bytes]:
@@ -189,7 +200,7 @@ def _watch(run_: _Run) -> None:
         wall = clock.wall_us()
         if not run_.cut_us[0] and wall >= cut_at:
             run_.cut_us = (wall, wall + int(options.cut_s * 1e6))
-            put_settings(run_.log, run_.state.name, {f"fail/{options.source}": SourceFailure(run_.cut_us[1])})
+            run_.drill.append(_failure(run_.state.name, options.source, run_.cut_us[1]))
             screen.event(wall, f"{options.source.upper()} is cut off for {options.cut_s:g} s", "bold red")
         for status in run_.statuses.fresh():
             screen.tell(status)

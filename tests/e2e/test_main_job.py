@@ -1,0 +1,109 @@
+"""The main job at small scale: real broker, two replica processes with Spark, threshold 1 s, an input lost for 3 s.
+
+Every field of the report is checked but the times, which depend on the machine and are printed.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import psutil
+import pytest
+
+from borealis_py.demo import scenario
+
+pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(400)]
+
+DAYS = 12
+PUBLISHED = 10_543
+REPLICAS = [(q, k) for q in ("carrier_delays", "very_late") for k in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One run for all tests of this module."""
+    out = tmp_path_factory.mktemp("demo")
+    scenario.run(scenario.Options(out, DAYS, threshold_s=1.0, cut_after_s=5.9, cut_s=3.0))
+    return out
+
+
+@pytest.fixture(scope="module")
+def report(out: Path) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads((out / "report.json").read_text())
+    return report
+
+
+def test_stable_results_are_right_and_never_change(report: dict[str, Any]) -> None:
+    assert report["stable_results"] > 100
+    assert report["stable_results_changed"] == 0
+    assert report["unlabelled_partial_results"] == 0
+    assert report["unreadable_records"] == 0
+
+
+def test_the_corrected_streams_equal_the_recomputation_in_pandas(report: dict[str, Any]) -> None:
+    assert report["corrected_results"] == report["stable_results"]
+    assert report["corrected_missing"] == report["corrected_duplicated"] == report["corrected_different"] == 0
+    assert report["differences"] == []
+
+
+def test_tentative_results_were_seen_and_are_right(report: dict[str, Any]) -> None:
+    assert report["tentative_results"] > 0
+    assert report["tentative_buckets"] > 0
+    assert report["tentative_wrong"] == 0
+    assert report["tentative_content_right"] is True
+
+
+def test_replicas_agree_and_the_audit_finds_nothing(report: dict[str, Any]) -> None:
+    assert report["replicas_identical"] is True
+    assert report["audit_differences"] == 0
+    assert [(a["query"], a["differences"], a["error"]) for a in report["audit"]] == [
+        ("carrier_delays", 0, None),
+        ("very_late", 0, None),
+    ]
+    assert sum(a["rows"] for a in report["audit"]) == report["corrected_results"]
+
+
+def test_each_replica_reconciles_in_its_own_turn_with_a_spark_job(report: dict[str, Any]) -> None:
+    on_spark = {(r["query"], r["replica"]) for r in report["reconciliations"] if r["jobs"] > 0}
+    assert on_spark == set(REPLICAS)
+    assert all(r["engine"] == "spark" for r in report["reconciliations"] if r["jobs"])
+    assert all(r["rows"] > 0 and r["buckets"] > 0 for r in report["reconciliations"] if r["jobs"])
+    assert report["overlap_of_reconciliations_s"] == 0
+
+
+def test_every_replica_went_through_the_states_in_order(report: dict[str, Any]) -> None:
+    assert set(report["states"]) == {f"{q}.r{k}" for q, k in REPLICAS}
+    for name, line in report["states"].items():
+        seen = [state for _, state in line]
+        assert seen[-1] == "STABLE", name
+        for state in ("STABLE", "UPSTREAM_FAILURE"):
+            assert state in seen, name
+
+
+def test_every_published_tuple_came_in(report: dict[str, Any]) -> None:
+    assert report["tuples_in"] == report["tuples_published"] == report["tuples_expected"] == PUBLISHED
+    assert report["published_different"] == 0
+    assert report["buckets_without_any_result"] == 0
+
+
+def test_the_rest_of_the_report_is_there(report: dict[str, Any]) -> None:
+    assert report["threshold_s"] == 1.0
+    assert {"python", "pyspark", "duckdb", "confluent-kafka", "kafka-python"} <= set(report["versions"])
+    names = ("max_added_delay_s", "delay_p50_ms", "delay_p99_ms")
+    print({name: report[name] for name in names})  # of this machine, now
+    assert all(isinstance(report[name], float) and report[name] >= 0 for name in names)
+
+
+def test_the_picture_shows_both_queries(out: Path) -> None:
+    text = "".join(ElementTree.fromstring((out / "timeline.svg").read_text()).itertext())
+    assert "carrier_delays" in text
+    assert "very_late" in text
+    assert "STABILIZATION" in text
+
+
+def test_nothing_is_left_running(out: Path) -> None:
+    left = [p.pid for p in psutil.process_iter(["cmdline"]) if str(out) in " ".join(p.info["cmdline"] or ())]
+    assert left == []

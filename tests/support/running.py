@@ -1,0 +1,132 @@
+"""A small running app for tests on a real broker: replicas in threads of this process, no Spark unless given."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from borealis_py.client.publisher import Publisher
+from borealis_py.host import launch
+from borealis_py.host.appstate import AppState
+from borealis_py.host.connect import publisher
+from borealis_py.host.kernels import make_kernel
+from borealis_py.host.process import make_redos, replica_spec
+from borealis_py.host.spark import SparkUnavailable
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, Record, Wake
+from borealis_py.log.messages import Status, decode
+from borealis_py.node.run import run_replica
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import App
+from reconcile.runner import Redos
+from reconcile.work import Kernel
+
+MakeRedos = Callable[[ReplicaSpec, Kernel, Wake], Redos]
+
+
+def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+    """Wait for a condition; fails by name."""
+    deadline = time.monotonic() + timeout_s
+    pause = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        pause.wait(0.02)
+
+
+def no_spark(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
+    return make_redos(spec, SparkUnavailable("none in this test"), kernel, wake)
+
+
+class RunningApp:
+    """An app on a broker. `start` and `stop` a replica index as often as you like."""
+
+    def __init__(self, bootstrap: str, app: App, directory: Path, timing: Timing | None = None) -> None:
+        self.log = KafkaLog(bootstrap)
+        self.timing = timing or Timing()
+        self.directory = directory
+        spec = app.describe()
+        self.state: AppState = launch.describe(
+            self.log, spec, launch.check(spec, self.timing), "now", time.time_ns() // 1000
+        )
+        self.lookup = self.log.lookup()
+        self.errors: list[BaseException] = []
+        self._running: dict[int, tuple[threading.Event, list[threading.Thread]]] = {}
+
+    @property
+    def name(self) -> str:
+        return self.state.name
+
+    def start(self, replica: int, redos: MakeRedos = no_spark) -> None:
+        stop = threading.Event()
+        threads = []
+        for query in self.state.spec.queries:
+            spec = replica_spec(self.state, query, replica, self.log, self.directory, self.timing)
+            threads.append(threading.Thread(target=self._run, args=(spec, redos, stop), daemon=True))
+        for thread in threads:
+            thread.start()
+        self._running[replica] = stop, threads
+
+    def _run(self, spec: ReplicaSpec, redos: MakeRedos, stop: threading.Event) -> None:
+        try:
+            kernel = partial(make_kernel, spec.app_json, spec.query)
+            run_replica(spec, kernel, partial(redos, spec), stop, uuid.uuid4().hex[:8])
+        except BaseException as exc:
+            self.errors.append(exc)
+
+    def stop(self, replica: int) -> None:
+        stop, threads = self._running.pop(replica)
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+
+    def publisher(self, source: str) -> Publisher:
+        return publisher(source, app=self.name, bootstrap=self.log.bootstrap).start()
+
+    def read(self, topic: str) -> list[Record]:
+        feed = Feed(topic)
+        return list(self.lookup.read(feed, *self.lookup.bounds(feed)))
+
+    def corrected(self, query: str) -> list[Record]:
+        return self.read(topics.stream(self.name, query))
+
+    def dead_letters(self) -> list[dict[str, str]]:
+        found = self.read(topics.deadletter(self.name))
+        return [
+            {**{k: v.decode() for k, v in r.headers}, "raw": (r.value or b"").decode(errors="replace")} for r in found
+        ]
+
+    def statuses(self) -> list[Status]:
+        return [decode(r.value or b"", Status) for r in self.read(topics.status(self.name))]
+
+    def events(self, replica: int | None = None) -> list[str]:
+        return [s.event for s in self.statuses() if s.event and replica in (None, s.replica)]
+
+    def newest(self, replica: int) -> Status | None:
+        found = [s for s in self.statuses() if s.replica == replica]
+        return found[-1] if found else None
+
+    def wait_ready(self, *replicas: int) -> None:
+        for k in replicas:
+            until(lambda k=k: "READY" in self.events(k) or bool(self.errors), f"replica {k} ready")
+        assert not self.errors, self.errors
+
+    def close(self) -> None:
+        for replica in list(self._running):
+            self.stop(replica)
+        self.lookup.close()
+
+
+@contextmanager
+def running(bootstrap: str, app: App, directory: Path, timing: Timing | None = None) -> Iterator[RunningApp]:
+    it = RunningApp(bootstrap, app, directory, timing)
+    try:
+        yield it
+    finally:
+        it.close()
