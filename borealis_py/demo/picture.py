@@ -236,5 +236,5 @@ def spans(changes: Sequence[tuple[float, str]], end_s: float) -> tuple[Span, ...
     for at, state in sorted(changes, key=lambda change: change[0]):
         if not merged or merged[-1][1] != state:
             merged.append((at, state))
-    ends = [at for at, _ in merged[1:]] + [end_s]
+    ends = [*(at for at, _ in merged[1:]), end_s][: len(merged)]
     return tuple(Span(state, at, end) for (at, state), end in zip(merged, ends, strict=True) if end > at)
