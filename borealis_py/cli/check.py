@@ -64,7 +64,7 @@ def _print(spec: AppSpec, reports: list[QueryReport]) -> None:
     columns += ["replicas>", "threshold>", "least>", "waits for an input>"]
     rows = []
     for r in reports:
-        result = ", ".join(f"{name} {kind}" for name, kind in r.columns)
+        result = "\n".join(f"{name} {kind}" for name, kind in r.columns)
         durations = [format_duration(us) for us in (r.threshold_us, r.least_threshold_us, r.wait_us)]
         replicas = str(spec.queries[r.query].replicas)
         rows.append(

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -52,7 +53,7 @@ def print_json(value: Any) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """A table on standard output. A column whose name ends with ">" is aligned to the right."""
-    table = Table(title=title, title_justify="left", header_style="bold")
+    table = Table(title=title or None, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         right = name.endswith(">")
         table.add_column(name.rstrip(">"), justify="right" if right else "left", overflow="fold")

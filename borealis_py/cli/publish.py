@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from borealis_py.host.appstate import AppState
 
 INTERRUPTED = 130
+PEEK_ROWS = 100
 Rows = Iterator[Any]
 """Of `client.ingest.InputRow | BadLine`."""
 
@@ -72,7 +73,7 @@ def publish(
     state = context.app(app)
     schema = state.schema(stream)
     with open_rows(file, schema, stime, format and format.value) as source:
-        rows, first_us = _peek(source)
+        rows, first_us = (source, None) if stime is None else _peek(source)
         pace = None if speed is None else _pace(speed, start, base, first_us)
         if pace is None and first_us is not None:
             _warn_early(state, stream, first_us)
@@ -103,10 +104,14 @@ def _boundaries(kinds: Any, stime: str | None, pace: Pace | None) -> Any:
 
 
 def _peek(rows: Rows) -> tuple[Rows, int | None]:
-    """The rows, and the time of the first that has one (looked for among the first hundred)."""
-    head = list(itertools.islice(rows, 100))
-    times = (getattr(row, "at_us", None) for row in head)
-    return itertools.chain(head, rows), next((at for at in times if at is not None), None)
+    """The rows, and the time of the first that has one. Takes no more than needed: a pipe's next row may be far off."""
+    head: list[Any] = []
+    for row in itertools.islice(rows, PEEK_ROWS):
+        head.append(row)
+        at_us = getattr(row, "at_us", None)
+        if at_us is not None:
+            return itertools.chain(head, rows), at_us
+    return itertools.chain(head, rows), None
 
 
 def _pace(speed: int, start: str | None, base: str | None, first_us: int | None) -> Pace:

@@ -21,7 +21,7 @@ from borealis_py.host.errors import LaunchError
 from borealis_py.host.replicas import ReplicaProcesses
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
-from borealis_py.log.base import Log, TopicSpec
+from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
 from borealis_py.log.messages import Description, Policy, Status, Threshold
 from borealis_py.protocol.settings import SettingsError, Timing, budget
 from borealis_py.query.spec import AppSpec, QuerySpec
@@ -29,6 +29,7 @@ from sunion.bucket import Buckets
 
 READY_TIMEOUT_S = 180.0
 LOOK_S = 0.1
+SERVED_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +101,7 @@ def describe(log: Log, spec: AppSpec, reports: list[QueryReport], origin: str, n
     before = _described(log, spec.name)
     if before is not None:
         refuse_changed(before, spec)
-    admin = log.admin()
-    try:
-        admin.create(topics_of(spec))
-    finally:
-        admin.close()
+    _create(log, topics_of(spec))
     buckets = Buckets(spec.bucket_us)
     bucket = origins.choose(log, spec, origin, now_us) if before is None else before.origin
     asked = None if origin in origins.WORDS else buckets.of(origins.parse(origin))
@@ -123,6 +120,28 @@ def describe(log: Log, spec: AppSpec, reports: list[QueryReport], origin: str, n
     state = read_settings(log, spec.name)
     assert state is not None, "the description that was just written can be read"
     return state
+
+
+def _create(log: Log, specs: list[TopicSpec]) -> None:
+    """Create topics, and wait until each partition is served: a leader that was just named may not know it yet."""
+    admin, lookup = log.admin(), log.lookup()
+    deadline = time.monotonic() + SERVED_TIMEOUT_S
+    try:
+        admin.create(specs)
+        waiting = [Feed(spec.name, partition) for spec in specs for partition in range(spec.partitions)]
+        while waiting:
+            try:
+                lookup.bounds(waiting[-1])
+                waiting.pop()
+            except LogUnreachable:
+                raise
+            except LogError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(LOOK_S)
+    finally:
+        lookup.close()
+        admin.close()
 
 
 def topics_of(spec: AppSpec) -> list[TopicSpec]:
