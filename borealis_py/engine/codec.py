@@ -1,6 +1,7 @@
 """Rows as bytes: a source's JSON or Arrow, results as Arrow and JSON, state for checkpoints.
 
-Implements `log.codec`. A bad row costs that row and names the field; it never costs its neighbours or the query.
+Implements `log.codec`. A bad row costs that row and names the field; it never costs the query, nor its neighbours as
+long as the payload as a whole is a JSON array.
 """
 
 from __future__ import annotations

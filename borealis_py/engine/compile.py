@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
-from borealis_py.engine.duck import Duck, Feed, Statement, first_line
+from borealis_py.engine.duck import Duck, Feed, RowError, Statement, first_line
 from borealis_py.engine.expressions import Expression, Place, Tree, check_outside, describe, parse, sql_of
 from borealis_py.engine.operators import Pipe, Source, Union, Window
 from borealis_py.engine.rows import column_type, segment_schema
@@ -101,7 +101,7 @@ class _Compiler:
     def _materialised(self, relation: Relation) -> Relation:
         if relation.chain is None:
             return relation
-        statement = self._statement(relation.select, relation.base, f"query {self._query!r}")
+        statement = self.statement(relation.select, relation.base, f"query {self._query!r}")
         return self._add(Pipe(self._query, relation.slot, statement), relation.schema)
 
     def _source(self, op: SourceOp) -> Relation:
@@ -125,26 +125,27 @@ class _Compiler:
     def _filter(self, op: FilterOp, source: Relation) -> Relation:
         expression = parse(op.predicate, Place(self._query, "filter", source.columns), aggregate=False)
         predicate = sql_of(expression)
-        kind = self._types(source, [predicate], expression)[0]
+        kind = self.type_of(source, predicate, expression)
         if kind != "BOOLEAN":
             raise expression.error(f"a filter must be true or false, this is {kind}")
+        self.probe(source, predicate, expression)
         chain: Sql = lambda feed: f"SELECT * FROM ({source.select(feed)}) WHERE {predicate}"  # noqa: E731
-        return self._checked(Relation(source.slot, source.base, source.schema, chain), expression)
+        return Relation(source.slot, source.base, source.schema, chain)
 
     def _map(self, op: MapOp, source: Relation) -> Relation:
         selected, fields = [], []
-        expression = None
         for name, text in op.columns:
             place = Place(self._query, f"map({name})", source.columns)
             expression = parse(text, place, aggregate=False)
             sql = sql_of(expression)
-            cast, arrow = self._column(self._types(source, [sql], expression)[0], expression)
+            cast, arrow = self.column(self.type_of(source, sql, expression), expression)
+            self.probe(source, sql, expression)
             selected.append(f"CAST({sql} AS {cast}) AS {q(name)}")
             fields.append(pa.field(name, arrow))
         columns = ", ".join([*selected, f"r.{q(STIME)}"])
         chain: Sql = lambda feed: f"SELECT {columns} FROM ({source.select(feed)}) r"  # noqa: E731
         schema = pa.schema([*fields, pa.field(STIME, _INT)])
-        return self._checked(Relation(source.slot, source.base, schema, chain), expression)
+        return Relation(source.slot, source.base, schema, chain)
 
     def _window(self, op: WindowOp, source: Relation) -> Relation:
         expressions = [
@@ -157,27 +158,30 @@ class _Compiler:
         operator = builder.build()
         return self._add(operator, operator.schema)
 
-    def _checked(self, relation: Relation, expression: Expression | None) -> Relation:
-        """Plan and run the chain on no rows: constants that cannot be computed fail here."""
-        try:
-            with_feed(self._duck, relation.base, lambda c, feed: c.execute(relation.select(feed)).to_arrow_table())
-        except duckdb.Error as exc:
-            if expression is None:
-                raise QueryError(f"query {self._query!r}: {first_line(exc)}") from exc
-            raise expression.error(first_line(exc)) from exc
-        return relation
+    def probe(self, source: Relation, sql: str, expression: Expression, group: str = "") -> None:
+        """Find what fails whatever the row: `i > 'abc'`. One row of nulls and one of plain values are tried alone."""
+        errors = []
+        for row in (_null_row(source.schema), _plain_row(source.schema)):
 
-    def _types(self, source: Relation, sqls: list[str], expression: Expression, group: str = "") -> list[str]:
-        """DuckDB types of expressions over a relation. Raises the user's error."""
+            def run(connection: duckdb.DuckDBPyConnection, feed: str) -> None:
+                connection.execute(f"SELECT {sql} FROM {feed}{group}").fetchall()
 
-        def bind(connection: duckdb.DuckDBPyConnection, feed: str) -> list[str]:
-            columns = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(sqls))
-            select = f"SELECT {columns} FROM ({source.select(feed)}){group}"
-            return list(describe(connection, select, expression.error).values())
+            try:
+                with_feed(self._duck, source.schema, run, row)
+                return
+            except RowError as exc:
+                errors.append(first_line(exc))
+        raise expression.error(f"fails for every row: {errors[-1]}")
+
+    def type_of(self, source: Relation, sql: str, expression: Expression, group: str = "") -> str:
+        """DuckDB's type of an expression over a relation. Raises the user's error."""
+
+        def bind(connection: duckdb.DuckDBPyConnection, feed: str) -> str:
+            return describe(connection, f"SELECT {sql} AS c FROM ({source.select(feed)}){group}", expression.error)["c"]
 
         return with_feed(self._duck, source.base, bind)
 
-    def _column(self, duck_type: str, expression: Expression) -> tuple[str, pa.DataType]:
+    def column(self, duck_type: str, expression: Expression) -> tuple[str, pa.DataType]:
         found = column_type(duck_type)
         if found is None:
             raise expression.error(
@@ -186,7 +190,7 @@ class _Compiler:
             )
         return found
 
-    def _statement(self, sql: Sql, schema: pa.Schema, where: str) -> Statement:
+    def statement(self, sql: Sql, schema: pa.Schema, where: str) -> Statement:
         try:
             return self._duck.statement(sql, schema)
         except duckdb.Error as exc:
@@ -205,7 +209,8 @@ class _WindowBuilder:
     def build(self) -> Window:
         c, op = self._c, self._op
         for expression in self._expressions:  # the user's own words first: type errors are about them
-            c._types(self._source, [sql_of(expression)], expression, self._group)
+            c.type_of(self._source, sql_of(expression), expression, self._group)
+            c.probe(self._source, sql_of(expression), expression, self._group)
         calls = agg.Calls()
         outers = [calls.outer(e) for e in self._expressions]
         types = [self._argument_type(tree) for tree in calls.trees]
@@ -242,7 +247,7 @@ class _WindowBuilder:
 
     def _argument_type(self, call: Tree) -> str:
         sql = agg.argument(call)
-        return self._c._types(self._source, [sql], self._expressions[0])[0] if sql else ""
+        return self._c.type_of(self._source, sql, self._expressions[0]) if sql else ""
 
     def _partials(self, parts: list[agg.Decomposed]) -> tuple[Statement, list[str]]:
         selected, inner = list(self._keys), []
@@ -254,7 +259,7 @@ class _WindowBuilder:
         group = self._group or " HAVING count(*) > 0"
         columns = ", ".join(selected)
         sql: Sql = lambda feed: f"SELECT {columns} FROM ({self._source.select(feed)}){group}{self._order}"  # noqa: E731
-        return self._c._statement(sql, self._source.base, self._where), inner
+        return self._c.statement(sql, self._source.base, self._where), inner
 
     def _rows(self) -> tuple[Statement | None, tuple[str, ...], pa.Schema]:
         used = set(self._op.keys).union(*(e.columns() for e in self._expressions))
@@ -264,7 +269,7 @@ class _WindowBuilder:
             return None, columns, schema
         selected = ", ".join(q(n) for n in columns)
         sql: Sql = lambda feed: f"SELECT {selected} FROM ({self._source.select(feed)})"  # noqa: E731
-        return self._c._statement(sql, self._source.base, self._where), columns, schema
+        return self._c.statement(sql, self._source.base, self._where), columns, schema
 
     def _close(self, inner: list[str], outers: list[str], feed: pa.Schema) -> tuple[Statement, list[pa.Field]]:
         combined = ", ".join([*self._keys, *(f"{sql} AS __a{i}" for i, sql in enumerate(inner))])
@@ -272,13 +277,13 @@ class _WindowBuilder:
         selected, fields = list(self._keys), [feed.field(k) for k in self._op.keys]
         relation = Relation(-1, feed, feed, nested)
         for expression, (name, _), outer in zip(self._expressions, self._op.aggregates, outers, strict=True):
-            kind = self._c._types(relation, [outer], expression)[0]
-            cast, arrow = self._c._column(kind, expression)
+            kind = self._c.type_of(relation, outer, expression)
+            cast, arrow = self._c.column(kind, expression)
             selected.append(f"CAST({outer} AS {cast}) AS {q(name)}")
             fields.append(pa.field(name, arrow))
         columns = ", ".join(selected)
         sql: Sql = lambda name: f"SELECT {columns} FROM ({nested(name)}){self._order}"  # noqa: E731
-        return self._c._statement(sql, feed, self._where), fields
+        return self._c.statement(sql, feed, self._where), fields
 
     def _rank(self, partial: pa.Schema) -> Statement | None:
         if not self._op.keys:
@@ -286,17 +291,35 @@ class _WindowBuilder:
         schema = pa.schema([*(partial.field(k) for k in self._op.keys), (agg.POSITION, _INT)])
         over = self._order.removeprefix(" ")
         sql: Sql = lambda feed: f"SELECT {agg.POSITION}, dense_rank() OVER ({over}) - 1 FROM {feed}"  # noqa: E731
-        return self._c._statement(sql, schema, self._where)
+        return self._c.statement(sql, schema, self._where)
 
     @property
     def _where(self) -> str:
         return f"window of query {self._c._query!r}"
 
 
-def with_feed(duck: Duck, schema: pa.Schema, use: Callable[[duckdb.DuckDBPyConnection, str], T]) -> T:
-    """Call `use` with a relation of this schema and no rows."""
-    duck.connection.register("bind_feed", Feed(schema))
+def with_feed(
+    duck: Duck,
+    schema: pa.Schema,
+    use: Callable[[duckdb.DuckDBPyConnection, str], T],
+    rows: pa.RecordBatch | None = None,
+) -> T:
+    """Call `use` with a relation of this schema and these rows."""
+    feed = Feed(schema)
+    if rows is not None:
+        feed.set(rows)
+    duck.connection.register("bind_feed", feed)
     try:
         return use(duck.connection, "bind_feed")
     finally:
         duck.connection.unregister("bind_feed")
+
+
+def _null_row(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in schema], schema=schema)
+
+
+def _plain_row(schema: pa.Schema) -> pa.RecordBatch:
+    plain: dict[pa.DataType, object] = {pa.string(): "1", pa.int64(): 1, pa.float64(): 1.0, pa.bool_(): True}
+    arrays = [pa.array([plain.get(f.type, [])], f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

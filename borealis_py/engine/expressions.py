@@ -107,7 +107,7 @@ def _parse(text: str, place: Place) -> Tree:
         if answer["error_type"] != "parser":  # two statements: DuckDB says that it serialises SELECT only
             raise QueryError(f"{place}: this is not one SQL expression\n    {text}")
         at = max(0, int(answer.get("position", len(_PREFIX))) - len(_PREFIX))
-        before = text.encode()[:at].decode(errors="ignore")
+        before = text[:at]
         line, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
         lines = ["    " + part for part in text.split("\n")]
         lines.insert(min(line, len(lines) - 1) + 1, "    " + " " * column + "^")

@@ -1,0 +1,160 @@
+"""Rows in and out as bytes: one bad row costs one row, and its reason names the column."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from borealis_py.engine import ArrowSourceCodec, Kernel
+from tests.engine import worlds
+from tests.engine.worlds import Row
+
+codec = ArrowSourceCodec("s", {"k": "string", "i": "int64", "x": "double", "b": "bool"})
+GOOD = b'{"k":"a","i":1,"x":2,"b":true}'
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (b'{"k":"a","i":1,"x":2}', "Object missing required field `b`"),
+        (b'{"k":"a","i":1.5,"x":2,"b":true}', "column 'i': Expected `int | null`, got `float`"),
+        (b'{"k":"a","i":1.0,"x":2,"b":true}', "column 'i': Expected `int | null`, got `float`"),
+        (b'{"k":"a","i":"1","x":2,"b":true}', "column 'i': Expected `int | null`, got `str`"),
+        (b'{"k":"a","i":true,"x":2,"b":true}', "column 'i': Expected `int | null`, got `bool`"),
+        (b'{"k":"a","i":9223372036854775808,"x":2,"b":true}', "column 'i': Expected `int` <= 9223372036854775807"),
+        (b'{"k":7,"i":1,"x":2,"b":true}', "column 'k': Expected `str | null`, got `int`"),
+        (b'{"k":"a","i":1,"x":"2","b":true}', "column 'x': Expected `float | null`, got `str`"),
+        (b'{"k":"a","i":1,"x":1e999,"b":true}', "column 'x': Number out of range"),
+        (b'{"k":"a","i":1,"x":2,"b":1}', "column 'b': Expected `bool | null`, got `int`"),
+        (b"[1,2]", "Expected `object`, got `array`"),
+        (b"null", "Expected `object`, got `null`"),
+        (b'{"k":"\xff","i":1,"x":2,"b":true}', "'utf-8' codec can't decode byte 0xff"),
+    ],
+)
+def test_a_bad_row_is_blamed_alone(row: bytes, reason: str) -> None:
+    rows, bad = codec.decode(b"[" + GOOD + b"," + row + b"," + GOOD + b"]", "json", [10, 20, 30])
+    assert rows is not None
+    assert rows.to_pylist() == [{"k": "a", "i": 1, "x": 2.0, "b": True, "stime": t} for t in (10, 30)]
+    ((position, why, raw),) = bad
+    assert (position, raw) == (1, row)
+    assert why.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b"", "not a JSON array of objects"),
+        (b"[" + GOOD, "not a JSON array of objects"),
+        (b"[" + GOOD + b',{"k":}]', "not a JSON array of objects"),
+        (b'[{"k":"\\ud800","i":1,"x":2,"b":true}]', "not a JSON array of objects"),
+        (GOOD, "not a JSON array of objects"),
+        (b"[" + GOOD + b"]\n[" + GOOD + b"]", "not a JSON array of objects"),
+        (b'[{"k":"a\nb","i":1,"x":2,"b":true}]', "not a JSON array of objects"),
+        (b"[" + GOOD + b"," + GOOD + b"]", "2 rows but 1 stimes in the record"),
+        (b"[1," + GOOD + b"]", "2 rows but 1 stimes in the record"),
+        (b"[]", "0 rows but 1 stimes in the record"),
+    ],
+)
+def test_a_payload_that_cannot_be_taken_apart_is_one_reject(payload: bytes, reason: str) -> None:
+    rows, ((position, why, raw),) = codec.decode(payload, "json", [10])
+    assert rows is None
+    assert (position, raw) == (-1, payload)
+    assert why.startswith(reason)
+
+
+def test_null_is_a_value_and_more_fields_are_ignored() -> None:
+    rows, bad = codec.decode(b'[{"k":null,"i":null,"x":null,"b":null,"more":[1]}]', "json", [7])
+    assert not bad
+    assert rows is not None
+    assert rows.to_pylist() == [{"k": None, "i": None, "x": None, "b": None, "stime": 7}]
+
+
+def test_nothing_but_bad_rows_is_no_rows() -> None:
+    assert codec.decode(b"[1,2]", "json", [1, 2])[0] is None
+
+
+def test_long_garbage_is_cut() -> None:
+    _, ((_, _, raw),) = codec.decode(b"[" + b"x" * 100_000, "json", [1])
+    assert len(raw) == 2_000
+
+
+def test_an_unknown_encoding_is_a_reject() -> None:
+    assert codec.decode(b"", "avro", [1])[1][0][:2] == (-1, "encoding 'avro' is neither json nor arrow")
+
+
+ROWS: list[Row] = [("ü", 2**62, -0.0, None, 5), (None, None, None, True, 6)]
+
+
+def test_arrow_rows_travel() -> None:
+    rows = worlds.batch(ROWS)
+    found, bad = codec.decode(memoryview(codec.encode(rows)), "arrow", [5, 6])  # type: ignore[arg-type]
+    assert not bad
+    assert found is not None
+    assert found.equals(rows)
+
+
+def test_arrow_that_lies_is_refused() -> None:
+    good = codec.encode(worlds.batch(ROWS))
+    other = ArrowSourceCodec("s", {"k": "int64", "i": "int64", "x": "double", "b": "bool"})
+    empty = ArrowSourceCodec("s", {"x": "int64"}).encode(pa.RecordBatch.from_arrays([pa.array([1])], names=["x"]))
+    for payload, stimes, reason in [
+        (good[: len(good) // 2], [5, 6], "not an Arrow IPC stream"),
+        (b"garbage", [5, 6], "not an Arrow IPC stream"),
+        (good, [5], "2 rows in 1 batches but 1 stimes"),
+        (empty, [5], "columns (x int64), expected (k string, i int64, x double, b bool)"),
+    ]:
+        rows, ((position, why, _),) = codec.decode(payload, "arrow", stimes)
+        assert (rows, position) == (None, -1)
+        assert why.startswith(reason)
+    assert other.decode(good, "arrow", [5, 6])[0] is None
+
+
+@pytest.fixture(scope="module")
+def on() -> Iterator[Kernel]:
+    made = worlds.make(lambda app, a, b: a)
+    yield made
+    made.close()
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=st.lists(worlds.row_of(0), min_size=1, max_size=8))
+def test_results_travel_and_print_so_that_they_read_back(on: Kernel, rows: list[Row]) -> None:
+    part = worlds.batch(rows)
+    assert on.stimes(on.decode(on.encode(part))) == [r[4] for r in rows]
+    for text, row in zip(on.to_json(part), rows, strict=True):
+        read = json.loads(text)
+        assert list(read) == ["k", "i", "x", "b"]
+        assert (read["k"], read["i"], read["b"]) == (row[0], row[1], row[3])
+        if row[2] is None or not math.isfinite(row[2]):
+            assert read["x"] is None
+        else:
+            assert struct.pack("<d", read["x"]) == struct.pack("<d", row[2])
+
+
+def test_split_pieces_are_small_and_join_to_the_whole(on: Kernel) -> None:
+    whole = worlds.batch([("k" * 50, i, 1.0, True, i) for i in range(500)])
+    pieces = on.split(whole, 4_000)
+    assert len(pieces) > 5
+    assert all(len(on.encode(p)) <= 4_000 for p in pieces)
+    assert on.join(pieces).equals(whole)
+    assert [p.num_rows for p in on.split(worlds.batch(ROWS), 1)] == [1, 1]
+
+
+def test_state_of_another_query_is_refused(on: Kernel) -> None:
+    with (
+        worlds.kernel(lambda app, a, b: a.window("1s").agg(n="count(*)")) as other,
+        pytest.raises(ValueError, match="state of 1 operators, the query has 0"),
+    ):
+        on.decode_state(other.encode_state(other.initial()))
+
+
+def test_the_schema_id_tells_schemas_apart(on: Kernel) -> None:
+    with worlds.kernel(lambda app, a, b: a.map(k="k", i="x", x="x", b="b")) as other:
+        assert other.schema_id != on.schema_id

@@ -1,0 +1,158 @@
+"""What is wrong with a query is said when it is loaded: where, what, and what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from borealis_py import App, QueryError
+from borealis_py.engine import compile_query
+from borealis_py.query import AppSpec, Stream
+from tests.engine import worlds
+
+
+def refused(build: Callable[[Stream], Stream]) -> str:
+    with pytest.raises(QueryError) as caught:
+        worlds.make(lambda app, a, b: build(a))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "message"),
+    [
+        ("x >", "filter of query 'q' does not parse: syntax error at end of input"),
+        ("x > 1; DROP TABLE t", "filter of query 'q'"),
+        ("x > 1, i", "write one SQL expression"),
+        ("x > 1 AS y", "write one SQL expression"),
+        ("x FROM feed0", "write one SQL expression"),
+        ("b ORDER BY x", "write one SQL expression"),
+        ("true) OR (true", "does not parse"),
+        ("xx > 1", "unknown column 'xx' in filter of query 'q'; did you mean 'x'? columns: k, i, x, b, stime"),
+        ("r.x > 1", "unknown column 'r.x'"),
+        ("x", "a filter must be true or false, this is DOUBLE"),
+        ("k + 1 > b", "No function matches the given name and argument types '+(VARCHAR, INTEGER_LITERAL)'"),
+        ("abs(k) > 1", "abs"),
+        ("i > 'abc'", "fails for every row: Conversion Error: Could not convert string 'abc' to INT64"),
+        ("x > random()", "function random() is not allowed: its result is not the same each time"),
+        ("now() IS NULL", "function now() is not allowed"),
+        ("today() IS NULL", "function today() is not allowed"),
+        ("current_date IS NULL", "current_date is not allowed"),
+        ("CURRENT_TIMESTAMP IS NULL", "current_timestamp is not allowed"),
+        ("uuid() = k", "function uuid() is not allowed"),
+        ("nextval('s') > 1", "function nextval() is not allowed"),
+        ("current_setting('threads') = 1", "function current_setting() is not allowed: it reads a setting"),
+        ("getvariable('v') = 1", "it reads a variable"),
+        ("age(make_timestamp(stime)) IS NULL", "it reads the clock"),
+        ("pg_sleep(1) IS NULL", "function pg_sleep() is not allowed"),
+        ("read_csv('/etc/passwd') IS NULL", "function read_csv() is not allowed"),
+        ("read_text('/etc/passwd') IS NULL", "function read_text() is not allowed"),
+        ("unnest([b])", "function unnest() is not allowed: it makes several rows of one"),
+        ("uper(k) = 'A'", "unknown function uper(); did you mean 'upper'"),
+        ("EXISTS (SELECT 1)", "subqueries are not allowed"),
+        ("x > (SELECT 1)", "subqueries are not allowed"),
+        ("x IN (SELECT 1)", "subqueries are not allowed"),
+        ("row_number() OVER () = 1", "OVER (...) is not allowed"),
+        ("sum(x) > 1", "aggregate sum() outside of agg()"),
+        ("x > ?", "parameters"),
+        ("x > $1", "parameters"),
+        ("COLUMNS(*) > 1", "name the columns"),
+        ("list_filter([1], lambda z: z > 1) = []", "lambda"),
+        ("#1 > 1", "positions (#1) are not allowed"),
+        ("x > 1e400", "cannot be used"),
+    ],
+)
+def test_filters(predicate: str, message: str) -> None:
+    assert message in refused(lambda s: s.filter(predicate))
+
+
+def test_the_place_of_a_syntax_error_is_pointed_at() -> None:
+    lines = refused(lambda s: s.filter("x > 1 AND AND b")).split("\n")
+    assert lines[1:] == ["    x > 1 AND AND b", "              ^"]
+    lines = refused(lambda s: s.filter("k = 'ü'\nAND AND b")).split("\n")
+    assert lines[1:] == ["    k = 'ü'", "    AND AND b", "        ^"]
+    lines = refused(lambda s: s.filter("x >")).split("\n")
+    assert lines[1:] == ["    x >", "       ^"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("x + 1", "no aggregate in it"),
+        ("sum(x) + i", "column 'i' stands outside of an aggregate and is no key"),
+        ("sum(max(x))", "aggregate max() inside sum()"),
+        ("sum(k)", "sum(VARCHAR)"),
+        ("sum(xx)", "unknown column 'xx' in agg(s) of query 'q'"),
+        ("sum(x) OVER ()", "OVER (...) is not allowed"),
+        ("max(make_timestamp(stime))", "its type is TIMESTAMP, columns are string, int64, double or bool"),
+        ("histogram(i)", "its type is MAP"),
+        ("reservoir_quantile(x, 0.5)", "it draws a random sample"),
+        ("sum(random())", "function random() is not allowed"),
+        ("count(*) FILTER (WHERE random() > 0.5)", "function random() is not allowed"),
+        ("list(x ORDER BY random())", "function random() is not allowed"),
+        ("sum(*)", "sum"),
+        ("grouping(k)", "GROUPING"),
+    ],
+)
+def test_aggregates(expression: str, message: str) -> None:
+    assert message in refused(lambda s: s.window("1s").group_by("k").agg(s=expression))
+
+
+def test_maps_name_the_column() -> None:
+    message = refused(lambda s: s.map(good="x", y="dep + 1"))
+    assert message.startswith("unknown column 'dep' in map(y) of query 'q'")
+
+
+def test_a_constant_that_cannot_be_computed_is_found_when_loading() -> None:
+    assert "Could not convert string 'abc'" in refused(lambda s: s.map(y="CAST('abc' AS INT)"))
+    assert "Could not convert string 'abc'" in refused(lambda s: s.window("1s").agg(y="sum(CAST('abc' AS INT))"))
+
+
+def test_what_fails_for_some_rows_only_is_loaded() -> None:
+    for text in ("CAST(k AS INT) > 0", "CAST(coalesce(k, 'none') AS INT) > 0", "CAST(k AS DATE) > DATE '2013-01-01'"):
+        worlds.make(lambda app, a, b, text=text: a.filter(text)).close()
+
+
+def test_unions_have_equal_types() -> None:
+    with pytest.raises(QueryError, match="union of query 'q': column 'i' is int64 in one input and double in another"):
+        worlds.make(lambda app, a, b: app.union(a.map(i="i"), b.map(i="x")))
+
+
+def test_an_unknown_query_and_an_unknown_source_are_named() -> None:
+    app = App("a")
+    app.query("late", app.source("ewr", schema={"x": "int"}))
+    with pytest.raises(QueryError, match="no query 'lat'; did you mean 'late'"):
+        compile_query(app.describe(), "lat")
+    on = compile_query(app.describe(), "late")
+    with pytest.raises(QueryError, match="query 'late' does not read 'err'; did you mean 'ewr'"):
+        on.source_codec("err")
+    on.close()
+
+
+def test_columns_with_names_that_sql_has_meanings_for() -> None:
+    app = App("a")
+    source = app.source("s", schema={"select": "int", "class": "string", "order": "double", "Mixed": "int"})
+    stream = source.filter('"select" > 0').window("1s").group_by("class").agg(**{"from": 'sum("order") + max(mixed)'})
+    app.query("q", stream)
+    on = compile_query(AppSpec.from_json(app.describe().to_json()), "q")
+    rows, bad = on.source_codec("s").decode(b'[{"select":1,"class":"c","order":2,"Mixed":3}]', "json", [5])
+    _, outputs = on.step(on.initial(), 0, 10, {0: on.order([rows])})
+    assert not bad
+    assert on.to_json(outputs[9].rows) == [b'{"window_start":0,"window_end":1000000,"class":"c","from":5.0}']
+    on.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "k = 'it''s'",
+        "k LIKE '%{x}%'",
+        "{'a': i}.a > 1",
+        "k = '__feed__'",
+        "k <> '\"'",
+        "x BETWEEN 0 AND 1",
+        "k ~ '[a-z]'",
+    ],
+)
+def test_text_with_braces_and_quotes_stays_text(text: str) -> None:
+    worlds.make(lambda app, a, b: a.filter(text)).close()
