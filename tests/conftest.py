@@ -7,13 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from borealis_py.kafka.broker import LocalBroker, free_port
+from borealis_py.kafka.errors import BrokerError
 
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """A running broker on a port of the system's choice; topics are to have names that no other test uses."""
-    local = LocalBroker(tmp_path_factory.mktemp("broker"), free_port())
-    local.up()
+    for last in (False, False, True):
+        local = LocalBroker(tmp_path_factory.mktemp("broker"), free_port())
+        try:
+            local.up()
+            break
+        except BrokerError as exc:  # other programs choose ports at the same time
+            if last or "in use" not in str(exc):
+                raise
     yield local
     local.down(timeout_s=5.0)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -54,6 +55,10 @@ class _PidFile:
     pid: int
     port: int
     version: str
+
+
+class _PortLost(BrokerError):
+    """Somebody took a port between our choosing it and the broker's start."""
 
 
 class LocalBroker:
@@ -107,7 +112,14 @@ class LocalBroker:
             java = find_java()
             self._check_port()
             directory = jars.fetch(java)
-            self._start(java, directory, timeout_s)
+            for last in (False, False, True):
+                try:
+                    self._start(java, directory, timeout_s)
+                    break
+                except _PortLost:  # most likely the controller's, which is ours to choose again
+                    self._check_port()
+                    if last:
+                        raise
             return True
 
     def down(self, timeout_s: float = 20.0) -> bool:
@@ -242,7 +254,8 @@ class LocalBroker:
         """Wait for an answer to a real request, and from this broker: another may have taken the port."""
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise BrokerError(
+                lost = re.search(r"failed to bind|Address already in use", self.log_tail())
+                raise (_PortLost if lost else BrokerError)(
                     f"the broker ended while starting (code {process.returncode}). "
                     f"End of {self.log_file}:\n{self.log_tail()}"
                 )

@@ -94,6 +94,19 @@ def test_a_port_in_use_is_named(own: LocalBroker) -> None:
     assert not own.status().running
 
 
+def test_a_controller_port_that_somebody_took_is_chosen_again(
+    own: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = [taken.getsockname()[1], free_port()]
+        monkeypatch.setattr("borealis_py.kafka.broker.free_port", lambda: ports.pop(0))
+        assert own.up() is True
+    assert ports == []
+    assert "bind" in own.log_tail(1000).lower()
+
+
 def test_another_process_with_the_noted_id_is_left_alone(own: LocalBroker) -> None:
     own.data_dir.mkdir()
     sleeper = subprocess.Popen(["sleep", "600"])

@@ -1,0 +1,130 @@
+"""Bad input on a real broker: a clear reason in the dead-letter topic, nothing lost, and the query lives (issue's list)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from borealis_py.client.claim import StreamTaken
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord
+from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
+from borealis_py.query import App
+from tests.support.running import RunningApp, running, until
+
+pytestmark = pytest.mark.broker
+
+
+@pytest.fixture
+def app(bootstrap: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RunningApp]:
+    it = App("bad-" + request.node.name.replace("[", "-").replace("]", "").replace("_", "-")[:60], bucket="50ms")
+    source = it.source("src", schema={"name": "string", "value": "int64"})
+    it.query("all", source.filter("value >= 0"), delay_threshold="1s", replicas=1)
+    with running(bootstrap, it, tmp_path) as app:
+        app.start(0)
+        app.wait_ready(0)
+        yield app
+
+
+def corrected_values(app: RunningApp) -> list[int]:
+    return [json.loads(r.value or b"")["value"] for r in app.corrected("all")]
+
+
+def append(app: RunningApp, value: bytes) -> None:
+    appender = app.log.appender(lambda: None)
+    appender.append(NewRecord(Feed(topics.stream(app.name, "src")), value), 1)
+    assert appender.flush(10)
+    appender.close()
+
+
+def batch(epoch: int, rows: bytes, seq: int, stimes: list[int], boundary: int | None) -> bytes:
+    return pack(BatchHeader(epoch, "me", seq, pack_stimes(stimes), boundary, "json"), rows)
+
+
+def test_records_that_no_publisher_wrote_go_to_the_dead_letters(app: RunningApp) -> None:
+    with app.publisher("src") as publisher:
+        publisher.send({"name": "a", "value": 1})
+        append(app, b"{broken json")
+        append(app, b"\x00" * 2_000_000)
+        publisher.send({"name": "b", "value": 2})
+        until(lambda: corrected_values(app) == [1, 2], "both rows in the corrected stream")
+        until(lambda: len(app.dead_letters()) == 2, "two dead letters")
+    first, second = app.dead_letters()
+    assert (first["source"], first["query"], first["raw"]) == ("src", "all", "{broken json")
+    assert "not a publisher's record" in first["reason"]
+    assert "not a publisher's record" in second["reason"]
+    assert len(second["raw"]) < 100_000  # what is kept of it; the header `offset` says where the rest lies
+    assert not app.errors
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (b'{"name": "x"}', "value"),
+        (b'{"name": "x", "value": "many"}', "value"),
+        (b'{"name": "x", "value": 1.5}', "value"),
+        (b'{"name": 5, "value": 1}', "name"),
+        (b"{", "malformed"),
+    ],
+    ids=["missing", "mistyped", "fraction", "number-for-text", "malformed"],
+)
+def test_one_bad_row_of_a_batch_is_blamed_alone(app: RunningApp, row: bytes, says: str) -> None:
+    width = app.state.spec.bucket_us
+    stime = (app.state.origin + 5) * width
+    append(app, pack(ClaimHeader(1, "me")))
+    rows = b'[{"name":"a","value":1},' + row + b',{"name":"b","value":2}]'
+    append(app, batch(1, rows, 0, [stime, stime, stime], stime + 10 * width))
+    until(lambda: len(app.dead_letters()) >= 1, "the dead letter")
+    good = [] if row == b"{" else [1, 2]  # a batch that is no JSON at all cannot be taken apart
+    until(lambda: corrected_values(app) == good, "the good rows")
+    letters = app.dead_letters()
+    assert [letter["offset"] for letter in letters] == ["1"]
+    assert says in letters[0]["reason"]
+    assert not app.errors
+
+
+def test_late_and_future_tuples_in_the_log_are_rejected_by_every_replica_alike(app: RunningApp) -> None:
+    width = app.state.spec.bucket_us
+    stime = (app.state.origin + 100) * width
+    append(app, pack(ClaimHeader(1, "me")))
+    append(app, batch(1, b'[{"name":"a","value":1}]', 0, [stime], stime + width))
+    append(app, batch(1, b'[{"name":"late","value":7}]', 1, [stime - 5 * width], None))
+    append(app, batch(1, b'[{"name":"future","value":8}]', 2, [stime + 10**13], None))
+    append(app, batch(1, b'[{"name":"b","value":2}]', 3, [stime + width], stime + 3 * width))
+    until(lambda: corrected_values(app) == [1, 2], "the rows in time")
+    until(lambda: len(app.dead_letters()) == 2, "both dead letters")
+    assert [letter["reason"].split(":")[0] for letter in app.dead_letters()] == ["late", "future"]
+
+
+def test_a_publishers_own_bad_rows_never_enter_the_stream(app: RunningApp) -> None:
+    with app.publisher("src") as publisher:
+        assert not publisher.send({"name": "a"})
+        assert not publisher.send({"name": "a", "value": "x"})
+        assert not publisher.send({"name": "a", "value": 1}, stime=1)
+        assert not publisher.send({"name": "a", "value": 1}, stime=2**60)
+        publisher.send({"name": "good", "value": 5})
+        until(lambda: corrected_values(app) == [5], "the good row")
+        until(lambda: len(app.dead_letters()) == 4, "four dead letters")
+    reasons = " | ".join(letter["reason"] for letter in app.dead_letters())
+    for word in ("value", "late", "ahead"):
+        assert word in reasons, reasons
+
+
+def test_a_row_of_two_megabytes_passes(app: RunningApp) -> None:
+    name = "x" * 2_000_000
+    with app.publisher("src") as publisher:
+        publisher.send({"name": name, "value": 3})
+        until(lambda: corrected_values(app) == [3], "the large row")
+    assert json.loads(app.corrected("all")[0].value or b"")["name"] == name
+
+
+def test_a_second_publisher_is_refused_while_the_first_is_at_work(app: RunningApp) -> None:
+    with app.publisher("src") as first:
+        first.send({"name": "a", "value": 1})
+        with pytest.raises(StreamTaken, match=r"src.*--take-over"):
+            app.publisher("src")
+        first.send({"name": "b", "value": 2})
+        until(lambda: corrected_values(app) == [1, 2], "the first goes on")
