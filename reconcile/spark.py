@@ -83,11 +83,20 @@ class SparkRedo:
     def cancel(self, job_id: int) -> None:
         if not self._results.drop(job_id):
             return
-        threading.Thread(target=self._cancel, args=(job_id,), name="cancel " + self._group(job_id), daemon=True).start()
+        self._cancel_aside(job_id)
 
-    def close(self) -> None:
-        for job_id in self._results.clear():
-            self._cancel(job_id)
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Cancel everything. Waits for Spark to take note, not for workers to be gone; a hung JVM is left behind."""
+        asides = [self._cancel_aside(job_id) for job_id in self._results.clear()]
+        deadline = time.monotonic() + timeout_s
+        for aside in asides:
+            aside.join(max(0.0, deadline - time.monotonic()))
+
+    def _cancel_aside(self, job_id: int) -> threading.Thread:
+        name = "cancel " + self._group(job_id)
+        thread = threading.Thread(target=self._cancel, args=(job_id,), name=name, daemon=True)
+        thread.start()
+        return thread
 
     def _group(self, job_id: int) -> str:
         return f"{self._prefix} {job_id}"

@@ -26,6 +26,7 @@ from reconcile.spark import explain
 KEEP_WARM_S = 20.0
 """Spark ends a Python worker that was idle for a minute (platform 7)."""
 
+STOP_S = 10.0
 _NOISE = ("incubator modules", "default log4j profile", "log level", "native-hadoop")
 
 
@@ -220,8 +221,10 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 def _end(context: Any, process: Any) -> None:
     """Stop Spark as far as it still answers, then make sure that its JVM is gone."""
     if context is not None and (process is None or process.poll() is None):
-        with suppress(Exception):
-            context.stop()
+        # Aside, since a JVM that hangs would never answer.
+        aside = threading.Thread(target=_stop_context, args=(context,), name="stop Spark", daemon=True)
+        aside.start()
+        aside.join(STOP_S)
     if process is not None:
         with suppress(Exception):
             process.stdin.close()  # the JVM ends when its standard input does
@@ -231,6 +234,11 @@ def _end(context: Any, process: Any) -> None:
             process.kill()
             process.wait(5)
     _forget_context()
+
+
+def _stop_context(context: Any) -> None:
+    with suppress(Exception):  # what it did not end is killed
+        context.stop()
 
 
 def _forget_context() -> None:

@@ -73,6 +73,15 @@ def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path)
     assert not [t for t in threading.enumerate() if t.name == "keep warm"]
 
 
+def test_a_jvm_that_hangs_is_killed(monkeypatch, tmp_path):
+    monkeypatch.setattr("borealis_py.host.spark.STOP_S", 0.5)
+    session = ReplicaSession.start("tests", SETTINGS, tmp_path / "spark.log")
+    jvm = psutil.Process(session.jvm_pid)
+    jvm.suspend()
+    session.stop()
+    assert not jvm.is_running()
+
+
 def test_no_java_names_the_command_that_installs_it(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     reason = start_or_reason("tests", [], output=tmp_path / "spark.log")
