@@ -13,7 +13,11 @@ from borealis_py.cli.console import fail
 app = typer.Typer(help="Measure this machine.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""The command behind the door reads the arguments, --help too."""
+
+
+@app.command(context_settings=PASS_ON, add_help_option=False)
 def quick(context: typer.Context) -> None:
     """Delay, throughput, redo speed and memory in under 3 minutes. Arguments go to bench/quick.py."""
     import borealis_py

@@ -9,6 +9,7 @@ def is_expected(exc: Exception) -> bool:
 
     from borealis_py.client.claim import PublisherError
     from borealis_py.client.ingest import IngestError
+    from borealis_py.demo.scenario import DemoFailed
     from borealis_py.host.appfile import AppFileError
     from borealis_py.host.config import ConfigError
     from borealis_py.host.errors import LaunchError
@@ -18,7 +19,17 @@ def is_expected(exc: Exception) -> bool:
     from borealis_py.query.errors import QueryError
     from sunion.errors import RetentionLost
 
-    ours = (AppFileError, ConfigError, IngestError, LaunchError, LogError, PublisherError, QueryError, RetentionLost)
+    ours = (
+        AppFileError,
+        ConfigError,
+        DemoFailed,
+        IngestError,
+        LaunchError,
+        LogError,
+        PublisherError,
+        QueryError,
+        RetentionLost,
+    )
     return isinstance(exc, (*ours, SettingsError, SparkUnavailable, msgspec.DecodeError, OSError))
 
 

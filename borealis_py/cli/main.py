@@ -71,7 +71,7 @@ app.command("threshold")(threshold.threshold)
 app.add_typer(fail.app, name="fail")
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
-app.command("sim", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(sim.sim)
+app.command("sim", context_settings=bench.PASS_ON, add_help_option=False)(sim.sim)
 app.add_typer(bench.app, name="bench")
 
 

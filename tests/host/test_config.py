@@ -1,0 +1,101 @@
+"""Where a setting comes from, and what is said about those that make no sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from borealis_py.host.config import ConfigError, load
+from borealis_py.protocol.settings import SettingsError, Timing
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory and no settings from the environment of the tests."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("CONFIG", "BOOTSTRAP", "DATA_DIR"):
+        monkeypatch.delenv(f"BOREALIS_{name}", raising=False)
+    return tmp_path
+
+
+def write(directory: Path, text: str) -> None:
+    (directory / "borealis.yaml").write_text(text)
+
+
+def test_defaults(here: Path) -> None:
+    config = load()
+    assert config.bootstrap == "localhost:9092"
+    assert config.data_dir == here / ".borealis"
+    assert config.protocol_timing() == Timing()
+
+
+def test_flag_over_environment_over_file_over_default(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(here, "bootstrap: file:1\n")
+    assert load().bootstrap == "file:1"
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", "env:2")
+    assert load().bootstrap == "env:2"
+    assert load(bootstrap="flag:3").bootstrap == "flag:3"
+    assert load(bootstrap=None).bootstrap == "env:2"
+
+
+def test_another_file_by_name(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "other.yaml").write_text("bootstrap: other:1\n")
+    monkeypatch.setenv("BOREALIS_CONFIG", str(here / "other.yaml"))
+    assert load().bootstrap == "other:1"
+    monkeypatch.setenv("BOREALIS_CONFIG", str(here / "gone.yaml"))
+    with pytest.raises(ConfigError, match=r"gone\.yaml"):
+        load()
+
+
+def test_kafka_properties_are_a_dotted_map_of_text(here: Path) -> None:
+    write(here, "kafka:\n  security.protocol: SSL\n  enable.ssl.certificate.verification: false\n  linger.ms: 5\n")
+    assert load().kafka == {
+        "security.protocol": "SSL",
+        "enable.ssl.certificate.verification": "false",
+        "linger.ms": "5",
+    }
+
+
+def test_timing_has_units(here: Path) -> None:
+    write(here, "timing:\n  delta: 200ms\n  slack_us: 300ms\n  inline_rows: 7\n")
+    timing = load().protocol_timing()
+    assert (timing.delta_us, timing.slack_us, timing.inline_rows) == (200_000, 300_000, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bootstrp: x\n", "did you mean 'bootstrap'"),
+        ("kafka:\n  security: {protocol: SSL}\n", "with dots"),
+        ("kafka: 3\n", "'kafka'"),
+        ("a: [1\n", "is not YAML"),
+        ("- 1\n", r"borealis\.yaml"),
+    ],
+)
+def test_a_file_that_makes_no_sense(here: Path, text: str, message: str) -> None:
+    write(here, text)
+    with pytest.raises(ConfigError, match=message):
+        load()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("delt: 100ms", "did you mean 'delta'"),
+        ("delta: 100", "no unit"),
+        ("delta: soon", "not a duration"),
+        ("inline_rows: 0", "at least 1"),
+        ("inline_rows: many", "at least 1"),
+    ],
+)
+def test_timing_that_makes_no_sense(here: Path, text: str, message: str) -> None:
+    write(here, f"timing:\n  {text}\n")
+    with pytest.raises(ConfigError, match=message):
+        load().protocol_timing()
+
+
+def test_timing_that_cannot_hold_together(here: Path) -> None:
+    write(here, "timing:\n  delta: 10ms\n")
+    with pytest.raises(SettingsError, match="at least 100000 us"):
+        load().protocol_timing()
