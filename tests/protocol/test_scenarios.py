@@ -243,6 +243,21 @@ def test_a_replica_that_pauses_finds_its_inputs_unread_and_expires_nothing() -> 
     assert world.tentative(0) == []
 
 
+def test_a_bucket_does_not_expire_while_its_input_lies_unread_in_the_log() -> None:
+    world = make_world()
+    world.run(2_000 * MS)
+    (replica,) = world.replicas.values()
+    world.replicas.clear()
+    world.now += 4_000 * MS
+    world.replicas[0] = replica
+    replica.slow = {1: 1}  # a backlog of four seconds takes longer than D to read
+    world.run(world.now + 2 * D)
+    assert world.stable_end(0) < 60
+    assert world.tentative(0) == []
+    world.run(world.now + 4_000 * MS)
+    assert settled(world)
+
+
 def test_publishing_goes_over_to_the_other_replica_without_a_gap_or_repeat() -> None:
     world = make_world(replicas=2)
     world.run(2_000 * MS)
@@ -344,6 +359,19 @@ def test_while_ends_are_not_answered_nothing_expires_and_nothing_spins() -> None
         replica.ends = True
     world.run(5_200 * MS)
     assert all(world.tentative(i) for i in world.replicas)
+
+
+def test_who_waits_for_the_ends_to_take_over_does_not_spin() -> None:
+    world = make_world(replicas=2)
+    world.run(2_000 * MS)
+    world.replicas.pop(0)
+    (other,) = world.replicas.values()
+    other.ends = False
+    world.run(5_000 * MS)
+    assert world.corrected.progress[-1] < 21
+    other.ends = True
+    world.run(6_000 * MS)
+    assert world.corrected.progress[-1] > 55
 
 
 def test_an_input_that_heals_with_a_lag_between_delta_and_d_is_waited_for_again() -> None:

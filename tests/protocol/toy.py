@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from random import Random
 
 from borealis_py.protocol.manager import Identity, Manager, Start
+from borealis_py.protocol.reader import StreamReader
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.states import ReplicaState, derive
@@ -38,6 +40,7 @@ from borealis_py.protocol.turn import (
     WriterReady,
 )
 from sunion.model import (
+    Kind,
     Output,
     Reject,
     SourceRecord,
@@ -47,6 +50,7 @@ from sunion.model import (
     TentativeBucket,
 )
 from sunion.union import SUnion
+from sunion.view import Change
 from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim, truth, with_rejects
 
 MS = 1000
@@ -140,9 +144,13 @@ class World:
     replicas: dict[int, Replica] = field(default_factory=dict)
     checkpoints: dict[int, SaveCheckpoint] = field(default_factory=dict)
     incs: dict[int, int] = field(default_factory=dict)
+    truth: dict[int, Output] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.until, self.truth = truth([s.records for s in self.sources], self.origin)
+        if not self.truth:
+            _, self.truth = truth([s.records for s in self.sources], self.origin)
+        self.client = Client(self)
+        self.zombies: list[Replica] = []
         self._busy = sorted(self.truth)
         self._corrected_checked = (self.origin, 0)
         self._topic_checked: dict[int, tuple[int, int]] = {}
@@ -158,9 +166,10 @@ class World:
         """Advance everybody to `until`, checking every oracle at every step."""
         while self.now < until:
             self.now = min(until, self.now + step)
-            for replica in list(self.replicas.values()):
+            for replica in [*self.replicas.values(), *self.zombies]:
                 replica.turns()
             self.check()
+            self.client.poll()
 
     # Oracles ----------------------------------------------------------------------------------------------------------
 
@@ -171,11 +180,11 @@ class World:
         corrected = self.corrected
         end = corrected.progress[-1] if corrected.progress else self.origin
         first, rows = self._corrected_checked
-        if corrected.rows[rows:] != self._between(first, end):
+        if corrected.rows[rows:] != self.between(first, end):
             raise Broken(f"the corrected stream is not the failure-free output before bucket {end}")
         self._corrected_checked = (end, len(corrected.rows))
 
-    def _between(self, first: int, end: int) -> list[tuple[int, Output]]:
+    def between(self, first: int, end: int) -> list[tuple[int, Output]]:
         """The failure-free output of [first, end)."""
         found = self._busy[bisect_left(self._busy, first) : bisect_left(self._busy, end)]
         return [(b, self.truth[b]) for b in found]
@@ -192,7 +201,7 @@ class World:
                 continue
             if first > at:
                 raise Broken(f"a hole: bucket {first} is said stable after {at - 1}")
-            if said != self._between(first, end):
+            if said != self.between(first, end):
                 raise Broken(f"[{first}, {end}) is called stable and differs from a run without failures")
             at = max(at, end)
         self._topic_checked[index] = (len(topic), at)
@@ -211,12 +220,14 @@ class Replica:
 
     cut: inputs that cannot be read (they count as unreachable). deaf: the control log and progress are not read.
     acks: appends are acknowledged. redo: "answer", "fail", "hold". writer: "answer", "unknown", "lost", "hold".
-    ends: a question for ends is answered.
+    ends: a question for ends is answered. slow: records a step of an input, where that is bounded.
     """
 
     def __init__(self, world: World, index: int, inc: int, checkpoint: SaveCheckpoint | None) -> None:
         self.world, self.index, self.inc = world, index, inc
         self.cut: set[int] = set()
+        self.slow: dict[int, int] = {}
+        self.read_at = -1
         self.deaf, self.acks, self.ends = False, True, True
         self.redo, self.writer = "answer", "answer"
         start = (
@@ -259,10 +270,17 @@ class Replica:
             if self.dead:
                 return
             self.turn()
-            answers = self.asked is not None and self.ends
+            answers = self.answered(self.cut | self.manager.throttled)
             if not answers and not self.events and not self.results and self.manager.next_wakeup() > self.world.now:
                 return
         raise Broken(f"replica {self.index} spins: a turn is due at once, for ever")
+
+    def answered(self, held: Set[int]) -> bool:
+        """The ends were asked for and everything below them has been read."""
+        if self.asked is None or not self.ends:
+            return False
+        sources = self.world.sources
+        return all(i in held or self.position[i] >= s.end(self.asked) for i, s in enumerate(sources))
 
     def turn(self) -> None:
         effects = self.manager.handle(self.gather())
@@ -275,10 +293,12 @@ class Replica:
         inputs: dict[int, list[SourceRecord]] = {}
         held = self.cut | self.manager.throttled
         for i, source in enumerate(world.sources):
-            end = source.end(now)
+            limit = self.slow.get(i, 10**9) if now > self.read_at else 0 if i in self.slow else 10**9
+            end = min(source.end(now), self.position[i] + limit)
             if i not in held and end > self.position[i]:
                 inputs[i] = source.records[self.position[i] : end]
                 self.position[i] = end
+        self.read_at = now
         beats, progress = [], []
         if not self.deaf:
             beats, self.heard = world.control[self.heard :], len(world.control)
@@ -288,7 +308,7 @@ class Replica:
                 self.acked, record = self.sent.popleft()
                 world.topics[self.index].append(record)
         read_to, results, events, delays = None, self.results, self.events, self.delays
-        if self.ends and self.asked is not None:
+        if self.answered(held):
             read_to, self.asked = self.asked, None
         self.results, self.events, self.delays = [], [], None
         return Turn(
@@ -410,11 +430,68 @@ class Replica:
         return 0 if created is None else max(0, self.world.now - created - W - wait)
 
 
+class Client:
+    """A subscriber to the live view. Holds it to: stable in order and right, each bucket shown once, marks in pairs."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.cursors: dict[int, int] = {}
+        self.reader: StreamReader | None = None
+        self.undone = False
+        self.shown: set[int] = set()
+        self.stable = world.origin
+
+    def poll(self) -> None:
+        world = self.world
+        if self.reader is None:
+            wait = world.delays.threshold_us - world.timing.slack_us
+            self.reader = StreamReader("toy", max(world.topics) + 1, world.origin, BUCKETS, wait)
+        records = []
+        for k, topic in world.topics.items():
+            records += [(k, record) for record in topic[self.cursors.get(k, 0) :]]
+            self.cursors[k] = len(topic)
+        for change in self.reader.read(world.now, records) + self.reader.show(world.now):
+            self._take(change)
+
+    def _take(self, change: Change) -> None:
+        if change.kind is Kind.TENTATIVE:
+            if change.bucket < self.stable or change.bucket in self.shown:
+                raise Broken(f"bucket {change.bucket} is shown again")
+            self.shown.add(change.bucket)
+        elif change.kind is Kind.UNDO:
+            if self.undone or not any(b >= change.bucket for b in self.shown):
+                raise Broken(f"UNDO at {change.bucket} where there is nothing to undo")
+            self.undone = True
+        elif change.kind is Kind.REC_DONE:
+            if not self.undone or self.shown:
+                raise Broken(f"REC_DONE at {change.bucket} while tentative rows are in effect")
+            self.undone = False
+        else:
+            self._take_stable(change)
+
+    def _take_stable(self, change: Change) -> None:
+        said = [(change.bucket, change.output)] if change.output != Output() else []
+        if change.bucket != self.stable or said != self.world.between(change.bucket, change.end):
+            raise Broken(f"the client is told [{change.bucket}, {change.end}) at {self.stable}, or falsely")
+        if not self.undone and any(b < change.end for b in self.shown):
+            raise Broken(f"bucket {change.bucket} corrects tentative rows without UNDO")
+        self.stable = change.end
+        self.shown = {b for b in self.shown if b >= self.stable}
+
+
+@lru_cache
+def _prepared(seed: int, inputs: int, seconds: float) -> tuple[list[SourceLog], dict[int, Output]]:
+    sources = [source_log(seed, i, seconds) for i in range(inputs)]
+    return sources, truth([s.records for s in sources])[1]
+
+
 def make_world(
     seed: int = 1, inputs: int = 2, seconds: float = 20.0, replicas: int = 1, timing: Timing = TIMING, **delays: object
 ) -> World:
-    """A world whose replicas have started."""
-    world = World([source_log(seed, i, seconds) for i in range(inputs)], timing, replace(DELAYS, **delays))
+    """A world whose replicas have started. What a failure-free run says is computed once, so no mutant changes it."""
+    sources, expected = _prepared(seed, inputs, seconds)
+    copies = [SourceLog(list(s.records), list(s.at)) for s in sources]
+    world = World(copies, timing, replace(DELAYS, **delays), truth=expected)
     for index in range(replicas):
         world.start(index)
     return world

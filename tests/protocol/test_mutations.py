@@ -1,0 +1,286 @@
+"""The oracles are worth something: each of these broken rules is caught by the script and oracle named beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from borealis_py.protocol import manager as manager_module
+from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.delay import Feed
+from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.publishing import Publishing
+from borealis_py.protocol.reader import StreamReader
+from borealis_py.protocol.reconciliation import Reconciliation
+from borealis_py.protocol.turn import SaveCheckpoint, WriterReady
+from sunion.bucket import Buckets
+from sunion.errors import IllegalTransition, RetentionLost
+from sunion.model import Kind
+from sunion.source import SourceFold
+from sunion.union import Mark, SUnion
+from sunion.view import View
+from tests.protocol import test_control, test_reader, test_scenarios
+from tests.protocol.toy import MS, make_world
+from tests.sunion import lists, test_union
+
+Patch = pytest.MonkeyPatch
+CAUGHT = (AssertionError, IllegalTransition, RetentionLost)
+
+
+def boundary_off_by_one(patch: Patch) -> None:
+    """The boundary that lies in a bucket closes it."""
+    patch.setattr(Buckets, "closed_by", lambda self, boundary: boundary // self.width_us + 1)
+
+
+def tie_order(patch: Patch) -> None:
+    """Rows are ordered by input before stime."""
+    kept = lists.ListOps.order
+    patch.setattr(lists.ListOps, "order", lambda self, parts: tuple(sorted(kept(self, parts), key=lambda r: r[1])))
+
+
+def duplicates_taken(patch: Patch) -> None:
+    """seq does not decide."""
+    kept = SUnion.feed
+
+    def feed(self: SUnion, index: int, record: Any) -> Any:
+        source = self.inputs[index]
+        source.fold = replace(source.fold, last_seq=-1)
+        return kept(self, index, record)
+
+    patch.setattr(SUnion, "feed", feed)
+
+
+def undo_missing(patch: Patch) -> None:
+    """The view does not announce corrections."""
+    kept = View.stable_run
+    patch.setattr(View, "stable_run", lambda *a: [c for c in kept(*a) if c.kind is not Kind.UNDO])
+
+
+def stable_state_runs_tentative_input(patch: Patch) -> None:
+    """S is touched by a live run."""
+    kept = Manager._step_live
+
+    def step(self: Manager, bucket: int) -> None:
+        kept(self, bucket)
+        self._s = self._l
+
+    patch.setattr(Manager, "_step_live", step)
+
+
+def checkpoint_before_ack(patch: Patch) -> None:
+    """A checkpoint is durable as soon as it is taken."""
+
+    def checkpoint(self: Manager) -> None:
+        if self.f_s > self.checkpointed + 5:
+            self._effects.append(SaveCheckpoint(self.f_s, self._s, self.union.marks(self.f_s)))
+            self.checkpointed = self.f_s
+
+    patch.setattr(Manager, "_checkpoint", checkpoint)
+
+
+def late_result_applied(patch: Patch) -> None:
+    """Any answer counts, whichever job is current and wherever F_s is."""
+    jobs, start = {}, Reconciliation.start
+
+    def started(self: Reconciliation, *args: Any) -> None:
+        start(self, *args)
+        if self.job is not None:
+            jobs[self.job.id] = self.job
+
+    patch.setattr(Reconciliation, "start", started)
+    patch.setattr(Reconciliation, "answered", lambda self, now, result, stable, effects: (jobs[result.id], result))
+
+
+def ranges_without_fold(patch: Patch) -> None:
+    """A position in a source is an offset and nothing more."""
+    kept = SUnion.marks
+    patch.setattr(SUnion, "marks", lambda *a: tuple(Mark(m.offset, SourceFold(0)) for m in kept(*a)))
+
+
+def newer_incarnation_keeps_ask(patch: Patch) -> None:
+    """The ask of a dead incarnation stays in the queue."""
+    kept = ControlFold.read
+
+    def read(self: ControlFold, beat: Any) -> None:
+        before = self.peers.get(beat.replica)
+        ask = before.ask if before is not None else None
+        kept(self, beat)
+        peer = self.peers[beat.replica]
+        if peer is not before and peer.ask is None:
+            peer.ask = ask
+
+    patch.setattr(ControlFold, "read", read)
+
+
+def progress_not_read_after_fencing(patch: Patch) -> None:
+    """A take-over goes on from the progress known before."""
+    kept = Publishing._answered
+
+    def answered(self: Publishing, event: Any, now: int) -> Any:
+        return kept(self, replace(event, progress=None) if isinstance(event, WriterReady) else event, now)
+
+    patch.setattr(Publishing, "_answered", answered)
+
+
+def expiry_before_reading(patch: Patch) -> None:
+    """A bucket expires though its input may lie unread in the log."""
+    kept = Manager._run_live
+
+    def run(self: Manager) -> None:
+        self._read_to = self._now
+        kept(self)
+
+    patch.setattr(Manager, "_run_live", run)
+
+
+def waiting_from_creation(patch: Patch) -> None:
+    """The wait counts from a bucket's creation, not from its end."""
+    kept = manager_module.delay.ready_at
+    width = lists.W
+    patch.setattr(manager_module.delay, "ready_at", lambda end, *rest: kept(end - 2 * width, *rest))
+
+
+def never_forgiven(patch: Patch) -> None:
+    """A feed that was late once is never waited for again."""
+    patch.setattr(Feed, "forgive", lambda self: None)
+
+
+def heard_is_forgotten(patch: Patch) -> None:
+    """Every run without a late feed forgets that it was heard."""
+    kept = Feed.ran
+
+    def ran(self: Feed, bucket: int) -> None:
+        kept(self, bucket)
+        self.heard = self.heard and not self.late
+
+    patch.setattr(Feed, "ran", ran)
+
+
+def unacknowledged_rows_read_back(patch: Patch) -> None:
+    """Rows are read from the own topic before it holds them."""
+    kept = Publishing._maybe_publish
+
+    def publish(self: Publishing, standing: Any, output: Any) -> Any:
+        acked, output.ack_s = output.ack_s, output.stable
+        effects = kept(self, standing, output)
+        output.ack_s = acked
+        return effects
+
+    patch.setattr(Publishing, "_maybe_publish", publish)
+
+
+def zombies_heard(patch: Patch) -> None:
+    """Tentative records of any incarnation count."""
+    kept = StreamReader._store
+
+    def store(self: StreamReader, k: int, record: Any) -> None:
+        self._inc[k] = 0
+        kept(self, k, record)
+
+    patch.setattr(StreamReader, "_store", store)
+
+
+def evicted_rows_kept(patch: Patch) -> None:
+    """Rows that come for an evicted bucket are kept, and forgotten by their whole count."""
+    kept = SUnion.feed
+
+    def feed(self: SUnion, index: int, record: Any) -> Any:
+        evicted, self.evicted = self.evicted, self.low
+        accepted = kept(self, index, record)
+        self.evicted = evicted
+        return accepted
+
+    patch.setattr(SUnion, "feed", feed)
+
+
+def waiting_is_a_reason_to_turn(patch: Patch) -> None:
+    """What waits for an answer asks for a turn at once."""
+    kept = Manager.next_wakeup
+    patch.setattr(
+        Manager,
+        "next_wakeup",
+        lambda self: min(kept(self), max(self._now, self.publishing.wakeup(self.f_s) or 2**62)),
+    )
+
+
+# Scripts --------------------------------------------------------------------------------------------------------------
+
+
+def crash_with_records_in_flight() -> None:
+    """A crash while appends are not acknowledged; the next incarnation starts from the last checkpoint."""
+    world = make_world()
+    world.run(2_000 * MS)
+    world.replicas[0].acks = False
+    world.run(3_500 * MS)
+    world.start(0)
+    world.run(5_000 * MS)
+
+
+def take_over_by_one_who_did_not_read() -> None:
+    """The publisher dies; the other has not read the progress for a while."""
+    world = make_world(replicas=2)
+    world.run(1_000 * MS)
+    world.replicas[1].deaf = True
+    world.run(3_000 * MS)
+    world.replicas.pop(0)
+    world.run(6_000 * MS)
+    world.replicas[1].deaf = False
+    world.run(7_000 * MS)
+
+
+def zombie_in_a_topic() -> None:
+    for newer in ("stable", "tentative"):
+        record = getattr(test_reader, newer)(0, inc=2)
+        test_reader.test_tentative_records_of_a_zombie_are_ignored_whatever_its_successor_wrote(record)
+
+
+def hung_redo() -> None:
+    test_scenarios.test_a_redo_that_fails_or_hangs_runs_inline("hold")
+
+
+def short_failure() -> None:
+    test_scenarios.test_a_failure_shorter_than_d_gives_nothing_tentative(600 * MS)
+
+
+def lag_without_luck() -> None:
+    """Boundaries of the lagging input and live runs fall so that the input is never heard in between."""
+    feed = Feed(said=5)
+    feed.ran(5)
+    feed.word(5, False, 9)
+    feed.ran(8)
+    feed.forgive()
+    assert not feed.late
+
+
+MUTANTS: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
+    (boundary_off_by_one, test_scenarios.test_one_failure),
+    (tie_order, test_scenarios.test_one_failure),
+    (duplicates_taken, test_scenarios.test_one_failure),
+    (undo_missing, test_scenarios.test_one_failure),
+    (stable_state_runs_tentative_input, test_scenarios.test_one_failure),
+    (checkpoint_before_ack, crash_with_records_in_flight),
+    (late_result_applied, hung_redo),
+    (ranges_without_fold, test_scenarios.test_one_failure),
+    (newer_incarnation_keeps_ask, test_control.test_a_newer_incarnation_clears_the_older_ones_ask),
+    (progress_not_read_after_fencing, take_over_by_one_who_did_not_read),
+    (expiry_before_reading, test_scenarios.test_a_bucket_does_not_expire_while_its_input_lies_unread_in_the_log),
+    (waiting_from_creation, short_failure),
+    (never_forgiven, test_scenarios.test_an_input_that_heals_with_a_lag_between_delta_and_d_is_waited_for_again),
+    (heard_is_forgotten, lag_without_luck),
+    (unacknowledged_rows_read_back, test_scenarios.test_rows_beyond_memory_are_published_from_the_own_topic),
+    (zombies_heard, zombie_in_a_topic),
+    (evicted_rows_kept, test_union.test_rows_that_come_for_an_evicted_bucket_are_counted_and_not_kept),
+    (waiting_is_a_reason_to_turn, test_scenarios.test_who_waits_for_the_ends_to_take_over_does_not_spin),
+]
+
+
+@pytest.mark.parametrize(("mutant", "script"), MUTANTS, ids=[m.__name__ for m, _ in MUTANTS])
+def test_a_broken_rule_is_caught(mutant: Callable[[Patch], None], script: Callable[[], None]) -> None:
+    script()
+    with pytest.MonkeyPatch.context() as patch:
+        mutant(patch)
+        with pytest.raises(CAUGHT):
+            script()
