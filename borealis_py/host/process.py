@@ -21,7 +21,7 @@ import structlog
 from borealis_py.host.appstate import AppState, read_app
 from borealis_py.host.kernels import make_kernel
 from borealis_py.host.logs import configure_logs
-from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable
+from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError, Wake
@@ -141,14 +141,10 @@ def open_session(specs: list[ReplicaSpec], spark: bool, master: str, output: Pat
     if not spark:
         return SparkUnavailable("started with --no-spark")
     name = f"{specs[0].app} replica {specs[0].replica}"
-    try:
-        session = ReplicaSession.start(name, SparkSettings(master=master), output)
-        for spec in specs:
-            session.warm(work_of(spec).pack())
-    except SparkUnavailable as exc:
-        log.warning("no Spark: redos run inline in this process", why=str(exc))
-        return exc
-    session.keep_warm()
+    works = [work_of(spec).pack() for spec in specs]
+    session = start_or_reason(name, works, SparkSettings(master=master), output)
+    if isinstance(session, SparkUnavailable):
+        log.warning("no Spark: redos run inline in this process", why=str(session))
     return session
 
 

@@ -1,4 +1,4 @@
-"""Bad input on a real broker: a clear reason in the dead-letter topic, nothing lost, and the query lives (issue's list)."""
+"""Bad input on a real broker: a clear reason in the dead-letter topic, nothing lost, and the query lives."""
 
 from __future__ import annotations
 
@@ -125,6 +125,6 @@ def test_a_second_publisher_is_refused_while_the_first_is_at_work(app: RunningAp
     with app.publisher("src") as first:
         first.send({"name": "a", "value": 1})
         with pytest.raises(StreamTaken, match=r"src.*--take-over"):
-            app.publisher("src")
+            app.publisher("src").start()
         first.send({"name": "b", "value": 2})
         until(lambda: corrected_values(app) == [1, 2], "the first goes on")

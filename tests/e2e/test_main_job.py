@@ -18,7 +18,7 @@ from borealis_py.demo import scenario
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(400)]
 
 DAYS = 12
-PUBLISHED = 10_543
+PUBLISHED = 10_452
 REPLICAS = [(q, k) for q in ("carrier_delays", "very_late") for k in (0, 1)]
 
 

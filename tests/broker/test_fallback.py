@@ -1,0 +1,130 @@
+"""Spark missing, failing or hanging: the redo runs inline and a healed query is never left wrong (design 3.3)."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from borealis_py.host.appstate import put_settings
+from borealis_py.log.base import Wake
+from borealis_py.log.messages import SourceFailure
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoResult
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import App
+from reconcile.runner import Redos
+from reconcile.work import Kernel
+from tests.support.running import MakeRedos, RunningApp, no_spark, running, until
+
+pytestmark = pytest.mark.broker
+
+TIMING = Timing(inline_rows=20, redo_deadline_us=700_000)
+
+
+class FailingRedo:
+    """Takes the job, then fails like a job on Spark does."""
+
+    def __init__(self, wake: Wake) -> None:
+        self._wake = wake
+        self._failed: list[RedoResult] = []
+
+    def start(self, job: RedoJob, local: bool = False) -> None:
+        self._failed.append(RedoFailed(job.id, "Spark job failed: worker ran out of memory"))
+        self._wake()
+
+    def results(self) -> list[RedoResult]:
+        failed, self._failed = self._failed, []
+        return failed
+
+    def cancel(self, job_id: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class HangingRedo(FailingRedo):
+    """Never answers."""
+
+    def start(self, job: RedoJob, local: bool = False) -> None: ...
+
+
+def failing(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
+    return FailingRedo(wake)  # type: ignore[return-value]
+
+
+def hanging(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
+    return HangingRedo(wake)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("redos", "says"),
+    [(no_spark, "none in this test"), (failing, "out of memory"), (hanging, "no answer within 0.7 s")],
+    ids=["missing", "fails", "hangs"],
+)
+def test_the_redo_runs_inline(bootstrap: str, tmp_path: Path, redos: MakeRedos, says: str) -> None:
+    it = App(f"fallback-{redos.__name__}", bucket="50ms")
+    a, b = (it.source(name, schema={"n": "int64"}) for name in ("a", "b"))
+    it.query("all", it.union(a, b).filter("n >= 0"), delay_threshold="500ms", replicas=1)
+    with running(bootstrap, it, tmp_path, TIMING) as app:
+        app.start(0, redos)
+        app.wait_ready(0)
+        _lose_b_while_publishing(app)
+        until(lambda: "STABLE" in app.events()[app.events().index("UP_FAILURE") :], "STABLE again")
+        until(lambda: len(app.corrected("all")) == 200, "all 200 rows in the corrected stream")
+        values = [json.loads(r.value or b"")["n"] for r in app.corrected("all")]
+        assert sorted(values) == list(range(200))
+        failed = [s.detail for s in app.statuses() if s.event == "REDO_FAILED"]
+        assert failed
+        assert says in failed[0]
+        redone = [s.redo for s in app.statuses() if s.redo is not None]
+        assert {r.engine for r in redone} == {"inline"}
+        assert not app.errors
+
+
+def _lose_b_while_publishing(app: RunningApp) -> None:
+    with app.publisher("a") as a, app.publisher("b") as b:
+        put_settings(app.log, app.name, {"fail/b": SourceFailure(time.time_ns() // 1000 + 2_500_000)})
+        until(lambda: "UP_FAILURE" in app.events(), "UPSTREAM_FAILURE")
+        for n in range(0, 200, 2):
+            a.send({"n": n})
+            b.send({"n": n + 1})
+        until(lambda: "STABILIZATION" in app.events(), "STABILIZATION")
+        a.close(end=True)
+        b.close(end=True)
+
+
+def test_a_replica_that_stops_goes_on_from_its_checkpoint_and_its_peer_publishes_meanwhile(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    it = App("take-over", bucket="50ms")
+    source = it.source("src", schema={"n": "int64"})
+    it.query("all", source.window("100ms").agg(n="sum(n)", rows="count(*)"), delay_threshold="1s", replicas=2)
+    timing = Timing(checkpoint_us=200_000)
+    with running(bootstrap, it, tmp_path, timing) as app:
+        app.start(0)
+        app.wait_ready(0)
+        app.start(1)
+        app.wait_ready(0, 1)
+        with app.publisher("src") as publisher:
+            sent = 0
+            for first, second in ((0, 1), (1, 0)):
+                until(lambda: app.statuses()[-1].checkpoint_wall_us > 0, "a checkpoint")
+                app.stop(first)
+                for _ in range(50):
+                    publisher.send({"n": 1})
+                    sent += 1
+                until(lambda n=sent: _rows(app) == n, f"{sent} rows published by replica {second}")
+                ready = app.events(first).count("READY")
+                app.start(first)
+                until(lambda k=first, n=ready: app.events(k).count("READY") > n, f"replica {first} back")
+        ids = [dict(r.headers)["id"] for r in app.corrected("all")]
+        assert len(ids) == len(set(ids))
+        starts = {(s.replica, s.inc) for s in app.statuses()}
+        assert starts == {(0, 1), (0, 2), (1, 1), (1, 2)}
+        assert not app.errors
+
+
+def _rows(app: RunningApp) -> int:
+    return sum(json.loads(r.value or b"")["rows"] for r in app.corrected("all"))

@@ -1,0 +1,125 @@
+"""Records of a replica's stream: split when large, whole when read, whatever a dead writer left in between."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.records import EnvelopeError
+from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder
+from borealis_py.log.topics import ENVELOPE_BYTES_MAX
+from sunion.bucket import Buckets
+from sunion.model import Output, RecDone, Reject, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+
+FEED = Feed("app.q.r0")
+BUCKETS = Buckets(100_000)
+
+
+class Json:
+    """Rows are lists of strings."""
+
+    def encode(self, rows: list[str]) -> bytes:
+        return json.dumps(rows).encode()
+
+    def decode(self, payload: bytes) -> list[str]:
+        rows: list[str] = json.loads(payload)
+        return rows
+
+    def split(self, rows: list[str], bytes_max: int) -> list[list[str]]:
+        if len(rows) < 2 or len(self.encode(rows)) <= bytes_max:
+            return [rows]
+        half = len(rows) // 2
+        return [*self.split(rows[:half], bytes_max), *self.split(rows[half:], bytes_max)]
+
+    def join(self, parts: list[list[str]]) -> list[str]:
+        return [row for part in parts for row in part]
+
+
+CODEC = Json()
+
+
+def encoder(schema: str = "s1") -> StreamEncoder:
+    return StreamEncoder(FEED, BUCKETS, CODEC, schema)  # type: ignore[arg-type]
+
+
+def in_log(records: list[NewRecord]) -> list[Record]:
+    return [Record(FEED, i, r.timestamp_ms or 0, None, r.value) for i, r in enumerate(records)]
+
+
+def decode(decoder: StreamDecoder, records: list[NewRecord]) -> list[StreamRecord]:
+    return [d for d in map(decoder.decode, in_log(records)) if d is not None]
+
+
+def rows_of(record: StreamRecord) -> list[str]:
+    assert isinstance(record, StableBucket | TentativeBucket)
+    assert isinstance(record.output.rows, Encoded)
+    rows: list[str] = record.output.rows.rows(CODEC)  # type: ignore[arg-type]
+    return rows
+
+
+@pytest.mark.parametrize(
+    "said", [StableRange(3, 7, 9, 20), Undo(3, 7), RecDone(3, 9), StableBucket(3, 7, Output(), 5)], ids=repr
+)
+def test_what_has_no_rows_comes_back_as_it_was(said: StreamRecord) -> None:
+    assert decode(StreamDecoder("s1"), encoder().encode(said)) == [said]
+
+
+def test_rows_rejects_and_what_was_lacked_come_back() -> None:
+    reject = Reject("lga", 9, "late", b"x")
+    stable = StableBucket(3, 7, Output(["a", "b"], (reject,)), 5)
+    tentative = TentativeBucket(3, 8, Output(["c"]), ("lga",), 4, 0.5, 7)
+    first, second = decode(StreamDecoder("s1"), encoder().encode(stable) + encoder().encode(tentative))
+    assert rows_of(first) == ["a", "b"]
+    assert isinstance(first, StableBucket)
+    assert first.output.rejects == (reject,)
+    assert rows_of(second) == ["c"]
+    assert isinstance(second, TentativeBucket)
+    assert (second.lacked, second.completeness, second.diverged_from, second.held) == (("lga",), 0.5, 7, 4)
+
+
+def test_timestamps_find_the_bucket_and_a_range_by_its_last_one() -> None:
+    assert encoder().encode(StableBucket(1, 70, Output()))[0].timestamp_ms == 7_000
+    assert encoder().encode(StableRange(1, 70, 75))[0].timestamp_ms == 7_400
+
+
+LARGE = [str(i) * 1000 for i in range(1_000)]
+
+
+def test_a_large_bucket_is_split_and_counts_when_its_last_part_is_read() -> None:
+    records = encoder().encode(StableBucket(1, 7, Output(LARGE, (Reject("a", 1, "late"),))))
+    assert len(records) > 1
+    assert all(len(r.value or b"") <= ENVELOPE_BYTES_MAX + 1_000 for r in records)
+    decoder = StreamDecoder("s1")
+    *early, last = in_log(records)
+    assert [decoder.decode(r) for r in early] == [None] * len(early)
+    whole = decoder.decode(last)
+    assert whole is not None
+    assert rows_of(whole) == LARGE
+    assert isinstance(whole, StableBucket)
+    assert len(whole.output.rejects) == 1
+
+
+def test_parts_of_a_writer_that_died_are_dropped_when_its_successor_says_the_bucket_again() -> None:
+    torn = encoder().encode(StableBucket(1, 7, Output(LARGE)))[:-1]
+    again = encoder().encode(StableBucket(2, 7, Output(LARGE)))
+    (only,) = decode(StreamDecoder("s1"), torn + again)
+    assert only.inc == 2
+    assert rows_of(only) == LARGE
+
+
+def test_a_tail_without_its_beginning_is_dropped() -> None:
+    records = encoder().encode(StableBucket(1, 7, Output(LARGE)))
+    assert decode(StreamDecoder("s1"), records[1:]) == []
+
+
+def test_rows_of_another_schema_are_refused() -> None:
+    records = in_log(encoder("s2").encode(StableBucket(1, 7, Output(["a"]))))
+    with pytest.raises(EnvelopeError, match="schema s2, expected s1"):
+        StreamDecoder("s1").decode(records[0])
+
+
+def test_foreign_bytes_are_refused() -> None:
+    with pytest.raises(EnvelopeError):
+        StreamDecoder().decode(Record(FEED, 0, 0, None, b"{}"))

@@ -1,0 +1,114 @@
+"""Durable checkpoints: what a crash, a full disk or a flipped bit leaves behind never becomes somebody's state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from borealis_py.node.checkpoints import KEEP, CheckpointStore
+from borealis_py.protocol.turn import SaveCheckpoint
+from sunion.source import SourceFold
+from sunion.union import Mark
+
+
+class Text:
+    """State is a string."""
+
+    def encode_state(self, state: str) -> bytes:
+        return state.encode()
+
+    def decode_state(self, payload: bytes) -> str:
+        return payload.decode()
+
+
+def store(directory: Path, query: str = "q1") -> CheckpointStore:
+    return CheckpointStore(directory, query, Text(), threaded=False)  # type: ignore[arg-type]
+
+
+def checkpoint(bucket: int, state: str = "state") -> SaveCheckpoint:
+    marks = (Mark(7, SourceFold(1000, 2, "uid", 41)), Mark(0, SourceFold(500)))
+    return SaveCheckpoint(bucket, state, marks)
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.ckpt"))
+
+
+def test_the_newest_comes_back_whole(tmp_path: Path) -> None:
+    it = store(tmp_path)
+    it.save(checkpoint(10, "old"))
+    it.save(checkpoint(12, "new"))
+    loaded = store(tmp_path).newest()
+    assert loaded is not None
+    assert (loaded.bucket, loaded.state, loaded.marks) == (12, "new", checkpoint(12).marks)
+    assert it.written_bucket == 12
+
+
+@pytest.mark.parametrize("keep", [0, 1, 20, 60])
+def test_one_cut_short_is_skipped_by_name_and_the_one_before_is_used(tmp_path: Path, keep: int) -> None:
+    it = store(tmp_path)
+    it.save(checkpoint(10, "old"))
+    it.save(checkpoint(12, "new"))
+    newest = files(tmp_path)[-1]
+    newest.write_bytes(newest.read_bytes()[:keep])
+    with capture_logs() as lines:
+        loaded = store(tmp_path).newest()
+    assert loaded is not None
+    assert loaded.bucket == 10
+    assert [line["file"] for line in lines if line["log_level"] == "warning"] == [str(newest)]
+
+
+def test_one_cut_in_half_without_another_leaves_the_log_to_start_from(tmp_path: Path) -> None:
+    store(tmp_path).save(checkpoint(10))
+    (only,) = files(tmp_path)
+    only.write_bytes(only.read_bytes()[: only.stat().st_size // 2])
+    assert store(tmp_path).newest() is None
+
+
+def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
+    store(tmp_path).save(checkpoint(10))
+    (only,) = files(tmp_path)
+    raw = bytearray(only.read_bytes())
+    raw[-1] ^= 1
+    only.write_bytes(bytes(raw))
+    assert store(tmp_path).newest() is None
+
+
+def test_another_querys_checkpoint_is_not_ours(tmp_path: Path) -> None:
+    store(tmp_path, "q1").save(checkpoint(10))
+    assert store(tmp_path, "q2").newest() is None
+
+
+def test_a_write_that_fails_is_told_and_the_older_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it = store(tmp_path)
+    it.save(checkpoint(10))
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with capture_logs() as lines:
+        it.save(checkpoint(12))
+    monkeypatch.undo()
+    assert it.failures == 1
+    assert any("No space left" in line.get("why", "") for line in lines)
+    loaded = it.newest()
+    assert loaded is not None
+    assert loaded.bucket == 10
+    assert list(tmp_path.glob("*.tmp")) == []
+
+
+def test_old_ones_are_removed(tmp_path: Path) -> None:
+    it = store(tmp_path)
+    for bucket in range(10):
+        it.save(checkpoint(bucket))
+    assert len(files(tmp_path)) == KEEP
+
+
+def test_the_writing_thread_finishes_before_close_returns(tmp_path: Path) -> None:
+    it = CheckpointStore(tmp_path, "q1", Text())  # type: ignore[arg-type]
+    it.save(checkpoint(10))
+    it.close()
+    assert it.written_bucket == 10
