@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 import statistics
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -81,7 +81,7 @@ def close_to(found: object, expected: float | None) -> bool:
     return found is None if expected is None else math.isclose(float(str(found)), expected, rel_tol=1e-9, abs_tol=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(history=worlds.histories(LAST, tame=True))
 def test_aggregates_that_decompose(decomposed: Kernel, shape: tuple[int, int], history: Buckets) -> None:
     rows = [r for r in in_order(history) if r[3] is not False]
@@ -101,7 +101,7 @@ def test_aggregates_that_decompose(decomposed: Kernel, shape: tuple[int, int], h
         assert close_to(row["v"], math.fsum(xs) / 60 / len(xs) if xs else None)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(history=worlds.histories(LAST, tame=True))
 def test_aggregates_that_need_the_rows_in_their_order(
     by_rows: Kernel, shape: tuple[int, int], history: Buckets
@@ -121,7 +121,7 @@ def test_aggregates_that_need_the_rows_in_their_order(
         assert row["early"] == min(usable, key=lambda r: bool(r[3]), default=(None, None))[1]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(history=worlds.histories(LAST, tame=True))
 def test_filter_and_map_keep_order_and_stime(stateless: Kernel, history: Buckets) -> None:
     _, outputs = stateless.step(stateless.initial(), 0, LAST, worlds.ordered(stateless, history))

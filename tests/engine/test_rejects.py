@@ -83,9 +83,8 @@ def test_nan_and_infinities_are_null_in_json_and_counted() -> None:
     rows: list[Row] = [("a", 1, float("nan"), True, 1), ("b", 1, float("-inf"), True, 2), ("c", 1, None, True, 3)]
     with worlds.kernel(lambda app, a, b: a.map(k="k", x="x", l="[x, 1.5]")) as on:
         _, outputs = on.step(on.initial(), 0, 1, worlds.ordered(on, {0: [rows, []]}))
-        assert on.to_json(outputs[0].rows) == [
-            b'{"k":"a","x":null,"l":[null,1.5]}', b'{"k":"b","x":null,"l":[null,1.5]}', b'{"k":"c","x":null,"l":[null,1.5]}'
-        ]  # fmt: skip
+        expected = [b'{"k":"%s","x":null,"l":[null,1.5]}' % k for k in (b"a", b"b", b"c")]
+        assert on.to_json(outputs[0].rows) == expected
         assert on.nonfinite_as_null == 4
 
 

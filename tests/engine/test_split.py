@@ -31,7 +31,8 @@ QUERIES: dict[str, Callable[[App, Stream, Stream], Stream]] = {
         .agg(s=f"sum({CASE})", c="sum(0.1::DOUBLE)", m="avg(x)", n="count(x) FILTER (WHERE b)", a="bool_or(b)")
     ),
     "unkeyed": lambda app, a, b: (
-        app.union(a, b).filter("x <> 0").window("300ms").agg(s="sum(x)", c=f"avg({CASE})", z="count_if(i > 0)", k="max(x)")
+        app.union(a, b).filter("x <> 0").window("300ms")
+        .agg(s="sum(x)", c=f"avg({CASE})", z="count_if(i > 0)", k="max(x)")
     ),
     "rows": lambda app, a, b: (
         app.union(a, b).filter("b IS NOT NULL").window("600ms", every="300ms").group_by("k")
@@ -47,7 +48,8 @@ QUERIES: dict[str, Callable[[App, Stream, Stream], Stream]] = {
         a.window("300ms").group_by("k").agg(s="sum(x)"), b.window("200ms").group_by("k").agg(s="avg(x)")
     ),
     "rejecting": lambda app, a, b: (
-        app.union(a, b).map(k="k", y="i * 3", x="x").window("400ms").group_by("k").agg(s="sum(y)", n="count(*)", t="sum(x)")
+        app.union(a, b).map(k="k", y="i * 3", x="x").window("400ms").group_by("k")
+        .agg(s="sum(y)", n="count(*)", t="sum(x)")
     ),
 }  # fmt: skip
 

@@ -100,7 +100,7 @@ def test_types_have_several_spellings_and_four_meanings() -> None:
         (lambda a, s: s.map(), "map\\(\\) needs columns"),
         (lambda a, s: s.map(stime="x"), "'stime' in map\\(\\) is reserved"),
         (lambda a, s: s.filter(""), "filter\\(\\) needs an SQL expression"),
-        (lambda a, s: s.window("1s").group_by("kk"), "unknown column 'kk' in group_by\\(\\); did you mean 'k'\\?.* k, x"),
+        (lambda a, s: s.window("1s").group_by("kk"), "column 'kk' in group_by\\(\\); did you mean 'k'\\?.* k, x"),
         (lambda a, s: s.window("1s").group_by("k").agg(k="count(*)"), "'k' in agg\\(\\) is reserved: it is a key"),
         (lambda a, s: s.window("1s").agg(window_start="count(*)"), "window_start.*reserved"),
         (lambda a, s: s.window("1s").agg(), "agg\\(\\) needs aggregates"),
@@ -128,7 +128,7 @@ def test_what_cannot_be_is_refused_with_a_reason(write: Callable[[App, Stream], 
 
 
 def test_an_unknown_query_is_named_with_candidates() -> None:
-    with pytest.raises(QueryError, match="no query 'very_lat'; did you mean 'very_late'.*queries: carrier_delays"):
+    with pytest.raises(QueryError, match=r"no query 'very_lat'; did you mean 'very_late'.*queries: carrier_delays"):
         flights().describe().query("very_lat")
 
 
