@@ -23,9 +23,8 @@ Port = Annotated[int, typer.Option("--port", min=1, max=65535, help="Where clien
 def up(port: Port = PORT, data_dir: DataDir = None) -> None:
     """Start the broker and wait until it answers. Fetches Kafka once (45 MB; needs Java 17)."""
     broker = _broker(data_dir, port)
-    broker.fetch()  # before the spinner: it has a progress display of its own
-    with waiting("starting Kafka"):
-        started = broker.up()
+    say(f"starting Kafka at {broker.bootstrap}")  # no spinner: a first fetch has a progress display of its own
+    started = broker.up()
     say(f"Kafka {'started' if started else 'was running already'} at {broker.bootstrap}; data in {broker.data_dir}")
 
 

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import TextIO
 
 import structlog
 
 LEVELS = ("debug", "info", "warning", "error")
 _QUIET = ("kafka", "py4j", "matplotlib", "asyncio")
 """Libraries that say more than anybody wants to know."""
+
+
+class _Stderr(logging.StreamHandler[TextIO]):
+    """Standard error as it is when a line is written, not as it was when logging was set up."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
 
 
 def configure_logs(level: str = "info", json: bool | None = None) -> None:
@@ -46,10 +58,10 @@ def configure_logs(level: str = "info", json: bool | None = None) -> None:
         render += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=repr)]
     else:
         render += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Stderr()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=render))
     root = logging.getLogger()
-    for old in [h for h in root.handlers if isinstance(h.formatter, structlog.stdlib.ProcessorFormatter)]:
+    for old in [h for h in root.handlers if isinstance(h, _Stderr)]:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(number)

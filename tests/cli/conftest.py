@@ -1,0 +1,66 @@
+"""The command line as a user meets it: arguments in, exit code and both outputs back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from borealis_py.cli.main import main
+
+APP = """
+from borealis_py import App
+
+app = App("{name}", bucket="100ms")
+left, right = (app.source(s, schema={{"key": "string", "value": "double"}}) for s in ("left", "right"))
+both = app.union(left, right)
+sums = both.window("1s").group_by("key").agg(n="count(*)", total="{total}")
+app.query("sums", sums, delay_threshold="{threshold}", replicas={replicas})
+app.query("big", both.filter("{predicate}"), delay_threshold="1s", replicas=1)
+"""
+
+
+def app_text(
+    name: str = "cli",
+    total: str = "sum(value)",
+    threshold: str = "1s",
+    replicas: int = 2,
+    predicate: str = "value > 10",
+) -> str:
+    """An app's file."""
+    return APP.format(name=name, total=total, threshold=threshold, replicas=replicas, predicate=predicate)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Borealis = Callable[..., Said]
+
+
+@pytest.fixture
+def borealis(capsys: pytest.CaptureFixture[str]) -> Borealis:
+    """Run one command in this process."""
+
+    def run(*arguments: str | Path) -> Said:
+        capsys.readouterr()
+        code = main([str(a) for a in arguments])
+        return Said(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory; nothing in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("CONFIG", "BOOTSTRAP", "DATA_DIR", "DEBUG"):
+        monkeypatch.delenv(f"BOREALIS_{name}", raising=False)
+    return tmp_path

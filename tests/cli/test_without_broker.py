@@ -1,0 +1,190 @@
+"""What the command line can do and say when there is no broker."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from borealis_py.cli.console import print_json
+from borealis_py.cli.status import duration
+from borealis_py.kafka.broker import free_port
+from tests.cli.conftest import Borealis, app_text
+
+COMMANDS = ["broker", "check", "up", "down", "publish", "subscribe", "status", "threshold", "fail", "audit", "demo"]
+
+
+def test_version_and_help(borealis: Borealis) -> None:
+    assert borealis("--version").out.startswith("borealis-py 0.")
+    said = borealis("--help")
+    assert said.code == 0
+    assert all(command in said.out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", [[c] for c in COMMANDS] + [["broker", "up"], ["fail", "source"]])
+def test_every_command_has_help(borealis: Borealis, command: list[str]) -> None:
+    said = borealis(*command, "--help")
+    assert said.code == 0
+    assert "Usage: borealis" in said.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["check"],
+        ["status", "--nonsense"],
+        ["broker", "up", "--port", "0"],
+        ["broker", "up", "--port", "x"],
+        ["subscribe", "q", "--view", "sideways"],
+        ["subscribe", "q", "--count", "0"],
+        ["fail", "source", "s"],
+        ["publish", "s", "f.csv", "--speed", "2"],
+        ["publish", "s", "f.csv", "--stime", "t", "--start", "now"],
+        ["up", "app.py", "--host", "spark"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(borealis: Borealis, here: Path, arguments: list[str]) -> None:
+    said = borealis(*arguments)
+    assert said.code == 2
+    assert said.out == ""
+    assert "Traceback" not in said.err
+
+
+def test_check_shows_the_app(borealis: Borealis, here: Path) -> None:
+    (here / "app.py").write_text(app_text())
+    said = borealis("check", "app.py")
+    assert said.code == 0
+    for shown in ("left", "left, right", "total double", "window_start int64", "1s", "375ms"):
+        assert shown in said.out
+    found = json.loads(borealis("check", "app.py", "--json").out)
+    assert found["queries"]["sums"]["columns"]["n"] == "int64"
+    assert found["queries"]["sums"]["least_threshold_us"] == 375_000
+    assert found["queries"]["big"]["inputs"] == ["left", "right"]
+
+
+def test_check_uses_the_timing_of_the_configuration(borealis: Borealis, here: Path) -> None:
+    (here / "app.py").write_text(app_text())
+    (here / "borealis.yaml").write_text("timing: {slack: 2s}\n")
+    said = borealis("check", "app.py")
+    assert said.code == 1
+    assert "'sums'" in said.err
+    assert "at least 2125 ms" in said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (app_text(threshold="-1s"), "more than zero"),
+        (app_text(threshold="0s"), "more than zero"),
+        (app_text(threshold="100ms"), "at least 375 ms"),
+        (app_text(threshold="soon"), "not a duration"),
+        (app_text(total="sum(value"), "does not parse"),
+        (app_text(total="sum(valu)"), "did you mean 'value'"),
+        (app_text(predicate="value > random()"), "random"),
+        (app_text(predicate="key > 3 +"), "does not parse"),
+        ("x = 1", "no App in it"),
+        ("raise ValueError('mine')", "line 1: ValueError: mine"),
+    ],
+)
+def test_what_is_wrong_with_an_app(borealis: Borealis, here: Path, text: str, message: str) -> None:
+    (here / "app.py").write_text(text)
+    said = borealis("check", "app.py")
+    assert said.code == 1
+    assert said.out == ""
+    assert message in said.err
+    assert said.err.startswith("error: ")
+    assert "Traceback" not in said.err
+
+
+def test_debug_shows_the_traceback(borealis: Borealis, here: Path) -> None:
+    said = borealis("check", "gone.py", "--debug")
+    assert said.code == 1
+    assert "Traceback" in said.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["up", "app.py", "--no-spark"],
+        ["publish", "left", "rows.csv"],
+        ["subscribe", "sums"],
+        ["status"],
+        ["threshold", "sums", "1s"],
+        ["fail", "source", "left", "--for", "1s"],
+        ["audit", "sums"],
+    ],
+)
+def test_no_broker(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    (here / "app.py").write_text(app_text())
+    monkeypatch.setattr("borealis_py.kafka.admin.ANSWER_S", 0.3)
+    nobody = f"127.0.0.1:{free_port()}"
+    said = borealis(*arguments, "--bootstrap", nobody)
+    assert said.code == 1
+    assert f"no Kafka broker answers at {nobody}" in said.err
+    assert "borealis broker up" in said.err
+
+
+def test_no_java(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(here / "nowhere"))
+    said = borealis("broker", "up", "--port", str(free_port()))
+    assert said.code == 1
+    assert "needs Java 17 or newer" in said.err
+    assert "apt-get install" in said.err
+
+
+def test_java_too_old(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = here / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(here / "jdk"))
+    said = borealis("broker", "up", "--port", str(free_port()))
+    assert said.code == 1
+    assert "is Java 8" in said.err
+
+
+def test_port_in_use(borealis: Borealis, here: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = borealis("broker", "up", "--port", str(port))
+    assert said.code == 1
+    assert f"port {port} is in use" in said.err
+    assert "--port" in said.err
+
+
+def test_the_broker_that_does_not_run(borealis: Borealis, here: Path) -> None:
+    said = borealis("broker", "status", "--json")
+    assert said.code == 1
+    assert json.loads(said.out)["running"] is False
+    assert "stopped" in borealis("broker", "status").out
+    assert borealis("broker", "down").code == 0
+
+
+def test_nothing_to_stop(borealis: Borealis, here: Path) -> None:
+    said = borealis("down")
+    assert said.code == 0
+    assert "no replica runs" in said.err
+
+
+def test_a_configuration_that_makes_no_sense(borealis: Borealis, here: Path) -> None:
+    (here / "borealis.yaml").write_text("bootstrp: x\n")
+    said = borealis("status")
+    assert said.code == 1
+    assert "did you mean 'bootstrap'" in said.err
+
+
+def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": float("nan"), "b": (1, None), "c": "ü"})
+    assert capsys.readouterr().out == '{"a":null,"b":[1,null],"c":"ü"}\n'
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(None, ""), (0.04, "0.0 s"), (119, "119.0 s"), (130, "2 min"), (9000, "2 h"), (1e6, "12 d")]
+)
+def test_durations(seconds: float | None, shown: str) -> None:
+    assert duration(seconds) == shown
