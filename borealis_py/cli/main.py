@@ -67,7 +67,7 @@ app.command("down")(down.down)
 app.command("publish")(publish.publish)
 app.command("subscribe")(subscribe.subscribe)
 app.command("status")(status.status)
-app.command("threshold")(threshold.threshold)
+app.command("threshold", context_settings={"ignore_unknown_options": True})(threshold.threshold)  # -1s is a value
 app.add_typer(fail.app, name="fail")
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)

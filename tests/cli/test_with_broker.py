@@ -1,0 +1,216 @@
+"""The command line on a running app: real broker, replica processes without Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from borealis_py.cli.main import main
+from borealis_py.host.appstate import read_app
+from borealis_py.kafka.log import KafkaLog
+from tests.cli.conftest import Borealis, app_text
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+APP = "clitest"
+KEYS = ("a", "b", "c")
+
+
+@pytest.fixture(scope="module")
+def site(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory from which an app with three replicas was started."""
+    directory = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        patch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+        (directory / "app.py").write_text(app_text(APP))
+        try:
+            assert main(["up", "app.py", "--no-spark"]) == 0
+            yield directory
+        finally:
+            main(["down", "--app", APP])
+
+
+@pytest.fixture(autouse=True)
+def there(site: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(site)
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+
+
+def status(borealis: Borealis) -> dict[str, Any]:
+    said = borealis("status", "--json", "--app", APP)
+    assert said.code == 0, said.err
+    found: dict[str, Any] = json.loads(said.out)
+    return found
+
+
+def pids(site: Path) -> list[int]:
+    return [json.loads((site / f".borealis/{APP}/replica-{k}.pid").read_text())["pid"] for k in (0, 1)]
+
+
+def write_rows(path: Path, n: int) -> None:
+    start_us = time.time_ns() // 1000 + 200_000
+    rows = [f"{start_us + i * 10_000},{KEYS[i % 3]},{i % 20}" for i in range(n)]
+    path.write_text("at,key,value\n" + "\n".join(rows) + "\nnonsense,a,1\n")
+
+
+def test_replicas_are_up(borealis: Borealis, site: Path) -> None:
+    found = status(borealis)
+    assert {(r["query"], r["replica"], r["running"]) for r in found["replicas"]} == {
+        ("sums", 0, True),
+        ("sums", 1, True),
+        ("big", 0, True),
+    }
+    assert {r["pid"] for r in found["replicas"]} == set(pids(site))
+    said = borealis("status", "--app", APP)
+    for shown in ("sums", "big", "left", "delay thresholds sums 1s"):
+        assert shown in said.out
+
+
+def test_up_again_starts_only_what_is_missing(borealis: Borealis, site: Path) -> None:
+    before = pids(site)
+    said = borealis("up", "app.py", "--no-spark")
+    assert said.code == 0, said.err
+    assert pids(site) == before
+    assert "replica 0 was running" in said.err
+    process = psutil.Process(before[1])
+    process.kill()
+    process.wait(10)
+    said = borealis("up", "app.py", "--no-spark")
+    assert said.code == 0, said.err
+    after = pids(site)
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+    assert "replica 1 started" in said.err
+
+
+def test_a_taken_replica_index_is_refused(borealis: Borealis, site: Path) -> None:
+    before = pids(site)
+    said = borealis("up", "app.py", "--no-spark", "--data-dir", "elsewhere")
+    assert said.code == 1
+    assert "is running already" in said.err
+    assert "--take-over" in said.err
+    assert "ended while starting" in said.err
+    borealis("down", "--app", APP, "--data-dir", "elsewhere")
+    assert all(psutil.pid_exists(pid) for pid in before)
+
+
+def test_a_changed_query_is_refused_with_both_hashes(borealis: Borealis, site: Path) -> None:
+    (site / "changed.py").write_text(app_text(APP, predicate="value > 11"))
+    said = borealis("up", "changed.py", "--no-spark")
+    assert said.code == 1
+    hashes = [
+        json.loads(borealis("check", f, "--json").out)["queries"]["big"]["hash"] for f in ("app.py", "changed.py")
+    ]
+    assert hashes[0] != hashes[1]
+    assert all(h in said.err for h in hashes)
+    assert "'big'" in said.err
+    assert "'sums'" not in said.err
+    assert "--reset" in said.err
+
+
+def test_the_origin_is_written_once(borealis: Borealis) -> None:
+    said = borealis("up", "app.py", "--no-spark", "--origin", "2013-01-01")
+    assert said.code == 1
+    assert "has an origin already" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["subscribe", "sum"], "did you mean 'sums'"),
+        (["subscribe", "left"], "has no query 'left'"),
+        (["threshold", "bog", "1s"], "did you mean 'big'"),
+        (["audit", "bog", "--no-spark"], "did you mean 'big'"),
+        (["publish", "lefd", "app.py"], "did you mean 'left'"),
+        (["publish", "sums", "app.py"], "it is a query"),
+        (["publish", "left", "gone.csv"], "gone.csv"),
+        (["publish", "left", "app.py"], "say csv or jsonl"),
+        (["fail", "source", "lefd", "--for", "1s"], "did you mean 'left'"),
+        (["fail", "source", "left", "--for", "1"], "no unit"),
+        (["threshold", "sums", "0s"], "more than zero"),
+        (["threshold", "sums", "-1s"], "more than zero"),
+        (["threshold", "sums", "374ms"], "at least 375 ms"),
+    ],
+)
+def test_names_and_values_that_make_no_sense(borealis: Borealis, arguments: list[str], message: str) -> None:
+    said = borealis(*arguments, "--app", APP)
+    assert said.code == 1
+    assert message in said.err
+    assert "Traceback" not in said.err
+
+
+def test_an_unknown_app(borealis: Borealis) -> None:
+    said = borealis("status", "--app", "clitesd")
+    assert said.code == 1
+    assert f"did you mean '{APP}'" in said.err
+
+
+def test_published_rows_come_out_and_stand_the_audit(borealis: Borealis, site: Path) -> None:
+    for source in ("left", "right"):
+        write_rows(site / f"{source}.csv", 300)
+    # one after the other: what the query needs of the second source waits in it
+    for source in ("left", "right"):
+        said = borealis("publish", source, f"{source}.csv", "--stime", "at", "--app", APP)
+        assert said.code == 0, said.err
+        assert "300 rows sent, 1 rejected (dead letters), then END" in said.err
+    said = borealis("subscribe", "big", "--app", APP)
+    rows = [json.loads(line) for line in said.out.splitlines()]
+    assert said.code == 0, said.err
+    assert len(rows) == 2 * sum(1 for i in range(300) if i % 20 > 10)
+    assert [r["stime"] for r in rows] == sorted(r["stime"] for r in rows)
+    assert rows[0]["value"].keys() == {"key", "value"}
+    live = borealis("subscribe", "sums", "--app", APP, "--view", "live", "--from", "beginning")
+    stable = [r for line in live.out.splitlines() if (c := json.loads(line))["kind"] == "STABLE" for r in c["rows"]]
+    assert sum(r["n"] for r in stable) == 600
+    raw = borealis("subscribe", "sums", "--app", APP, "--view", "raw", "--replica", "1", "--count", "1")
+    assert json.loads(raw.out)["offset"] == 0
+    audited = borealis("audit", "--app", APP, "--no-spark", "--json")
+    assert audited.code == 0, audited.err
+    results = json.loads(audited.out)
+    assert {r["query"]: r["differences"] for r in results} == {"sums": 0, "big": 0}
+    assert {r["query"]: r["rows"] for r in results}["big"] == len(rows)
+    again = borealis("publish", "left", "left.csv", "--stime", "at", "--app", APP)
+    assert again.code == 1
+    assert "has ended" in again.err
+
+
+def test_a_threshold_changes_while_it_runs(borealis: Borealis) -> None:
+    assert borealis("threshold", "sums", "700ms", "--app", APP).code == 0
+    deadline = time.monotonic() + 30
+    while {r["threshold_us"] for r in status(borealis)["replicas"] if r["query"] == "sums"} != {700_000}:
+        assert time.monotonic() < deadline, "the replicas did not read the new threshold"
+    assert borealis("up", "app.py", "--no-spark").code == 0
+    assert status(borealis)["thresholds_us"]["sums"] == 700_000  # the file did not change: what the user set stays
+
+
+def test_a_source_fails_on_purpose(borealis: Borealis) -> None:
+    said = borealis("fail", "source", "left", "--for", "20s", "--app", APP, "--json")
+    assert said.code == 0, said.err
+    found = json.loads(said.out)
+    assert {(r["query"], r["replica"]) for r in found["unreachable_for"]} == {("sums", 0), ("sums", 1), ("big", 0)}
+    assert status(borealis)["failed_sources_until_wall_us"] == {"left": found["until_wall_us"]}
+
+
+def test_several_apps_must_be_chosen_from(borealis: Borealis, site: Path, bootstrap: str) -> None:
+    """And `--reset` takes the topics of one of them only."""
+    other = f"{APP}-other"
+    for predicate in ("value > 1", "value > 2"):
+        (site / "other.py").write_text(app_text(other, replicas=1, predicate=predicate))
+        try:
+            said = borealis("up", "other.py", "--no-spark", *(["--reset"] if predicate.endswith("2") else []))
+            assert said.code == 0, said.err
+            assert "several apps run here" in borealis("down").err
+        finally:
+            borealis("down", "--app", other)
+        said = borealis("status")
+        assert said.code == 1
+        assert "Choose one with --app" in said.err
+    state = read_app(KafkaLog(bootstrap), other)
+    assert state.hash == json.loads(borealis("check", "other.py", "--json").out)["hash"]
+    assert read_app(KafkaLog(bootstrap), APP).hash != state.hash
