@@ -233,7 +233,8 @@ class Manager:
             self._step_stable(end)
         else:
             self.reconciliation.note_inline(self._now, self._effects)
-            self.reconciliation.start(self._now, self.union, self.f_s, target, self._s, self._effects)
+            to_live = target == self.f_l
+            self.reconciliation.start(self._now, self.union, self.f_s, target, self._s, self._effects, to_live)
 
     # Running buckets --------------------------------------------------------------------------------------------------
 

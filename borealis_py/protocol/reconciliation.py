@@ -19,12 +19,15 @@ class Reconciliation:
         self._local = False
         self._next_id = 1
         self._trust_spark = True
+        self._took_all: int | None = None  # buckets of the last job, if it went up to the live frontier
+        self._jobs_chase = False
         self._retry_at = 0
         self._inline: tuple[int, int, int, int] | None = None  # first, end, rows, began
 
     def begin(self) -> None:
         """A grant begins: Spark gets a fresh chance."""
         self._trust_spark = True
+        self._took_all, self._jobs_chase = None, False
 
     def wakeup(self) -> int | None:
         """When a deadline passes or a failed local job may be tried again."""
@@ -40,7 +43,9 @@ class Reconciliation:
         """Run from memory: few rows or buckets, or Spark has failed. Not if the rows were evicted."""
         if first < union.evicted:
             return False
-        if not self._trust_spark or target - first <= self._timing.inline_buckets:
+        if self._took_all is not None and 2 * (target - first) > self._took_all:
+            self._jobs_chase = True  # during a job life adds what it takes off: they would never end
+        if not self._trust_spark or self._jobs_chase or target - first <= self._timing.inline_buckets:
             return True
         rows = 0
         for bucket in union.busy(first, target):
@@ -49,8 +54,21 @@ class Reconciliation:
                 return False
         return True
 
-    def start(self, now: int, union: SUnion, first: int, target: int, state: State, effects: list[Effect]) -> None:
-        """Begin a job on the buckets from `first`, at most `redo_rows` rows of them."""
+    def start(
+        self,
+        now: int,
+        union: SUnion,
+        first: int,
+        target: int,
+        state: State,
+        effects: list[Effect],
+        to_live: bool = False,
+    ) -> None:
+        """Begin a job on the buckets from `first`, at most `redo_rows` rows of them.
+
+        `to_live`: `target` is the live frontier. When a job up to there is followed by one that is hardly smaller, jobs
+        would chase the live frontier for ever; what is left runs inline then.
+        """
         local = not self._trust_spark
         if local and self.resting(now):
             return
@@ -66,6 +84,7 @@ class Reconciliation:
         )
         self.job = RedoJob(self._next_id, first, end, state, ranges, rows)
         self._next_id += 1
+        self._took_all = end - first if to_live and end == target else None
         self._local = local
         self.deadline = None if local else now + self._timing.redo_deadline_us
         effects.append(StartRedo(self.job, local))

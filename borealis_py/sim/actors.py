@@ -130,6 +130,10 @@ class Seat:
         """Nobody is to run here now."""
         return self._down > 0
 
+    def reaches(self, topic: str) -> bool:
+        """Not cut off from it."""
+        return all(topics is not None and topic not in topics for topics in self._cuts)
+
     def reaches_all_but(self, topics: Collection[str]) -> bool:
         """Up, not paused, and cut off from none but some of these topics."""
         cut: set[str] = set()

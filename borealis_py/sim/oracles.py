@@ -7,6 +7,7 @@ the protocol's statements, not against the code: the answer comes from `sim.trut
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from borealis_py.log.stream import Encoded
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim.truth import Letter, Truth
-from sunion.model import Kind
+from sunion.model import FOREVER, Kind
 from sunion.view import Change
 
 OVERLAP_US = 500_000
@@ -116,10 +117,11 @@ class Watch:
     reconciliations: int = 0
     frontiers: dict[str, tuple[int, int]] = field(default_factory=dict)
     states: dict[str, ReplicaState] = field(default_factory=dict)
+    ran_us: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     _since: int | None = None
     _excused: bool = False
 
-    def replica(self, name: str, manager: Manager) -> None:
+    def replica(self, now_us: int, name: str, manager: Manager) -> None:
         """After every turn of a replica."""
         f_s, f_l = manager.f_s, manager.f_l
         if f_s > f_l:
@@ -128,6 +130,10 @@ class Watch:
         if f_s < before[0] or f_l < before[1]:
             raise Violation("frontiers", f"{name}: ({f_s}, {f_l}) after {before}")
         self.frontiers[name] = (f_s, f_l)
+        if f_l > f_s and before[1]:
+            ran = self.ran_us.setdefault(manager.identity.replica, {})
+            for bucket in range(max(before[1], f_s), f_l):
+                ran[manager.identity.inc, bucket] = now_us
         if (manager.state is ReplicaState.STABLE) != (f_s == f_l) and manager.state is not ReplicaState.RECOVERING:
             raise Violation("state", f"{name}: {manager.state.value} at F_s {f_s}, F_l {f_l}")
         if manager.output.waiting > self.outbox_max:
@@ -285,6 +291,37 @@ class Clean:
 
     def covers(self, first_us: int, last_us: int) -> bool:
         return any(a <= first_us and last_us <= b for a, b in self.spans)
+
+
+UNREAD_US = 1_000_000
+"""A replica that is up and can reach a source has looked for its end within this."""
+
+
+def needless(
+    name: str,
+    log: Sequence[Record],
+    ran_us: Mapping[tuple[int, int], int],
+    sources: Mapping[str, tuple[Clean, Sequence[tuple[int, int]]]],
+) -> None:
+    """No bucket runs without a source whose tuples of it lie in the log, readable (B14).
+
+    Args:
+        ran_us: when (incarnation, bucket) ran live.
+        sources: for each one when this replica could read it, and (first open bucket, time at which it became so).
+    """
+    for record in log:
+        header, _ = unpack_stream(record.value)
+        if not isinstance(header, TentativeHeader):
+            continue
+        at = ran_us.get((header.inc, header.bucket))
+        for source in header.lacked if at is not None else ():
+            readable, closings = sources[source]
+            closed = bisect_right(closings, (header.bucket, FOREVER))
+            if closed < len(closings) and closings[closed][1] < at - UNREAD_US and readable.covers(at - UNREAD_US, at):
+                late = (at - closings[closed][1]) / 1e6
+                raise Violation(
+                    "needless", f"{name}: bucket {header.bucket} ran without {source}, complete in the log for {late} s"
+                )
 
 
 SETTLE_US = 1_000_000

@@ -6,6 +6,7 @@ A scenario is a value: the same seed gives the same one, and one with fewer faul
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
@@ -100,8 +101,8 @@ KINDS: dict[str, tuple[int, bool, float]] = {
 }
 
 
-def draw(seed: int) -> Scenario:
-    """The scenario of this seed."""
+def draw(seed: int, kinds: Sequence[str] = ()) -> Scenario:
+    """The scenario of this seed. `kinds`: draw faults of these kinds only."""
     rng = random.Random(f"scenario {seed}")
     sources = rng.choice((1, 2, 2, 3, 3, 4))
     replicas = rng.choices((1, 2, 3), (1, 8, 1))[0]
@@ -129,7 +130,7 @@ def draw(seed: int) -> Scenario:
         turn_us=(1_000, rng.choice((3_000, 5_000, 8_000))),
         heal_us=heal_us,
         ends=rng.random() < 0.4,
-        faults=_faults(rng, sources, replicas, heal_us),
+        faults=_faults(rng, sources, replicas, heal_us, kinds or tuple(KINDS)),
     )
 
 
@@ -139,11 +140,12 @@ def _policies(rng: random.Random) -> tuple[DelayPolicy, DelayPolicy]:
     return rng.choice(list(DelayPolicy)), rng.choice(list(DelayPolicy))
 
 
-def _faults(rng: random.Random, sources: int, replicas: int, heal_us: int) -> tuple[Fault, ...]:
-    kinds = list(KINDS)
+def _faults(
+    rng: random.Random, sources: int, replicas: int, heal_us: int, kinds: Sequence[str]
+) -> tuple[Fault, ...]:
     weights = [KINDS[kind][0] for kind in kinds]
     faults = []
-    for kind in rng.choices(kinds, weights, k=rng.randint(1, 7)):
+    for kind in rng.choices(kinds, weights, k=rng.randint(1, 8)):
         _, of_source, longest = KINDS[kind]
         at = rng.randrange(SECOND, heal_us - SECOND)
         until = min(heal_us, at + int((0.1 + rng.random() ** 1.5 * longest) * SECOND))

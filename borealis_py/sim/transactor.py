@@ -99,7 +99,11 @@ class MemoryTransactor:
     def _write(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
         if not self._current(attempt):
             return
-        records = make_records()
+        try:
+            records = make_records()
+        except LogError as exc:
+            self._answer(attempt, Unknown(attempt, str(exc)))
+            return
         if not all(self._client.reaches(r.feed.topic) for r in records):
             self._unreachable(attempt)
             return

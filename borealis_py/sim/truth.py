@@ -23,9 +23,13 @@ Letter = tuple[str, int, str]
 
 @dataclass
 class SourceTruth:
-    """What one source's log says in the end. `rows` by bucket, `letters` by bucket; `closed`: first open bucket."""
+    """What one source's log says in the end. `rows` by bucket, `letters` by bucket; `closed`: first open bucket.
+
+    `closings`: (first open bucket, offset of the record that made it so), ascending.
+    """
 
     closed: int = 0
+    closings: list[tuple[int, int]] = field(default_factory=list)
     rows: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
     letters: dict[int, list[Letter]] = field(default_factory=dict)
 
@@ -70,6 +74,7 @@ def read_source(
             truth.rows.setdefault(stime // width_us, []).append((stime, index, value))
         if header.boundary is not None:
             boundary = max(boundary, header.boundary)
+            truth.closings.append((boundary // width_us, record.offset))
     for bucket, found in letters:
         truth.letters.setdefault(bucket, []).append(found)
     truth.closed = min(boundary, FOREVER) // width_us

@@ -17,6 +17,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.corrected import read_progress
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim import faults, oracles
 from borealis_py.sim.actors import Process, Seat
@@ -28,7 +29,7 @@ from borealis_py.sim.people import NOWHERE, ClientProcess, Input, PublisherProce
 from borealis_py.sim.scenario import SECOND, START_US, Scenario
 from borealis_py.sim.stores import Disk, MemoryCheckpoints, SimRedos
 from borealis_py.sim.transactor import Outcome
-from borealis_py.sim.truth import Truth, compute, read_source
+from borealis_py.sim.truth import SourceTruth, compute, read_source
 from reconcile.work import Work
 from sunion.bucket import Buckets
 from sunion.model import FOREVER
@@ -73,6 +74,8 @@ class World:
         self._skews = [self.rng.randrange(-10_000, 10_000) for _ in range(scenario.sources)]
         self._source_clean = [Clean() for _ in range(scenario.sources)]
         self._paths = [[Clean() for _ in range(scenario.sources)] for _ in range(scenario.replicas)]
+        self._readable = [[Clean() for _ in range(scenario.sources)] for _ in range(scenario.replicas)]
+        self._appended: list[list[int]] = [[] for _ in range(scenario.sources)]
         self._redos: list[SimRedos] = []
         self._last_state: dict[str, tuple[object, ...]] = {}
         self._make_topics()
@@ -91,6 +94,9 @@ class World:
         self._progress_feed = Feed(topics.progress(APP, QUERY))
         self._corrected_feed = Feed(topics.stream(APP, QUERY))
         self.log.broker.partition(self._progress_feed).watchers[self._see_progress] = None
+        for name, appended in zip(self._names, self._appended, strict=True):
+            partition = self.log.broker.partition(Feed(topics.stream(APP, name)))
+            partition.watchers[partial(self._see_append, appended)] = None
 
     def spec(self, replica: int) -> ReplicaSpec:
         s = self.scenario
@@ -255,7 +261,7 @@ class World:
 
     def _after_turn(self, process: ReplicaProcess) -> None:
         manager = process.replica.manager
-        self.watch.replica(process.name, manager)
+        self.watch.replica(self.scheduler.now_us, process.name, manager)
         if self.lines is not None:
             self._trace_state(process)
 
@@ -271,6 +277,9 @@ class World:
         if bucket is not None:
             rows = sum(1 for r in self.log.broker.partition(self._corrected_feed).records if r is not None)
             self.progress_seen.append((rows, bucket))
+
+    def _see_append(self, appended: list[int], feed: Feed) -> None:
+        appended.append(self.scheduler.now_us)
 
     def look(self) -> None:
         """See who is clean now, and who reconciles."""
@@ -289,6 +298,8 @@ class World:
                 self._troubled_until = now + 4 * SECOND
             for i, path in enumerate(self._paths[k]):
                 path.update(now, ready and seat.reaches_all_but(self._other_sources(i)))
+                feed = topics.stream(APP, self._names[i])
+                self._readable[k][i].update(now, not seat.down and seat.reaches(feed) and not self.failed[i])
             if ready and process.replica.manager.state is ReplicaState.STABILIZATION:  # type: ignore[union-attr]
                 reconciling.append(process.replica.manager)  # type: ignore[union-attr]
         self.watch.overlap(now, reconciling, now < self._troubled_until)
@@ -298,9 +309,9 @@ class World:
 
     # The end ----------------------------------------------------------------------------------------------------------
 
-    def truth(self) -> Truth:
+    def sources_truth(self) -> list[SourceTruth]:
         s = self.scenario
-        sources = [
+        return [
             read_source(
                 name,
                 i,
@@ -311,10 +322,10 @@ class World:
             )
             for i, name in enumerate(self._names)
         ]
-        return compute(sources, s.width_us, s.span)
 
     def _judge(self) -> None:
-        truth = self.truth()
+        sources = self.sources_truth()
+        truth = compute(sources, self.scenario.width_us, self.scenario.span)
         for redos in self._redos:
             if redos.disagreements:
                 raise Violation("redo", redos.disagreements[0])
@@ -324,16 +335,31 @@ class World:
         letters = self.log.committed(Feed(topics.deadletter(APP)))
         oracles.corrected(self.log.committed(self._corrected_feed), letters, self.progress_seen, truth)
         oracles.client(self.picture, truth)
+        for clean in (*self._source_clean, *(c for some in (*self._paths, *self._readable) for c in some)):
+            clean.close(self.scheduler.now_us)
+        self._judge_needless(sources)
         self._judge_availability()
+
+    def _judge_needless(self, sources: Sequence[SourceTruth]) -> None:
+        if not self._memory_is_enough:
+            return  # a source that is throttled counts as unreachable (R6)
+        closings = [
+            [(closed, appended[offset]) for closed, offset in source.closings]
+            for source, appended in zip(sources, self._appended, strict=True)
+        ]
+        for k in range(self.scenario.replicas):
+            log = self.log.committed(Feed(topics.replica(APP, QUERY, k)))
+            pairs = dict(zip(self._names, zip(self._readable[k], closings, strict=True), strict=True))
+            oracles.needless(f"r{k}", log, self.watch.ran_us.get(k, {}), pairs)
+
+    @property
+    def _memory_is_enough(self) -> bool:
+        s = self.scenario
+        return s.timing.buffer_rows_max > s.rate * s.sources * (s.threshold_max_us / SECOND + 8)
 
     def _judge_availability(self) -> None:
         s = self.scenario
-        now = self.scheduler.now_us
-        for clean in (*self._source_clean, *(c for paths in self._paths for c in paths)):
-            clean.close(now)
-        enough = s.timing.buffer_rows_max > s.rate * s.sources * (s.threshold_max_us / SECOND + 8)
-        self.asked = self.worst_us = 0
-        if s.suspends or not enough:
+        if s.suspends or not self._memory_is_enough:
             return
         last = min(self.picture.seen, self.buckets.of(self.start_us + s.heal_us))
         self.asked, self.worst_us = oracles.availability(
@@ -361,7 +387,9 @@ class World:
 
     def _trace_state(self, process: ReplicaProcess) -> None:
         m = process.replica.manager
-        now = (m.state.value, m.stagger.asking, m.stagger.granted, m.publishing.phase.value)
+        publishes = m.publishing.phase in (Phase.READY, Phase.COMMITTING)
+        job = m.reconciliation.job
+        now = (m.state.value, m.stagger.asking, m.stagger.granted, publishes, job and (job.first - self.origin, job.end - self.origin))
         if self._last_state.get(process.name) != now:
             self._last_state[process.name] = now
             detail = f"F_s {m.f_s - self.origin} F_l {m.f_l - self.origin} complete {m.complete - self.origin}"

@@ -123,3 +123,23 @@ def test_slices_in_a_row_are_told_as_one() -> None:
     redo.ran_inline(2, 4, 7, 2_000_000)
     redo.note_inline(3_000_000, effects)
     assert effects == [Note("REDO", "", (0, 4, 12, "inline", 2.0))]
+
+
+def test_jobs_that_only_chase_the_live_frontier_give_way_to_inline() -> None:
+    """Found by the simulator: each job took as long as life needed to add the next one's buckets (seed 32)."""
+    redo, effects, made = Reconciliation(TIMING), [], union(buckets=20)
+    redo.begin()
+    redo.start(0, made, 0, 2, "S", effects, to_live=True)
+    assert redo.answered(1, done(effects[0].job.id), 0, effects) is not None
+    assert redo.inline(made, 2, 12), "10 buckets came while 2 were redone"
+    assert redo.inline(made, 3, 12), "and that stays so until the end of this reconciliation"
+    redo.begin()
+    assert not redo.inline(made, 3, 12)
+
+
+def test_a_job_that_did_not_reach_the_live_frontier_says_nothing_of_the_next_one() -> None:
+    redo, effects, made = Reconciliation(TIMING), [], union(buckets=20)
+    redo.begin()
+    redo.start(0, made, 0, 2, "S", effects)
+    assert redo.answered(1, done(effects[0].job.id), 0, effects) is not None
+    assert not redo.inline(made, 2, 12)
