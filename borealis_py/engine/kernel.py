@@ -84,8 +84,6 @@ class Kernel(ArrowRows, ArrowRowCodec):
             if output is not None:
                 outputs[bucket] = output
             cursor = bucket + 1
-        for window, partials in zip(self._windows, live, strict=True):
-            window.prune(end, partials)
         return tuple(tuple(partials) for partials in live), outputs
 
     def _next(self, cursor: int, pending: Sequence[int], live: Sequence[Sequence[Partial]]) -> int | None:

@@ -131,7 +131,10 @@ class Window:
         return result
 
     def prune(self, cursor: int, state: list[Partial]) -> None:
-        """Drop the buckets that no window closing at `cursor` or later holds."""
+        """Drop the buckets that no window closing at `cursor` or later holds.
+
+        Enough to do when a window closes: what is left then belongs to the next one, which is visited for its sake.
+        """
         needed = self._next_end(cursor) - self.size
         kept = next((i for i, (b, _) in enumerate(state) if b >= needed), len(state))
         del state[:kept]

@@ -29,6 +29,14 @@ def test_merge_is_the_total_order(stimes: list[list[int]]) -> None:
     assert found == [f"{i}/{position}" for i, position in total_order(stimes)]
 
 
+def test_merge_keeps_many_equal_stimes_in_their_order() -> None:
+    parts = [worlds.batch([(f"{i}/{n}", None, None, None, n % 2) for n in range(300)]) for i in range(3)]
+    merged = merge(parts)
+    assert merged is not None
+    order = total_order([[n % 2 for n in range(300)]] * 3)
+    assert merged.column("k").to_pylist() == [f"{i}/{position}" for i, position in order]
+
+
 def in_order(history: Buckets) -> list[Row]:
     """All rows in total order."""
     rows: list[Row] = []
