@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from borealis_py.host.config import Config
     from borealis_py.kafka.log import KafkaLog
 
-BROKER_DIR = "broker"
-"""Below the data directory: where `borealis broker` keeps the local broker."""
+BROKER_DIR = "_broker"
+"""Below the data directory: where `borealis broker` keeps the local broker. No app can have this name, hence folder."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import threading
 import time
@@ -144,7 +145,13 @@ def _run(publisher: Any, rows: Rows, pace: Pace | None, positions: bool, end: bo
     from borealis_py.client.pump import publish_rows
 
     stop = threading.Event()
-    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+
+    def interrupt(*_: object) -> None:
+        stop.set()
+        if not positions:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # who waits for standard input reads its end now
+
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
         with waiting(f"claiming {name}") as spinner, publisher:
 

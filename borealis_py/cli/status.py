@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 GONE_S = 5.0
 """A replica says something every second; one that was silent for so long does not run, or cannot reach the broker."""
+SILENT_S = 2.0
 _STYLES = {"STABLE": "green", "UPSTREAM_FAILURE": "yellow", "STABILIZATION": "cyan", "RECOVERING": "magenta"}
 
 
@@ -46,6 +47,11 @@ class Sight:
     live_lag_s: float | None
     stable_until: str
     live_until: str
+    bucket_us: int
+
+    def behind_s(self, source: InputStatus) -> float:
+        """How far the source's last boundary lies behind the clock of the replica."""
+        return (self.status.at_wall_us - source.closed * self.bucket_us) / 1e6
 
     @property
     def gone(self) -> bool:
@@ -56,7 +62,7 @@ def sight(status: Status, bucket_us: int, now_us: int) -> Sight:
     """A status as seen at wall time `now_us`."""
     s = status
     (stable_until, stable_lag), (live_until, live_lag) = (_frontier(b, bucket_us, s.at_wall_us) for b in (s.f_s, s.f_l))
-    return Sight(s, (now_us - s.at_wall_us) / 1e6, stable_lag, live_lag, stable_until, live_until)
+    return Sight(s, (now_us - s.at_wall_us) / 1e6, stable_lag, live_lag, stable_until, live_until, bucket_us)
 
 
 def _frontier(bucket: int, bucket_us: int, wall_us: int) -> tuple[str, float | None]:
@@ -146,16 +152,22 @@ def _row(seen: Sight, now_us: int) -> list[str | Text]:
         f"{s.tuples_in}",
         f"{s.rejected}",
         f"{s.rss_kb / 1000:.0f} MB",
-        Text(" ").join(_input(i) for i in s.inputs),
+        Text(" ").join(_input(i, seen.behind_s(i)) for i in s.inputs),
     ]
 
 
-def _input(source: InputStatus) -> Text:
+def _input(source: InputStatus, behind_s: float) -> Text:
     if source.ended:
         return Text(f"{source.name}:ended", "dim")
     if not source.reachable:
         return Text(f"{source.name}:UNREACHABLE", "red")
-    return Text(f"{source.name}:late", "yellow") if source.late else Text(f"{source.name}:ok", "green")
+    if source.late:
+        return Text(f"{source.name}:late", "yellow")
+    # Silence of all sources makes nothing late (no bucket is created): it shows here and nowhere else.
+    behind = behind_s > SILENT_S
+    return (
+        Text(f"{source.name}:{duration(behind_s)} behind", "yellow") if behind else Text(f"{source.name}:ok", "green")
+    )
 
 
 def _clock(shown: str) -> str:

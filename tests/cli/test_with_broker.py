@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +16,17 @@ import psutil
 import pytest
 
 from borealis_py.cli.main import main
+from borealis_py.host import launch
+from borealis_py.host.appfile import load_app
 from borealis_py.host.appstate import read_app
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Feed
+from borealis_py.log.records import BatchHeader, unpack_source, unpack_stimes
+from borealis_py.protocol.settings import Timing
+from sunion.model import FOREVER
 from tests.cli.conftest import Borealis, app_text
+from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 APP = "clitest"
@@ -214,3 +226,28 @@ def test_several_apps_must_be_chosen_from(borealis: Borealis, site: Path, bootst
     state = read_app(KafkaLog(bootstrap), other)
     assert state.hash == json.loads(borealis("check", "other.py", "--json").out)["hash"]
     assert read_app(KafkaLog(bootstrap), APP).hash != state.hash
+
+
+def test_a_pipe_is_published_as_it_comes_and_ctrl_c_ends_it_in_order(site: Path, bootstrap: str) -> None:
+    log = KafkaLog(bootstrap)
+    spec = load_app(site / "app.py").describe().model_copy(update={"name": f"{APP}-pipe"})
+    launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000)
+    command = [sys.executable, "-m", "borealis_py.cli.main", "publish", "left", "-", "--app", spec.name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b'{"key": "a", "value": 1.5}\n')
+        process.stdin.flush()
+        until(lambda: 1 in [len(stimes) for _, stimes in batches(log, spec.name)], "the row in the log")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert b"1 rows sent\n" in process.stderr.read()
+    assert all(header.boundary is None or header.boundary < FOREVER for header, _ in batches(log, spec.name))
+
+
+def batches(log: KafkaLog, app: str) -> list[tuple[BatchHeader, tuple[int, ...]]]:
+    """What lies in source `left`."""
+    with closing(log.lookup()) as lookup:
+        feed = Feed(topics.stream(app, "left"))
+        headers = [unpack_source(r.value)[0] for r in lookup.read(feed, *lookup.bounds(feed))]
+    return [(h, unpack_stimes(h.stimes)) for h in headers if isinstance(h, BatchHeader)]
