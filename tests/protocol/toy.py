@@ -270,7 +270,13 @@ class Replica:
             if self.dead:
                 return
             self.turn()
-            answers = self.answered(self.cut | self.manager.throttled)
+            held = self.cut | self.manager.throttled
+            sources = self.world.sources
+            unread = any(
+                i not in held and i not in self.slow and self.position[i] < s.end(self.world.now)
+                for i, s in enumerate(sources)
+            )
+            answers = self.answered(held) or unread
             if not answers and not self.events and not self.results and self.manager.next_wakeup() > self.world.now:
                 return
         raise Broken(f"replica {self.index} spins: a turn is due at once, for ever")
