@@ -1,0 +1,145 @@
+"""The envelope, byte for byte: a change of the format must be noticed here, and gets a new version number."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from borealis_py.log.records import (
+    BatchHeader,
+    ClaimHeader,
+    EnvelopeError,
+    Part,
+    RangeHeader,
+    RecDoneHeader,
+    SourceHeader,
+    StableHeader,
+    StreamHeader,
+    TentativeHeader,
+    UndoHeader,
+    pack,
+    pack_stimes,
+    unpack_source,
+    unpack_stimes,
+    unpack_stream,
+)
+
+GOLDEN: list[tuple[SourceHeader | StreamHeader, bytes, str]] = [
+    (ClaimHeader(3, "u1"), b"", "425a010000000b93a545504f434803a27531"),
+    (
+        BatchHeader(3, "u1", 7, pack_stimes([1_000_000, 1_000_001]), 1_100_000, "json"),
+        b'[{"a":1},{"a":2}]',
+        "425a010000002997a65455504c455303a2753107c41040420f000000000041420f0000000000ce0010c8e0a46a736f6e"
+        "5b7b2261223a317d2c7b2261223a327d5d",
+    ),
+    (
+        BatchHeader(3, "u1", 9, b"", 2**62, "json"),  # END
+        b"",
+        "425a010000001d97a65455504c455303a2753109c400cf4000000000000000a46a736f6e",
+    ),
+    (
+        StableHeader(2, 10, 0, 0, 1, "s1", (Part("lga", 5, "late", b"x"),)),
+        b"rows",
+        "425a010000001f98a6535441424c45020a000001a273319194a36c676105a46c617465c40178726f7773",
+    ),
+    (
+        TentativeHeader(2, 11, 40_000, 0, 1, "s1", ("lga",), 0.5, 11),
+        b"rows",
+        "425a01000000249aa954454e544154495645020bcd9c400001a2733191a36c6761cb3fe00000000000000b726f7773",
+    ),
+    (RangeHeader(2, 12, 15, 0), b"", "425a010000000e95a8424f554e44415259020c0f00"),
+    (UndoHeader(2, 11), b"", "425a010000000893a4554e444f020b"),
+    (RecDoneHeader(2, 15), b"", "425a010000000c93a85245435f444f4e45020f"),
+]
+IDS = [type(header).__name__ for header, _, _ in GOLDEN]
+
+
+def unpack(header: object, value: bytes) -> tuple[object, bytes]:
+    read = unpack_source if isinstance(header, SourceHeader) else unpack_stream
+    got, payload = read(value)
+    return got, bytes(payload)
+
+
+@pytest.mark.parametrize(("header", "payload", "golden"), GOLDEN, ids=IDS)
+def test_the_bytes_are_these(header: SourceHeader | StreamHeader, payload: bytes, golden: str) -> None:
+    assert pack(header, payload).hex() == golden
+    assert unpack(header, bytes.fromhex(golden)) == (header, payload)
+
+
+@pytest.mark.parametrize(("header", "payload", "golden"), GOLDEN, ids=IDS)
+def test_a_record_cut_anywhere_in_its_header_is_refused(header: object, payload: bytes, golden: str) -> None:
+    whole = bytes.fromhex(golden)
+    for size in range(len(whole) - len(payload)):
+        with pytest.raises(EnvelopeError):
+            unpack(header, whole[:size])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "too short"),
+        (b"", "too short"),
+        (b'{"a": 1, "stime": 5}', "wrong magic"),
+        (b"BZ\x02\x00\x00\x00\x00", "version 2, this program reads 1"),
+        (b"BZ\x01\x00\x00\x00\x02\xc1\xc1", "bad source header"),
+        (pack(UndoHeader(1, 2)), "bad source header"),
+        (pack(ClaimHeader(1, "a"))[:7] + msgspec.msgpack.encode(["EPOCH", "x", "a"]), "bad source header"),
+    ],
+)
+def test_what_is_no_record_is_refused_by_name(value: bytes | None, message: str) -> None:
+    with pytest.raises(EnvelopeError, match=message):
+        unpack_source(value)
+
+
+def test_a_source_record_is_no_stream_record() -> None:
+    with pytest.raises(EnvelopeError, match="bad stream header"):
+        unpack_stream(pack(ClaimHeader(1, "a")))
+
+
+numbers = st.integers(-(2**63), 2**63 - 1)
+texts = st.text(max_size=8)
+parts = st.builds(Part, texts, numbers, texts, st.binary(max_size=8))
+headers = st.one_of(
+    st.builds(ClaimHeader, numbers, texts),
+    st.builds(BatchHeader, numbers, texts, numbers, st.binary(max_size=16), st.none() | numbers, texts),
+    st.builds(StableHeader, *[numbers] * 5, texts, st.lists(parts, max_size=3).map(tuple)),
+    st.builds(
+        TentativeHeader,
+        *[numbers] * 5,
+        texts,
+        st.lists(texts, max_size=3).map(tuple),
+        st.floats(allow_nan=False),
+        numbers,
+    ),
+    st.builds(RangeHeader, *[numbers] * 4),
+    st.builds(UndoHeader, numbers, numbers),
+    st.builds(RecDoneHeader, numbers, numbers),
+)
+
+
+@given(headers, st.binary(max_size=40))
+def test_what_is_packed_comes_back(header: SourceHeader | StreamHeader, payload: bytes) -> None:
+    assert unpack(header, pack(header, payload)) == (header, payload)
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_whatever_raise_anything_else(value: bytes) -> None:
+    for read in (unpack_source, unpack_stream):
+        for raw in (value, b"BZ\x01\x00\x00\x00" + value):
+            try:
+                read(raw)
+            except EnvelopeError:
+                continue
+
+
+@given(st.lists(numbers, max_size=20))
+def test_stimes_come_back(stimes: list[int]) -> None:
+    assert unpack_stimes(pack_stimes(stimes)) == tuple(stimes)
+
+
+@pytest.mark.parametrize("size", [1, 7, 9])
+def test_stimes_cut_short_are_refused(size: int) -> None:
+    with pytest.raises(EnvelopeError, match="cut short"):
+        unpack_stimes(b"x" * size)
