@@ -1,10 +1,9 @@
-"""Compiling a query where only its description is at hand: in a replica's process and in Spark's workers."""
+"""Compiling a query where only its description is at hand."""
 
 from __future__ import annotations
 
-from borealis_py.engine import compile_query
+from borealis_py.engine import Kernel, compile_query
 from borealis_py.query.spec import AppSpec
-from reconcile.work import Kernel
 
 
 def make_kernel(app_json: str, query: str) -> Kernel:

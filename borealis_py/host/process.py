@@ -168,7 +168,7 @@ def main(argv: list[str] | None = None) -> int:
     configure_logs()
     try:
         process = _open(args)
-    except (LogError, QueryError, SettingsError, IndexTaken) as exc:
+    except (LogError, QueryError, SettingsError, IndexTaken, KernelDiffers) as exc:
         log.error("replica does not start", replica=args.replica, why=str(exc))
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -178,6 +178,24 @@ def main(argv: list[str] | None = None) -> int:
     finally:
         if isinstance(process._session, ReplicaSession):
             process._session.stop()
+
+
+class KernelDiffers(Exception):
+    """This machine would compute other bits than the one that described the app: replicas would not agree."""
+
+
+def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
+    """Raises KernelDiffers, QueryError."""
+    kernel = make_kernel(spec.app_json, spec.query)
+    own = kernel.fingerprint
+    kernel.close()
+    known = state.description.fingerprint.split(",")
+    if own not in known:
+        raise KernelDiffers(
+            f"query {spec.query}: this machine's kernel has fingerprint {own}, the app was described with "
+            f"{', '.join(known)}. Replicas must run the same engine version on the same architecture and C library; "
+            "install the same version of borealis-py, or describe the app anew with `borealis up --reset`"
+        )
 
 
 def _stopper(process: ReplicaProcess) -> Callable[[int, object], None]:
@@ -198,8 +216,7 @@ def _open(args: argparse.Namespace) -> ReplicaProcess:
     if not args.take_over:
         ensure_free(kafka, specs)
     for spec in specs:
-        kernel = make_kernel(spec.app_json, spec.query)
-        kernel.close()
+        check_fingerprint(spec, state)
     output = args.data_dir / args.app / f"spark-{args.replica}.log"
     output.parent.mkdir(parents=True, exist_ok=True)
     return ReplicaProcess(specs, open_session(specs, not args.no_spark, args.master, output))

@@ -1,0 +1,70 @@
+"""The replica process refuses what it must not run with, by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from borealis_py.demo.flights import app
+from borealis_py.host import launch
+from borealis_py.host.process import KernelDiffers, check_fingerprint, main, replica_spec
+from borealis_py.host.taken import IndexTaken, ensure_free
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import App
+from tests.support.running import RunningApp, running
+
+
+def small(name: str) -> App:
+    it = App(name, bucket="50ms")
+    it.query("all", it.source("src", schema={"n": "int64"}), delay_threshold="1s", replicas=1)
+    return it
+
+
+@pytest.mark.broker
+def test_another_kernel_than_the_one_that_described_the_app_is_refused(bootstrap: str, tmp_path: Path) -> None:
+    with running(bootstrap, small("other-kernel"), tmp_path) as it:
+        spec = replica_spec(it.state, "all", 0, it.log, tmp_path, Timing())
+        check_fingerprint(spec, it.state)
+        other = replace(it.state, description=_with_fingerprint(it, "0123"))
+        with pytest.raises(KernelDiffers, match=r"query all: .* the app was described with 0123"):
+            check_fingerprint(spec, other)
+
+
+def _with_fingerprint(it: RunningApp, fingerprint: str):  # type: ignore[no-untyped-def]
+    d = it.state.description
+    return type(d)(d.app, d.hash, d.origin, fingerprint)
+
+
+@pytest.mark.broker
+def test_a_taken_replica_index_is_refused_and_a_free_one_is_not(bootstrap: str, tmp_path: Path) -> None:
+    with running(bootstrap, small("taken"), tmp_path) as it:
+        spec = replica_spec(it.state, "all", 0, it.log, tmp_path, Timing())
+        ensure_free(it.log, [spec])
+        it.start(0)
+        it.wait_ready(0)
+        with pytest.raises(IndexTaken, match=r"replica 0 of query all is running already .*--take-over"):
+            ensure_free(it.log, [spec])
+        it.stop(0)
+        ensure_free(it.log, [spec])
+
+
+def test_no_broker_at_start_is_told_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--bootstrap", "localhost:1", "--app", "x", "--replica", "0", "--data-dir", str(tmp_path)]
+    assert main(arguments) == 1
+    said = capsys.readouterr()
+    assert "borealis broker up" in said.out + said.err
+
+
+@pytest.mark.broker
+def test_an_unknown_app_is_told(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--bootstrap", bootstrap, "--app", "nobody", "--replica", "0", "--data-dir", str(tmp_path)]
+    assert main(arguments) == 1
+    said = capsys.readouterr()
+    assert "nobody" in said.out + said.err
+
+
+def test_the_demos_app_is_what_the_checker_expects() -> None:
+    reports = launch.check(app.describe(), Timing())
+    assert [r.query for r in reports] == ["carrier_delays", "very_late"]
