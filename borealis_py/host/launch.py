@@ -99,9 +99,11 @@ def describe(log: Log, spec: AppSpec, reports: list[QueryReport], origin: str, n
         LogUnreachable: no broker.
     """
     before = _described(log, spec.name)
+    fingerprint = ",".join(sorted({r.fingerprint for r in reports}))
     if before is not None:
         refuse_changed(before, spec)
-    _create(log, topics_of(spec))
+        _refuse_other_kernel(before, fingerprint)
+    create_topics(log, topics_of(spec))
     buckets = Buckets(spec.bucket_us)
     bucket = origins.choose(log, spec, origin, now_us) if before is None else before.origin
     asked = None if origin in origins.WORDS else buckets.of(origins.parse(origin))
@@ -110,7 +112,6 @@ def describe(log: Log, spec: AppSpec, reports: list[QueryReport], origin: str, n
             f"app {spec.name!r} has an origin already, {origins.show(buckets.start(bucket))}: it is written once. "
             "`--reset` starts the app anew"
         )
-    fingerprint = ",".join(sorted({r.fingerprint for r in reports}))
     description = Description(spec.to_json(), spec.hash, bucket, fingerprint)
     values: dict[str, msgspec.Struct] = _changed_settings(before, spec)
     if before is None or before.description != description:
@@ -122,7 +123,7 @@ def describe(log: Log, spec: AppSpec, reports: list[QueryReport], origin: str, n
     return state
 
 
-def _create(log: Log, specs: list[TopicSpec]) -> None:
+def create_topics(log: Log, specs: list[TopicSpec]) -> None:
     """Create topics, and wait until each partition is served: a leader that was just named may not know it yet."""
     admin, lookup = log.admin(), log.lookup()
     deadline = time.monotonic() + SERVED_TIMEOUT_S
@@ -164,6 +165,16 @@ def refuse_changed(before: AppState, spec: AppSpec) -> None:
         + "\n".join(lines)
         + "\nIts results cannot be continued. Rename the app, or begin anew: `borealis up --reset` deletes its topics"
     )
+
+
+def _refuse_other_kernel(before: AppState, fingerprint: str) -> None:
+    """Raises LaunchError when this machine would not compute the bits that lie there already."""
+    if before.description.fingerprint != fingerprint:
+        raise LaunchError(
+            f"app {before.name!r} was described with kernel {before.description.fingerprint}, this machine's is "
+            f"{fingerprint}: another engine version, architecture or C library, and its results might differ in a bit. "
+            "Use the same version of borealis-py, or begin anew with `borealis up --reset`"
+        )
 
 
 def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses) -> None:

@@ -1,0 +1,167 @@
+"""Describing an app on a broker, step by step and again; reading its state back."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from borealis_py.host import launch
+from borealis_py.host.appstate import (
+    NoSuchApp,
+    StatusReader,
+    find_app,
+    put_settings,
+    read_app,
+    read_settings,
+    read_statuses,
+)
+from borealis_py.host.connect import publisher
+from borealis_py.host.errors import LaunchError
+from borealis_py.host.process import parse
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord
+from borealis_py.log.messages import Policy, SourceFailure, Threshold
+from borealis_py.protocol.settings import SettingsError, Timing
+from borealis_py.query import App, AppSpec
+
+T2013 = 1_356_998_400_000_000
+
+
+def spec_of(
+    name: str, predicate: str = "a > 1", threshold: str = "1s", policy: str = "process", replicas: int = 1
+) -> AppSpec:
+    app = App(name, bucket="100ms")
+    source = app.source("src", schema={"a": "int64"})
+    policies = {"on_failure": policy, "on_stabilization": "process"}
+    app.query("q", source.filter(predicate), delay_threshold=threshold, replicas=replicas, **policies)  # type: ignore[arg-type]
+    return app.describe()
+
+
+@pytest.fixture
+def log(bootstrap: str) -> KafkaLog:
+    return KafkaLog(bootstrap)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"launch-{uuid.uuid4().hex[:8]}"
+
+
+def describe(log: KafkaLog, spec: AppSpec, origin: str = "earliest") -> launch.AppState:
+    return launch.describe(log, spec, launch.check(spec, Timing()), origin, time.time_ns() // 1000)
+
+
+def test_described_once_and_found(log: KafkaLog, name: str) -> None:
+    before = time.time_ns() // 100_000_000
+    state = describe(log, spec_of(name))
+    assert before <= state.origin <= time.time_ns() // 100_000_000
+    assert read_app(log, name) == state
+    assert (state.thresholds, state.policies) == ({"q": 1_000_000}, {"q": Policy("process", "process")})
+    with closing(log.lookup()) as lookup:
+        written = lookup.bounds(Feed(topics.settings(name)))
+        assert describe(log, spec_of(name)) == state
+        assert lookup.bounds(Feed(topics.settings(name))) == written
+
+
+def test_what_the_file_changed_is_written_and_nothing_else(log: KafkaLog, name: str) -> None:
+    describe(log, spec_of(name))
+    put_settings(log, name, {"threshold/q": Threshold(777_000)})
+    state = describe(log, spec_of(name, policy="delay", replicas=2))
+    assert state.threshold_us("q") == 777_000
+    assert state.policies["q"] == Policy("delay", "process")
+    assert state.replicas() == [("q", 0), ("q", 1)]
+    assert topics.replica(name, "q", 1) in log.admin().topics()
+    assert describe(log, spec_of(name, threshold="2s")).threshold_us("q") == 2_000_000
+
+
+def test_another_query_is_refused(log: KafkaLog, name: str) -> None:
+    state = describe(log, spec_of(name))
+    changed = spec_of(name, predicate="a > 2")
+    with pytest.raises(LaunchError) as refused:
+        describe(log, changed)
+    for part in (state.hash, changed.hash, changed.query_hash("q"), "--reset"):
+        assert part in str(refused.value)
+    assert read_app(log, name) == state
+
+
+def test_another_kernel_is_refused(log: KafkaLog, name: str) -> None:
+    state = describe(log, spec_of(name))
+    reports = [replace(r, fingerprint="other") for r in launch.check(spec_of(name), Timing())]
+    with pytest.raises(LaunchError, match=f"kernel {state.description.fingerprint}, this machine's is other"):
+        launch.describe(log, spec_of(name), reports, "earliest", 1)
+    assert read_app(log, name) == state
+
+
+@pytest.mark.parametrize("origin", ["2013-01-01", str(T2013 + 99_999)])
+def test_origin_by_time(log: KafkaLog, name: str, origin: str) -> None:
+    assert describe(log, spec_of(name), origin).origin == T2013 // 100_000
+    with pytest.raises(LaunchError, match="has an origin already, 2013-01-01T00:00:00Z"):
+        describe(log, spec_of(name), "2014-01-01")
+
+
+def test_origin_of_the_earliest_tuple(log: KafkaLog, name: str) -> None:
+    """Sources outlive a description that was lost (they are created by `up` only, so there was one)."""
+    state = describe(log, spec_of(name))
+    with publisher("src", app=name, bootstrap=log.bootstrap) as sender:
+        stime = time.time_ns() // 1000 + 60_000_000
+        assert sender.send({"a": 1}, stime=stime)
+    log.admin().delete([topics.settings(name)])
+    again = describe(log, spec_of(name))
+    assert again.origin == stime // 100_000
+    assert again.origin > state.origin
+
+
+def test_a_threshold_that_cannot_hold_names_query_and_least() -> None:
+    with pytest.raises(SettingsError, match=r"query 'q': delay threshold 100 ms is too small: at least 375 ms"):
+        launch.check(spec_of("x", threshold="100ms"), Timing())
+
+
+def test_apps_that_cannot_be_read(log: KafkaLog, name: str) -> None:
+    with pytest.raises(NoSuchApp, match="no app"):
+        find_app(log, name)
+    launch.create_topics(log, launch.topics_of(spec_of(name)))
+    with pytest.raises(NoSuchApp, match="interrupted"):
+        read_app(log, name)
+    append(log, topics.settings(name), b"app", b"{}")
+    with pytest.raises(NoSuchApp, match="cannot be read"):
+        read_app(log, name)
+
+
+def test_settings_that_nobody_understands_change_nothing(log: KafkaLog, name: str) -> None:
+    state = describe(log, spec_of(name))
+    append(log, topics.settings(name), b"threshold/q", b"soon")
+    append(log, topics.settings(name), b"new/thing", b"1")
+    put_settings(log, name, {"fail/src": SourceFailure(5)})
+    found = read_settings(log, name)
+    assert found is not None
+    assert (found.description, found.failed_until) == (state.description, {"src": 5})
+    assert found.threshold_us("q") == 1_000_000
+    with pytest.raises(NoSuchApp, match="did you mean 'src'"):
+        found.schema("srk")
+
+
+def test_statuses_of_others_are_passed_over(log: KafkaLog, name: str) -> None:
+    state = describe(log, spec_of(name))
+    append(log, topics.status(name), b"q/0", b'{"query": "q"}')
+    assert read_statuses(log, state, time.time_ns() // 1_000_000) == {}
+    with closing(StatusReader(log, name)) as reader:
+        assert reader.poll() == []
+
+
+def test_a_process_is_told_everything() -> None:
+    kafka = KafkaLog.of("host:1", {"security.protocol": "SSL"})
+    options = launch.ProcessOptions(kafka, launch.Path("/d"), (("delta_us", 5),), "local[1]", False, True)
+    told = parse(options.arguments("app", 3))
+    assert (told.bootstrap, told.app, told.replica, told.data_dir) == ("host:1", "app", 3, launch.Path("/d"))
+    assert (told.no_spark, told.take_over, told.master, told.timing) == (True, True, "local[1]", ["delta_us=5"])
+
+
+def append(log: KafkaLog, topic: str, key: bytes, value: bytes) -> None:
+    with closing(log.appender(lambda: None)) as appender:
+        appender.append(NewRecord(Feed(topic), value, key), 1)
+        assert appender.flush(10)
