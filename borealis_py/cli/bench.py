@@ -13,10 +13,6 @@ from borealis_py.cli.options import Json, NoSpark
 app = typer.Typer(help="Measure this machine.", no_args_is_help=True, rich_markup_mode=None)
 
 
-PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""The command behind the door reads the arguments, --help too."""
-
-
 @app.callback()
 def bench() -> None:
     """Keeps `quick` a command of its own while it is the only one."""

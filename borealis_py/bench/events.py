@@ -1,0 +1,109 @@
+"""The events that are measured with: five fields, about 90 bytes of JSON, and what comes out of them. Pure.
+
+Amounts are multiples of a quarter, so that every order of addition gives the same sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from borealis_py import App
+from borealis_py.log.base import Feed, NewRecord
+from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
+from sunion.bucket import Buckets
+
+SCHEMA = {"at": "int64", "customer": "string", "amount": "double", "shop": "string", "kind": "string"}
+QUERY = "totals"
+BUCKET_US = 100_000
+WINDOW_US = 1_000_000
+CUSTOMERS = 100
+PERIOD = 50_000
+START_US = 1_750_000_000_000_000
+"""Stime of a backlog's first event: some whole second of 2025."""
+
+Totals = dict[tuple[int, str], tuple[int, float]]
+"""(window start, customer) -> count and sum."""
+
+
+def app(name: str, sources: int, replicas: int) -> App:
+    """Count and sum per customer and second over the union of `sources` streams s0, s1 ..."""
+    built = App(name, bucket="100ms")
+    streams = [built.source(f"s{i}", schema=SCHEMA) for i in range(sources)]
+    totals = built.union(*streams).window("1s").group_by("customer").agg(n="count(*)", total="sum(amount)")
+    built.query(QUERY, totals, delay_threshold="3s", replicas=replicas)
+    return built
+
+
+def values(i: int) -> tuple[str, float, str, str]:
+    """Event `i` but for its time."""
+    return f"c-{i * 7 % CUSTOMERS:04d}", (i % 1000) * 0.25, f"shop-{i % 977:04d}", "sale" if i % 9 else "refund"
+
+
+@cache
+def _bodies() -> list[bytes]:
+    return [b',"customer":"%b","amount":%b,"shop":"%b","kind":"%b"}' % _encoded(values(i)) for i in range(PERIOD)]
+
+
+def _encoded(of: tuple[str, float, str, str]) -> tuple[bytes, ...]:
+    return tuple(str(value).encode() for value in of)
+
+
+def event_json(i: int, at_us: int) -> bytes:
+    """Event `i` as JSON; but for their times, events repeat after `PERIOD`."""
+    return b'{"at":%d%b' % (at_us, _bodies()[i % PERIOD])
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """`events` events, `per_bucket` to a bucket of 100 ms, evenly. Both multiples of what keeps windows whole.
+
+    Raises:
+        ValueError: the events do not fill whole windows.
+    """
+
+    events: int
+    per_bucket: int
+
+    def __post_init__(self) -> None:
+        window = self.per_bucket * (WINDOW_US // BUCKET_US)
+        if self.per_bucket < 1 or self.events < 1 or self.events % window or BUCKET_US % self.per_bucket:
+            raise ValueError(
+                f"{self.events} events, {self.per_bucket} a bucket: the second must divide {BUCKET_US}, and "
+                f"ten times it the first"
+            )
+
+    @property
+    def buckets(self) -> int:
+        return self.events // self.per_bucket
+
+    @property
+    def origin(self) -> int:
+        """The first bucket."""
+        return Buckets(BUCKET_US).of(START_US)
+
+    @property
+    def end(self) -> int:
+        """The bucket after the last one."""
+        return self.origin + self.buckets
+
+    def at_us(self, i: int) -> int:
+        return START_US + i * (BUCKET_US // self.per_bucket)
+
+    def plain(self) -> Iterator[bytes]:
+        """One JSON object an event, as anybody would write them."""
+        return (event_json(i, self.at_us(i)) for i in range(self.events))
+
+    def records(self, feed: Feed) -> Iterator[NewRecord]:
+        """The same in a source's log: one record a bucket, each closing its bucket, after the publisher's claim."""
+        uid = "bench"
+        yield NewRecord(feed, pack(ClaimHeader(1, uid)), timestamp_ms=START_US // 1000)
+        buckets = Buckets(BUCKET_US)
+        for bucket in range(self.origin, self.end):
+            first = (bucket - self.origin) * self.per_bucket
+            numbers = range(first, first + self.per_bucket)
+            stimes = [self.at_us(i) for i in numbers]
+            header = BatchHeader(1, uid, first, pack_stimes(stimes), buckets.end(bucket), "json")
+            rows = b"[" + b",".join([event_json(i, at) for i, at in zip(numbers, stimes, strict=True)]) + b"]"
+            yield NewRecord(feed, pack(header, rows), timestamp_ms=buckets.timestamp_ms(bucket))

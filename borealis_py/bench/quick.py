@@ -1,0 +1,203 @@
+"""`borealis bench quick`: delay, throughput, redo speed and memory, in under three minutes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from borealis_py.bench import delay, memory, redo, throughput
+from borealis_py.bench.events import Backlog
+from borealis_py.bench.figures import BenchError, DelayFigures, ProcessMemory, RedoFigures, ThroughputFigures
+from borealis_py.bench.stage import Stage, staged
+from borealis_py.demo.measure import STARTUP_US
+from borealis_py.kafka.checksums import KAFKA_VERSION
+
+RAW_LOOP = Path(__file__).parents[2] / "bench" / "raw_loop.py"
+PACKAGES = ("borealis-py", "confluent-kafka", "duckdb", "msgspec", "orjson", "pyarrow", "pyspark")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How much is measured. `work`: for the broker's data and all logs; None: a directory that goes afterwards."""
+
+    seconds: int = 20
+    events: int = 1_000_000
+    per_record: int = 5_000
+    redo_rows: int = 200_000
+    spark: bool = True
+    work: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where it was measured. `load`: the system's load average of the last minute, before and after."""
+
+    cpus: int
+    load: tuple[float, float]
+    system: str
+    python: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that was measured; `seconds`: how long that took."""
+
+    machine: Machine
+    delay: DelayFigures
+    throughput: ThroughputFigures
+    redo: RedoFigures
+    memory: list[ProcessMemory]
+    seconds: float
+
+
+def run(options: Options, console: Console) -> Report:
+    """Measure everything. Progress goes to `console`.
+
+    Raises:
+        BenchError: something could not be measured, or what was computed is wrong.
+        BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
+    """
+    check(options)
+    started, load = time.monotonic(), os.getloadavg()[0]
+    with _bars(console) as bars, _directory(options.work) as work, _terminated_as_interrupt():
+        bars.say("starting Apache Kafka")
+        with staged(work) as stage:
+            delays, processes = _delay(stage, options, bars)
+            throughputs, redos = _backlog(stage, options, bars)
+            bars.say("stopping")
+    machine = Machine(
+        cpus=os.cpu_count() or 0,
+        load=(load, os.getloadavg()[0]),
+        system=platform.platform(),
+        python=platform.python_version(),
+        versions={"kafka": KAFKA_VERSION} | {name: version(name) for name in PACKAGES},
+    )
+    return Report(machine, delays, throughputs, redos, processes, time.monotonic() - started)
+
+
+def check(options: Options) -> None:
+    """Everything that is needed is there. Raises BenchError."""
+    if not RAW_LOOP.is_file():
+        raise BenchError(f"{RAW_LOOP} is not there: the benchmark runs from a checkout (`pip install -e '.[bench]'`)")
+    if find_spec("orjson") is None:
+        raise BenchError("the raw loop needs orjson: pip install 'borealis-py[bench]'")
+    try:
+        backlog = Backlog(options.events, options.per_record)
+    except ValueError as exc:
+        raise BenchError(str(exc)) from exc
+    if options.redo_rows % backlog.per_bucket or not 0 < options.redo_rows <= backlog.events:
+        raise BenchError(f"a redo of {options.redo_rows} rows is not whole records of {backlog.per_bucket} events")
+
+
+def _delay(stage: Stage, options: Options, bars: _Bars) -> tuple[DelayFigures, list[ProcessMemory]]:
+    bars.say(f"starting {delay.REPLICAS} replicas" + (", each a Spark application" if options.spark else ""))
+    running = delay.start(stage, options.spark)
+    length_s = options.seconds + STARTUP_US // 1_000_000
+    with bars.bar(f"delay: {delay.RATE} tuples/s for {length_s} s", length_s) as at:
+        figures = delay.measure(stage, running, options.seconds, at)
+    processes = memory.measure(stage, running)
+    running.processes.stop()
+    return figures, processes
+
+
+def _backlog(stage: Stage, options: Options, bars: _Bars) -> tuple[ThroughputFigures, RedoFigures]:
+    backlog = Backlog(options.events, options.per_record)
+    written = 0
+    with bars.bar(f"writing {backlog.events} events, twice", 2 * backlog.events) as at:
+
+        def tick(more: int) -> None:
+            nonlocal written
+            written += more
+            at(written)
+
+        prepared = throughput.prepare(stage, backlog, tick)
+    figures = throughput.measure(stage, RAW_LOOP, prepared, lambda what: bars.say(f"throughput: {what}"))
+    bars.say(f"redo of {options.redo_rows} rows")
+    return figures, redo.measure(stage, prepared, options.redo_rows, options.spark)
+
+
+class _Bars:
+    """One line for each step, done ones stay."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def step(self, what: str, total: float | None = None) -> TaskID:
+        """Begin a step, which ends the one before."""
+        self.done()
+        self._task = self._progress.add_task(what, total=total)
+        return self._task
+
+    def say(self, what: str) -> None:
+        """A step of unknown length."""
+        self.step(what)
+
+    def done(self) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, total=1, completed=1)
+            self._progress.stop_task(self._task)
+            self._task = None
+
+    @contextmanager
+    def bar(self, what: str, total: float) -> Iterator[_At]:
+        """A step with a known length."""
+        yield _At(self._progress, self.step(what, total))
+        self.done()
+
+
+class _At:
+    """Call it with how much is done."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+
+    def __call__(self, completed: float) -> None:
+        self._progress.update(self._task, completed=completed)
+
+
+@contextmanager
+def _bars(console: Console) -> Iterator[_Bars]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        bars = _Bars(progress)
+        yield bars
+        bars.done()
+
+
+@contextmanager
+def _directory(given: Path | None) -> Iterator[Path]:
+    if given is not None:
+        yield given.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="borealis-bench-", ignore_cleanup_errors=True) as temporary:
+        yield Path(temporary)
+
+
+@contextmanager
+def _terminated_as_interrupt() -> Iterator[None]:
+    """SIGTERM and a closed terminal tidy up like Ctrl-C."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {n: signal.signal(n, interrupt) for n in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,153 @@
+"""Where it is measured: a broker of its own on a free port, and apps whose replicas are processes, as `borealis up`
+starts them. Everything ends with the stage.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from borealis_py.bench.figures import BenchError
+from borealis_py.host import launch
+from borealis_py.host.appstate import AppState
+from borealis_py.host.replicas import ReplicaProcesses
+from borealis_py.kafka.broker import LocalBroker, free_port
+from borealis_py.kafka.errors import BrokerError
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.base import Feed, NewRecord, Record, TopicSpec
+from borealis_py.log.clock import SystemClock
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import App
+
+FILL = (("linger.ms", "20"), ("queue.buffering.max.messages", "500000"))
+"""For filling topics ahead: large batches."""
+TRIES = 3
+
+
+@dataclass(slots=True)
+class Running:
+    """An app on the stage and its replica processes, by index."""
+
+    state: AppState
+    processes: ReplicaProcesses
+    pids: dict[int, int]
+    started_ms: int
+
+
+class Stage:
+    """A running broker and what is done with it."""
+
+    def __init__(self, work: Path, broker: LocalBroker) -> None:
+        self.work = work
+        self.broker = broker
+        self.log = KafkaLog(broker.bootstrap)
+        self.endings = ExitStack()
+
+    def describe(self, app: App, origin: str = "now") -> AppState:
+        """The app's topics and its description."""
+        spec = app.describe()
+        return launch.describe(self.log, spec, launch.check(spec, Timing()), origin, SystemClock().wall_us())
+
+    def start(self, state: AppState, spark: bool) -> Running:
+        """Start every replica of a described app."""
+        processes = ReplicaProcesses(self.work, state.name)
+        self.endings.callback(processes.stop)
+        started_ms = SystemClock().wall_us() // 1000
+        pids = launch.start(state, processes, launch.ProcessOptions(self.log, self.work, spark=spark))
+        return Running(state, processes, pids, started_ms)
+
+    def wait_ready(self, running: Running) -> None:
+        """Raises LaunchError."""
+        launch.wait_ready(self.log, running.state, running.processes, running.pids, running.started_ms)
+
+    def borealis(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """A command, as a user would run it; its output goes to `<name>.log`."""
+        command = [sys.executable, "-m", "borealis_py.cli.main", *arguments, "--bootstrap", self.log.bootstrap]
+        with (self.work / f"{name}.log").open("wb") as output:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        self.endings.callback(end, process)
+        return process
+
+    def create(self, *names: str) -> None:
+        """Topics of one partition that are no app's."""
+        admin = self.log.admin()
+        try:
+            admin.create([TopicSpec(name) for name in names])
+        finally:
+            admin.close()
+
+    def fill(self, records: Iterator[NewRecord]) -> None:
+        """Append all of them and wait until they lie in the log.
+
+        Raises:
+            BenchError: they do not.
+        """
+        appender = KafkaLog(self.log.bootstrap, FILL).appender(lambda: None)
+        try:
+            for record in records:
+                appender.append(record, 0)
+            settled = appender.flush(60.0)
+            refused = [d.error for d in appender.deliveries() if d.error is not None]
+        finally:
+            appender.close()
+        if refused or not settled:
+            raise BenchError(f"a topic could not be filled: {refused[0] if refused else 'the broker is too slow'}")
+
+    def read(self, topic: str) -> list[Record]:
+        """Everything that is committed in a topic."""
+        lookup, feed = self.log.lookup(), Feed(topic)
+        try:
+            return list(lookup.read(feed, *lookup.bounds(feed)))
+        finally:
+            lookup.close()
+
+
+@contextmanager
+def staged(work: Path) -> Iterator[Stage]:
+    """A stage whose files lie below `work`.
+
+    Raises:
+        BrokerError: no Java, or the broker did not start.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        broker = _started(work, stack)
+        stage = Stage(work, broker)
+        with stage.endings:
+            yield stage
+
+
+def _started(work: Path, stack: ExitStack) -> LocalBroker:
+    for left in reversed(range(TRIES)):
+        broker = LocalBroker(work / "kafka", free_port())
+        stack.callback(broker.down)
+        try:
+            broker.up()
+            break
+        except BrokerError as exc:  # other programs choose ports at the same time
+            if not left or "in use" not in str(exc):
+                raise
+    return broker
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and see to it."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_for(event: threading.Event, deadline: float, what: str) -> None:
+    """Wait for an event until `deadline` of `time.monotonic()`. Raises BenchError."""
+    if not event.wait(max(0.0, deadline - time.monotonic())):
+        raise BenchError(f"{what} did not happen in time")
