@@ -11,7 +11,7 @@ from borealis_py.cli.console import print_json, print_table
 from borealis_py.cli.options import Json
 
 if TYPE_CHECKING:
-    from borealis_py.host.launch import QueryReport
+    from borealis_py.host.check import QueryReport
     from borealis_py.query.spec import AppSpec
 
 AppFile = Annotated[Path, typer.Argument(help="The Python file with the app.", show_default=False)]
@@ -20,8 +20,8 @@ AppFile = Annotated[Path, typer.Argument(help="The Python file with the app.", s
 def check(file: AppFile, json: Json = False) -> None:
     """Load the app and every query as a replica would, and show what they are."""
     from borealis_py.host.appfile import load_app
+    from borealis_py.host.check import check as check_app
     from borealis_py.host.config import load
-    from borealis_py.host.launch import check as check_app
 
     spec = load_app(file).describe()
     reports = check_app(spec, load().protocol_timing())

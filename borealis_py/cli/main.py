@@ -71,7 +71,7 @@ app.command("threshold", context_settings={"ignore_unknown_options": True})(thre
 app.add_typer(fail.app, name="fail")
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
-app.command("sim", context_settings=bench.PASS_ON, add_help_option=False)(sim.sim)
+app.command("sim", context_settings=sim.PASS_ON, add_help_option=False)(sim.sim)
 app.add_typer(bench.app, name="bench")
 
 

@@ -21,7 +21,7 @@ def threshold(
 ) -> None:
     """Change a query's delay threshold while it runs; in force as soon as the replicas read it."""
     from borealis_py.host.appstate import put_settings
-    from borealis_py.host.launch import checked_budget
+    from borealis_py.host.check import checked_budget
     from borealis_py.log.messages import Threshold
     from borealis_py.query import format_duration, parse_duration
 

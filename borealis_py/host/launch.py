@@ -14,75 +14,22 @@ from pathlib import Path
 
 import msgspec
 
-from borealis_py.engine import compile_query
 from borealis_py.host import origin as origins
 from borealis_py.host.appstate import APP_KEY, AppState, NoSuchApp, StatusReader, put_settings, read_settings
+from borealis_py.host.check import QueryReport as QueryReport
+from borealis_py.host.check import check as check
 from borealis_py.host.errors import LaunchError
 from borealis_py.host.replicas import ReplicaProcesses
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
 from borealis_py.log.messages import Description, Policy, Status, Threshold
-from borealis_py.protocol.settings import SettingsError, Timing, budget
-from borealis_py.query.spec import AppSpec, QuerySpec
+from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 
 READY_TIMEOUT_S = 180.0
 LOOK_S = 0.1
 SERVED_TIMEOUT_S = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class QueryReport:
-    """What `check` found out about one query. `columns`: name and type of each result column."""
-
-    query: str
-    inputs: tuple[str, ...]
-    columns: tuple[tuple[str, str], ...]
-    operator_class: str
-    threshold_us: int
-    least_threshold_us: int
-    wait_us: int
-    fingerprint: str
-
-
-def check(spec: AppSpec, timing: Timing) -> list[QueryReport]:
-    """Load every query as a replica would.
-
-    Raises:
-        QueryError: an expression or type that is wrong.
-        SettingsError: a threshold below what the timing allows; names the query and the least that would do.
-    """
-    timing.validate()
-    return [_check(spec, name, query, timing) for name, query in spec.queries.items()]
-
-
-def _check(spec: AppSpec, name: str, query: QuerySpec, timing: Timing) -> QueryReport:
-    kernel = compile_query(spec, name)
-    try:
-        columns = tuple((field.name, str(field.type)) for field in kernel.output_schema)
-        fingerprint = kernel.fingerprint
-        operator_class = str(getattr(kernel, "operator_class", ""))
-    finally:
-        kernel.close()
-    return QueryReport(
-        query=name,
-        inputs=query.sources,
-        columns=columns,
-        operator_class=operator_class,
-        threshold_us=query.threshold_us,
-        least_threshold_us=timing.least_threshold_us(),
-        wait_us=checked_budget(timing, name, query.threshold_us),
-        fingerprint=fingerprint,
-    )
-
-
-def checked_budget(timing: Timing, query: str, threshold_us: int) -> int:
-    """D of the query's node in microseconds. Raises SettingsError with the query's name."""
-    try:
-        return budget(timing, threshold_us)
-    except SettingsError as exc:
-        raise SettingsError(f"query {query!r}: {exc}") from exc
 
 
 def describe(log: Log, spec: AppSpec, reports: list[QueryReport], origin: str, now_us: int) -> AppState:
