@@ -1,7 +1,7 @@
 """The consistency manager: one replica of one node, as a pure state machine with one door (design 2, 3.1).
 
 Theory of operation. Two frontiers over buckets: F_s (state S, complete input) and F_l (state L, timeliness),
-F_s <= F_l. While they are equal the replica is STABLE and runs complete buckets once. A bucket that must not wait longer
+F_s <= F_l. While they are equal the replica is STABLE and runs complete buckets once. A bucket that must wait no longer
 runs live: F_l moves ahead, output is TENTATIVE, state UP_FAILURE. When bucket F_s is complete and the grant is held it
 is STABILIZATION: buckets from F_s run on S, inline or as jobs on Spark, until F_s reaches F_l. S never sees tentative
 input, so failures may overlap at will. `states.TRANSITIONS` has every step; `handle` has the order of a turn.
