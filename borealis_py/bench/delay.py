@@ -112,6 +112,7 @@ def _figures(follower: Follower, t0_us: int, seconds: int) -> DelayFigures:
         sources=SOURCES,
         replicas=REPLICAS,
         seconds=seconds,
+        tuples=RATE // SOURCES * SOURCES * (seconds + STARTUP_US // 1_000_000),
         results=follower.stable_rows,
         windows=windows,
         buckets=percentiles([us for us, _ in delays.values()]),

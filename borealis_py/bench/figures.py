@@ -28,13 +28,15 @@ class DelayFigures:
     """Failure-free delay at the live subscriber, from the end of a bucket to the arrival of what speaks for it.
 
     `windows`: buckets that end a window, hence carry results. `buckets`: all. `tentative`: buckets that did not wait
-    for their input (0 on a machine that keeps up). `silent`: buckets that nothing spoke for.
+    for their input (0 on a machine that keeps up). `silent`: buckets that nothing spoke for. `tuples`: published, with
+    the start that does not count.
     """
 
     tuples_per_s: int
     sources: int
     replicas: int
     seconds: int
+    tuples: int
     results: int
     windows: Percentiles
     buckets: Percentiles
@@ -71,12 +73,13 @@ class ThroughputFigures:
 
 @dataclass(frozen=True, slots=True)
 class RedoFigures:
-    """One job of `rows` rows in `buckets` buckets, run `runs` times; medians.
+    """One job of `rows` rows in `buckets` buckets (`what`: which), run `runs` times; medians.
 
     `memory`: the step on rows that the replica still holds (a redo inline). `thread`: the rows read again from the log
     by the replica's own process. `spark`: a warm Spark job. Tuples a second.
     """
 
+    what: str
     rows: int
     buckets: int
     runs: int
@@ -135,12 +138,13 @@ def compared(raw: Sequence[RunFigures], replica: RunFigures) -> tuple[float, flo
 
 
 def redo_figures(
-    rows: int, buckets: int, memory_s: Sequence[float], thread_s: Sequence[float], spark_s: Sequence[float]
+    what: str, rows: int, buckets: int, memory_s: Sequence[float], thread_s: Sequence[float], spark_s: Sequence[float]
 ) -> RedoFigures:
     """From the seconds of each run; `spark_s` is empty where there is no Spark."""
     memory, thread = rows / median(memory_s), rows / median(thread_s)
     spark = rows / median(spark_s) if spark_s else None
     return RedoFigures(
+        what,
         rows,
         buckets,
         len(memory_s),

@@ -20,7 +20,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from borealis_py.bench import delay, memory, redo, throughput
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError, DelayFigures, ProcessMemory, RedoFigures, ThroughputFigures
-from borealis_py.bench.stage import Stage, staged
+from borealis_py.bench.stage import Running, Stage, staged
+from borealis_py.bench.throughput import Prepared
 from borealis_py.demo.measure import STARTUP_US
 from borealis_py.kafka.checksums import KAFKA_VERSION
 
@@ -58,7 +59,7 @@ class Report:
     machine: Machine
     delay: DelayFigures
     throughput: ThroughputFigures
-    redo: RedoFigures
+    redo: list[RedoFigures]
     memory: list[ProcessMemory]
     seconds: float
 
@@ -75,8 +76,11 @@ def run(options: Options, console: Console) -> Report:
     with _bars(console) as bars, _directory(options.work) as work, _terminated_as_interrupt():
         bars.say("starting Apache Kafka")
         with staged(work) as stage:
-            delays, processes = _delay(stage, options, bars)
-            throughputs, redos = _backlog(stage, options, bars)
+            running, delays, processes = _delay(stage, options, bars)
+            prepared, throughputs = _backlog(stage, options, bars)
+            bars.say("redo, inline and on Spark" if options.spark else "redo, inline")
+            cases = [redo.lived(running, delays.tuples), redo.backlog(prepared, options.redo_rows)]
+            redos = redo.measure(stage, cases, options.spark)
             bars.say("stopping")
     machine = Machine(
         cpus=os.cpu_count() or 0,
@@ -102,7 +106,7 @@ def check(options: Options) -> None:
         raise BenchError(f"a redo of {options.redo_rows} rows is not whole records of {backlog.per_bucket} events")
 
 
-def _delay(stage: Stage, options: Options, bars: _Bars) -> tuple[DelayFigures, list[ProcessMemory]]:
+def _delay(stage: Stage, options: Options, bars: _Bars) -> tuple[Running, DelayFigures, list[ProcessMemory]]:
     bars.say(f"starting {delay.REPLICAS} replicas" + (", each a Spark application" if options.spark else ""))
     running = delay.start(stage, options.spark)
     length_s = options.seconds + STARTUP_US // 1_000_000
@@ -110,10 +114,10 @@ def _delay(stage: Stage, options: Options, bars: _Bars) -> tuple[DelayFigures, l
         figures = delay.measure(stage, running, options.seconds, at)
     processes = memory.measure(stage, running)
     running.processes.stop()
-    return figures, processes
+    return running, figures, processes
 
 
-def _backlog(stage: Stage, options: Options, bars: _Bars) -> tuple[ThroughputFigures, RedoFigures]:
+def _backlog(stage: Stage, options: Options, bars: _Bars) -> tuple[Prepared, ThroughputFigures]:
     backlog = Backlog(options.events, options.per_record)
     written = 0
     with bars.bar(f"writing {backlog.events} events, twice", 2 * backlog.events) as at:
@@ -124,9 +128,7 @@ def _backlog(stage: Stage, options: Options, bars: _Bars) -> tuple[ThroughputFig
             at(written)
 
         prepared = throughput.prepare(stage, backlog, tick)
-    figures = throughput.measure(stage, RAW_LOOP, prepared, lambda what: bars.say(f"throughput: {what}"))
-    bars.say(f"redo of {options.redo_rows} rows")
-    return figures, redo.measure(stage, prepared, options.redo_rows, options.spark)
+    return prepared, throughput.measure(stage, RAW_LOOP, prepared, lambda what: bars.say(f"throughput: {what}"))
 
 
 class _Bars:

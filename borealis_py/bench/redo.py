@@ -1,24 +1,23 @@
-"""One redo of a part of the backlog, three ways: from memory, reading the log again in this process, and as a warm
-Spark job. All give the same outputs, which is checked.
-"""
+"""One redo job, three ways: from memory, reading the log again in this process, and as a warm Spark job. All give the
+same outputs, which is checked."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 
 from borealis_py.bench import events
 from borealis_py.bench.figures import BenchError, RedoFigures, redo_figures
-from borealis_py.bench.stage import Stage
+from borealis_py.bench.stage import Running, Stage
 from borealis_py.bench.throughput import Prepared
 from borealis_py.engine import Kernel, canonical_hash, compile_query
 from borealis_py.host.spark import ReplicaSession
-from borealis_py.log.base import Feed, Record
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, SourceRange
 from borealis_py.protocol.settings import Timing
+from borealis_py.query.spec import AppSpec
 from reconcile.decode import decode_source
 from reconcile.runner import Redo, ThreadRedo
 from reconcile.spark import SparkRedo
@@ -47,49 +46,81 @@ class _Bell:
         self._rung.acquire(timeout=DEADLINE_S)
 
 
-def measure(stage: Stage, prepared: Prepared, rows: int, spark: bool) -> RedoFigures:
-    """Redo the first `rows` rows of the backlog, which fill whole buckets.
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A job without its ranges, and the query it is of. `records`: how many of each source it needs; None: all."""
+
+    what: str
+    app: AppSpec
+    job: RedoJob
+    records: int | None = None
+
+
+def lived(running: Running, rows: int) -> Case:
+    """Everything that an app has read whose sources have ended: small records, as they come in life."""
+    spec, first = running.state.spec, running.state.origin
+    now = Buckets(spec.bucket_us).of(time.time_ns() // 1000)
+    return Case("as lived", spec, RedoJob(0, first, now, None, (), rows))
+
+
+def backlog(prepared: Prepared, rows: int) -> Case:
+    """The first `rows` rows of the backlog, which fill whole buckets: large records."""
+    first, count = prepared.backlog.origin, rows // prepared.backlog.per_bucket
+    job = RedoJob(0, first, first + count, None, (), rows)
+    return Case("of the backlog", prepared.state.spec, job, 1 + count)  # the claim, then one record a bucket
+
+
+def measure(stage: Stage, cases: Sequence[Case], spark: bool) -> list[RedoFigures]:
+    """Each case, one after the other.
 
     Raises:
         BenchError: a redo failed, or the ways disagree.
         SparkUnavailable: no Java, or Spark did not start.
     """
-    spec = prepared.state.spec
-    work = query_work(spec, events.QUERY, stage.log, Timing().ahead_max_us)
-    with closing(compile_query(spec, events.QUERY)) as kernel:
-        job = _job(prepared, kernel, rows)
-        records = _records(stage, work.feeds[0], job)
-        memory_s, expected = _from_memory(work, kernel, job, records)
+    with ExitStack() as stack:
+        session = None
+        if spark:
+            session = ReplicaSession.start("borealis bench", output=stage.work / "spark-bench.log")
+            stack.callback(session.stop)
+        return [_measure(stage, case, session) for case in cases]
+
+
+def _measure(stage: Stage, case: Case, session: ReplicaSession | None) -> RedoFigures:
+    work = query_work(case.app, events.QUERY, stage.log, Timing().ahead_max_us)
+    with closing(compile_query(case.app, events.QUERY)) as kernel:
+        job = replace(case.job, state=kernel.initial(), ranges=_ranges(stage, work, case))
+        memory_s, expected = _from_memory(stage, work, kernel, job)
         bell = _Bell()
         thread_s = _timed(ThreadRedo(work, bell, DEADLINE_S), bell, job, expected)
-        spark_s = _on_spark(stage.work / "spark-bench.log", work, kernel, job, expected) if spark else []
-    return redo_figures(rows, job.end - job.first, memory_s, thread_s, spark_s)
+        spark_s = []
+        if session is not None:
+            session.warm(work.pack())
+            spark_s = _timed(SparkRedo(session.context, work, kernel, bell, DEADLINE_S), bell, job, expected)
+    return redo_figures(case.what, job.rows, job.end - job.first, memory_s, thread_s, spark_s)
 
 
-def _job(prepared: Prepared, kernel: Kernel, rows: int) -> RedoJob:
-    backlog = prepared.backlog
-    count = rows // backlog.per_bucket
-    if rows % backlog.per_bucket or not 0 < count <= backlog.buckets:
-        raise BenchError(f"a redo of {rows} rows is not whole buckets of the backlog ({backlog.per_bucket} rows each)")
-    fold = SourceFold(Buckets(events.BUCKET_US).start(backlog.origin))
-    whole = SourceRange(0, 0, 1 + count, fold)  # the claim, then one record a bucket
-    return RedoJob(0, backlog.origin, backlog.origin + count, kernel.initial(), (whole,), rows)
-
-
-def _records(stage: Stage, feed: Feed, job: RedoJob) -> list[Record]:
+def _ranges(stage: Stage, work: Work, case: Case) -> tuple[SourceRange, ...]:
+    """Every source from its beginning."""
+    fold = SourceFold(Buckets(work.width_us).start(case.job.first))
     lookup = stage.log.lookup()
     try:
-        return list(lookup.read(feed, job.ranges[0].first, job.ranges[0].end))
+        ends = [case.records or lookup.bounds(feed)[1] for feed in work.feeds]
     finally:
         lookup.close()
+    return tuple(SourceRange(i, 0, end, fold) for i, end in enumerate(ends))
 
 
-def _from_memory(work: Work, kernel: Kernel, job: RedoJob, records: Sequence[Record]) -> tuple[list[float], Bits]:
+def _from_memory(stage: Stage, work: Work, kernel: Kernel, job: RedoJob) -> tuple[list[float], Bits]:
     """Decoding is not in it: these rows were decoded when they came."""
-    buckets, codec = Buckets(work.width_us), kernel.source_codec(work.sources[0])
-    union = SUnion(work.sources, job.first, buckets, kernel, work.ahead_max_us)
-    for record in records:
-        union.feed(0, decode_source(record, codec, work.sources[0]))
+    union = SUnion(work.sources, job.first, Buckets(work.width_us), kernel, work.ahead_max_us)
+    for i, (feed, source) in enumerate(zip(work.feeds, work.sources, strict=True)):
+        codec = kernel.source_codec(source)
+        for record in stage.read(feed.topic):
+            if union.closed(i) < job.end:
+                union.feed(i, decode_source(record, codec, source))
+    rows = sum(union.count(b) for b in union.busy(job.first, job.end))
+    if rows != job.rows:
+        raise BenchError(f"a redo of {job.rows} rows was to be measured, there are {rows}")
     seconds = []
     for _ in range(RUNS + 1):  # the first one warms up
         started = time.monotonic()
@@ -98,22 +129,12 @@ def _from_memory(work: Work, kernel: Kernel, job: RedoJob, records: Sequence[Rec
     return seconds[1:], _bits(outputs)
 
 
-def _on_spark(log_file: Path, work: Work, kernel: Kernel, job: RedoJob, expected: Bits) -> list[float]:
-    session = ReplicaSession.start("borealis bench", output=log_file)
-    try:
-        session.warm(work.pack())
-        bell = _Bell()
-        return _timed(SparkRedo(session.context, work, kernel, bell, DEADLINE_S), bell, job, expected)
-    finally:
-        session.stop()
-
-
 def _timed(redo: Redo, bell: _Bell, job: RedoJob, expected: Bits) -> list[float]:
     seconds = []
     try:
         for n in range(RUNS + 1):  # the first one warms up
             started = time.monotonic()
-            redo.start(RedoJob(n, job.first, job.end, job.state, job.ranges, job.rows))
+            redo.start(replace(job, id=n))
             bell.wait()
             seconds.append(time.monotonic() - started)
             _check(redo, expected)

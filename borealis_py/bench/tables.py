@@ -56,15 +56,22 @@ def _throughput(t: ThroughputFigures, console: Console) -> None:
     _table(console, title, ["", "seconds", "CPU seconds", "events/s"], rows)
 
 
-def _redo(r: RedoFigures, console: Console) -> None:
-    title = f"Redo of {r.rows:,} rows in {r.buckets} buckets, one job, median of {r.runs}"
+def _redo(redos: Sequence[RedoFigures], console: Console) -> None:
+    title = (
+        f"Redo, one job, median of {redos[0].runs}, tuples/s. Inline: rows in memory, decoded. The others read the log"
+    )
     rows = [
-        ["inline, rows in memory", f"{r.memory_per_s:,.0f}", ""],
-        ["the log read again in the process", f"{r.thread_per_s:,.0f}", f"{r.thread_per_s / r.memory_per_s:.2f}"],
+        [
+            f"{r.rows:,} rows in {r.buckets} buckets, {r.what}",
+            f"{r.memory_per_s:,.0f}",
+            f"{r.thread_per_s:,.0f}",
+            "" if r.spark_per_s is None else f"{r.spark_per_s:,.0f}",
+            "" if r.spark_to_memory is None else f"{r.spark_to_memory:.2f}",
+            "" if r.spark_to_thread is None else f"{r.spark_to_thread:.2f}",
+        ]
+        for r in redos
     ]
-    if r.spark_per_s is not None and r.spark_to_memory is not None:
-        rows.append(["a warm Spark job", f"{r.spark_per_s:,.0f}", f"{r.spark_to_memory:.2f}"])
-    _table(console, title, ["", "tuples/s", "of inline"], rows)
+    _table(console, title, ["", "inline", "same process", "warm Spark job", "Spark/inline", "Spark/process"], rows)
 
 
 def _memory(processes: Sequence[ProcessMemory], console: Console) -> None:

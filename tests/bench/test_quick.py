@@ -1,0 +1,72 @@
+"""What `borealis bench quick` refuses before it starts anything, and what it prints."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from borealis_py.bench import quick, tables
+from borealis_py.bench.figures import (
+    BenchError,
+    DelayFigures,
+    Percentiles,
+    ProcessMemory,
+    RunFigures,
+    ThroughputFigures,
+    redo_figures,
+)
+from borealis_py.bench.quick import Machine, Options, Report
+
+RAW = RunFigures("raw loop", 1.0, 1.5, 1_000_000.0)
+REPORT = Report(
+    Machine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"}),
+    DelayFigures(900, 3, 2, 20, 20_700, 2_300, Percentiles(20, 1, 2, 3), Percentiles(200, 1, 2, 3), 0, 0),
+    ThroughputFigures(
+        1_000_000, 2_000, 5_000, 501_457, (RAW, RAW), RunFigures("one replica", 2.0, 3.0, 5e5), 1.0, 0.5, 0.5
+    ),
+    [redo_figures("as lived", 1000, 10, [1.0], [2.0], [4.0])],
+    [ProcessMemory("replica 0", 1, 120.0, 80.0), ProcessMemory("broker (JVM)", 2, 300.0, None)],
+    100.0,
+)
+
+
+def shown(report: Report) -> str:
+    out = io.StringIO()
+    tables.show(report, Console(file=out, width=200))
+    return out.getvalue()
+
+
+def test_the_tables_say_what_is_compared() -> None:
+    said = shown(REPORT)
+    for part in ("900 tuples/s over 3 sources", "5,000 events a record", "one event a record", "50%", "Spark/inline"):
+        assert part in said
+    assert "did not keep up" not in said
+
+
+def test_a_run_that_was_not_free_of_failures_says_so() -> None:
+    assert "4 buckets were tentative" in shown(replace(REPORT, delay=replace(REPORT.delay, tentative=4)))
+
+
+def test_without_spark_there_is_no_figure_for_it() -> None:
+    said = shown(replace(REPORT, redo=[redo_figures("as lived", 1000, 10, [1.0], [2.0], [])]))
+    assert "as lived" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (Options(events=1_000_001), "must divide"),
+        (Options(redo_rows=12_345), "not whole records"),
+        (Options(events=100_000), "not whole records"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused_before_anything_starts(options: Options, why: str) -> None:
+    with pytest.raises(BenchError, match=why):
+        quick.check(options)
+
+
+def test_it_needs_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    monkeypatch.setattr(quick, "RAW_LOOP", tmp_path / "raw_loop.py")
+    with pytest.raises(BenchError, match="runs from a checkout"):
+        quick.check(Options())
