@@ -15,7 +15,7 @@ from borealis_py.log.base import Feed, Log, Lookup, Record, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.corrected import read_progress, row_id
-from borealis_py.log.ends import EndsWatch
+from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.records import unpack_stream
 from borealis_py.log.stream import StreamDecoder, decoded
 from borealis_py.protocol.reader import StreamReader
@@ -104,7 +104,7 @@ class LiveSubscription:
             if said is not None:
                 records.append((k, said))
         changes = self.stream.read(now, records)
-        read_to = self._ends.read_to()
+        read_to = self._ends.read_to(now)
         if read_to is not None:
             self._read_to = max(self._read_to, read_to)
         changes += self.stream.show(min(now, self._read_to))
@@ -116,9 +116,12 @@ class LiveSubscription:
     def next_wakeup(self) -> int | None:
         """When to poll again if nothing arrives before; None: only when something does."""
         at = self.stream.ready_at()
-        if at is None or (self._ends.asking and at <= self._clock.now_us()):
+        now = self._clock.now_us()
+        if self._ends.unanswered:
+            return now + LOOK_US
+        if at is None or (self._ends.asking and at <= now):
             return None
-        return max(at, self._clock.now_us())
+        return max(at, now)
 
     def close(self) -> None:
         self._reader.close()

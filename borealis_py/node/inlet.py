@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from borealis_py.log.base import Log, Lookup, OffsetGone, Record, Wake
 from borealis_py.log.codec import SourceCodec
 from borealis_py.log.corrected import read_progress
-from borealis_py.log.ends import EndsWatch
+from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Heartbeat, decode
 from borealis_py.node.knobs import Knobs
 from borealis_py.node.spec import ReplicaSpec
@@ -155,9 +155,14 @@ class Inlet:
         feeds = [f for f, i in self._sources.items() if i not in self._stopped]
         self._ends.ask(now, [*feeds, self._spec.progress_feed])
 
-    def read_to(self) -> int | None:
+    def read_to(self, now: int) -> int | None:
         """When the ends were asked, once everything below them has been polled."""
-        return self._ends.read_to({f for f, i in self._sources.items() if i in self._stopped})
+        return self._ends.read_to(now, {f for f, i in self._sources.items() if i in self._stopped})
+
+    @property
+    def looks_again_us(self) -> int | None:
+        """After how long to poll although nothing may wake us: the answer to `ask_ends`."""
+        return LOOK_US if self._ends.unanswered else None
 
     def close(self) -> None:
         self._reader.close()

@@ -141,12 +141,13 @@ class Replica:
         self._unreachable = self._inlet.unreachable(wall)
         self._inlet.hold(self._unreachable | self.manager.throttled)
         arrived = self._inlet.poll()
+        now = self._clock.now_us()
         turn = Turn(
-            now=self._clock.now_us(),
+            now=now,
             beats=arrived.beats,
             inputs=arrived.inputs,
             delays=self.knobs.delays if arrived.settings else None,
-            read_to=self._inlet.read_to(),
+            read_to=self._inlet.read_to(now),
             acked=self._acked(),
             redo=self._redos.results(),
             progress=arrived.progress,
@@ -165,6 +166,9 @@ class Replica:
         heals = self._inlet.heals_at(wall)
         if heals is not None:
             times.append(self._clock.now_us() + heals - wall)
+        look = self._inlet.looks_again_us
+        if look is not None:
+            times.append(self._clock.now_us() + look)
         return min(times)
 
     def _acked(self) -> int | None:

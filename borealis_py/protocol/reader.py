@@ -134,10 +134,16 @@ class StreamReader:
                 feed.ran(bucket)
 
     def ready_at(self) -> int | None:
-        """When the next bucket is to be shown at the latest; None: it does not exist yet."""
+        """When the next bucket is to be shown or passed over at the latest; None: not while things are as they are.
+
+        A bucket that nobody has said is passed over only for one beyond it: each replica says its buckets in order, so
+        it may be on its way, and giving it up for nothing would leave it out (it would come a little after D).
+        """
         created = self._creation.at(self.live)
         if created is None:
             return None
         presence = Presence.TENTATIVE if self.live in self._tentative else Presence.MISSING
+        if presence is Presence.MISSING and max(self._tentative, default=self.live) <= self.live:
+            return None
         views = [view(presence, self._feeds, self.live)]
         return ready_at(created + self.buckets.width_us, views, DelayPolicy.PROCESS, self.wait, self.wait)

@@ -190,3 +190,13 @@ def test_the_picture_is_the_same_whatever_order_the_topics_are_read_in(
     end = max((r.bucket + 1 for t in said for r in t if isinstance(r, StableBucket)), default=0)
     assert stable_rows == [(b, out(b + 1)) for b in range(end)]
     assert all(what == "stable" for b, what in picture.items() if b < end)
+
+
+def test_a_bucket_on_its_way_is_not_given_up_just_before_it_comes() -> None:
+    """Found by the simulator (seed 17): replicas and clients wait the same D, so the client was a moment too early."""
+    made = reader(replicas=1)
+    made.read(0, [(0, stable(0))])  # creates bucket 1
+    too_early = W + WAIT + 1
+    assert made.show(too_early) == []
+    made.read(too_early + 50_000, [(0, tentative(1, held=WAIT))])
+    assert kinds(made.show(too_early + 50_000)) == [(Kind.TENTATIVE, 1, 2)]
