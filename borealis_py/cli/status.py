@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 GONE_S = 5.0
 """A replica says something every second; one that was silent for so long does not run, or cannot reach the broker."""
 SILENT_S = 2.0
+DAY_S = 86_400
 _STYLES = {"STABLE": "green", "UPSTREAM_FAILURE": "yellow", "STABILIZATION": "cyan", "RECOVERING": "magenta"}
 
 
@@ -140,9 +141,9 @@ def _row(seen: Sight, now_us: int) -> list[str | Text]:
         s.query,
         str(s.replica),
         shown,
-        _clock(seen.stable_until),
+        _clock(seen.stable_until, seen.stable_lag_s),
         duration(seen.stable_lag_s),
-        _clock(seen.live_until) if s.f_l != s.f_s else "",
+        _clock(seen.live_until, seen.live_lag_s) if s.f_l != s.f_s else "",
         duration(seen.live_lag_s) if s.f_l != s.f_s else "",
         grant,
         "yes" if s.publishing else "",
@@ -170,9 +171,9 @@ def _input(source: InputStatus, behind_s: float) -> Text:
     )
 
 
-def _clock(shown: str) -> str:
-    """The time without the day of an ISO time, to a tenth of a second."""
-    if "T" not in shown:
+def _clock(shown: str, lag_s: float | None) -> str:
+    """The time of an ISO time to a tenth of a second, without the day; of history, as it is."""
+    if lag_s is None or abs(lag_s) >= DAY_S:
         return shown
     time_of_day = shown.partition("T")[2].removesuffix("Z")
     whole, _, fraction = time_of_day.partition(".")
@@ -183,7 +184,7 @@ def duration(seconds: float | None) -> str:
     """A duration for people: 0.2 s, 3 min, 2 h, 5 d."""
     if seconds is None:
         return ""
-    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+    for unit, name in ((DAY_S, "d"), (3_600, "h"), (60, "min")):
         if abs(seconds) >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"
     return f"{seconds:.1f} s"

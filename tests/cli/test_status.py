@@ -52,6 +52,10 @@ def test_one_that_is_silent_is_gone() -> None:
     assert shown(event="STOPPED")[2] == "gone, was STABLE"
 
 
+def test_history_shows_its_day() -> None:
+    assert shown(f_s=NOW - 864_001, f_l=NOW - 864_001)[3] == "2023-11-13T22:13:19.900000Z"
+
+
 def test_the_end() -> None:
     last = Buckets(BUCKET_US).last
     assert shown(f_s=last, f_l=last)[3:5] == ["END", ""]
