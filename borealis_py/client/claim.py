@@ -18,7 +18,7 @@ from sunion.source import SourceFold, fold
 
 WATCH_US = 1_500_000
 """How long a newcomer watches whether the present owner still writes; at least three buckets."""
-AHEAD_MAX_US = 3_600_000_000
+AHEAD_MAX_US = 60_000_000
 """How far beyond the boundary a tuple's stime may lie (the fold rejects it otherwise)."""
 _ATTEMPTS_MAX = 5
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+import structlog
+
 from borealis_py.log.base import Log, Lookup, OffsetGone, Record, Wake
 from borealis_py.log.codec import SourceCodec
 from borealis_py.log.corrected import read_progress
@@ -21,6 +24,8 @@ from reconcile.decode import decode_source
 from sunion.errors import RetentionLost
 from sunion.model import SourceRecord
 from sunion.union import Mark
+
+log = structlog.get_logger("borealis.inlet")
 
 CONTROL_TAIL = 2_000
 """Heartbeats read at start: they carry the offsets of their asks, so a recent tail folds the whole queue (B26)."""
@@ -40,13 +45,13 @@ class Inlet:
     """The reading side of one replica."""
 
     def __init__(
-        self, spec: ReplicaSpec, log: Log, lookup: Lookup, codecs: Sequence[SourceCodec], knobs: Knobs, wake: Wake
+        self, spec: ReplicaSpec, log_: Log, lookup: Lookup, codecs: Sequence[SourceCodec], knobs: Knobs, wake: Wake
     ) -> None:
         self._spec = spec
         self._lookup = lookup
         self._codecs = codecs
         self._knobs = knobs
-        self._reader = log.reader(wake)
+        self._reader = log_.reader(wake)
         self._sources = {spec.source_feed(i): i for i in range(len(spec.sources))}
         self._stopped: dict[int, int] = {}
         self._ends = EndsWatch(lookup, self._reader)
@@ -124,9 +129,11 @@ class Inlet:
 
     @staticmethod
     def _beat(record: Record, into: list[Beat]) -> None:
-        if record.value is None:
+        try:
+            h = decode(record.value or b"", Heartbeat)
+        except msgspec.MsgspecError as exc:
+            log.warning("heartbeat ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
             return
-        h = decode(record.value, Heartbeat)
         recovering = h.state == "RECOVERING"
         into.append(Beat(record.offset, h.replica, h.inc, h.uid, recovering, h.ack_s, h.ack_l, h.asking, h.ask_offset))
 

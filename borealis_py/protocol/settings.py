@@ -50,7 +50,7 @@ class Timing:
     outbox_max: int = 80
     publish_buckets: int = 200
     buffer_rows_max: int = 2_000_000
-    ahead_max_us: int = 3_600_000_000
+    ahead_max_us: int = 60_000_000
 
     def least_threshold_us(self, hops: int = 0) -> int:
         """The smallest delay threshold that these timings allow: D >= delta (R13)."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.client.claim import PublisherError, StreamEnded, StreamFenced, StreamTaken
+from borealis_py.client.claim import AHEAD_MAX_US, PublisherError, StreamEnded, StreamFenced, StreamTaken
 from borealis_py.client.pump import Pace
 from borealis_py.client.session import Boundaries, PublishFailed
 from borealis_py.log.base import NewRecord
@@ -320,7 +320,7 @@ def test_a_dead_letter_holds_the_row() -> None:
 
 @pytest.mark.parametrize(
     ("stime", "reason"),
-    [(-W, "late"), (3_600_000_000, "future"), (2.5, "whole number"), (True, "whole number"), ("1", "whole number")],
+    [(-W, "late"), (AHEAD_MAX_US, "future"), (2.5, "whole number"), (True, "whole number"), ("1", "whole number")],
 )
 def test_an_stime_that_is_late_or_far_ahead_or_no_time_is_a_dead_letter(stime: object, reason: str) -> None:
     world = World()
@@ -328,7 +328,7 @@ def test_an_stime_that_is_late_or_far_ahead_or_no_time_is_a_dead_letter(stime: o
     world.scheduler.run_until(T0 + 5 * W)
     bad = world.now + stime if type(stime) is int else stime
     assert not publisher.send(row(0), bad)  # type: ignore[arg-type]
-    assert publisher.send(row(1), world.now + 3_599_000_000)
+    assert publisher.send(row(1), world.now + AHEAD_MAX_US - 1_000_000)
     assert publisher.send(row(2), world.now)
     world.run(1)
     ((why, _),) = world.dead_letters()
