@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 
 from borealis_py.log.base import EndsQuery, Feed, Lookup, Reader
 
-
 LOOK_US = 5_000
 """An answer wakes nobody: whoever asked looks again after this."""
 ASK_AGAIN_US = 500_000

@@ -1,8 +1,8 @@
 """Processes of a simulated world and what can be done to them: publishers, replicas, a client.
 
 Each is the production object (`PublisherSession`, `Replica`, `LiveSubscription`) with the host's part around it: turns
-when woken and when due, each a few simulated milliseconds long. A *seat* is a place where such a process runs: a source,
-or a replica index. It may be killed, paused, cut off or doubled; faults may overlap, so each is counted.
+when woken and when due, each a few simulated milliseconds long. A *seat* is where such a process runs: a source, or a
+replica index. It may be killed, paused, cut off or doubled; faults may overlap, so each is counted.
 """
 
 from __future__ import annotations

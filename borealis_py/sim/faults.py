@@ -103,7 +103,7 @@ def _bad_records(world: World, rng: random.Random, index: int) -> list[bytes | N
         b"garbage",
         b'{"v": 1}',
         pack(ClaimHeader(0, "too low")),
-        pack(BatchHeader(0, "too low", 0, pack_stimes([now]), None, "json"), b'[{"v":5}]'),
+        pack(BatchHeader(0, "too low", seq + 1, pack_stimes([now]), None, "json"), b'[{"v":5}]'),
         pack(batch(seq + 5, pack_stimes([boundary - 1, boundary - 7]), None, "json"), b'[{"v":1},{"v":3}]'),
         pack(batch(seq + 1, pack_stimes([now]), None, "json"), b"[broken"),
         pack(batch(seq + 1, pack_stimes([now, now]), None, "json"), b'[{"v":"text"},{"w":1}]'),

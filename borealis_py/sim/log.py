@@ -43,6 +43,7 @@ class MemoryLog:
         outcomes: of commits; by default all succeed.
         append_timeout_us: an append that waits longer for a cut to heal fails.
         transaction_timeout_us: the broker aborts transactions that are open for longer.
+        poll_records_max: of one `poll`, feed by feed; None: all there is.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class MemoryLog:
         outcomes: Outcomes | None = None,
         append_timeout_us: int = 120_000_000,
         transaction_timeout_us: int = 10_000_000,
+        poll_records_max: int | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.rng = random.Random(seed)
@@ -60,6 +62,7 @@ class MemoryLog:
         self.outcomes = outcomes or (lambda _rng, _name: Outcome.COMMITTED)
         self.append_timeout_us = append_timeout_us
         self.transaction_timeout_us = transaction_timeout_us
+        self.poll_records_max = poll_records_max
         self._delays = delays or Delays()
         self._own_delays: dict[str, Delays] = {}
         self._cuts: dict[str, Collection[str] | None] = {}
@@ -200,11 +203,18 @@ class MemoryReader:
             if cursor.position < cursor.partition.start and self._client.reaches(feed.topic):
                 raise OffsetGone(feed, cursor.position)
         records: list[Record] = []
+        left = self._client.log.poll_records_max
         for cursor in cursors.values():
             if cursor.visible > cursor.position:
-                found = cursor.partition.records[cursor.position : cursor.visible]
-                records += [r for r in found if r is not None]
-                cursor.position = cursor.visible
+                end = cursor.visible if left is None else min(cursor.visible, cursor.position + left)
+                records += [r for r in cursor.partition.records[cursor.position : end] if r is not None]
+                if left is not None:
+                    left -= end - cursor.position
+                    if end < cursor.visible:
+                        self._client.log.scheduler.after(0, self._wake)
+                cursor.position = end
+        if left == 0:  # the next poll begins with another feed, so that none starves
+            self._cursors = dict([*list(cursors.items())[1:], *list(cursors.items())[:1]])
         return records
 
     def position(self, feed: Feed) -> int:

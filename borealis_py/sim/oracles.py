@@ -46,7 +46,7 @@ class ClientPicture:
     """A client that believes the changes it is told, and checks that they make sense."""
 
     def __init__(self, origin: int) -> None:
-        self.stable = origin
+        self.start = self.stable = origin
         self.rows: dict[int, list[list[Any]]] = {}
         self.tentative: set[int] = set()
         self.arrival: dict[int, int] = {}
@@ -266,6 +266,8 @@ def client(picture: ClientPicture, truth: Truth) -> None:
     if picture.stable > truth.complete:
         raise Violation("client", f"stable up to {picture.stable}, the sources close only {truth.complete}")
     for bucket in sorted(picture.rows.keys() | truth.rows.keys()):
+        if bucket < picture.start:
+            continue
         if bucket >= picture.stable:
             break
         if bucket in picture.tentative or picture.rows.get(bucket, []) != truth.rows.get(bucket, []):

@@ -46,6 +46,7 @@ class Scenario:
     timing: Timing
     latencies: Latencies
     turn_us: tuple[int, int]
+    poll_records_max: int | None
     heal_us: int
     ends: bool
     faults: tuple[Fault, ...] = field(default=())
@@ -85,7 +86,7 @@ KINDS: dict[str, tuple[int, bool, float]] = {
     "source_failed": (4, True, 6),
     "garbage": (3, True, 0),
     "crash": (6, False, 5),
-    "pause": (4, False, 4),
+    "pause": (4, False, 6),
     "zombie": (3, False, 3),
     "cut_all": (3, False, 4),
     "cut_control": (2, False, 5),
@@ -128,6 +129,7 @@ def draw(seed: int, kinds: Sequence[str] = ()) -> Scenario:
         ),
         latencies=Latencies(append=message, ack=message, fetch=message, fence=between(50_000, 800_000)),
         turn_us=(1_000, rng.choice((3_000, 5_000, 8_000))),
+        poll_records_max=rng.choice((10, 40, None)),
         heal_us=heal_us,
         ends=rng.random() < 0.4,
         faults=_faults(rng, sources, replicas, heal_us, kinds or tuple(KINDS)),
@@ -140,9 +142,7 @@ def _policies(rng: random.Random) -> tuple[DelayPolicy, DelayPolicy]:
     return rng.choice(list(DelayPolicy)), rng.choice(list(DelayPolicy))
 
 
-def _faults(
-    rng: random.Random, sources: int, replicas: int, heal_us: int, kinds: Sequence[str]
-) -> tuple[Fault, ...]:
+def _faults(rng: random.Random, sources: int, replicas: int, heal_us: int, kinds: Sequence[str]) -> tuple[Fault, ...]:
     weights = [KINDS[kind][0] for kind in kinds]
     faults = []
     for kind in rng.choices(kinds, weights, k=rng.randint(1, 8)):

@@ -1,14 +1,14 @@
 """One simulated world: a query with its sources, replicas, client and log, driven through a scenario.
 
-Everything in it but the faults, the host's loop and the toy query is production code. It is deterministic: one scenario,
-one history (`digest`).
+Everything in it but the faults, the host's loop and the toy query is production code. It is deterministic: the same
+scenario gives the same history (`digest`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -55,7 +55,11 @@ class World:
         self.origin = self.buckets.of(START_US)
         self.rng = random.Random(f"world {scenario.seed}")
         self.log = MemoryLog(
-            self.scheduler, seed=scenario.seed, delays=scenario.latencies, outcomes=lambda rng, _: self._outcome(rng)
+            self.scheduler,
+            seed=scenario.seed,
+            delays=scenario.latencies,
+            outcomes=lambda rng, _: self._outcome(rng),
+            poll_records_max=scenario.poll_records_max,
         )
         self.commits_unknown = 0
         self.failed = [0] * scenario.sources
@@ -183,17 +187,9 @@ class World:
         """Live through the scenario, heal, converge, and be judged."""
         for seat in (*self.sources, *self.replicas):
             seat.start()
-        self.client = ClientProcess(
-            self.scheduler,
-            self.log.client("client"),
-            self.scenario,
-            APP,
-            QUERY,
-            self.origin,
-            self._client_changed,
-            random.Random(f"{self.scenario.seed} client"),
-        )
+        self.client = self._client("client", self.origin, self._client_changed)
         self.client.wake()
+        self.scheduler.at(self.start_us + self.scenario.heal_us // 2, self._start_latecomer)
         for fault in self.scenario.faults:
             faults.arm(self, fault)
         self._looking()
@@ -202,6 +198,16 @@ class World:
         if self.scenario.ends:
             self._end()
         self._judge()
+
+    def _client(self, name: str, start: int, changed: Callable[[Sequence[Change]], None]) -> ClientProcess:
+        rng = random.Random(f"{self.scenario.seed} {name}")
+        return ClientProcess(self.scheduler, self.log.client(name), self.scenario, APP, QUERY, start, changed, rng)
+
+    def _start_latecomer(self) -> None:
+        """A second client, which wants to see the stream from a bucket in the middle on (B38)."""
+        start = max(self.origin, self.picture.stable - 30)
+        self.latecomer = ClientPicture(start)
+        self._client("latecomer", start, lambda c: self.latecomer.apply(self.scheduler.now_us, c)).wake()
 
     def _looking(self) -> None:
         self.look()
@@ -233,6 +239,8 @@ class World:
                 return f"{seat.label} is stable only up to {manager.f_s}, it is {current}"
         if self.picture.stable < current:
             return f"the client is stable only up to {self.picture.stable}, it is {current}"
+        if self.latecomer.stable < current:
+            return f"the late client is stable only up to {self.latecomer.stable}, it is {current}"
         if self._progress < current:
             return f"the corrected stream is at {self._progress}, it is {current}"
         return None
@@ -335,6 +343,7 @@ class World:
         letters = self.log.committed(Feed(topics.deadletter(APP)))
         oracles.corrected(self.log.committed(self._corrected_feed), letters, self.progress_seen, truth)
         oracles.client(self.picture, truth)
+        oracles.client(self.latecomer, truth)
         for clean in (*self._source_clean, *(c for some in (*self._paths, *self._readable) for c in some)):
             clean.close(self.scheduler.now_us)
         self._judge_needless(sources)
@@ -389,7 +398,13 @@ class World:
         m = process.replica.manager
         publishes = m.publishing.phase in (Phase.READY, Phase.COMMITTING)
         job = m.reconciliation.job
-        now = (m.state.value, m.stagger.asking, m.stagger.granted, publishes, job and (job.first - self.origin, job.end - self.origin))
+        now = (
+            m.state.value,
+            m.stagger.asking,
+            m.stagger.granted,
+            publishes,
+            job and (job.first - self.origin, job.end - self.origin),
+        )
         if self._last_state.get(process.name) != now:
             self._last_state[process.name] = now
             detail = f"F_s {m.f_s - self.origin} F_l {m.f_l - self.origin} complete {m.complete - self.origin}"
