@@ -26,7 +26,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Wake
 from borealis_py.log.clock import SystemClock
-from borealis_py.protocol.settings import Timing, budget
+from borealis_py.protocol.settings import Timing
 from sunion.bucket import Buckets
 from sunion.model import Kind
 
@@ -43,7 +43,7 @@ def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake:
     lookup = log.lookup()
     start = state.origin if from_beginning else published(lookup, spec.name, query, state.origin)
     lookup.close()
-    wait_us = budget(Timing(), state.threshold_us(query))
+    wait_us = max(0, state.threshold_us(query) - Timing().slack_us)
     buckets = Buckets(spec.bucket_us)
     return LiveSubscription(log, SystemClock(), spec.name, query, q.replicas, buckets, start, wait_us, None, wake)
 

@@ -6,6 +6,7 @@ what is there stays.
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from borealis_py.host.appstate import APP_KEY, AppState, NoSuchApp, StatusReader
 from borealis_py.host.check import QueryReport as QueryReport
 from borealis_py.host.check import check as check
 from borealis_py.host.errors import LaunchError
-from borealis_py.host.replicas import ReplicaProcesses
+from borealis_py.host.replicas import KAFKA_PROPERTIES, ReplicaProcesses
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
@@ -158,13 +159,15 @@ class ProcessOptions:
         """The command line of one process."""
         out = ["--bootstrap", self.kafka.bootstrap, "--app", app, "--replica", str(replica)]
         out += ["--data-dir", str(self.data_dir)]
-        for name, value in self.kafka.properties:
-            out += ["--property", f"{name}={value}"]
         for name, micros in self.timing:
             out += ["--timing", f"{name}={micros}"]
         out += ["--master", self.master] if self.master else []
         out += [] if self.spark else ["--no-spark"]
         return out + (["--take-over"] if self.take_over else [])
+
+    def environment(self) -> dict[str, str]:
+        """Kafka's properties: a password in them is not for the list of processes."""
+        return {KAFKA_PROPERTIES: json.dumps(dict(self.kafka.properties))}
 
 
 def start(state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> dict[int, int]:
@@ -173,7 +176,7 @@ def start(state: AppState, processes: ReplicaProcesses, options: ProcessOptions)
     running = {k: process.pid for k, process in processes.running().items()}
     for k in wanted:
         if k not in running:
-            running[k] = processes.start(k, options.arguments(state.name, k))
+            running[k] = processes.start(k, options.arguments(state.name, k), options.environment())
     return {k: running[k] for k in wanted}
 
 

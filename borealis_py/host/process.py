@@ -8,6 +8,8 @@ A crash of one process never touches the other. SIGTERM and SIGINT end it in ord
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import signal
 import sys
 import threading
@@ -21,6 +23,7 @@ import structlog
 from borealis_py.host.appstate import AppState, read_app
 from borealis_py.host.kernels import make_kernel
 from borealis_py.host.logs import configure_logs
+from borealis_py.host.replicas import KAFKA_PROPERTIES
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
@@ -157,7 +160,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--no-spark", action="store_true")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--take-over", action="store_true")
-    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="for Kafka's clients")
     parser.add_argument("--timing", action="append", default=[], metavar="NAME=MICROSECONDS")
     return parser.parse_args(argv)
 
@@ -203,7 +205,7 @@ def _stopper(process: ReplicaProcess) -> Callable[[int, object], None]:
 
 
 def _open(args: argparse.Namespace) -> ReplicaProcess:
-    kafka = KafkaLog(args.bootstrap, tuple(tuple(p.split("=", 1)) for p in args.property))
+    kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
     timing = Timing(**{name: int(value) for name, value in (t.split("=", 1) for t in args.timing)})
     state = read_app(kafka, args.app)
     specs = [

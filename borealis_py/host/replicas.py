@@ -20,6 +20,9 @@ import psutil
 SAME_START_S = 0.05
 _TAIL_BYTES = 65_536
 
+KAFKA_PROPERTIES = "BOREALIS_KAFKA_PROPERTIES"
+"""Environment variable of a replica process: properties for Kafka's clients as a JSON object."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
