@@ -16,7 +16,7 @@ def measure(stage: Stage, running: Running) -> list[ProcessMemory]:
     for k, pid in running.pids.items():
         found.append(_of(f"replica {k}", pid))
         found += [_of(f"replica {k}: {role(child)}", child.pid) for child in _children(pid)]
-    return [memory for memory in found if memory is not None]
+    return [memory for memory in found if memory is not None and memory.rss_mb]  # a zombie has none
 
 
 def role(process: psutil.Process) -> str:

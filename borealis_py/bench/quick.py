@@ -31,7 +31,7 @@ PACKAGES = ("borealis-py", "confluent-kafka", "duckdb", "msgspec", "orjson", "py
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How much is measured. `work`: for the broker's data and all logs; None: a directory that goes afterwards."""
+    """How much is measured. `work`: gets a directory of the run's data and logs; None: none stays."""
 
     seconds: int = 20
     events: int = 1_000_000
@@ -184,7 +184,7 @@ def _bars(console: Console) -> Iterator[_Bars]:
 @contextmanager
 def _directory(given: Path | None) -> Iterator[Path]:
     if given is not None:
-        yield given.resolve()
+        yield given.resolve() / time.strftime("%Y%m%d-%H%M%S")  # a broker's data of another run would be measured, too
         return
     with tempfile.TemporaryDirectory(prefix="borealis-bench-", ignore_cleanup_errors=True) as temporary:
         yield Path(temporary)

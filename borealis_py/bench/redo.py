@@ -67,7 +67,7 @@ def backlog(prepared: Prepared, rows: int) -> Case:
     """The first `rows` rows of the backlog, which fill whole buckets: large records."""
     first, count = prepared.backlog.origin, rows // prepared.backlog.per_bucket
     job = RedoJob(0, first, first + count, None, (), rows)
-    return Case("of the backlog", prepared.state.spec, job, 1 + count)  # the claim, then one record a bucket
+    return Case("backlog", prepared.state.spec, job, 1 + count)  # the claim, then one record a bucket
 
 
 def measure(stage: Stage, cases: Sequence[Case], spark: bool) -> list[RedoFigures]:
@@ -89,14 +89,14 @@ def _measure(stage: Stage, case: Case, session: ReplicaSession | None) -> RedoFi
     work = query_work(case.app, events.QUERY, stage.log, Timing().ahead_max_us)
     with closing(compile_query(case.app, events.QUERY)) as kernel:
         job = replace(case.job, state=kernel.initial(), ranges=_ranges(stage, work, case))
-        memory_s, expected = _from_memory(stage, work, kernel, job)
+        memory_s, expected, buckets = _from_memory(stage, work, kernel, job)
         bell = _Bell()
         thread_s = _timed(ThreadRedo(work, bell, DEADLINE_S), bell, job, expected)
         spark_s = []
         if session is not None:
             session.warm(work.pack())
             spark_s = _timed(SparkRedo(session.context, work, kernel, bell, DEADLINE_S), bell, job, expected)
-    return redo_figures(case.what, job.rows, job.end - job.first, memory_s, thread_s, spark_s)
+    return redo_figures(case.what, job.rows, buckets, memory_s, thread_s, spark_s)
 
 
 def _ranges(stage: Stage, work: Work, case: Case) -> tuple[SourceRange, ...]:
@@ -110,15 +110,20 @@ def _ranges(stage: Stage, work: Work, case: Case) -> tuple[SourceRange, ...]:
     return tuple(SourceRange(i, 0, end, fold) for i, end in enumerate(ends))
 
 
-def _from_memory(stage: Stage, work: Work, kernel: Kernel, job: RedoJob) -> tuple[list[float], Bits]:
-    """Decoding is not in it: these rows were decoded when they came."""
+def _from_memory(stage: Stage, work: Work, kernel: Kernel, job: RedoJob) -> tuple[list[float], Bits, int]:
+    """Decoding is not in it: these rows were decoded when they came.
+
+    Returns:
+        Seconds of each run, what came out, how many buckets hold rows.
+    """
     union = SUnion(work.sources, job.first, Buckets(work.width_us), kernel, work.ahead_max_us)
     for i, (feed, source) in enumerate(zip(work.feeds, work.sources, strict=True)):
         codec = kernel.source_codec(source)
         for record in stage.read(feed.topic):
             if union.closed(i) < job.end:
                 union.feed(i, decode_source(record, codec, source))
-    rows = sum(union.count(b) for b in union.busy(job.first, job.end))
+    busy = union.busy(job.first, job.end)
+    rows = sum(map(union.count, busy))
     if rows != job.rows:
         raise BenchError(f"a redo of {job.rows} rows was to be measured, there are {rows}")
     seconds = []
@@ -126,7 +131,7 @@ def _from_memory(stage: Stage, work: Work, kernel: Kernel, job: RedoJob) -> tupl
         started = time.monotonic()
         _, outputs = kernel.step(job.state, job.first, job.end, union.ordered(job.first, job.end))
         seconds.append(time.monotonic() - started)
-    return seconds[1:], _bits(outputs)
+    return seconds[1:], _bits(outputs), len(busy)
 
 
 def _timed(redo: Redo, bell: _Bell, job: RedoJob, expected: Bits) -> list[float]:

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from borealis_py.query import App
 
 FILL = (("linger.ms", "20"), ("queue.buffering.max.messages", "500000"))
 """For filling topics ahead: large batches."""
+DRAIN_EVERY = 10_000
 TRIES = 3
 
 
@@ -89,11 +88,14 @@ class Stage:
             BenchError: they do not.
         """
         appender = KafkaLog(self.log.bootstrap, FILL).appender(lambda: None)
+        refused: list[str] = []
         try:
-            for record in records:
-                appender.append(record, 0)
+            for n, record in enumerate(records):
+                appender.append(record, n)
+                if n % DRAIN_EVERY == 0:
+                    refused += [d.error for d in appender.deliveries() if d.error is not None]
             settled = appender.flush(60.0)
-            refused = [d.error for d in appender.deliveries() if d.error is not None]
+            refused += [d.error for d in appender.deliveries() if d.error is not None]
         finally:
             appender.close()
         if refused or not settled:
@@ -145,9 +147,3 @@ def end(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def wait_for(event: threading.Event, deadline: float, what: str) -> None:
-    """Wait for an event until `deadline` of `time.monotonic()`. Raises BenchError."""
-    if not event.wait(max(0.0, deadline - time.monotonic())):
-        raise BenchError(f"{what} did not happen in time")

@@ -58,11 +58,12 @@ def _throughput(t: ThroughputFigures, console: Console) -> None:
 
 def _redo(redos: Sequence[RedoFigures], console: Console) -> None:
     title = (
-        f"Redo, one job, median of {redos[0].runs}, tuples/s. Inline: rows in memory, decoded. The others read the log"
+        f"Redo: one job, tuples/s, median of {redos[0].runs}\n"
+        "inline: rows in memory, decoded. process, Spark (warm): the log read again by a thread or by a Spark task"
     )
     rows = [
         [
-            f"{r.rows:,} rows in {r.buckets} buckets, {r.what}",
+            f"{r.rows:,} {r.what}, {r.buckets} buckets",
             f"{r.memory_per_s:,.0f}",
             f"{r.thread_per_s:,.0f}",
             "" if r.spark_per_s is None else f"{r.spark_per_s:,.0f}",
@@ -71,7 +72,7 @@ def _redo(redos: Sequence[RedoFigures], console: Console) -> None:
         ]
         for r in redos
     ]
-    _table(console, title, ["", "inline", "same process", "warm Spark job", "Spark/inline", "Spark/process"], rows)
+    _table(console, title, ["", "inline", "process", "Spark", "Spark/inline", "Spark/process"], rows)
 
 
 def _memory(processes: Sequence[ProcessMemory], console: Console) -> None:
