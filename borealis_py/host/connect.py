@@ -51,7 +51,7 @@ def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake:
 def live(
     log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event, empty: bool = False
 ) -> Iterator[LiveChange]:
-    """Changes of the live view until `stop` or the end of the query. `empty`: tell of empty buckets too."""
+    """Changes of the live view until `stop` or the end of the query. `empty`: tell of buckets without rows too."""
     woken = threading.Event()
     subscription = open_live(log, state, query, from_beginning, woken.set)
     kernel = make_kernel(state.spec.to_json(), query)
@@ -60,7 +60,7 @@ def live(
         while not stop.is_set():
             woken.clear()
             for change in subscription.poll():
-                if empty or change.kind is not Kind.BOUNDARY:
+                if empty or change.output.rows is not None or change.kind not in (Kind.BOUNDARY, Kind.TENTATIVE):
                     yield live_change(change, kernel)
             if subscription.stream.next >= last:
                 return
