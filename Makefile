@@ -2,6 +2,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+PURE := not broker and not spark and not e2e
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check fmt unit sim bench clean
@@ -22,7 +23,8 @@ demo: setup ## the main job: real Kafka and Spark, one input lost for 15 s, exac
 	@$(VENV)/bin/borealis demo --out demo
 
 test: setup check ## every test: lint, types, import contracts, unit, property, simulation, Kafka, Spark, end to end
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n 2 --dist loadfile -m '$(PURE)'
+	@$(PY) -m pytest -m 'not ($(PURE))'
 
 check: setup ## lint, types, import contracts
 	@$(VENV)/bin/ruff check .
@@ -35,7 +37,7 @@ fmt: setup ## format
 	@$(VENV)/bin/ruff check --fix .
 
 unit: setup ## the tests that need neither Java nor a broker, in seconds
-	@$(PY) -m pytest -m 'not broker and not spark and not e2e and not sim'
+	@$(PY) -m pytest -n 2 --dist loadfile -m '$(PURE) and not sim'
 
 sim: setup ## 200 simulated worlds
 	@$(PY) -m borealis_py.sim.run --seeds 200
