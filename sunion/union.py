@@ -64,14 +64,18 @@ class SUnion:
         self.evicted = origin
         self.inputs = [SourceInput(name, SourceFold(buckets.start(origin))) for name in names]
         self.kept_rows = 0  # in memory
+        self._closed = [buckets.closed_by(buckets.start(origin))] * len(names)
+        self.complete = min(self._closed)
+        """The first bucket that is not complete: some input's boundary has not passed its end."""
         self._ops = ops
         self._ahead_max_us = ahead_max_us
 
     def resume(self, low: int, marks: Sequence[Mark]) -> None:
         """Start at bucket `low` from a checkpoint's marks, one an input. Only before any record was fed."""
         self.low = self.evicted = low
-        for source, mark in zip(self.inputs, marks, strict=True):
+        for index, (source, mark) in enumerate(zip(self.inputs, marks, strict=True)):
             source.offset, source.fold = mark.offset, mark.fold
+            self._close(index)
 
     def feed(self, index: int, record: SourceRecord) -> Accepted:
         """Take one record of input `index`, in the log's order. Buckets below `low` are forgotten at once."""
@@ -80,6 +84,8 @@ class SUnion:
         source.fold, accepted = fold(source.fold, record, self.buckets, self._ops, source.name, self._ahead_max_us)
         source.offset = record.offset + 1
         source.rejected += len(accepted.rejects) + accepted.after_end
+        if source.fold.boundary != before.fold.boundary:
+            self._close(index)
         top = accepted.top
         if top is None:
             return accepted
@@ -97,15 +103,14 @@ class SUnion:
             source.rejects.setdefault(accepted.reject_bucket, []).extend(accepted.rejects)
         return accepted
 
+    def _close(self, index: int) -> None:
+        fold_ = self.inputs[index].fold
+        self._closed[index] = self.buckets.last if fold_.ended else self.buckets.closed_by(fold_.boundary)
+        self.complete = min(self._closed)
+
     def closed(self, index: int) -> int:
         """The first bucket that input `index` leaves open."""
-        fold_ = self.inputs[index].fold
-        return self.buckets.last if fold_.ended else self.buckets.closed_by(fold_.boundary)
-
-    @property
-    def complete(self) -> int:
-        """The first bucket that is not complete: some input's boundary has not passed its end."""
-        return min(self.closed(i) for i in range(len(self.inputs)))
+        return self._closed[index]
 
     @property
     def top(self) -> int:

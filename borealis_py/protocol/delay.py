@@ -116,8 +116,11 @@ class InputView:
 
 def view(presence: Presence, feeds: Iterable[Feed], bucket: int) -> InputView:
     """Sum up an input's feeds for `bucket`."""
-    known = list(feeds)
-    return InputView(presence, any(f.awaited(bucket) for f in known), all(f.late for f in known))
+    awaited, all_late = False, True
+    for feed in feeds:
+        awaited = awaited or feed.awaited(bucket)
+        all_late = all_late and feed.late
+    return InputView(presence, awaited, all_late)
 
 
 ALWAYS = -(2**62)

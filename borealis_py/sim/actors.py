@@ -86,6 +86,9 @@ class Process:
     def alive(self) -> bool:
         return not self.ticker.stopped
 
+    def die(self) -> None:
+        """The process is gone, and what it had not handed to the log with it."""
+
     def turn(self) -> int | None:
         """Do one turn; returns when the next is due, in simulated time."""
         raise NotImplementedError
@@ -240,5 +243,6 @@ class Seat:
 
     def _kill(self, process: Process) -> None:
         process.ticker.stopped = True
+        process.die()
         self._log.heal(process.name)
         self._log.kill(process.name)

@@ -62,7 +62,7 @@ def _source_duel(world: World, fault: Fault) -> Undo:
 
 def _source_failed(world: World, fault: Fault) -> Undo:
     name = world.spec(0).sources[fault.index]
-    world.set(f"fail/{name}", encode(SourceFailure(world.start_us + fault.until_us)))
+    world.put_setting(f"fail/{name}", encode(SourceFailure(world.start_us + fault.until_us)))
     world.failed[fault.index] += 1
     world.look()
 
@@ -164,21 +164,21 @@ def _commits(world: World, fault: Fault) -> Undo:
 
 
 def _threshold(world: World, fault: Fault) -> Undo:
-    world.set(f"threshold/{world.spec(0).query}", encode(Threshold(int(fault.detail))))
+    world.put_setting(f"threshold/{world.spec(0).query}", encode(Threshold(int(fault.detail))))
     return _nothing
 
 
 def _policy(world: World, fault: Fault) -> Undo:
     failure, stabilization = fault.detail.split("/")
-    world.set(f"policy/{world.spec(0).query}", encode(Policy(failure, stabilization)))
+    world.put_setting(f"policy/{world.spec(0).query}", encode(Policy(failure, stabilization)))
     return _nothing
 
 
 def _nonsense(world: World, fault: Fault) -> Undo:
     query = world.spec(0).query
-    world.set(f"threshold/{query}", encode(Threshold(1)))
-    world.set(f"policy/{query}", b'{"failure":"never","stabilization":7}')
-    world.set("\xff/what", b"\x00")
+    world.put_setting(f"threshold/{query}", encode(Threshold(1)))
+    world.put_setting(f"policy/{query}", b'{"failure":"never","stabilization":7}')
+    world.put_setting("\xff/what", b"\x00")
     return _nothing
 
 

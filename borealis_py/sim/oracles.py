@@ -315,8 +315,8 @@ def needless(
         header, _ = unpack_stream(record.value)
         if not isinstance(header, TentativeHeader):
             continue
-        at = ran_us.get((header.inc, header.bucket))
-        for source in header.lacked if at is not None else ():
+        at = ran_us.get((header.inc, header.bucket), 0)
+        for source in header.lacked if at else ():
             readable, closings = sources[source]
             closed = bisect_right(closings, (header.bucket, FOREVER))
             if closed < len(closings) and closings[closed][1] < at - UNREAD_US and readable.covers(at - UNREAD_US, at):

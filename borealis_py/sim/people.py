@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 from borealis_py.client.claim import PublisherError, StreamFenced, StreamTaken, Target
 from borealis_py.client.session import PublisherSession
 from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.log.base import LogError
+from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.replica import Replica, Superseded
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import budget
@@ -19,6 +21,7 @@ from borealis_py.sim.kernel import UNLUCKY, ToyKernel
 from borealis_py.sim.log import MemoryClient
 from borealis_py.sim.scenario import Scenario
 from borealis_py.sim.stores import MemoryCheckpoints, SimRedos
+from reconcile.runner import Redos
 from sunion.bucket import Buckets
 from sunion.view import Change
 
@@ -125,7 +128,9 @@ class ReplicaProcess(Process):
         self._store = store
         self.clock = LocalClock(scheduler, rng.randrange(10_000_000_000))
         redos.wake = self.wake
-        self.replica = Replica(spec, spec.log, self.clock, kernel, redos, store, name, self.wake)
+        self.replica = Replica(
+            spec, spec.log, self.clock, kernel, cast(Redos, redos), cast(CheckpointStore, store), name, self.wake
+        )
 
     def turn(self) -> int | None:
         try:
@@ -140,7 +145,6 @@ class ReplicaProcess(Process):
         return self.replica.next_wakeup() - self.clock.offset_us
 
     def die(self) -> None:
-        """Let go of what is not in the log."""
         self._store.die()
 
 

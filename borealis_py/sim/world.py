@@ -17,6 +17,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.corrected import read_progress
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim import faults, oracles
@@ -172,7 +173,7 @@ class World:
         process.wake()
         return process
 
-    def set(self, key: str, value: bytes) -> None:
+    def put_setting(self, key: str, value: bytes) -> None:
         """A record in the settings topic, as a command would write it."""
         self.log.broker.append(NewRecord(Feed(topics.settings(APP)), value, key.encode()))
 
@@ -297,19 +298,19 @@ class World:
         for clean, seat, failed in zip(self._source_clean, self.sources, self.failed, strict=True):
             at_work = isinstance(seat.current, PublisherProcess) and seat.current.session.ready
             clean.update(now, at_work and not seat.troubled and not failed)
-        reconciling = []
+        reconciling: list[Manager] = []
         for k, seat in enumerate(self.replicas):
-            process = seat.current
-            up = isinstance(process, ReplicaProcess) and not seat.down
-            ready = up and process.replica.manager.state is not ReplicaState.RECOVERING  # type: ignore[union-attr]
+            process = seat.current if not seat.down else None
+            manager = process.replica.manager if isinstance(process, ReplicaProcess) else None
+            ready = manager is not None and manager.state is not ReplicaState.RECOVERING
             if seat.troubled or seat.zombies or not ready:
                 self._troubled_until = now + 4 * SECOND
-            for i, path in enumerate(self._paths[k]):
-                path.update(now, ready and seat.reaches_all_but(self._other_sources(i)))
-                feed = topics.stream(APP, self._names[i])
+            for i, name in enumerate(self._names):
+                feed = topics.stream(APP, name)
+                self._paths[k][i].update(now, ready and seat.reaches_all_but(self._other_sources(i)))
                 self._readable[k][i].update(now, not seat.down and seat.reaches(feed) and not self.failed[i])
-            if ready and process.replica.manager.state is ReplicaState.STABILIZATION:  # type: ignore[union-attr]
-                reconciling.append(process.replica.manager)  # type: ignore[union-attr]
+            if manager is not None and manager.state is ReplicaState.STABILIZATION:
+                reconciling.append(manager)
         self.watch.overlap(now, reconciling, now < self._troubled_until)
 
     def _other_sources(self, index: int) -> set[str]:

@@ -49,7 +49,7 @@ from sunion.model import (
     StreamRecord,
     TentativeBucket,
 )
-from sunion.union import SUnion
+from sunion.union import Mark, SUnion
 from sunion.view import Change
 from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim, truth, with_rejects
 
@@ -100,8 +100,8 @@ def source_log(seed: int, index: int, seconds: float, lag: int = 5 * MS) -> Sour
 def redo(job: RedoJob, logs: Sequence[Sequence[SourceRecord]], ahead_us: int) -> RedoDone:
     """What a task does: fold the ranges again and step."""
     union = SUnion([f"s{i}" for i in range(len(logs))], job.first, BUCKETS, OPS, ahead_us)
+    union.resume(job.first, [Mark(r.first, r.fold) for r in job.ranges])
     for r in job.ranges:
-        union.inputs[r.index].offset, union.inputs[r.index].fold = r.first, r.fold
         for record in logs[r.index][r.first : r.end]:
             union.feed(r.index, record)
     if union.complete < job.end:
