@@ -65,13 +65,16 @@ class Report:
 
 
 def run(options: Options, console: Console) -> Report:
-    """Measure everything. Progress goes to `console`.
+    """Measure everything.
+
+    Args:
+        options: that passed `check`.
+        console: progress goes here.
 
     Raises:
         BenchError: something could not be measured, or what was computed is wrong.
         BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
-    check(options)
     started, load = time.monotonic(), os.getloadavg()[0]
     with _bars(console) as bars, _directory(options.work) as work, _terminated_as_interrupt():
         bars.say("starting Apache Kafka")

@@ -11,9 +11,14 @@ from rich.table import Table
 from borealis_py.bench.figures import DelayFigures, Percentiles, ProcessMemory, RedoFigures, ThroughputFigures
 from borealis_py.bench.quick import Report
 
+WIDTH = 120
+"""Columns of what goes into a pipe or a file."""
+
 
 def show(report: Report, console: Console) -> None:
     """Print it all."""
+    if not console.is_terminal:  # nobody's window is too narrow
+        console = Console(file=console.file, width=WIDTH, highlight=False)
     _delay(report.delay, console)
     _throughput(report.throughput, console)
     _redo(report.redo, console)
@@ -84,7 +89,8 @@ def _memory(processes: Sequence[ProcessMemory], console: Console) -> None:
 
 
 def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = Table(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    console.print(title, style="italic", markup=False)
+    table = Table(header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(columns):
         table.add_column(name, justify="right" if i else "left")
     for row in rows:

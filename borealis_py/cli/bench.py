@@ -37,6 +37,11 @@ def quick(
 
     options = measured.Options(seconds, events, per_record, redo_rows, not no_spark, work)
     try:
+        measured.check(options)
+    except BenchError as exc:
+        fail(str(exc))
+        raise typer.Exit(1) from exc
+    try:
         report = measured.run(options, err())
     except BenchError as exc:
         fail(str(exc), "with --work DIR the logs of all processes stay there")
