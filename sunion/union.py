@@ -35,7 +35,6 @@ class SourceInput:
     marks: list[tuple[int, Mark]] = field(default_factory=list)
     tuples: int = 0
     rejected: int = 0
-    top: int = -1
 
     def mark(self, bucket: int) -> Mark:
         """Where to start reading so as to see everything of `bucket` and later."""
@@ -93,7 +92,6 @@ class SUnion:
             source.marks.append((top, before))
         for bucket, rows, count in accepted.rows:
             source.tuples += count
-            source.top = max(source.top, bucket)
             if bucket >= self.low:
                 source.counts[bucket] = source.counts.get(bucket, 0) + count
             if bucket >= self.evicted:
@@ -114,12 +112,14 @@ class SUnion:
 
     @property
     def top(self) -> int:
-        """The highest bucket that exists: one with a tuple, or opened by a boundary; END opens none (R1)."""
-        opened = [s.top for s in self.inputs]
+        """The highest bucket that exists: one that a boundary opened; END opens none (R1).
+
+        A tuple opens none: its source's boundary stands at or before its bucket, and gets there in time. Else one stime
+        ahead of the clock would open all buckets up to it, and they would run without anybody having been late.
+        """
         origin_us = self.buckets.start(self.origin)  # where every boundary begins: nobody has said that one
         said = [s.fold.boundary for s in self.inputs if not s.fold.ended and s.fold.boundary > origin_us]
-        opened += [self.buckets.closed_by(t) for t in said]
-        return max(opened)
+        return max((self.buckets.closed_by(t) for t in said), default=-1)
 
     def busy(self, first: int, end: int) -> list[int]:
         """The buckets of [first, end) that hold rows or rejects, ascending."""

@@ -108,7 +108,7 @@ def _bad_records(world: World, rng: random.Random, index: int) -> list[bytes | N
         pack(batch(seq + 1, pack_stimes([now]), None, "json"), b"[broken"),
         pack(batch(seq + 1, pack_stimes([now, now]), None, "json"), b'[{"v":"text"},{"w":1}]'),
         pack(batch(seq + 1, pack_stimes([now + 2 * world.scenario.timing.ahead_max_us]), None, "json"), b'[{"v":1}]'),
-        pack(batch(seq + 1, pack_stimes([now, now + 700_000]), None, "json"), b'[{"v":1},{"v":3}]'),
+        pack(batch(seq + 1, pack_stimes([now, now + rng.choice((700_000, 20_000_000))]), None, "json"), b'[{"v":1},{"v":3}]'),
         pack(batch(seq + 1, pack_stimes([now]), boundary - 100, "json"), b'[{"v":7}]'),
         log[-1].value if log else b"",
     ]

@@ -326,6 +326,18 @@ def needless(
                 )
 
 
+def premature(name: str, ran_us: Mapping[tuple[int, int], int], width_us: int, wait_us: int) -> None:
+    """No bucket runs incomplete before its time (B9): sources are slow to end it, not this early.
+
+    Args:
+        ran_us: when (incarnation, bucket) ran live. wait_us: the least wait past a bucket's end, less clock skew.
+    """
+    for (inc, bucket), at in ran_us.items():
+        early = (bucket + 1) * width_us + wait_us - at
+        if early > 0:
+            raise Violation("premature", f"{name}.{inc}: bucket {bucket} ran {early / 1e6:.3f} s before its time")
+
+
 SETTLE_US = 1_000_000
 """How long a replica and a source must have been clean before a bucket, for the bound to be asked of it."""
 

@@ -125,7 +125,7 @@ def draw(seed: int, kinds: Sequence[str] = ()) -> Scenario:
             slice_buckets=rng.choice((3, 20, 20)),
             publish_buckets=rng.choice((5, 200)),
             checkpoint_us=rng.choice((500_000, 2_000_000)),
-            buffer_rows_max=rng.choice((100, rate * 8, 2_000_000, 2_000_000)),
+            buffer_rows_max=rng.choice((2 * rate * sources, 2_000_000, 2_000_000)),
         ),
         latencies=Latencies(append=message, ack=message, fetch=message, fence=between(50_000, 800_000)),
         turn_us=(1_000, rng.choice((3_000, 5_000, 8_000))),

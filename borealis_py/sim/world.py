@@ -348,6 +348,8 @@ class World:
         for clean in (*self._source_clean, *(c for some in (*self._paths, *self._readable) for c in some)):
             clean.close(self.scheduler.now_us)
         self._judge_needless(sources)
+        for k, ran_us in self.watch.ran_us.items():
+            oracles.premature(f"r{k}", ran_us, self.scenario.width_us, 0)
         self._judge_availability()
 
     def _judge_needless(self, sources: Sequence[SourceTruth]) -> None:
