@@ -96,6 +96,7 @@ def _bad_records(world: World, rng: random.Random, index: int) -> list[bytes | N
             boundary = max(boundary, header.boundary or 0)
             seq = max(seq, header.first_seq + len(header.stimes) // 8 - 1)
     now = max(boundary, world.scheduler.now_us)
+    ahead = now + rng.choice((700_000, 20_000_000))
     batch = partial(BatchHeader, epoch, uid)
     choices: list[bytes | None] = [
         None,
@@ -108,7 +109,7 @@ def _bad_records(world: World, rng: random.Random, index: int) -> list[bytes | N
         pack(batch(seq + 1, pack_stimes([now]), None, "json"), b"[broken"),
         pack(batch(seq + 1, pack_stimes([now, now]), None, "json"), b'[{"v":"text"},{"w":1}]'),
         pack(batch(seq + 1, pack_stimes([now + 2 * world.scenario.timing.ahead_max_us]), None, "json"), b'[{"v":1}]'),
-        pack(batch(seq + 1, pack_stimes([now, now + rng.choice((700_000, 20_000_000))]), None, "json"), b'[{"v":1},{"v":3}]'),
+        pack(batch(seq + 1, pack_stimes([now, ahead]), None, "json"), b'[{"v":1},{"v":3}]'),
         pack(batch(seq + 1, pack_stimes([now]), boundary - 100, "json"), b'[{"v":7}]'),
         log[-1].value if log else b"",
     ]

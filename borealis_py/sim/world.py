@@ -38,6 +38,8 @@ from sunion.view import Change
 
 APP = "sim"
 LOOK_US = 50_000
+SKEW_US = 10_000
+"""How far a publisher's clock may be off."""
 HEAL_MAX_US = 15 * SECOND
 CALM_US = 1_500_000
 """How long a healed world must stay as it should be."""
@@ -76,7 +78,7 @@ class World:
         self._troubled_until = START_US
         self._names = tuple(f"s{i}" for i in range(scenario.sources))
         self._inputs = [Input(scenario.seed, i, START_US, scenario.rate) for i in range(scenario.sources)]
-        self._skews = [self.rng.randrange(-10_000, 10_000) for _ in range(scenario.sources)]
+        self._skews = [self.rng.randrange(-SKEW_US, SKEW_US) for _ in range(scenario.sources)]
         self._source_clean = [Clean() for _ in range(scenario.sources)]
         self._paths = [[Clean() for _ in range(scenario.sources)] for _ in range(scenario.replicas)]
         self._readable = [[Clean() for _ in range(scenario.sources)] for _ in range(scenario.replicas)]
@@ -349,7 +351,7 @@ class World:
             clean.close(self.scheduler.now_us)
         self._judge_needless(sources)
         for k, ran_us in self.watch.ran_us.items():
-            oracles.premature(f"r{k}", ran_us, self.scenario.width_us, 0)
+            oracles.premature(f"r{k}", ran_us, self.scenario.width_us, -2 * SKEW_US)
         self._judge_availability()
 
     def _judge_needless(self, sources: Sequence[SourceTruth]) -> None:
@@ -391,7 +393,7 @@ class World:
                 return 1.0
 
         message = self.scenario.latencies.append(Longest())
-        return 4 * message + 2 * self.scenario.turn_us[1] + 10_000 + 1_000
+        return 4 * message + 2 * self.scenario.turn_us[1] + SKEW_US + 1_000
 
     def trace(self, what: str, detail: str) -> None:
         if self.lines is not None:
