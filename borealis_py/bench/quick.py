@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from borealis_py.bench.figures import BenchError, DelayFigures, ProcessMemory, R
 from borealis_py.bench.stage import Running, Stage, staged
 from borealis_py.bench.throughput import Prepared
 from borealis_py.demo.measure import STARTUP_US
+from borealis_py.host.tidy import terminated_as_interrupt
 from borealis_py.kafka.checksums import KAFKA_VERSION
 
 RAW_LOOP = Path(__file__).parents[2] / "bench" / "raw_loop.py"
@@ -76,7 +76,7 @@ def run(options: Options, console: Console) -> Report:
         BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
     started, load = time.monotonic(), os.getloadavg()[0]
-    with _bars(console) as bars, _directory(options.work) as work, _terminated_as_interrupt():
+    with _bars(console) as bars, _directory(options.work) as work, terminated_as_interrupt():
         bars.say("starting Apache Kafka")
         with staged(work) as stage:
             running, delays, processes = _delay(stage, options, bars)
@@ -191,18 +191,3 @@ def _directory(given: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="borealis-bench-", ignore_cleanup_errors=True) as temporary:
         yield Path(temporary)
-
-
-@contextmanager
-def _terminated_as_interrupt() -> Iterator[None]:
-    """SIGTERM and a closed terminal tidy up like Ctrl-C."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {n: signal.signal(n, interrupt) for n in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

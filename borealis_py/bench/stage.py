@@ -15,6 +15,7 @@ from borealis_py.bench.figures import BenchError
 from borealis_py.host import launch
 from borealis_py.host.appstate import AppState
 from borealis_py.host.replicas import ReplicaProcesses
+from borealis_py.host.tidy import end as end
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.log import KafkaLog
@@ -136,14 +137,3 @@ def _started(work: Path, stack: ExitStack) -> LocalBroker:
             if not left or "in use" not in str(exc):
                 raise
     return broker
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, and see to it."""
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +27,8 @@ from borealis_py.host import launch
 from borealis_py.host.appstate import AppState
 from borealis_py.host.replicas import ReplicaProcesses
 from borealis_py.host.spark import ReplicaSession
-from borealis_py.kafka.broker import LocalBroker
+from borealis_py.host.tidy import end, terminated_as_interrupt
+from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Appender, Feed, NewRecord
@@ -85,7 +83,7 @@ def run(options: Options, console: Console | None = None) -> int:
     """Run it all. Returns the exit code: 0 only if every promise held."""
     console = console or Console(stderr=True)
     options.out.mkdir(parents=True, exist_ok=True)
-    with _terminated_as_interrupt(), ExitStack() as stack:
+    with terminated_as_interrupt(), ExitStack() as stack:
         screen = stack.enter_context(Screen(console, options.days))
         try:
             verdict = _run(options, screen, stack)
@@ -102,7 +100,7 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> Verdict:
     shutil.rmtree(work, ignore_errors=True)
     screen.step("writing the flights out of New York in 2013, one file an airport")
     published = data.write_sources(work / "data", options.days)
-    broker = LocalBroker(work / "kafka", options.port or _free_port())
+    broker = LocalBroker(work / "kafka", options.port or free_port())
     screen.step(f"starting Apache Kafka on port {broker.port}")
     stack.callback(broker.down)
     broker.up()
@@ -169,7 +167,7 @@ def _begin(
     screen.step(f"publishing {sum(published.values())} flights, one day a second, {options.days} s")
     publishers = [_publisher(log, name, work, t0_us) for name in data.SOURCES]
     for process in publishers:
-        stack.callback(_end, process)
+        stack.callback(end, process)
     drill = log.appender(lambda: None)
     stack.callback(drill.close)
     drill.append(_failure(state.name, options.source, 0))  # the first append looks the broker up: not when it counts
@@ -278,34 +276,3 @@ def _audit(run_: _Run, work: Path) -> list[AuditResult]:
         return audit_on_spark(session.context, specs)
     finally:
         session.stop()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
-
-
-@contextmanager
-def _terminated_as_interrupt() -> Iterator[None]:
-    """SIGTERM and a closed terminal tidy up like Ctrl-C."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {n: signal.signal(n, interrupt) for n in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

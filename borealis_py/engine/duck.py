@@ -62,7 +62,7 @@ class Feed:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self._table = schema.empty_table()
+        self._empty = self._table = schema.empty_table()
 
     def set(self, batch: pa.RecordBatch) -> None:
         """The next batch. The schema is checked: another one than registered makes DuckDB 1.5 crash the process."""
@@ -71,7 +71,7 @@ class Feed:
         self._table = pa.Table.from_batches([batch])
 
     def clear(self) -> None:
-        self._table = self.schema.empty_table()
+        self._table = self._empty
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         return self._table.__arrow_c_stream__(requested_schema)

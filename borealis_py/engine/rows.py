@@ -112,6 +112,8 @@ def _hash_array(digest: hashlib.blake2b, column: pa.Array) -> None:
         texts = [v.encode() for v in column.to_pylist() if v is not None]
         digest.update(np.array([len(v) for v in texts], dtype=np.int64).tobytes())
         digest.update(b"".join(texts))
+    elif pa.types.is_decimal(column.type):  # sums of integers inside a state: 128 bits
+        digest.update(",".join(str(v) for v in column.to_pylist() if v is not None).encode())
     elif pa.types.is_boolean(column.type):
         digest.update(np.packbits(np.asarray(column.fill_null(False))).tobytes())
     elif pa.types.is_floating(column.type):
