@@ -217,7 +217,7 @@ class World:
         self.scheduler.after(LOOK_US, self._looking)
 
     def _converge(self) -> None:
-        """Within `HEAL_MAX_US` all is well, and still is `CALM_US` later (a zombie publisher may have to be replaced)."""
+        """Within `HEAL_MAX_US` all is well, and still is `CALM_US` later: a zombie may have been the publisher."""
         healed, well = self.scheduler.now_us, False
         while True:
             why = self._not_healed()
