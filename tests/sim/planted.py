@@ -186,6 +186,21 @@ def _never_forgets_the_wait() -> Any:
     return mock.patch("borealis_py.protocol.manager.budget", lambda timing, threshold, hops=0: threshold + 400_000)
 
 
+def _tuples_open_buckets() -> Any:
+    before = SUnion.top.fget
+    assert before is not None
+
+    def top(self: SUnion) -> int:
+        return max([before(self), *(b for source in self.inputs for b in source.counts)])
+
+    return mock.patch.object(SUnion, "top", property(top))
+
+
+def _jobs_chase_for_ever() -> Any:
+    start = reconciliation.Reconciliation.start
+    return mock.patch.object(reconciliation.Reconciliation, "start", lambda self, *args: start(self, *args[:6]))
+
+
 SOURCES = ("source_cut", "source_failed")
 BUGS = (
     Bug("B1 checkpoint only after the acks", _checkpoint_before_ack, ("cut_own", "crash"), ("hole",)),
@@ -218,4 +233,6 @@ BUGS = (
     Bug("B27 one after the other", _no_stagger, SOURCES, ("stagger",), 30),
     Bug("B40 UNDO comes from the view", _no_undo, SOURCES, ("undo",)),
     Bug("R13 D is X less the slack", _never_forgets_the_wait, SOURCES, ("availability",)),
+    Bug("R1 only boundaries open buckets", _tuples_open_buckets, ("garbage",), ("premature", "convergence")),
+    Bug("R4 jobs do not chase the live frontier", _jobs_chase_for_ever, SOURCES, ("convergence",)),
 )
