@@ -108,7 +108,7 @@ def test_origin_of_the_earliest_tuple(log: KafkaLog, name: str) -> None:
     """Sources outlive a description that was lost (they are created by `up` only, so there was one)."""
     state = describe(log, spec_of(name))
     with publisher("src", app=name, bootstrap=log.bootstrap) as sender:
-        stime = time.time_ns() // 1000 + 60_000_000
+        stime = time.time_ns() // 1000 + 30_000_000
         assert sender.send({"a": 1}, stime=stime)
     log.admin().delete([topics.settings(name)])
     again = describe(log, spec_of(name))
