@@ -304,8 +304,12 @@ def needless(
     log: Sequence[Record],
     ran_us: Mapping[tuple[int, int], int],
     sources: Mapping[str, tuple[Clean, Sequence[tuple[int, int]]]],
+    width_us: int,
+    delta_us: int,
 ) -> None:
-    """No bucket runs without a source whose tuples of it lie in the log, readable (B14).
+    """No bucket runs without a source that was in time for it and lies in the log, readable (B14).
+
+    One that was late for the bucket may be left out for good, if the replica had looked before it stood still.
 
     Args:
         ran_us: when (incarnation, bucket) ran live.
@@ -319,11 +323,13 @@ def needless(
         for source in header.lacked if at else ():
             readable, closings = sources[source]
             closed = bisect_right(closings, (header.bucket, FOREVER))
-            if closed < len(closings) and closings[closed][1] < at - UNREAD_US and readable.covers(at - UNREAD_US, at):
-                late = (at - closings[closed][1]) / 1e6
-                raise Violation(
-                    "needless", f"{name}: bucket {header.bucket} ran without {source}, complete in the log for {late} s"
-                )
+            if closed == len(closings):
+                continue
+            there = closings[closed][1]
+            in_time = there < (header.bucket + 1) * width_us + delta_us
+            if in_time and there < at - UNREAD_US and readable.covers(at - UNREAD_US, at):
+                detail = f"bucket {header.bucket} ran without {source}, in the log for {(at - there) / 1e6} s"
+                raise Violation("needless", f"{name}: {detail}")
 
 
 def premature(name: str, ran_us: Mapping[tuple[int, int], int], width_us: int, wait_us: int) -> None:

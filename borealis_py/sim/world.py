@@ -363,10 +363,11 @@ class World:
             [(closed, appended[offset]) for closed, offset in source.closings]
             for source, appended in zip(sources, self._appended, strict=True)
         ]
-        for k in range(self.scenario.replicas):
+        s = self.scenario
+        for k in range(s.replicas):
             log = self.log.committed(Feed(topics.replica(APP, QUERY, k)))
             pairs = dict(zip(self._names, zip(self._readable[k], closings, strict=True), strict=True))
-            oracles.needless(f"r{k}", log, self.watch.ran_us.get(k, {}), pairs)
+            oracles.needless(f"r{k}", log, self.watch.ran_us.get(k, {}), pairs, s.width_us, s.timing.delta_us)
 
     @property
     def _memory_is_enough(self) -> bool:
