@@ -255,8 +255,9 @@ class Replica:
             self._reporter.checkpoint_bucket = bucket
             self._reporter.checkpoint_wall_us = self._clock.wall_us()
 
-    def close(self) -> None:
-        """Let go of every client; what is in flight may or may not land."""
+    def close(self, why: str = "") -> None:
+        """Say that this replica ends (`why`: the error that ended it) and let go of every client."""
+        self._reporter.note(Note("STOPPED", why), self.manager, self._unreachable)
         self._appender.flush(1.0)
         closers: list[Callable[[], None]] = [
             self._transactor.close,

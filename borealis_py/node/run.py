@@ -39,13 +39,17 @@ def run_replica(
     store = CheckpointStore(spec.data_dir / "checkpoints" / spec.name, spec.query_hash, kernel)
     try:
         replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set)
+        why = ""
         try:
             while not stop.is_set():
                 woken.clear()
                 replica.turn()
                 woken.wait(max(0.0, (replica.next_wakeup() - clock.now_us()) / 1e6))
+        except Exception as exc:
+            why = str(exc)
+            raise
         finally:
-            replica.close()
+            replica.close(why)
     finally:
         redos.close()
         kernel.close()
