@@ -21,6 +21,7 @@ class Reconciliation:
         self._trust_spark = True
         self._took_all: int | None = None  # buckets of the last job, if it went up to the live frontier
         self._jobs_chase = False
+        self._jobs_done = 0  # since the grant
         self._retry_at = 0
         self._inline: tuple[int, int, int, int] | None = None  # first, end, rows, began
 
@@ -28,6 +29,13 @@ class Reconciliation:
         """A grant begins: Spark gets a fresh chance."""
         self._trust_spark = True
         self._took_all, self._jobs_chase = None, False
+        self._jobs_done = 0
+
+    @property
+    def _rows_max(self) -> int:
+        """Rows of the next job: each may be twice as long as the one before, so that the first corrections flow soon
+        and a job's fixed cost does not let life get away."""
+        return min(self._timing.redo_rows << min(self._jobs_done, 30), self._timing.redo_rows_max)
 
     def wakeup(self) -> int | None:
         """When a deadline passes or a failed local job may be tried again."""
@@ -64,7 +72,7 @@ class Reconciliation:
         effects: list[Effect],
         to_live: bool = False,
     ) -> None:
-        """Begin a job on the buckets from `first`, at most `redo_rows` rows of them.
+        """Begin a job on the buckets from `first`, as many as hold `_rows_max` rows.
 
         `to_live`: `target` is the live frontier. When a job up to there is followed by one that is hardly smaller, jobs
         would chase the live frontier for ever; what is left runs inline then.
@@ -74,7 +82,7 @@ class Reconciliation:
             return
         end, rows = target, 0
         for n, bucket in enumerate(union.busy(first, target)):
-            if n and rows + union.count(bucket) > self._timing.redo_rows:
+            if n and rows + union.count(bucket) > self._rows_max:
                 end = bucket
                 break
             rows += union.count(bucket)
@@ -100,6 +108,7 @@ class Reconciliation:
             self._give_up(now, result.reason, effects)
             return None
         self.job = self.deadline = None
+        self._jobs_done += 1
         effects.append(Note("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds)))
         return job, result
 

@@ -45,6 +45,7 @@ class Timing:
     inline_rows: int = 2_000
     inline_buckets: int = 3
     redo_rows: int = 8_000
+    redo_rows_max: int = 150_000
     slice_buckets: int = 20
     slice_rows: int = 5_000
     outbox_max: int = 80

@@ -59,6 +59,24 @@ def test_a_job_is_cut_by_rows_and_knows_its_ranges_and_the_fold_before_them() ->
     assert redo.wakeup() == TIMING.redo_deadline_us
 
 
+def test_each_job_of_a_grant_may_be_twice_as_long_as_the_one_before_up_to_a_limit() -> None:
+    redo, made = Reconciliation(Timing(inline_rows=0, inline_buckets=0, redo_rows=2, redo_rows_max=8)), union(2, 30)
+    redo.begin()
+    first, sizes = 0, []
+    for _ in range(4):
+        effects: list[Effect] = []
+        redo.start(0, made, first, 30, "S", effects)
+        (started,) = effects
+        assert isinstance(started, StartRedo)
+        assert redo.answered(1, done(started.job.id), first, []) is not None
+        first = started.job.end
+        sizes.append(started.job.rows)
+    assert sizes == [2, 4, 8, 8]
+    redo.begin()
+    redo.start(0, made, first, 30, "S", effects := [])
+    assert [e.job.rows for e in effects if isinstance(e, StartRedo)] == [2]
+
+
 def test_one_bucket_larger_than_a_job_is_a_job() -> None:
     redo, effects = Reconciliation(TIMING), []
     redo.start(0, union(9), 0, 10, "S", effects)
