@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
+
+# The same examples every time, so that a red run is red again; BOREALIS_EXPLORE=1 draws new ones.
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("explore")
+settings.load_profile("explore" if os.environ.get("BOREALIS_EXPLORE") else "fixed")
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ replica index. It may be killed, paused, cut off or doubled; faults may overlap,
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 
 from borealis_py.sim.clock import Scheduler
@@ -67,7 +68,7 @@ class Ticker:
             self._fn()
 
 
-class Process:
+class Process(ABC):
     """One process: a name of its own in the log, a ticker, and the turns that it takes."""
 
     def __init__(self, scheduler: Scheduler, name: str, rng: random.Random, turn_us: tuple[int, int]) -> None:
@@ -86,12 +87,12 @@ class Process:
     def alive(self) -> bool:
         return not self.ticker.stopped
 
-    def die(self) -> None:
+    def die(self) -> None:  # noqa: B027 (only some have more to lose than their memory)
         """The process is gone, and what it had not handed to the log with it."""
 
+    @abstractmethod
     def turn(self) -> int | None:
         """Do one turn; returns when the next is due, in simulated time."""
-        raise NotImplementedError
 
     def _turn(self) -> None:
         self.turns += 1
