@@ -89,6 +89,7 @@ class LiveSubscription:
         self._read_to = -(2**62)
         for feed in self._feeds:
             self._reader.open(feed, self._lookup.find(feed, buckets.timestamp_ms(start)))
+        self._ends.ask(clock.now_us(), list(self._feeds))  # the first question looks the brokers up: not when it counts
 
     def poll(self) -> list[Change]:
         """What has changed. Rows are still encoded.

@@ -305,7 +305,7 @@ class Manager:
 
     def _run_live(self) -> None:
         """R3: buckets whose time has come run on L, TENTATIVE."""
-        for _ in range(self.timing.slice_buckets):
+        for _ in range(self.timing.live_buckets):  # few: they leave at the end of the turn
             at = self._ready_at(self.f_l)
             if at is None or at > self._now or self._blocked:
                 return

@@ -48,6 +48,7 @@ class Timing:
     redo_rows_max: int = 150_000
     slice_buckets: int = 20
     slice_rows: int = 5_000
+    live_buckets: int = 5
     outbox_max: int = 80
     publish_buckets: int = 200
     buffer_rows_max: int = 2_000_000

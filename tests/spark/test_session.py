@@ -61,7 +61,7 @@ def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path)
         victim.kill()
         psutil.wait_procs([victim], timeout=10)
         jvm = psutil.Process(session.jvm_pid)
-        daemon = next(p for p in jvm.children() if "pyspark.daemon" in " ".join(p.cmdline()))
+        daemon = next(p for p in jvm.children() if "pyspark.daemon" in _command(p))
         session.warm_soon()
         _until(lambda: len(daemon.children()) >= 2)
         family = [jvm, *jvm.children(recursive=True)]
@@ -118,6 +118,13 @@ def _pid_and_work(parts):
 
     time.sleep(0.3)  # so that both workers get one
     yield os.getpid(), bool(work._opened)
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # a zombie has none
+        return ""
 
 
 def _until(holds) -> None:
