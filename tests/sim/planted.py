@@ -203,7 +203,7 @@ def _jobs_chase_for_ever() -> Any:
 
 SOURCES = ("source_cut", "source_failed")
 BUGS = (
-    Bug("B1 checkpoint only after the acks", _checkpoint_before_ack, ("cut_own", "crash"), ("hole",)),
+    Bug("B1 checkpoint only after the acks", _checkpoint_before_ack, ("cut_own", "crash"), ("hole",), 40),
     Bug(
         "B3 a checkpoint's mark is where its bucket starts",
         _checkpoint_at_the_end_of_what_was_read,
@@ -221,6 +221,7 @@ BUGS = (
         _late_redo_counts,
         (*SOURCES, "redos"),
         ("stable", "exception", "hole", "convergence"),
+        80,  # the late answer must fall into the reconciliation that went on without it
     ),
     Bug("A2 fenced records do not count", _fence_ignored, ("garbage",), ("stable", "dead letters")),
     Bug("A2 duplicates do not count", _duplicates_count, ("garbage",), ("stable", "dead letters")),
