@@ -72,6 +72,7 @@ def test_history_large_rows_and_a_resume_end_as_each_row_once(log: Log, target: 
 def test_a_take_over_of_a_live_publisher_stops_it(log: Log, target: Target) -> None:
     first = publisher(log, target).start()
     first.send(row(0))
+    first.flush()
     with publisher(log, target, take_over=True) as second:
         second.send(row(1))
         second.flush()
