@@ -21,7 +21,7 @@ from tests.support.running import MakeRedos, RunningApp, no_spark, running, unti
 
 pytestmark = pytest.mark.broker
 
-TIMING = Timing(inline_rows=20, redo_deadline_us=700_000)
+TIMING = Timing(inline_rows=0, inline_buckets=0, redo_deadline_us=700_000)
 
 
 class FailingRedo:
@@ -85,11 +85,13 @@ def test_the_redo_runs_inline(bootstrap: str, tmp_path: Path, redos: MakeRedos, 
 
 def _lose_b_while_publishing(app: RunningApp) -> None:
     with app.publisher("a") as a, app.publisher("b") as b:
-        put_settings(app.log, app.name, {"fail/b": SourceFailure(time.time_ns() // 1000 + 2_500_000)})
+        put_settings(app.log, app.name, {"fail/b": SourceFailure(time.time_ns() // 1000 + 120_000_000)})
         until(lambda: "UP_FAILURE" in app.events(), "UPSTREAM_FAILURE")
         for n in range(0, 200, 2):
             a.send({"n": n})
             b.send({"n": n + 1})
+        until(lambda: app.statuses()[-1].tentative_rows >= 100, "the rows of a, tentative")
+        put_settings(app.log, app.name, {"fail/b": SourceFailure(0)})
         until(lambda: "STABILIZATION" in app.events(), "STABILIZATION")
         a.close(end=True)
         b.close(end=True)
