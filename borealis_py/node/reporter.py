@@ -15,7 +15,6 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.turn import Note
-from sunion.bucket import Buckets
 
 PERIOD_US = 1_000_000
 
@@ -111,8 +110,3 @@ class Reporter:
             ended=source.fold.ended,
             rejected=source.rejected,
         )
-
-
-def lag_us(status: Status, buckets: Buckets) -> int:
-    """How far the stable frontier lies behind the wall clock of the record."""
-    return max(0, status.at_wall_us - buckets.start(status.f_s))
