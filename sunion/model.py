@@ -32,6 +32,23 @@ class Kind(Enum):
     REC_DONE = "REC_DONE"
 
 
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of a node: a source (`replicas` 0), or the stream of a node that runs in so many replicas.
+
+    `sources`: all that its rows come from; of a source only itself.
+    """
+
+    name: str
+    replicas: int = 0
+    sources: tuple[str, ...] = ()
+
+    @classmethod
+    def source(cls, name: str) -> Input:
+        """A source."""
+        return cls(name, 0, (name,))
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class TupleId:
     """Identity of a stable row: replicas agree on it, and it never changes (design 2.4)."""

@@ -78,6 +78,16 @@ class QuerySpec(_Value):
     replicas: int = 2
 
 
+class Serves(_Value):
+    """A query that reads a node: `hops`, the longest way from the node to the query's result (0: it gives the result),
+    and `depth`, how many nodes the query's longest chain has. Delay budgets follow from both (protocol R13).
+    """
+
+    query: str
+    hops: int = 0
+    depth: int = 1
+
+
 class AppSpec(_Value):
     """An app: bucket width, sources with their columns' types, queries."""
 
