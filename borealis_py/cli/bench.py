@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from borealis_py.cli.console import err, fail, print_json
+from borealis_py.cli.console import err, fail, out, print_json, print_table
 from borealis_py.cli.options import Json, NoSpark
+
+if TYPE_CHECKING:
+    from borealis_py.bench.failover import FailoverFigures
+    from borealis_py.bench.gaps import GapFigures
+
+PERCENT = 100
 
 app = typer.Typer(help="Measure this machine.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def bench() -> None:
-    """Keeps `quick` a command of its own while it is the only one."""
+    """Measure this machine."""
 
 
 @app.command()
@@ -49,3 +57,65 @@ def quick(
     show(report, err())
     if json:
         print_json(report)
+
+
+@app.command()
+def failover(
+    kills: Annotated[int, typer.Option("--kills", min=1, max=1_000, help="How many of each kind.")] = 30,
+    work: Annotated[
+        Path | None, typer.Option("--work", help="Keep logs and data here.", show_default="a temporary one")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """How long readers stand still when a replica is killed (kill -9), on a broker of its own. 8 s for each --kills.
+
+    Exit code 1 when a target is missed, or a row of the corrected stream is repeated or missing.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from borealis_py.bench import failover as measured
+    from borealis_py.bench.figures import BenchError
+    from borealis_py.demo.checker.topics import CannotRead
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=err()) as bar:
+        task = bar.add_task("", total=2 * kills)
+        try:
+            figures = measured.run(kills, work, lambda done, what: bar.update(task, completed=done, description=what))
+        except (BenchError, CannotRead) as exc:
+            fail(str(exc), "with --work DIR the logs of all processes stay there")
+            raise typer.Exit(1) from exc
+    if json:
+        print_json(failover_json(figures))
+    else:
+        _show_failover(figures)
+    if not figures.ok:
+        raise typer.Exit(1)
+
+
+def failover_json(figures: FailoverFigures) -> dict[str, Any]:
+    """Everything measured; times in milliseconds."""
+    streams = {
+        name: {**asdict(g), "met": g.met} for name, g in (("live", figures.live), ("corrected", figures.corrected))
+    }
+    rest = {"content": asdict(figures.content), "kills": figures.kills, "seconds": figures.seconds, "ok": figures.ok}
+    return {**streams, **rest}
+
+
+def _show_failover(figures: FailoverFigures) -> None:
+    columns = ["", "kills>", "gap p50 ms>", "p99 ms>", "max ms>", "target p99>", "", "no kill: max ms>", "spacing ms>"]
+    rows = [
+        _gap_row("live stream: a replica that is read", figures.live),
+        _gap_row("corrected stream: the replica that writes it", figures.corrected),
+    ]
+    print_table("Gap of a stream when a replica is killed (kill -9), beyond its ordinary spacing", columns, rows)
+    c = figures.content
+    said = f"corrected stream read back with kafka-python: {c.rows:,} rows, {c.repeated} repeated, {c.missing} missing"
+    out().print(said if figures.kills >= PERCENT else f"{said}\nbelow {PERCENT} kills p99 is the largest")
+
+
+def _gap_row(what: str, g: GapFigures) -> list[str | Text]:
+    gap = [f"{ms:.0f}" for ms in (g.gap.p50_ms, g.gap.p99_ms, g.gap.max_ms)]
+    verdict = Text("met", "green") if g.met else Text("missed", "red")
+    ordinary = f"{g.ordinary.p50_ms:.0f}"
+    return [what, str(g.gap.count), *gap, f"< {g.target_ms:.0f}", verdict, f"{g.quiet_gap.max_ms:.0f}", ordinary]
