@@ -1,5 +1,6 @@
 """The kernel: queries on DuckDB. `compile_query` is the door; DuckDB is named nowhere else."""
 
+from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.kernel import Kernel, State, compile_query
 from borealis_py.engine.rows import ArrowRows, canonical_hash, merge
@@ -9,6 +10,7 @@ __all__ = [
     "ArrowRows",
     "ArrowSourceCodec",
     "Kernel",
+    "OperatorClass",
     "State",
     "canonical_hash",
     "compile_query",

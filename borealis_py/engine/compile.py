@@ -1,11 +1,11 @@
-"""From a query's plan to operators: expressions checked and typed, stateless chains fused into one statement each.
+"""From a node's plan to operators: expressions checked and typed, stateless chains fused into one statement each.
 
-Everything that can be wrong with a query is found here, when it is loaded, as a QueryError.
+Everything that can be wrong with one is found here, when it is loaded, as a QueryError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -19,7 +19,8 @@ from borealis_py.engine.operators import Pipe, Source, Union, Window
 from borealis_py.engine.rows import column_type, segment_schema
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START
-from borealis_py.query.spec import AppSpec, FilterOp, MapOp, QuerySpec, SourceOp, UnionOp, WindowOp
+from borealis_py.query.plan import CutOp, FilterOp, MapOp, Op, SourceOp, UnionOp, WindowOp, inputs_of
+from borealis_py.query.spec import AppSpec
 
 Sql = Callable[[str], str]
 Operator = Source | Union | Pipe | Window
@@ -48,15 +49,30 @@ class Relation:
 
 @dataclass(frozen=True)
 class Compiled:
-    """Operators in topological order, the last one's rows are the result."""
+    """Operators in topological order, the last one's rows are the result. `inputs`: their rows' schemas."""
 
     operators: tuple[Operator, ...]
     schema: pa.Schema
+    inputs: Mapping[str, pa.Schema]
 
 
-def compile_plan(app: AppSpec, query: str, duck: Duck) -> Compiled:
-    """Raises QueryError."""
-    return _Compiler(app, query, app.query(query), duck).run()
+def compile_plan(app: AppSpec, name: str, duck: Duck) -> Compiled:
+    """Compile one node. Raises QueryError."""
+    return _Compiler(app, name, _known(app, name), duck).run()
+
+
+def _known(app: AppSpec, name: str) -> dict[str, pa.Schema]:
+    """Rows of every source, as declared, and of every node upstream, found by compiling it."""
+    known = {source: segment_schema(columns) for source, columns in app.sources.items()}
+    *upstream, _ = app.upstream_of(name)
+    if upstream:
+        duck = Duck()
+        try:
+            for node in upstream:
+                known[node] = _Compiler(app, node, known, duck).run().schema
+        finally:
+            duck.close()
+    return known
 
 
 def q(name: str) -> str:
@@ -65,33 +81,42 @@ def q(name: str) -> str:
 
 
 class _Compiler:
-    def __init__(self, app: AppSpec, query: str, spec: QuerySpec, duck: Duck) -> None:
-        self._app, self._query, self._spec, self._duck = app, query, spec, duck
+    def __init__(self, app: AppSpec, name: str, known: Mapping[str, pa.Schema], duck: Duck) -> None:
+        self.app, self._spec, self._known, self._duck = app, app.node(name), known, duck
+        self.node = name  # of the operator being compiled: a flattened plan has several nodes' one after the other
+        self._nodes = _owners(self._spec.plan, name)
         self._operators: list[Operator] = []
         self._relations: list[Relation] = []
-        self._uses = [0] * len(spec.plan)
-        for op in spec.plan:
-            for i in op.inputs if isinstance(op, UnionOp) else () if isinstance(op, SourceOp) else (op.input,):
+        self._uses = [0] * len(self._spec.plan)
+        for op in self._spec.plan:
+            for i in inputs_of(op):
                 self._uses[i] += 1
+
+    @property
+    def label(self) -> str:
+        return self.app.label(self.node)
 
     def run(self) -> Compiled:
         for number, op in enumerate(self._spec.plan):
+            self.node = self._nodes[number]
             relation = self._relation(op)
             last = number == len(self._spec.plan) - 1
             # A chain that several operators read is computed once; the result's is computed at the end.
             self._relations.append(self._materialised(relation) if last or self._uses[number] > 1 else relation)
-        result = self._relations[-1]
-        return Compiled(tuple(self._operators), result.schema)
+        inputs = {name: self._known[name] for name in self._spec.inputs}
+        return Compiled(tuple(self._operators), self._relations[-1].schema, inputs)
 
-    def _relation(self, op: SourceOp | FilterOp | MapOp | UnionOp | WindowOp) -> Relation:
+    def _relation(self, op: Op) -> Relation:
         if isinstance(op, SourceOp):
-            return self._source(op)
+            return self._add(Source(self._spec.inputs.index(op.name)), self._known[op.name])
         if isinstance(op, UnionOp):
             return self._union(op)
         if isinstance(op, FilterOp):
             return self._filter(op, self._relations[op.input])
         if isinstance(op, MapOp):
             return self._map(op, self._relations[op.input])
+        if isinstance(op, CutOp):
+            return self._materialised(self._relations[op.input])
         return self._window(op, self._relations[op.input])
 
     def _add(self, operator: Operator, schema: pa.Schema) -> Relation:
@@ -101,13 +126,8 @@ class _Compiler:
     def _materialised(self, relation: Relation) -> Relation:
         if relation.chain is None:
             return relation
-        statement = self.statement(relation.select, relation.base, f"query {self._query!r}")
-        return self._add(Pipe(self._query, relation.slot, statement), relation.schema)
-
-    def _source(self, op: SourceOp) -> Relation:
-        if op.name not in self._app.sources:
-            raise QueryError(f"query {self._query!r} reads source {op.name!r}, which the app does not have")
-        return self._add(Source(self._spec.sources.index(op.name)), segment_schema(self._app.sources[op.name]))
+        statement = self.statement(relation.select, relation.base, self.label)
+        return self._add(Pipe(self.node, relation.slot, statement), relation.schema)
 
     def _union(self, op: UnionOp) -> Relation:
         inputs = [self._materialised(self._relations[i]) for i in op.inputs]
@@ -117,13 +137,13 @@ class _Compiler:
                 theirs = other.schema.field(field.name).type
                 if theirs != field.type:
                     raise QueryError(
-                        f"union of query {self._query!r}: column {field.name!r} is {field.type} in one input and "
+                        f"union of {self.label}: column {field.name!r} is {field.type} in one input and "
                         f"{theirs} in another; make them alike with map()"
                     )
         return self._add(Union(tuple(r.slot for r in inputs), tuple(first.names)), first)
 
     def _filter(self, op: FilterOp, source: Relation) -> Relation:
-        expression = parse(op.predicate, Place(self._query, "filter", source.columns), aggregate=False)
+        expression = parse(op.predicate, Place(self.label, "filter", source.columns), aggregate=False)
         predicate = sql_of(expression)
         kind = self.type_of(source, predicate, expression)
         if kind != "BOOLEAN":
@@ -135,7 +155,7 @@ class _Compiler:
     def _map(self, op: MapOp, source: Relation) -> Relation:
         selected, fields = [], []
         for name, text in op.columns:
-            place = Place(self._query, f"map({name})", source.columns)
+            place = Place(self.label, f"map({name})", source.columns)
             expression = parse(text, place, aggregate=False)
             sql = sql_of(expression)
             cast, arrow = self.column(self.type_of(source, sql, expression), expression)
@@ -149,7 +169,7 @@ class _Compiler:
 
     def _window(self, op: WindowOp, source: Relation) -> Relation:
         expressions = [
-            parse(text, Place(self._query, f"agg({name})", source.columns), aggregate=True)
+            parse(text, Place(self.label, f"agg({name})", source.columns), aggregate=True)
             for name, text in op.aggregates
         ]
         for expression in expressions:
@@ -228,9 +248,9 @@ class _WindowBuilder:
         feed_schema = partial_schema.append(pa.field(agg.POSITION, _INT)) if positions else partial_schema
         close, fields = self._close(inner, outers, feed_schema)
         schema = pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *fields, (STIME, _INT)])
-        bucket = c._app.bucket_us
+        bucket = c.app.bucket_us
         return Window(
-            query=c._query,
+            node=c.node,
             input=self._source.slot,
             size=op.size_us // bucket,
             every=op.every_us // bucket,
@@ -295,7 +315,16 @@ class _WindowBuilder:
 
     @property
     def _where(self) -> str:
-        return f"window of query {self._c._query!r}"
+        return f"window of {self._c.label}"
+
+
+def _owners(plan: Sequence[Op], name: str) -> list[str]:
+    """The node of each operator: the one whose cut comes next, else `name`."""
+    owners = []
+    for op in reversed(plan):
+        name = op.name if isinstance(op, CutOp) else name
+        owners.append(name)
+    return owners[::-1]
 
 
 def with_feed(

@@ -50,14 +50,14 @@ def _ask(sql: str, values: Sequence[str] = ()) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an expression stands: for messages. `columns` are those it may use, stime among them."""
+    """Where an expression stands: for messages. `node` as in "query 'q'"; `columns` it may use, stime among them."""
 
-    query: str
+    node: str
     where: str
     columns: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.where} of query {self.query!r}"
+        return f"{self.where} of {self.node}"
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,16 @@
-"""The kernel: one query's fragment on DuckDB, the same in a replica, a redo task and an audit (design 3.2).
+"""The kernel: one node's fragment on DuckDB, the same in a replica, a redo task and an audit (design 3.2).
 
-Built from the app's description and a query name only, so that a Spark worker can build its own. For one thread at a
+Built from the app's description and a node's name only, so that a Spark worker can build its own. For one thread at a
 time. Knows nothing of logs, frontiers or stability.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import pyarrow as pa
 
+from borealis_py.engine.classes import OperatorClass, most_general
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.compile import Compiled, compile_plan
 from borealis_py.engine.duck import Duck
@@ -28,14 +29,16 @@ Parts = Sequence[pa.RecordBatch | None]
 class Kernel(ArrowRows, ArrowRowCodec):
     """`sunion.model.Fragment` and `RowOps`, `log.codec.RowCodec`. Use `compile_query`.
 
-    `output_schema`: the result's columns, then stime. `fingerprint`: see there. `schema_id`: for record headers.
+    `query`: the node's name; a query is the node that gives its result. `output_schema`: the result's columns, then
+    stime. `fingerprint`: see there. `schema_id`: for record headers.
     """
 
     def __init__(self, app: AppSpec, query: str, duck: Duck, compiled: Compiled) -> None:
         self.app = app
         self.query = query
-        self.spec = app.query(query)
+        self.spec = app.node(query)
         self.output_schema: pa.Schema = compiled.schema
+        self._inputs = compiled.inputs
         self._duck = duck
         self._operators = compiled.operators
         self._windows = [op for op in compiled.operators if isinstance(op, Window)]
@@ -43,7 +46,7 @@ class Kernel(ArrowRows, ArrowRowCodec):
 
     @property
     def fingerprint(self) -> str:
-        """Equal in all processes that compute equal bits for this query."""
+        """Equal in all processes that compute equal bits for this node and those it reads."""
         return fingerprint(self.app.query_hash(self.query))
 
     @property
@@ -55,14 +58,26 @@ class Kernel(ArrowRows, ArrowRowCodec):
             reach.append(below + (operator.size - 1 if isinstance(operator, Window) else 0))
         return reach[-1]
 
+    @property
+    def operator_class(self) -> OperatorClass:
+        """The most general of its operators'."""
+        return most_general(operator.operator_class for operator in self._operators)
+
     def source_codec(self, name: str) -> ArrowSourceCodec:
-        """Raises QueryError for a source that the query does not read."""
-        if name not in self.spec.sources:
-            hint = did_you_mean(name, self.spec.sources) or ";"
-            raise QueryError(
-                f"query {self.query!r} does not read {name!r}{hint} it reads {', '.join(self.spec.sources)}"
-            )
+        """Rows of a source. Raises QueryError for a source that the node does not read."""
+        self._check_input(name, self.app.sources)
         return ArrowSourceCodec(name, self.app.sources[name])
+
+    def stream_codec(self, name: str) -> ArrowRowCodec:
+        """Rows of another node's stream. Raises QueryError for a node that this one does not read."""
+        self._check_input(name, self.app.nodes)
+        return ArrowRowCodec(self._inputs[name], ())
+
+    def _check_input(self, name: str, kind: Container[str]) -> None:
+        known = [i for i in self.spec.inputs if i in kind]
+        if name not in known:
+            label, hint = self.app.label(self.query), did_you_mean(name, known) or ";"
+            raise QueryError(f"{label} does not read {name!r}{hint} it reads {', '.join(self.spec.inputs)}")
 
     def initial(self) -> State:
         return tuple(() for _ in self._windows)
@@ -110,17 +125,17 @@ class Kernel(ArrowRows, ArrowRowCodec):
 
 
 def compile_query(app: AppSpec, query: str) -> Kernel:
-    """Check a query and make it ready to run.
+    """Check a query, or any node of one, and make it ready to run.
 
     Args:
         app: the app's description, as `App.describe()` or `AppSpec.from_json` gives it.
-        query: the name of one of its queries.
+        query: the name of one of its queries or nodes.
 
     Raises:
         QueryError: an expression that does not parse, an unknown column or function, a wrong type, a function whose
             result is not always the same, ...: everything that would keep the query from running.
     """
-    app.query(query)
+    app.node(query)
     duck = Duck()
     try:
         return Kernel(app, query, duck, compile_plan(app, query, duck))

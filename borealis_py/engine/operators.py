@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from borealis_py.engine.aggregates import POSITION
 from borealis_py.engine.blame import group_numbers, run_by_group, run_by_row
+from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
 from borealis_py.engine.rows import merge, sorted_by_stime
 from sunion.model import Reject
@@ -41,6 +42,7 @@ class Stateless(Protocol):
 class Source:
     """Rows of input `index`, in order."""
 
+    operator_class: ClassVar = OperatorClass.REPEATABLE
     index: int
     inputs: tuple[int, ...] = ()
 
@@ -53,6 +55,7 @@ class Source:
 class Union:
     """Rows of several operators in total order; columns as in the first."""
 
+    operator_class: ClassVar = OperatorClass.REPEATABLE
     inputs: tuple[int, ...]
     columns: tuple[str, ...]
 
@@ -67,7 +70,8 @@ class Union:
 class Pipe:
     """A fused chain of filters and maps."""
 
-    query: str
+    operator_class: ClassVar = OperatorClass.REPEATABLE
+    node: str
     input: int
     statement: Statement
 
@@ -76,7 +80,7 @@ class Pipe:
         return (self.input,)
 
     def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
-        return _by_row(self.query, self.statement, slots[self.input], rejects)
+        return _by_row(self.node, self.statement, slots[self.input], rejects)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ class Window:
     partials into its result. `positions`: computed from rows, which get their place in the total order as a column.
     """
 
-    query: str
+    operator_class: ClassVar = OperatorClass.CONVERGENT
+    node: str
     input: int
     size: int
     every: int
@@ -109,7 +114,7 @@ class Window:
         """Add a bucket's partial to the state."""
         if batch is None:
             return
-        partial = _by_row(self.query, self.collect, batch, rejects) if self.collect else batch.select(self.columns)
+        partial = _by_row(self.node, self.collect, batch, rejects) if self.collect else batch.select(self.columns)
         if partial is not None and partial.num_rows:
             state.append((bucket, partial))
 
@@ -154,7 +159,7 @@ class Window:
             named = "".join(f", {k}={v!r}" for k, v in keys.items())
             where = f"window [{start_us}, {end_us}) us{named}: {reason}"
             raw = msgspec.json.encode({"window_start": start_us, "window_end": end_us, **keys})
-            rejects.append(Reject(self.query, -1, where, raw[:RAW_BYTES_MAX]))
+            rejects.append(Reject(self.node, -1, where, raw[:RAW_BYTES_MAX]))
         if result is None or not result.num_rows:
             return None
         return self._frame(result, start_us, end_us)
@@ -188,7 +193,7 @@ class _Groups:
 
 
 def _by_row(
-    query: str, statement: Statement, batch: pa.RecordBatch | None, rejects: list[Reject]
+    node: str, statement: Statement, batch: pa.RecordBatch | None, rejects: list[Reject]
 ) -> pa.RecordBatch | None:
     if batch is None:
         return None
@@ -196,9 +201,7 @@ def _by_row(
     for row, reason in sorted(bad.items()):
         values = {name: batch.column(name)[row].as_py() for name in batch.schema.names}
         rejects.append(
-            Reject(
-                query, -1, f"tuple at stime {values['stime']}: {reason}", msgspec.json.encode(values)[:RAW_BYTES_MAX]
-            )
+            Reject(node, -1, f"tuple at stime {values['stime']}: {reason}", msgspec.json.encode(values)[:RAW_BYTES_MAX])
         )
     return rows if rows is not None and rows.num_rows else None
 

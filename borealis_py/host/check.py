@@ -44,7 +44,7 @@ def _check(spec: AppSpec, name: str, query: QuerySpec, timing: Timing) -> QueryR
         kernel.close()
     return QueryReport(
         query=name,
-        inputs=query.sources,
+        inputs=query.inputs,
         columns=columns,
         operator_class=operator_class,
         threshold_us=query.threshold_us,

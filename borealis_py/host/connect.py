@@ -21,12 +21,12 @@ from borealis_py.client.subscriber import (
     raw_records,
 )
 from borealis_py.host.appstate import AppState, read_app
-from borealis_py.host.kernels import make_kernel
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.protocol.settings import Timing
+from reconcile.work import make_kernel
 from sunion.bucket import Buckets
 from sunion.model import Kind
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import structlog
 
+from borealis_py.engine import compile_query
 from borealis_py.host.appstate import AppState, read_app
-from borealis_py.host.kernels import make_kernel
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.replicas import KAFKA_PROPERTIES
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
@@ -36,7 +36,7 @@ from borealis_py.query.errors import QueryError
 from borealis_py.query.spec import AppSpec
 from reconcile.runner import BrokenRedo, Redo, Redos, ThreadRedo
 from reconcile.spark import SparkRedo
-from reconcile.work import Kernel, Work, query_work
+from reconcile.work import Kernel, Work, make_kernel, query_work
 from sunion.errors import RetentionLost
 
 log = structlog.get_logger("borealis.host")
@@ -59,7 +59,7 @@ def replica_spec(
         app=spec.name,
         query=query,
         replica=replica,
-        sources=q.sources,
+        sources=q.inputs,
         bucket_us=spec.bucket_us,
         origin=state.origin,
         partition=list(spec.queries).index(query),
@@ -188,7 +188,7 @@ class KernelDiffers(Exception):
 
 def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
     """Raises KernelDiffers, QueryError."""
-    kernel = make_kernel(spec.app_json, spec.query)
+    kernel = compile_query(AppSpec.from_json(spec.app_json), spec.query)
     own = kernel.fingerprint
     kernel.close()
     known = state.description.fingerprint.split(",")

@@ -5,12 +5,13 @@ Names and shapes are checked here at once; expressions by the engine when the qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, get_args
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns, check_schema, check_stream_name
-from borealis_py.query.spec import AppSpec, FilterOp, MapOp, Op, Policy, QuerySpec, SourceOp, UnionOp, WindowOp
+from borealis_py.query.plan import FilterOp, MapOp, Op, Plan, SourceOp, UnionOp, WindowOp
+from borealis_py.query.spec import AppSpec, NodeSpec, Policy, QuerySpec
 from borealis_py.query.units import format_duration, parse_duration
 
 
@@ -69,6 +70,19 @@ class Stream:
                 "tuples between two windows would be in none; make the size at least as long"
             )
         return Windowed(self, size_us, every_us)
+
+    def node(self, name: str, replicas: int | None = None) -> Stream:
+        """Cut here: what leads to this stream runs as a node of its own, and the result reads that node's stream.
+
+        Nodes run in processes of their own and fail independently; several queries may read one.
+
+        Args:
+            replicas: how many run it, 1 to 9; None: as many as the query has that reads it and has most.
+
+        Raises:
+            QueryError: a name that is taken or cannot be used.
+        """
+        return self._app._cut(self, name, replicas)
 
 
 class Windowed:
@@ -134,6 +148,7 @@ class App:
         if self.bucket_us % 1000:
             raise QueryError(f"bucket of app {name!r}: {bucket!r} is not whole milliseconds (Kafka's timestamps are)")
         self._sources: dict[str, dict[str, str]] = {}
+        self._nodes: dict[str, tuple[Stream, int | None]] = {}
         self._queries: dict[str, QuerySpec] = {}
 
     def source(self, name: str, schema: Mapping[str, str]) -> Stream:
@@ -190,26 +205,64 @@ class App:
         for what, policy in (("on_failure", on_failure), ("on_stabilization", on_stabilization)):
             if policy not in get_args(Policy):
                 raise QueryError(f"{where}: {what}={policy!r}; choose process, delay or suspend")
-        if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= 9:
-            raise QueryError(f"{where}: replicas={replicas!r}; choose 1 to 9")
-        plan, sources = _linearise(stream)
+        plan, inputs = _linearise(stream)
         self._queries[name] = QuerySpec(
-            sources=sources,
+            inputs=inputs,
             plan=plan,
             threshold_us=parse_duration(delay_threshold, f"delay_threshold of {where}"),
             on_failure=on_failure,
             on_stabilization=on_stabilization,
-            replicas=replicas,
+            replicas=_checked_replicas(replicas, where),
         )
+
+    def _cut(self, stream: Stream, name: str, replicas: int | None) -> Stream:
+        self._free(check_stream_name(name, "node"), "node")
+        if replicas is not None:
+            _checked_replicas(replicas, f"node {name!r}")
+        self._nodes[name] = stream, replicas
+        return Stream(self, stream.columns, {"op": "source", "name": name}, ())
 
     def describe(self) -> AppSpec:
-        """The app as a value."""
+        """The app as a value.
+
+        Raises:
+            QueryError: a node that no query reads.
+        """
+        fragments = {name: _linearise(stream) for name, (stream, _) in self._nodes.items()}
+        replicas = self._replicas({name: inputs for name, (_, inputs) in fragments.items()})
+        nodes = {
+            name: NodeSpec(inputs=inputs, plan=plan, replicas=replicas[name])
+            for name, (plan, inputs) in fragments.items()  # in order: a stream is there before what is made of it
+        }
         return AppSpec(
-            name=self.name, bucket_us=self.bucket_us, sources=dict(self._sources), queries=dict(self._queries)
+            name=self.name,
+            bucket_us=self.bucket_us,
+            sources=dict(self._sources),
+            nodes=nodes,
+            queries=dict(self._queries),
         )
 
+    def _replicas(self, inputs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+        """How many replicas each node has; as many as its largest query where nothing else was said."""
+        largest: dict[str, int] = {}
+
+        def read(names: tuple[str, ...], by: int) -> None:
+            for name in names:
+                largest[name] = max(by, largest.get(name, 0))
+
+        for spec in self._queries.values():
+            read(spec.inputs, spec.replicas)
+        for name in reversed(list(inputs)):
+            if name not in largest:
+                raise QueryError(
+                    f"node {name!r} is read by no query: use the stream that .node({name!r}) gives, or leave it out"
+                )
+            read(inputs[name], largest[name])
+        return {name: said or largest[name] for name, (_, said) in self._nodes.items()}
+
     def _free(self, name: str, what: str) -> None:
-        taken = "source" if name in self._sources else "query" if name in self._queries else None
+        kinds: dict[str, Container[str]] = {"source": self._sources, "node": self._nodes, "query": self._queries}
+        taken = next((kind for kind, names in kinds.items() if name in names), None)
         if taken:
             raise QueryError(f"{what} {name!r}: app {self.name!r} has a {taken} of this name already")
 
@@ -230,8 +283,8 @@ _OPS: dict[str, type[SourceOp | FilterOp | MapOp | UnionOp | WindowOp]] = {
 }  # fmt: skip
 
 
-def _linearise(result: Stream) -> tuple[tuple[Op, ...], tuple[str, ...]]:
-    """The operators below `result`, inputs first, each once; sources in order of first use."""
+def _linearise(result: Stream) -> tuple[Plan, tuple[str, ...]]:
+    """The operators below `result` down to sources and cuts, inputs first, each once; inputs in order of first use."""
     at: dict[Stream, int] = {}
     plan: list[Op] = []
     stack = [(result, False)]
@@ -252,6 +305,12 @@ def _linearise(result: Stream) -> tuple[tuple[Op, ...], tuple[str, ...]]:
         at[stream] = len(plan)
         plan.append(_OPS[fields["op"]](**fields))
     return tuple(plan), tuple(op.name for op in plan if isinstance(op, SourceOp))
+
+
+def _checked_replicas(replicas: object, where: str) -> int:
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= 9:
+        raise QueryError(f"{where}: replicas={replicas!r}; choose 1 to 9")
+    return replicas
 
 
 def _check_text(expression: object, where: str, stream: Stream) -> None:

@@ -7,78 +7,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.plan import Plan, SourceOp, Value, inlined, inputs_of
+from sunion.model import Input
 
 Policy = Literal["process", "delay", "suspend"]
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class NodeSpec(Value):
+    """One node: a fragment behind one SUnion, whose only output is the stream of the node's name.
 
-
-class SourceOp(_Value):
-    """Rows of one source, by (stime, seq)."""
-
-    op: Literal["source"] = "source"
-    name: str
-
-
-class FilterOp(_Value):
-    """The rows for which `predicate` is true."""
-
-    op: Literal["filter"] = "filter"
-    input: int
-    predicate: str
-
-
-class MapOp(_Value):
-    """Replaces the columns: (name, expression) each. `stime` stays."""
-
-    op: Literal["map"] = "map"
-    input: int
-    columns: tuple[tuple[str, str], ...]
-
-
-class UnionOp(_Value):
-    """Rows of all inputs, by (stime, input, position)."""
-
-    op: Literal["union"] = "union"
-    inputs: tuple[int, ...]
-
-
-class WindowOp(_Value):
-    """Aggregates over windows [s, s + size) that end at multiples of `every` since 1970."""
-
-    op: Literal["window"] = "window"
-    input: int
-    size_us: int
-    every_us: int
-    keys: tuple[str, ...]
-    aggregates: tuple[tuple[str, str], ...]
-
-
-Op = Annotated[SourceOp | FilterOp | MapOp | UnionOp | WindowOp, Field(discriminator="op")]
-
-
-class QuerySpec(_Value):
-    """One query. `plan` is in topological order (inputs are indices into it), its last operator gives the result.
-
-    `sources` in order of their first use: input i of the node's SUnion is sources[i].
+    `inputs`: names of sources and of other nodes, in order of their first use: input i of the SUnion is inputs[i].
     """
 
-    sources: tuple[str, ...]
-    plan: tuple[Op, ...]
-    threshold_us: int
-    on_failure: Policy = "process"
-    on_stabilization: Policy = "process"
+    inputs: tuple[str, ...]
+    plan: Plan
     replicas: int = 2
 
 
-class Serves(_Value):
+class QuerySpec(NodeSpec):
+    """One query, which is the node that gives its result."""
+
+    threshold_us: int
+    on_failure: Policy = "process"
+    on_stabilization: Policy = "process"
+
+
+class Serves(Value):
     """A query that reads a node: `hops`, the longest way from the node to the query's result (0: it gives the result),
     and `depth`, how many nodes the query's longest chain has. Delay budgets follow from both (protocol R13).
     """
@@ -88,13 +47,32 @@ class Serves(_Value):
     depth: int = 1
 
 
-class AppSpec(_Value):
-    """An app: bucket width, sources with their columns' types, queries."""
+class AppSpec(Value):
+    """An app: bucket width, sources with their columns' types, queries, and the nodes that queries were cut into.
+
+    `nodes` are those that no query is named after, each after the nodes it reads.
+    """
 
     name: str
     bucket_us: int
     sources: dict[str, dict[str, str]]
+    nodes: dict[str, NodeSpec] = Field(default_factory=dict)
     queries: dict[str, QuerySpec]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> AppSpec:
+        """Bytes that somebody else wrote must not send us in circles."""
+        known = set(self.sources)
+        if len(known | self.all_nodes.keys()) != len(self.sources) + len(self.nodes) + len(self.queries):
+            raise ValueError("two streams have one name")
+        for name, node in self.all_nodes.items():
+            read = {op.name for op in node.plan if isinstance(op, SourceOp)}
+            if not node.plan or read != set(node.inputs) or not read <= known:
+                raise ValueError(f"the plan of {name!r} does not read its inputs {', '.join(node.inputs)}")
+            if any(not 0 <= i < at for at, op in enumerate(node.plan) for i in inputs_of(op)):
+                raise ValueError(f"the plan of {name!r} is not in order")
+            known |= {name} & self.nodes.keys()
+        return self
 
     def query(self, name: str) -> QuerySpec:
         """The query of that name. Raises QueryError."""
@@ -106,22 +84,105 @@ class AppSpec(_Value):
         return self.queries[name]
 
     @property
+    def all_nodes(self) -> dict[str, NodeSpec]:
+        """Every node, those that others read first. The position in it is the node's partition of the control log."""
+        return {**self.nodes, **self.queries}
+
+    def node(self, name: str) -> NodeSpec:
+        """The node of that name, a query's too. Raises QueryError."""
+        found = self.nodes.get(name) or self.queries.get(name)
+        if found is None:
+            names = (*self.nodes, *self.queries)
+            what, all_of_them = ("node or query", "nodes and queries") if self.nodes else ("query", "queries")
+            hint = did_you_mean(name, names) or ";"
+            raise QueryError(
+                f"app {self.name!r} has no {what} {name!r}{hint} {all_of_them}: {', '.join(names) or 'none'}"
+            )
+        return found
+
+    def label(self, name: str) -> str:
+        """What to call a node in a message: "node 'cleaned'", "query 'delays'"."""
+        return f"{'node' if name in self.nodes else 'query'} {name!r}"
+
+    def inputs_of(self, name: str) -> tuple[Input, ...]:
+        """What a node reads, in the order of its SUnion's inputs. Raises QueryError."""
+        return tuple(
+            Input(i, self.nodes[i].replicas, self.sources_of(i)) if i in self.nodes else Input.source(i)
+            for i in self.node(name).inputs
+        )
+
+    def sources_of(self, name: str) -> tuple[str, ...]:
+        """All sources that a node's rows come from, in the app's order. Raises QueryError."""
+        used = {i for node in self.upstream_of(name) for i in self.node(node).inputs}
+        return tuple(source for source in self.sources if source in used)
+
+    def upstream_of(self, name: str) -> tuple[str, ...]:
+        """The nodes that a node's rows come through, itself last, each after those it reads. Raises QueryError."""
+        needed = {name, *self.node(name).inputs}
+        for other in reversed(self.nodes):
+            if other in needed:
+                needed.update(self.nodes[other].inputs)
+        return (*(other for other in self.nodes if other in needed and other != name), name)
+
+    def position(self, name: str) -> int:
+        """How many nodes the longest chain from a source to this node has, itself counted. Raises QueryError."""
+        found: dict[str, int] = {}
+        for node in self.upstream_of(name):
+            found[node] = 1 + max((found.get(i, 0) for i in self.node(node).inputs), default=0)
+        return found[name]
+
+    def serves(self, name: str) -> tuple[Serves, ...]:
+        """The queries whose results depend on a node, in the app's order. Raises QueryError."""
+        self.node(name)
+        found = []
+        for query in self.queries:
+            hops = self._hops(query).get(name)
+            if hops is not None:
+                found.append(Serves(query=query, hops=hops, depth=self.position(query)))
+        return tuple(found)
+
+    def _hops(self, query: str) -> dict[str, int]:
+        """The longest way from each node that the query needs to its result."""
+        hops = {query: 0}
+        for node in reversed(self.upstream_of(query)):
+            for i in self.node(node).inputs:
+                if i in self.nodes:
+                    hops[i] = max(hops.get(i, 0), hops[node] + 1)
+        return hops
+
+    def flattened(self, query: str) -> AppSpec:
+        """An app of this one query alone, as a single node that reads sources only. Its rows are the same, bit for bit.
+
+        Raises:
+            QueryError: an unknown query.
+        """
+        spec = self.query(query)
+        plan = inlined({name: self.node(name).plan for name in self.upstream_of(query)})
+        inputs = tuple(op.name for op in plan if isinstance(op, SourceOp))
+        flat = spec.model_copy(update={"plan": plan, "inputs": inputs})
+        return AppSpec(
+            name=self.name,
+            bucket_us=self.bucket_us,
+            sources={name: self.sources[name] for name in inputs},
+            queries={query: flat},
+        )
+
+    @property
     def hash(self) -> str:
         """Hex of what determines any result: not thresholds, policies and replicas, which may change while it runs."""
         return _digest({"app": self.name, "queries": {name: self._determining(name) for name in self.queries}})
 
     def query_hash(self, name: str) -> str:
-        """The same for one query, so that others may come and go. Raises QueryError."""
+        """The same for one node or query and all it depends on, so that others may come and go. Raises QueryError."""
         return _digest(self._determining(name))
 
     def _determining(self, name: str) -> Any:
-        spec = self.query(name)
-        sources = [[source, list(self.sources[source].items())] for source in spec.sources]
-        return {
-            "bucket_us": self.bucket_us,
-            "sources": sources,
-            "plan": [op.model_dump(mode="json") for op in spec.plan],
-        }
+        sources = [[source, list(self.sources[source].items())] for source in self.sources_of(name)]
+        plans = [
+            [node, self.node(node).inputs, [op.model_dump(mode="json") for op in self.node(node).plan]]
+            for node in self.upstream_of(name)
+        ]
+        return {"bucket_us": self.bucket_us, "sources": sources, "plans": plans}
 
     def to_json(self) -> str:
         return json.dumps(self.model_dump(mode="json"), separators=(",", ":"))

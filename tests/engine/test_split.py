@@ -112,7 +112,7 @@ def test_big_buckets_split_alike(on: Kernel) -> None:
             pa.array(np.sort(random.integers(bucket * WIDTH_US, (bucket + 1) * WIDTH_US, n))),
         ]
         part = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-        buckets[bucket] = on.order([part] * len(on.spec.sources))
+        buckets[bucket] = on.order([part] * len(on.spec.inputs))
     _, whole = on.step(on.initial(), 0, LAST, buckets)
     state, outputs = on.initial(), {}
     for b in range(LAST):

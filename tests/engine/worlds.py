@@ -48,7 +48,7 @@ def batch(rows: list[Row]) -> pa.RecordBatch:
 
 def ordered(on: Kernel, buckets: Buckets) -> dict[int, Any]:
     """What SUnion hands to `step`; the kernel's inputs are the query's sources in their order."""
-    wanted = ["ab".index(s) for s in on.spec.sources]
+    wanted = ["ab".index(s) for s in on.spec.inputs]
     found = {}
     for bucket, parts in buckets.items():
         mine = [batch(parts[i]) if parts[i] else None for i in wanted]

@@ -37,7 +37,7 @@ def test_the_example_becomes_a_value_and_reads_back() -> None:
     spec = flights().describe()
     query = spec.query("carrier_delays")
     assert (spec.bucket_us, query.threshold_us, query.replicas) == (100_000, 3_000_000, 2)
-    assert query.sources == ("ewr", "jfk", "lga")
+    assert query.inputs == ("ewr", "jfk", "lga")
     assert [op.op for op in query.plan] == ["source", "source", "source", "union", "filter", "window"]
     again = AppSpec.from_json(spec.to_json())
     assert again == spec
@@ -50,7 +50,7 @@ def test_sources_are_in_order_of_first_use_and_shared_streams_are_there_once() -
     both = app.union(a, b)
     app.query("q", app.union(both.filter("x > 1"), both.filter("x < 0"), b))
     query = app.describe().query("q")
-    assert query.sources == ("a", "b")
+    assert query.inputs == ("a", "b")
     assert [op.op for op in query.plan] == ["source", "source", "union", "filter", "filter", "union"]
 
 

@@ -14,7 +14,6 @@ from borealis_py.client.publisher import Publisher
 from borealis_py.host import launch
 from borealis_py.host.appstate import AppState
 from borealis_py.host.connect import publisher
-from borealis_py.host.kernels import make_kernel
 from borealis_py.host.process import make_redos, replica_spec
 from borealis_py.host.spark import SparkUnavailable
 from borealis_py.kafka.log import KafkaLog
@@ -26,7 +25,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from reconcile.runner import Redos
-from reconcile.work import Kernel
+from reconcile.work import Kernel, make_kernel
 
 MakeRedos = Callable[[ReplicaSpec, Kernel, Wake], Redos]
 

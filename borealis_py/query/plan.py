@@ -1,0 +1,115 @@
+"""The operators of a plan, as values, and how several fragments become one.
+
+A plan is in topological order: an operator's inputs are indices of earlier ones, the last operator gives the result.
+No engine: expressions are strings that the engine checks when it loads a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Value(BaseModel):
+    """Base of what an app's description is made of: immutable, and nothing unknown in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SourceOp(Value):
+    """Rows of one input of the fragment: a source's by (stime, seq), or another node's in their order."""
+
+    op: Literal["source"] = "source"
+    name: str
+
+
+class FilterOp(Value):
+    """The rows for which `predicate` is true."""
+
+    op: Literal["filter"] = "filter"
+    input: int
+    predicate: str
+
+
+class MapOp(Value):
+    """Replaces the columns: (name, expression) each. `stime` stays."""
+
+    op: Literal["map"] = "map"
+    input: int
+    columns: tuple[tuple[str, str], ...]
+
+
+class UnionOp(Value):
+    """Rows of all inputs, by (stime, input, position)."""
+
+    op: Literal["union"] = "union"
+    inputs: tuple[int, ...]
+
+
+class WindowOp(Value):
+    """Aggregates over windows [s, s + size) that end at multiples of `every` since 1970."""
+
+    op: Literal["window"] = "window"
+    input: int
+    size_us: int
+    every_us: int
+    keys: tuple[str, ...]
+    aggregates: tuple[tuple[str, str], ...]
+
+
+class CutOp(Value):
+    """The rows of its input as node `name` gives them. Only in a flattened plan: what stands before the cut is computed
+    whole there too, since an engine that sees through it may add, skip and fail differently.
+    """
+
+    op: Literal["cut"] = "cut"
+    input: int
+    name: str
+
+
+Op = Annotated[SourceOp | FilterOp | MapOp | UnionOp | WindowOp | CutOp, Field(discriminator="op")]
+Plan = tuple[Op, ...]
+
+
+def inputs_of(op: Op) -> tuple[int, ...]:
+    """The operators that this one reads, by index."""
+    if isinstance(op, SourceOp):
+        return ()
+    return op.inputs if isinstance(op, UnionOp) else (op.input,)
+
+
+def inlined(fragments: Mapping[str, Plan]) -> Plan:
+    """One plan of several: what a fragment reads of another becomes a `CutOp` there; it reads sources only.
+
+    Args:
+        fragments: plans by node, each after those it reads; the last one gives the result.
+    """
+    plan: list[Op] = []
+    sources: dict[str, int] = {}
+    results: dict[str, int] = {}
+    for node, fragment in fragments.items():
+        at: list[int] = []
+        for op in fragment:
+            if isinstance(op, SourceOp) and op.name in results:
+                at.append(results[op.name])
+                continue
+            if isinstance(op, SourceOp) and op.name in sources:
+                at.append(sources[op.name])
+                continue
+            if isinstance(op, SourceOp):
+                sources[op.name] = len(plan)
+            at.append(len(plan))
+            plan.append(_moved(op, at))
+        results[node] = len(plan)
+        plan.append(CutOp(input=at[-1], name=node))
+    return tuple(plan[:-1])
+
+
+def _moved(op: Op, at: list[int]) -> Op:
+    if isinstance(op, SourceOp):
+        return op
+    if isinstance(op, UnionOp):
+        return op.model_copy(update={"inputs": tuple(at[i] for i in op.inputs)})
+    return op.model_copy(update={"input": at[op.input]})
