@@ -1,0 +1,159 @@
+"""What the checker judges, as values: everything that lay in the topics, and what subscribers wrote down.
+
+Where it was read from is somebody else's business (`read`), so a history made by hand is judged like a real one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from borealis_py.demo.checker.history import Raw, Replay
+from tests.drills.checker.network import Network
+from tests.drills.checker.sources import SourceLog
+
+
+@dataclass(frozen=True)
+class Published:
+    """A row of the corrected topic. `id` is (bucket, index); None: its headers could not be read."""
+
+    offset: int
+    id: tuple[int, int] | None
+    stime: int | None
+    row: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class ProgressRecord:
+    """Everything below `bucket` is published, says this record."""
+
+    offset: int
+    bucket: int
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A record of the dead-letter topic: offset -1 was rejected by a publisher before it reached a log."""
+
+    source: str
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Saw:
+    """One line of a subscriber's history: `kind` ROW (corrected view), or the kind of a live change.
+
+    `rows` are dicts of columns; for ROW there is one, and `index` is its place in the bucket.
+    """
+
+    at_us: int
+    kind: str
+    bucket: int
+    end: int
+    rows: tuple[Mapping[str, Any], ...] = ()
+    lacked: tuple[str, ...] = ()
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Session:
+    """What one subscriber saw, from start to end. `complete`: it stayed until the query's end; else it was killed."""
+
+    name: str
+    view: str
+    seen: Sequence[Saw]
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class Blackout:
+    """Wall times between which nothing could be processed or delivered, and why: the bound says nothing there."""
+
+    from_us: int
+    until_us: int
+    why: str
+
+
+@dataclass
+class Evidence:
+    """All that is known of one query's run.
+
+    Attributes:
+        replicas: for each stage, each replica's topic.
+        corrected: rows that read_committed shows; `written`: all that were ever written, aborted ones included.
+        progress: for each stage, its records in order.
+        acknowledged: for each source, the last sequence number that its publisher was told is in the log.
+        healed: all failures are over and the sources have ended: everything must be there.
+        threshold_us: X; None: the bound is not judged. `quiet_us`: wall times between which nothing failed.
+    """
+
+    network: Network
+    sources: Mapping[str, SourceLog]
+    replicas: Sequence[Sequence[Replay]]
+    corrected: Sequence[Published]
+    written: Sequence[Published]
+    progress: Sequence[Sequence[ProgressRecord]]
+    dead_letters: Sequence[DeadLetter] = ()
+    sessions: Sequence[Session] = ()
+    acknowledged: Mapping[str, int] = field(default_factory=dict)
+    healed: bool = True
+    threshold_us: int | None = None
+    quiet_us: tuple[int, int] = (0, 0)
+    blackouts: Sequence[Blackout] = ()
+
+    @property
+    def complete_until(self) -> int:
+        """The first bucket that some source has not closed."""
+        closed = [log.boundary // self.network.bucket_us if log.boundary else 0 for log in self.sources.values()]
+        return min(closed)
+
+    @property
+    def aborted(self) -> list[Published]:
+        """Rows that were written in a transaction that never committed."""
+        committed = {row.offset for row in self.corrected}
+        return [row for row in self.written if row.offset not in committed]
+
+
+def published(raw: Sequence[Raw]) -> list[Published]:
+    """Rows of a corrected topic."""
+    out = []
+    for record in raw:
+        headers = dict(record.headers)
+        try:
+            bucket, _, index = headers["id"].decode().partition(":")
+            row = json.loads(record.value or b"null")
+            out.append(Published(record.offset, (int(bucket), int(index)), int(headers["stime"]), row))
+        except (KeyError, ValueError):
+            out.append(Published(record.offset, None, None, None))
+    return out
+
+
+def progress(raw: Sequence[Raw]) -> list[ProgressRecord]:
+    """Records of a progress topic."""
+    return [ProgressRecord(r.offset, int(json.loads(r.value)["bucket"])) for r in raw if r.value is not None]
+
+
+def dead_letters(raw: Sequence[Raw]) -> list[DeadLetter]:
+    """Records of the dead-letter topic."""
+    out = []
+    for record in raw:
+        h = {name: value.decode(errors="replace") for name, value in record.headers}
+        out.append(DeadLetter(h.get("source", ""), int(h.get("offset", "-1")), h.get("reason", "")))
+    return out
+
+
+def session(path: Path, view: str) -> Session:
+    """A subscriber's file of JSON lines; a last line that is cut short was being written when it was killed."""
+    lines = _lines(path)
+    ended = any(line.get("ended") == view for line in lines)
+    seen = [Saw(**{**line["saw"], "rows": tuple(line["saw"]["rows"])}) for line in lines if line.get("view") == view]
+    return Session(path.name, view, seen, ended)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]

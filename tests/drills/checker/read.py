@@ -1,0 +1,102 @@
+"""Reading the raw topics with kafka-python, the client that the product does not carry data with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kafka import KafkaConsumer, TopicPartition
+
+from borealis_py.demo.checker.history import Raw, replay
+from tests.drills.checker.evidence import Evidence, dead_letters, progress, published, session
+from tests.drills.checker.network import Network
+from tests.drills.checker.sources import SourceLog, fold
+
+STALL_S = 30.0
+
+
+class CannotRead(Exception):
+    """A topic is not there or could not be read to its end."""
+
+
+class Topics:
+    """Whole topics of one broker, as they lie. `committed`: without what was aborted."""
+
+    def __init__(self, bootstrap: str) -> None:
+        options = {
+            "bootstrap_servers": bootstrap,
+            "group_id": None,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+        }
+        self._committed = KafkaConsumer(isolation_level="read_committed", **options)
+        self._written = KafkaConsumer(isolation_level="read_uncommitted", **options)
+
+    def read(self, topic: str, committed: bool = True) -> list[Raw]:
+        """Every record of the topic's partition 0, from its beginning to its end now. Raises CannotRead."""
+        consumer = self._committed if committed else self._written
+        if topic not in consumer.topics():
+            raise CannotRead(f"topic {topic} does not exist")
+        feed = TopicPartition(topic, 0)
+        consumer.assign([feed])
+        consumer.seek_to_beginning(feed)
+        end = consumer.end_offsets([feed])[feed]
+        out: list[Raw] = []
+        deadline = time.monotonic() + STALL_S
+        while (position := consumer.position(feed)) < end:
+            for record in consumer.poll(timeout_ms=500, max_records=10_000).get(feed, ()):
+                out.append(Raw(record.offset, record.value, tuple(record.headers)))
+            if consumer.position(feed) > position:
+                deadline = time.monotonic() + STALL_S
+            elif time.monotonic() > deadline:
+                raise CannotRead(f"topic {topic}: stuck at offset {position} of {end}")
+        return out
+
+    def source(self, app: str, source: str, network: Network, origin_us: int) -> SourceLog:
+        """One source's log, folded."""
+        return fold(self.read(f"{app}.{source}"), network.columns, origin_us)
+
+    def close(self) -> None:
+        """Let go of the clients."""
+        self._committed.close()
+        self._written.close()
+
+
+def read_evidence(
+    bootstrap: str,
+    app: str,
+    network: Network,
+    replicas: Sequence[int],
+    origin_us: int,
+    histories: Sequence[Path] = (),
+    sources: Mapping[str, SourceLog] | None = None,
+) -> Evidence:
+    """All there is on the broker about one query.
+
+    Args:
+        replicas: how many each stage has.
+        origin_us: start of the app's first bucket.
+        histories: files that subscribers wrote, both views in each.
+        sources: logs that were read before; needed where records were deleted since.
+    """
+    topics = Topics(bootstrap)
+    query = network.stages[-1].name
+    try:
+        read = {s: topics.source(app, s, network, origin_us) for s in network.sources if s not in (sources or {})}
+        streams = [
+            [replay(topics.read(f"{app}.{stage.name}.r{k}"), stage.schema) for k in range(n)]
+            for stage, n in zip(network.stages, replicas, strict=True)
+        ]
+        return Evidence(
+            network=network,
+            sources={**read, **(sources or {})},
+            replicas=streams,
+            corrected=published(topics.read(f"{app}.{query}")),
+            written=published(topics.read(f"{app}.{query}", committed=False)),
+            progress=[progress(topics.read(f"{app}.{stage.name}.progress")) for stage in network.stages],
+            dead_letters=dead_letters(topics.read(f"{app}.deadletter")),
+            sessions=[session(path, view) for path in histories for view in ("live", "corrected")],
+        )
+    finally:
+        topics.close()

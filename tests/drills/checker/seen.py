@@ -1,0 +1,178 @@
+"""What subscribers were shown, against what is committed and what replicas said; and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from tests.drills.checker.evidence import Evidence, Saw, Session
+from tests.drills.checker.network import Row
+from tests.drills.checker.published import show
+from tests.drills.checker.streams import END_BUCKETS
+from tests.drills.checker.words import Verdict, Word
+
+Dict = Mapping[str, Any]
+TURN_US = 50_000
+"""A5: within X of its failure-free time, plus one turn."""
+
+
+def judge_session(
+    evidence: Evidence, session: Session, stable: Mapping[int, tuple[Row, ...]], verdict: Verdict
+) -> None:
+    """One subscriber, from its start to its end or death. `stable`: the query's buckets as replicas said them first."""
+    verdict.looked_at[f"{session.view} changes"] += len(session.seen)
+    if session.view == "corrected":
+        _Corrected(evidence, session, verdict).judge()
+    else:
+        _Live(evidence, session, stable, verdict).judge()
+
+
+class _Corrected:
+    """The corrected view: rows as they are committed, in order, each once."""
+
+    def __init__(self, evidence: Evidence, session: Session, verdict: Verdict) -> None:
+        self._session, self._verdict = session, verdict
+        self._committed = {r.id: r.row for r in evidence.corrected if r.id is not None}
+        self._aborted = {r.id for r in evidence.aborted}
+
+    def judge(self) -> None:
+        """Row by row, then what never came."""
+        seen: set[tuple[int, int]] = set()
+        last = (-1, -1)
+        name = self._session.name
+        for saw in self._session.seen:
+            row_id = (saw.bucket, saw.index)
+            if row_id in seen:
+                self._verdict.say(Word.DUPLICATE, name, f"id {show(row_id)} delivered again")
+                continue
+            if row_id < last:
+                self._verdict.say(Word.NONMONOTONIC_POLL, name, f"{show(row_id)} after {show(last)}")
+            seen.add(row_id)
+            last = max(last, row_id)
+            if row_id not in self._committed:
+                how = "was aborted" if row_id in self._aborted else "was never written"
+                self._verdict.say(Word.ABORTED_READ, name, f"id {show(row_id)} {how}: {saw.rows[0]}")
+            elif saw.rows[0] != self._committed[row_id]:
+                self._verdict.say(
+                    Word.STABLE_CHANGED, name, f"{show(row_id)} is {saw.rows[0]}, was {self._committed[row_id]}"
+                )
+        unseen = [i for i in self._committed if i not in seen]
+        if self._session.complete and unseen:
+            self._verdict.say(Word.UNSEEN, name, f"{len(unseen)} rows, the first is {show(min(unseen))}")
+
+
+class _Live:
+    """The live view: `next` its first bucket not stable, `live` the end of what it was shown, `open` tentative ones."""
+
+    def __init__(
+        self, evidence: Evidence, session: Session, stable: Mapping[int, tuple[Row, ...]], verdict: Verdict
+    ) -> None:
+        self._session, self._verdict, self._name = session, verdict, session.name
+        self._columns = evidence.network.stages[-1].columns
+        self._rows = {b: self._dicts(rows) for b, rows in stable.items()}
+        self._committed = {r.id[0] for r in evidence.corrected if r.id is not None}
+        self._said: dict[int, list[tuple[frozenset[str], list[Dict]]]] = {}
+        for record in (r for replay in evidence.replicas[-1] for r in replay.records if r.kind == "TENTATIVE"):
+            word = frozenset(record.lacked), self._dicts(record.rows)
+            self._said.setdefault(record.bucket, []).append(word)
+        self._stable: set[int] = set()
+        self._next: int | None = None
+        self._live = -1
+        self._open: set[int] = set()
+
+    def judge(self) -> None:
+        """Change by change, then what never came."""
+        for saw in self._session.seen:
+            if saw.kind in ("STABLE", "BOUNDARY"):
+                self._stable_run(saw)
+            elif saw.kind == "TENTATIVE":
+                self._tentative(saw)
+            elif saw.kind == "REC_DONE" and (left := sorted(b for b in self._open if b < saw.bucket)):
+                self._say(Word.UNLABELLED_PARTIAL, f"REC_DONE({saw.bucket}), but {left[0]} is still tentative")
+        if not self._session.complete:
+            return
+        unseen = sorted(self._committed - self._stable)
+        if unseen:
+            self._say(Word.UNSEEN, f"{len(unseen)} buckets with rows were never shown as stable, first {unseen[0]}")
+        elif self._open:
+            self._say(Word.UNSEEN, f"bucket {min(self._open)} stays tentative")
+
+    def _stable_run(self, saw: Saw) -> None:
+        ended = saw.end - saw.bucket >= END_BUCKETS
+        buckets = {b for b in self._committed if saw.bucket <= b < saw.end} if ended else range(saw.bucket, saw.end)
+        for bucket in sorted(buckets):
+            if bucket in self._stable:
+                self._say(Word.DUPLICATE, f"bucket {bucket} is stable again")
+            elif self._next is not None and bucket < self._next:
+                self._say(Word.NONMONOTONIC_POLL, f"bucket {bucket} after {self._next - 1}")
+            self._stable.add(bucket)
+            self._content(bucket, list(saw.rows))
+        self._next = max(self._next or saw.end, saw.end)
+        self._live = max(self._live, saw.end)
+        self._open = {b for b in self._open if not saw.bucket <= b < saw.end}
+
+    def _content(self, bucket: int, rows: list[Dict]) -> None:
+        said = self._rows.get(bucket)
+        if said is None:
+            self._say(Word.ABORTED_READ, f"stable bucket {bucket}: no replica said {rows}")
+        elif rows != said:
+            self._say(Word.STABLE_CHANGED, f"stable bucket {bucket} is {rows}, was {said}")
+
+    def _tentative(self, saw: Saw) -> None:
+        if saw.bucket < (self._next or 0) or saw.bucket < self._live:
+            self._say(Word.NONMONOTONIC_POLL, f"tentative bucket {saw.bucket} after {max(self._next or 0, self._live)}")
+        self._live = max(self._live, saw.end)
+        self._open.add(saw.bucket)
+        if (frozenset(saw.lacked), list(saw.rows)) not in self._said.get(saw.bucket, ()):
+            self._say(Word.ABORTED_READ, f"tentative bucket {saw.bucket}: no replica said {saw.rows}")
+
+    def _dicts(self, rows: Sequence[Row]) -> list[Dict]:
+        return [dict(zip(self._columns, row[:-1], strict=True)) for row in rows]
+
+    def _say(self, word: Word, what: str) -> None:
+        self._verdict.say(word, self._name, what)
+
+
+def judge_bound(evidence: Evidence, verdict: Verdict) -> None:
+    """Every bucket's first word at any live subscriber, against its end by the publishers' clock."""
+    if evidence.threshold_us is None:
+        return
+    width = evidence.network.bucket_us
+    first: dict[int, int] = {}
+    for session in evidence.sessions:
+        for saw in session.seen if session.view == "live" else ():
+            if saw.kind in ("TENTATIVE", "STABLE", "BOUNDARY") and saw.end - saw.bucket < END_BUCKETS:
+                for bucket in range(saw.bucket, saw.end):
+                    first[bucket] = min(first.get(bucket, saw.at_us), saw.at_us)
+    low, high = evidence.quiet_us
+    quiet = [at - (b + 1) * width for b, at in first.items() if low <= (b + 1) * width < high]
+    if not quiet:
+        verdict.say(Word.BOUND_BROKEN, "live", "no bucket arrived while nothing failed: there is nothing to compare")
+        return
+    usual_us = median(quiet)
+    verdict.looked_at["buckets timed"] = len(first)
+    for bucket, at in sorted(first.items()):
+        end = (bucket + 1) * width
+        if end < low:
+            continue  # start-up
+        due = allowed(end, usual_us, evidence)
+        verdict.delays_ms.append((at - end - usual_us) / 1000)
+        if at > due:
+            verdict.say(
+                Word.BOUND_BROKEN,
+                "live",
+                f"bucket {bucket}: {(at - end - usual_us) / 1e6:.3f} s beyond failure-free, X is "
+                f"{evidence.threshold_us / 1e6:g} s",
+            )
+
+
+def allowed(end_us: int, usual_us: float, evidence: Evidence) -> float:
+    """By when a bucket must have arrived: X after its failure-free time, counted anew after each blackout it met."""
+    assert evidence.threshold_us is not None
+    start = end_us + usual_us
+    span = evidence.threshold_us + TURN_US
+    for blackout in sorted(evidence.blackouts, key=lambda b: b.from_us):
+        if blackout.from_us < start + span and blackout.until_us > start:
+            start = blackout.until_us
+    return start + span

@@ -1,0 +1,101 @@
+"""What replicas said: stable once and for all, tentative honestly, without holes."""
+
+from __future__ import annotations
+
+from borealis_py.demo.checker.history import Replay, StreamRecord
+from tests.drills.checker.evidence import Evidence
+from tests.drills.checker.network import Row, Truth
+from tests.drills.checker.words import Verdict, Word
+
+END_BUCKETS = 1_000_000
+"""A stretch of empty buckets longer than this is END's."""
+
+
+def judge_stage(evidence: Evidence, truth: Truth, stage: int, verdict: Verdict) -> dict[int, tuple[Row, ...]]:
+    """All replicas of one stage. Returns what was said first of each stable bucket."""
+    said: dict[int, tuple[Row, ...]] = {}
+    for k, replay in enumerate(evidence.replicas[stage]):
+        name = f"{evidence.network.stages[stage].name}.r{k}"
+        for text in replay.unreadable:
+            verdict.say(Word.INCONSISTENT_OFFSETS, name, f"unreadable record: {text}")
+        _Stable(truth.stable[stage], said, name, verdict).judge(replay)
+        _Tentative(truth, stage, name, verdict).judge(replay)
+    return said
+
+
+class _Stable:
+    """`said`: what any replica of the stage said first of a bucket; every later word must be the same."""
+
+    def __init__(
+        self, expected: dict[int, tuple[Row, ...]], said: dict[int, tuple[Row, ...]], name: str, verdict: Verdict
+    ) -> None:
+        self._expected, self._said, self._name, self._verdict = expected, said, name, verdict
+        self._with_rows = sorted(expected)
+
+    def judge(self, replay: Replay) -> None:
+        """Check each stable word in the topic's order."""
+        next_: int | None = None
+        for record in replay.records:
+            if record.kind not in ("STABLE", "BOUNDARY"):
+                continue
+            self._verdict.looked_at["stable words"] += 1
+            if next_ is not None and record.bucket > next_:
+                self._verdict.say(
+                    Word.INCONSISTENT_OFFSETS, self._name, f"never says buckets {next_} to {record.bucket - 1}"
+                )
+            next_ = max(next_ or record.end, record.end)
+            for bucket in self._buckets(record):
+                self._bucket(bucket, record.rows)
+
+    def _buckets(self, record: StreamRecord) -> list[int]:
+        if record.end - record.bucket < END_BUCKETS:
+            return list(range(record.bucket, record.end))
+        return [b for b in {*self._with_rows, *self._said} if record.bucket <= b < record.end]
+
+    def _bucket(self, bucket: int, rows: tuple[Row, ...]) -> None:
+        first = self._said.setdefault(bucket, rows)
+        if first != rows:
+            self._verdict.say(Word.STABLE_CHANGED, self._name, f"bucket {bucket} was {first}, now {rows}")
+        elif rows != (wanted := self._expected.get(bucket, ())):
+            self._verdict.say(
+                Word.UNLABELLED_PARTIAL, self._name, f"stable bucket {bucket} is {rows}, expected {wanted}"
+            )
+
+
+class _Tentative:
+    """A live state diverges at the first tentative bucket (an episode begins) and is complete until then.
+
+    The episode ends when the stable frontier of the same incarnation has caught up, or with the incarnation. Within it
+    a source's rows of bucket b are all in unless the record of b lists the source.
+    """
+
+    def __init__(self, truth: Truth, stage: int, name: str, verdict: Verdict) -> None:
+        self._truth, self._stage, self._name, self._verdict = truth, stage, name, verdict
+
+    def judge(self, replay: Replay) -> None:
+        """Check each tentative word with what the buckets of its whole episode lacked."""
+        stable: dict[int, int] = {}
+        live: dict[int, int] = {}
+        lacked: dict[int, dict[int, frozenset[str]]] = {}
+        for record in replay.records:
+            inc = record.inc
+            if record.kind in ("STABLE", "BOUNDARY"):
+                stable[inc] = max(stable.get(inc, -1), record.end)
+            elif record.kind == "TENTATIVE":
+                self._verdict.looked_at["tentative words"] += 1
+                if stable.get(inc, -1) >= live.get(inc, -1):
+                    lacked[inc] = {}
+                lacked[inc][record.bucket] = frozenset(record.lacked)
+                live[inc] = record.end
+                self._record(record, lacked[inc])
+
+    def _record(self, record: StreamRecord, lacked: dict[int, frozenset[str]]) -> None:
+        complete = not record.lacked and record.completeness == 1.0
+        if not 0.0 <= record.completeness <= 1.0 or (record.lacked and record.completeness == 1.0):
+            self._say(record, f"completeness {record.completeness}")
+        elif not self._truth.explains(self._stage, record.bucket, record.rows, lacked):
+            said = "claims to lack nothing" if complete else f"lacking {', '.join(sorted(record.lacked)) or 'nothing'}"
+            self._say(record, f"is {record.rows}, of {self._truth.stable[self._stage].get(record.bucket, ())}, {said}")
+
+    def _say(self, record: StreamRecord, what: str) -> None:
+        self._verdict.say(Word.UNLABELLED_PARTIAL, self._name, f"tentative bucket {record.bucket}: {what}")
