@@ -31,6 +31,7 @@ from borealis_py.bench.listening import CorrectedListener, Listener, LiveListene
 from borealis_py.bench.stage import Running, Stage, staged
 from borealis_py.demo.checker.topics import read_all
 from borealis_py.host import launch
+from borealis_py.host.replicas import ProcessName
 from borealis_py.host.tidy import terminated_as_interrupt
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
@@ -227,7 +228,7 @@ class _Drill:
         return msgspec.json.decode(last[-1].value, type=Progress)
 
     def _kill(self, index: int) -> int:
-        process = psutil.Process(self.running.pids[index])
+        process = psutil.Process(self.running.pids[ProcessName(index)])
         at = self._clock.now_us()
         process.kill()
         return at

@@ -13,9 +13,9 @@ MB = 1e6
 def measure(stage: Stage, running: Running) -> list[ProcessMemory]:
     """What runs now. Processes that end meanwhile are left out."""
     found = [_of("broker (JVM)", stage.broker.status().pid)]
-    for k, pid in running.pids.items():
-        found.append(_of(f"replica {k}", pid))
-        found += [_of(f"replica {k}: {role(child)}", child.pid) for child in _children(pid)]
+    for name, pid in running.pids.items():
+        found.append(_of(str(name), pid))
+        found += [_of(f"{name}: {role(child)}", child.pid) for child in _children(pid)]
     return [memory for memory in found if memory is not None and memory.rss_mb]  # a zombie has none
 
 

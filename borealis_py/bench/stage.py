@@ -14,7 +14,7 @@ from pathlib import Path
 from borealis_py.bench.figures import BenchError
 from borealis_py.host import launch
 from borealis_py.host.appstate import AppState
-from borealis_py.host.replicas import ReplicaProcesses
+from borealis_py.host.replicas import ProcessName, ReplicaProcesses
 from borealis_py.host.tidy import end as end
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
@@ -32,11 +32,11 @@ TRIES = 3
 
 @dataclass(slots=True)
 class Running:
-    """An app on the stage and its replica processes, by index."""
+    """An app on the stage and its replica processes."""
 
     state: AppState
     processes: ReplicaProcesses
-    pids: dict[int, int]
+    pids: dict[ProcessName, int]
     started_ms: int
 
 

@@ -23,6 +23,7 @@ from borealis_py.bench.events import Backlog, Totals
 from borealis_py.bench.figures import BenchError, RunFigures, ThroughputFigures, compared, run_figures
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.host.appstate import AppState
+from borealis_py.host.replicas import ProcessName
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.corrected import read_progress
@@ -137,7 +138,7 @@ class _Watch:
 
     def wait(self, running: Running) -> tuple[float, float, float]:
         """Beginning and end in seconds since 1970, processor time between them in seconds. Raises BenchError."""
-        process = psutil.Process(running.pids[0])
+        process = psutil.Process(running.pids[ProcessName(0)])
         began: tuple[float, float] | None = None
         deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline and running.processes.ended(0) is None:

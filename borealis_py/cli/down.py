@@ -26,4 +26,4 @@ def down(app: AppName = None, data_dir: DataDir = None) -> None:
         stopped = ReplicaProcesses(directory, chosen).stop()
     for one in stopped:
         how = "killed, it did not end by itself" if one.forced else "stopped"
-        say(f"replica {one.replica} {how} (pid {one.pid})")
+        say(f"{one.name} {how} (pid {one.pid})")

@@ -83,9 +83,9 @@ def as_json(state: AppState, statuses: Statuses, now_us: int) -> dict[str, Any]:
     from sunion.bucket import Buckets
 
     def one(query: str, replica: int) -> dict[str, Any]:
-        found = statuses.get((query, replica))
+        found, of = statuses.get((query, replica)), _queries(state, query)
         if found is None:
-            return {"query": query, "replica": replica, "running": False, "state": None}
+            return {"query": query, "of_queries": of, "replica": replica, "running": False, "state": None}
         seen = sight(found, state.spec.bucket_us, now_us)
         return {
             "running": not seen.gone,
@@ -94,6 +94,7 @@ def as_json(state: AppState, statuses: Statuses, now_us: int) -> dict[str, Any]:
             "live_until": seen.live_until,
             "stable_lag_s": seen.stable_lag_s,
             "live_lag_s": seen.live_lag_s,
+            "of_queries": of,
             **msgspec.to_builtins(found),
         }
 
@@ -110,6 +111,11 @@ def as_json(state: AppState, statuses: Statuses, now_us: int) -> dict[str, Any]:
     }
 
 
+def _queries(state: AppState, node: str) -> list[str]:
+    """The queries that read a node."""
+    return [s.query for s in state.spec.serves(node)] if node in state.spec.all_nodes else []
+
+
 def keys(state: AppState, statuses: Statuses) -> list[tuple[str, int]]:
     """The replicas that should be, and others that spoke, in the order of the app."""
     expected = state.replicas()
@@ -117,7 +123,8 @@ def keys(state: AppState, statuses: Statuses) -> list[tuple[str, int]]:
 
 
 def _print(state: AppState, statuses: Statuses, now_us: int) -> None:
-    columns = ["query", "r>", "state", "stable until", "lag>", "live until", "lag>", "grant", "publishes", "stable>"]
+    name = "node" if state.spec.nodes else "query"
+    columns = [name, "r>", "state", "stable until", "lag>", "live until", "lag>", "grant", "publishes", "stable>"]
     columns += ["tentative>", "checkpoint>", "tuples in>", "rejected>", "memory>", "inputs"]
     rows: list[list[str | Text]] = []
     for query, k in keys(state, statuses):
@@ -126,6 +133,10 @@ def _print(state: AppState, statuses: Statuses, now_us: int) -> None:
             rows.append([query, str(k), Text("not running", "red"), *[""] * (len(columns) - 3)])
         else:
             rows.append(_row(sight(found, state.spec.bucket_us, now_us), now_us))
+    if state.spec.nodes:
+        columns.insert(1, "of query")
+        for row in rows:
+            row.insert(1, ", ".join(_queries(state, str(row[0]))))
     from borealis_py.query import format_duration
 
     xs = ", ".join(f"{query} {format_duration(state.threshold_us(query))}" for query in state.spec.queries)

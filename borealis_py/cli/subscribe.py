@@ -33,7 +33,7 @@ class From(StrEnum):
 
 
 def subscribe(
-    query: Annotated[str, typer.Argument(help="A query of the app.", show_default=False)],
+    query: Annotated[str, typer.Argument(help="A query of the app; for raw any node.", show_default=False)],
     view: Annotated[
         View,
         typer.Option(
@@ -58,7 +58,7 @@ def subscribe(
     """Follow a query's results: one JSON object a line, until Ctrl-C, --count or the end of the sources."""
     context = open_context(bootstrap)
     state = context.app(app)
-    state.spec.query(query)
+    _check(state, query, view, replica)
     stop = threading.Event()
     beginning = start is From.beginning or (start is None and view is not View.live)
     lines = _lines(context, state, query, view, beginning, replica, stop)
@@ -77,15 +77,29 @@ def subscribe(
         raise typer.Exit(INTERRUPTED)
 
 
+def _check(state: AppState, query: str, view: View, replica: int) -> None:
+    from borealis_py.query.errors import QueryError
+
+    if view is View.raw:
+        most = state.spec.node(query).replicas - 1
+        if replica > most:
+            raise typer.BadParameter(f"{state.spec.label(query)} has replicas 0 to {most}", param_hint="--replica")
+    elif query in state.spec.nodes:
+        served = ", ".join(s.query for s in state.spec.serves(query))
+        raise QueryError(
+            f"{query!r} is a node of {served}, and only a query has a {view} view; --view raw shows what a node's "
+            "replicas say"
+        )
+    else:
+        state.spec.query(query)
+
+
 def _lines(
     context: Context, state: AppState, query: str, view: View, beginning: bool, replica: int, stop: threading.Event
 ) -> Iterator[dict[str, Any]]:
     from borealis_py.host import connect
 
     if view is View.raw:
-        if replica >= state.spec.query(query).replicas:
-            most = state.spec.query(query).replicas - 1
-            raise typer.BadParameter(f"query {query!r} has replicas 0 to {most}", param_hint="--replica")
         yield from connect.raw(context.log, state, query, replica, stop)
     elif view is View.live:
         for change in connect.live(context.log, state, query, beginning, stop):

@@ -73,6 +73,7 @@ def _options(context: Context, spark: bool, take_over: bool) -> ProcessOptions:
 
 def _start(context: Context, state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> None:
     from borealis_py.host import launch
+    from borealis_py.host.replicas import process_of
 
     before = set(processes.running())
     since_ms = time.time_ns() // 1_000_000 - 1
@@ -82,7 +83,7 @@ def _start(context: Context, state: AppState, processes: ReplicaProcesses, optio
             seen: dict[tuple[str, int], str] = {}
 
             def show(status: Status) -> None:
-                if status.pid == pids.get(status.replica):
+                if status.pid == pids.get(process_of(state.spec, status.query, status.replica)):
                     seen[status.query, status.replica] = status.state
                     states = ", ".join(f"{query}.r{k} {s}" for (query, k), s in sorted(seen.items()))
                     spinner.update(f"waiting for replicas: {states}")
@@ -91,9 +92,9 @@ def _start(context: Context, state: AppState, processes: ReplicaProcesses, optio
             launch.wait_ready(context.log, state, processes, pids, since_ms, show)
         finally:
             processes.release()
-    for k, pid in pids.items():
-        queries = ", ".join(name for name, q in state.spec.queries.items() if k < q.replicas)
-        told = "was running" if k in before else "started"
-        say(f"replica {k} {told} (pid {pid}): {queries}; log {processes.log_file(k)}")
+    for process, pid in pids.items():
+        queries = ", ".join(name for name, q in state.spec.queries.items() if process.replica < q.replicas)
+        told, runs = "was running" if process in before else "started", "" if process.node else f": {queries}"
+        say(f"{process} {told} (pid {pid}){runs}; log {processes.log_file(process)}")
     names = ", ".join(f"{state.name}.{query}" for query in state.spec.queries)
     say(f"app {state.name} is up. Corrected streams: {names} at {context.log.bootstrap}", "bold green")

@@ -56,15 +56,16 @@ class AppState:
         """The columns of a source. Raises NoSuchApp with the nearest names."""
         if source not in self.spec.sources:
             hint = did_you_mean(source, self.spec.sources) or ";"
-            kind = " (it is a query: its stream is written by the replicas)" if source in self.spec.queries else ""
+            written = source in self.spec.all_nodes
+            kind = f" (it is a {self.spec.label(source).split()[0]}: replicas write its stream)" if written else ""
             raise NoSuchApp(
                 f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(self.spec.sources)}"
             )
         return self.spec.sources[source]
 
     def replicas(self) -> list[tuple[str, int]]:
-        """(query, replica index) of each that should run."""
-        return [(name, k) for name, query in self.spec.queries.items() for k in range(query.replicas)]
+        """(node, replica index) of each that should run; a query is the node that gives its result."""
+        return [(name, k) for name, node in self.spec.all_nodes.items() for k in range(node.replicas)]
 
 
 def app_names(log: Log) -> list[str]:
@@ -168,7 +169,7 @@ def put_settings(log: Log, name: str, values: Mapping[str, msgspec.Struct], time
 
 
 Statuses = dict[tuple[str, int], Status]
-"""(query, replica) -> newest."""
+"""(node, replica) -> newest."""
 
 
 class StatusReader:

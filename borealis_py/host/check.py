@@ -1,4 +1,4 @@
-"""Loading an app's queries as a replica would, to find what is wrong with them before anything starts. No broker."""
+"""Loading an app's nodes as a replica would, to find what is wrong with them before anything starts. No broker."""
 
 from __future__ import annotations
 
@@ -6,57 +6,70 @@ from dataclasses import dataclass
 
 from borealis_py.engine import compile_query
 from borealis_py.protocol.settings import SettingsError, Timing, budget
-from borealis_py.query.spec import AppSpec, QuerySpec
+from borealis_py.query.spec import AppSpec
 
 
 @dataclass(frozen=True, slots=True)
-class QueryReport:
-    """What `check` found out about one query. `columns`: name and type of each result column."""
+class NodeReport:
+    """What `check` found out about one node; a query is the node that gives its result.
 
-    query: str
+    `columns`: name and type of each result column. `wait_us`: D, how long past a bucket's end it waits for an input
+    that was there before: the least of what the queries that read it (`serves`) leave it.
+    """
+
+    name: str
     inputs: tuple[str, ...]
     columns: tuple[tuple[str, str], ...]
     operator_class: str
-    threshold_us: int
-    least_threshold_us: int
+    position: int
+    serves: tuple[str, ...]
     wait_us: int
     fingerprint: str
 
 
-def check(spec: AppSpec, timing: Timing) -> list[QueryReport]:
-    """Load every query as a replica would.
+def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
+    """Load every node as a replica would; those that others read come first.
 
     Raises:
         QueryError: an expression or type that is wrong.
         SettingsError: a threshold below what the timing allows; names the query and the least that would do.
     """
     timing.validate()
-    return [_check(spec, name, query, timing) for name, query in spec.queries.items()]
+    for name, query in spec.queries.items():
+        checked_budget(timing, name, query.threshold_us, spec.position(name))
+    return [_check(spec, name, timing) for name in spec.all_nodes]
 
 
-def _check(spec: AppSpec, name: str, query: QuerySpec, timing: Timing) -> QueryReport:
+def _check(spec: AppSpec, name: str, timing: Timing) -> NodeReport:
     kernel = compile_query(spec, name)
     try:
         columns = tuple((field.name, str(field.type)) for field in kernel.output_schema)
-        fingerprint = kernel.fingerprint
-        operator_class = str(getattr(kernel, "operator_class", ""))
+        fingerprint, operator_class = kernel.fingerprint, str(kernel.operator_class)
     finally:
         kernel.close()
-    return QueryReport(
-        query=name,
-        inputs=query.inputs,
+    serves = spec.serves(name)
+    return NodeReport(
+        name=name,
+        inputs=spec.node(name).inputs,
         columns=columns,
         operator_class=operator_class,
-        threshold_us=query.threshold_us,
-        least_threshold_us=timing.least_threshold_us(),
-        wait_us=checked_budget(timing, name, query.threshold_us),
+        position=spec.position(name),
+        serves=tuple(s.query for s in serves),
+        wait_us=min(budget(timing, spec.query(s.query).threshold_us, s.hops, s.depth) for s in serves),
         fingerprint=fingerprint,
     )
 
 
-def checked_budget(timing: Timing, query: str, threshold_us: int) -> int:
-    """D of the query's node in microseconds. Raises SettingsError with the query's name."""
+def checked_budget(timing: Timing, query: str, threshold_us: int, depth: int = 1) -> int:
+    """D of a query's own node in microseconds.
+
+    Args:
+        depth: how many nodes its longest chain has.
+
+    Raises:
+        SettingsError: some node of the chain would have less than delta; names the query and the least that would do.
+    """
     try:
-        return budget(timing, threshold_us)
+        return budget(timing, threshold_us, depth=depth)
     except SettingsError as exc:
         raise SettingsError(f"query {query!r}: {exc}") from exc

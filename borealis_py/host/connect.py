@@ -43,7 +43,7 @@ def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake:
     lookup = log.lookup()
     start = state.origin if from_beginning else published(lookup, spec.name, query, state.origin)
     lookup.close()
-    wait_us = max(0, state.threshold_us(query) - Timing().slack_us)
+    wait_us = max(0, state.threshold_us(query) - Timing().slack_of(spec.position(query)))
     buckets = Buckets(spec.bucket_us)
     return LiveSubscription(log, SystemClock(), spec.name, query, q.replicas, buckets, start, wait_us, None, wake)
 
@@ -90,8 +90,8 @@ def corrected(log: Log, state: AppState, query: str, from_beginning: bool, stop:
 
 
 def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Event) -> Iterator[dict[str, Any]]:
-    """One replica's records as they lie, from the beginning, until `stop`."""
-    state.spec.query(query)
+    """One replica's records as they lie, from the beginning, until `stop`. `query` may be any node."""
+    state.spec.node(query)
     woken = threading.Event()
     lookup, reader = log.lookup(), log.reader(woken.set)
     feed = Feed(topics.replica(state.spec.name, query, replica))
@@ -133,7 +133,7 @@ def subscribe(
 
     Args:
         view: "corrected" gives `Row`s (stable, in order, each once); "live" gives `LiveChange`s (tentative now, stable
-            later); "raw" gives one replica's records as dicts.
+            later); "raw" gives one replica's records as dicts, of any node.
         app: needed where the broker serves several.
 
     Raises:

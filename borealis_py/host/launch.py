@@ -17,10 +17,10 @@ import msgspec
 
 from borealis_py.host import origin as origins
 from borealis_py.host.appstate import APP_KEY, AppState, NoSuchApp, StatusReader, put_settings, read_settings
-from borealis_py.host.check import QueryReport as QueryReport
+from borealis_py.host.check import NodeReport as NodeReport
 from borealis_py.host.check import check as check
 from borealis_py.host.errors import LaunchError
-from borealis_py.host.replicas import KAFKA_PROPERTIES, ReplicaProcesses
+from borealis_py.host.replicas import KAFKA_PROPERTIES, ProcessName, ReplicaProcesses, process_names, process_of
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
@@ -33,7 +33,7 @@ LOOK_S = 0.1
 SERVED_TIMEOUT_S = 15.0
 
 
-def describe(log: Log, spec: AppSpec, reports: list[QueryReport], origin: str, now_us: int) -> AppState:
+def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, now_us: int) -> AppState:
     """Create the app's topics and write its description, unless they are there.
 
     The origin is written once. A threshold or policy is written when the file changed it, so that one set while the app
@@ -50,6 +50,7 @@ def describe(log: Log, spec: AppSpec, reports: list[QueryReport], origin: str, n
     fingerprint = ",".join(sorted({r.fingerprint for r in reports}))
     if before is not None:
         refuse_changed(before, spec)
+        spec = _in_the_order_of(before.spec, spec)
         _refuse_other_kernel(before, fingerprint)
     create_topics(log, topics_of(spec))
     buckets = Buckets(spec.bucket_us)
@@ -95,7 +96,8 @@ def create_topics(log: Log, specs: list[TopicSpec]) -> None:
 
 def topics_of(spec: AppSpec) -> list[TopicSpec]:
     """Every topic of the app."""
-    return topics.of_app(spec.name, list(spec.sources), {n: q.replicas for n, q in spec.queries.items()})
+    queries, nodes = ({name: n.replicas for name, n in kind.items()} for kind in (spec.queries, spec.nodes))
+    return topics.of_app(spec.name, list(spec.sources), queries, nodes)
 
 
 def refuse_changed(before: AppState, spec: AppSpec) -> None:
@@ -103,16 +105,22 @@ def refuse_changed(before: AppState, spec: AppSpec) -> None:
     if before.hash == spec.hash:
         return
     lines = []
-    for name in dict.fromkeys([*before.spec.queries, *spec.queries]):
-        old = before.spec.query_hash(name) if name in before.spec.queries else "not there"
-        new = spec.query_hash(name) if name in spec.queries else "not there"
+    for name in dict.fromkeys([*before.spec.all_nodes, *spec.all_nodes]):
+        old, new = (s.query_hash(name) if name in s.all_nodes else "not there" for s in (before.spec, spec))
         if old != new:
-            lines.append(f"  query {name!r}: {old} on the broker, {new} in the file")
+            label = (spec if name in spec.all_nodes else before.spec).label(name)
+            lines.append(f"  {label}: {old} on the broker, {new} in the file")
     raise LaunchError(
         f"app {spec.name!r} is on the broker with other queries (hash {before.hash}, the file has {spec.hash}):\n"
         + "\n".join(lines)
         + "\nIts results cannot be continued. Rename the app, or begin anew: `borealis up --reset` deletes its topics"
     )
+
+
+def _in_the_order_of(before: AppSpec, spec: AppSpec) -> AppSpec:
+    """The same app with its nodes in the order they had: a node's place is its partition of the control log."""
+    nodes = {name: spec.nodes[name] for name in before.nodes}
+    return spec.model_copy(update={"nodes": nodes, "queries": {name: spec.queries[name] for name in before.queries}})
 
 
 def _refuse_other_kernel(before: AppState, fingerprint: str) -> None:
@@ -155,9 +163,10 @@ class ProcessOptions:
     spark: bool = True
     take_over: bool = False
 
-    def arguments(self, app: str, replica: int) -> list[str]:
+    def arguments(self, app: str, process: ProcessName) -> list[str]:
         """The command line of one process."""
-        out = ["--bootstrap", self.kafka.bootstrap, "--app", app, "--replica", str(replica)]
+        out = ["--bootstrap", self.kafka.bootstrap, "--app", app, "--replica", str(process.replica)]
+        out += ["--node", process.node] if process.node else []
         out += ["--data-dir", str(self.data_dir)]
         for name, micros in self.timing:
             out += ["--timing", f"{name}={micros}"]
@@ -170,26 +179,29 @@ class ProcessOptions:
         return {KAFKA_PROPERTIES: json.dumps(dict(self.kafka.properties))}
 
 
-def start(state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> dict[int, int]:
-    """Start the processes that do not run yet. Returns the pid of each that runs now, by replica index."""
-    wanted = range(max(query.replicas for query in state.spec.queries.values()))
-    running = {k: process.pid for k, process in processes.running().items()}
-    for k in wanted:
-        if k not in running:
-            running[k] = processes.start(k, options.arguments(state.name, k), options.environment())
-    return {k: running[k] for k in wanted}
+Pids = dict[ProcessName, int]
+
+
+def start(state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> Pids:
+    """Start the processes that do not run yet. Returns the pid of each that runs now."""
+    wanted = process_names(state.spec)
+    running = {name: process.pid for name, process in processes.running().items()}
+    for name in wanted:
+        if name not in running:
+            running[name] = processes.start(name, options.arguments(state.name, name), options.environment())
+    return {name: running[name] for name in wanted}
 
 
 def wait_ready(
     log: Log,
     state: AppState,
     processes: ReplicaProcesses,
-    pids: dict[int, int],
+    pids: Pids,
     since_ms: int,
     on_status: Callable[[Status], None] = lambda status: None,
     timeout_s: float = READY_TIMEOUT_S,
 ) -> None:
-    """Wait until every replica of every query says that it is ready.
+    """Wait until every replica of every node says that it is ready.
 
     Args:
         since_ms: wall time before the processes were started.
@@ -205,14 +217,16 @@ def wait_ready(
         while True:
             for status in reader.poll():
                 on_status(status)
-                if status.pid == pids.get(status.replica) and status.state != "RECOVERING":
+                by = process_of(state.spec, status.query, status.replica)
+                if status.pid == pids.get(by) and status.state != "RECOVERING":
                     missing.discard((status.query, status.replica))
             if not missing:
                 return
             _refuse_ended(processes, pids)
             if time.monotonic() > deadline:
-                names = ", ".join(f"{query}.r{k}" for query, k in sorted(missing))
-                logs = ", ".join(str(processes.log_file(k)) for k in sorted({k for _, k in missing}))
+                names = ", ".join(f"{node}.r{k}" for node, k in sorted(missing))
+                behind = sorted({process_of(state.spec, node, k) for node, k in missing})
+                logs = ", ".join(str(processes.log_file(name)) for name in behind)
                 raise LaunchError(
                     f"not ready after {timeout_s:g} s: {names}. The processes go on; see {logs}, and `borealis status`"
                 )
@@ -221,15 +235,14 @@ def wait_ready(
         reader.close()
 
 
-def _refuse_ended(processes: ReplicaProcesses, pids: dict[int, int]) -> None:
+def _refuse_ended(processes: ReplicaProcesses, pids: Pids) -> None:
     running = processes.running()
-    for k in pids:
-        if k not in running:
-            code = processes.ended(k)
+    for name in pids:
+        if name not in running:
+            code = processes.ended(name)
             said = f" with code {code}" if code is not None else ""
-            raise LaunchError(
-                f"replica {k} ended while starting{said}. End of {processes.log_file(k)}:\n{processes.log_tail(k)}"
-            )
+            file, tail = processes.log_file(name), processes.log_tail(name)
+            raise LaunchError(f"{name} ended while starting{said}. End of {file}:\n{tail}")
 
 
 def _topic_names(log: Log) -> list[str]:

@@ -1,6 +1,8 @@
-"""The process of one replica index: a Spark application of its own, one loop a query (design 3.3).
+"""The process of one replica index: a Spark application of its own, one loop a node (design 3.3).
 
     python -m borealis_py.host.process --bootstrap localhost:9092 --app flights --replica 0 --data-dir .borealis
+
+It runs that replica of all queries, or with --node NAME (more than once, if you like) of these nodes.
 
 A crash of one process never touches the other. SIGTERM and SIGINT end it in order.
 """
@@ -33,10 +35,10 @@ from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
 from borealis_py.query.errors import QueryError
-from borealis_py.query.spec import AppSpec
+from borealis_py.query.spec import AppSpec, QuerySpec
 from reconcile.runner import BrokenRedo, Redo, Redos, ThreadRedo
 from reconcile.spark import SparkRedo
-from reconcile.work import Kernel, Work, make_kernel, query_work
+from reconcile.work import Kernel, Work, make_kernel, node_work
 from sunion.errors import RetentionLost
 
 log = structlog.get_logger("borealis.host")
@@ -50,31 +52,38 @@ EXIT_STOPPED = 4
 
 
 def replica_spec(
-    state: AppState, query: str, replica: int, kafka: KafkaLog, data_dir: Path, timing: Timing
+    state: AppState, node: str, replica: int, kafka: KafkaLog, data_dir: Path, timing: Timing
 ) -> ReplicaSpec:
-    """What replica `replica` of `query` is told."""
+    """What replica `replica` of a node or query is told. Raises QueryError for an unknown one."""
     spec = state.spec
-    q = spec.query(query)
+    serves = spec.serves(node)
     return ReplicaSpec(
         app=spec.name,
-        query=query,
+        query=node,
         replica=replica,
-        sources=q.inputs,
+        inputs=spec.inputs_of(node),
         bucket_us=spec.bucket_us,
         origin=state.origin,
-        partition=list(spec.queries).index(query),
-        query_hash=spec.query_hash(query),
+        partition=list(spec.all_nodes).index(node),
+        query_hash=spec.query_hash(node),
         app_json=spec.to_json(),
-        delays=Delays(q.threshold_us, DelayPolicy(q.on_failure), DelayPolicy(q.on_stabilization)),
+        delays={s.query: _delays(spec.query(s.query)) for s in serves},
         log=kafka,
         data_dir=data_dir / spec.name,
         timing=timing,
+        serves=serves,
+        position=spec.position(node),
+        corrected=node in spec.queries,
     )
+
+
+def _delays(query: QuerySpec) -> Delays:
+    return Delays(query.threshold_us, DelayPolicy(query.on_failure), DelayPolicy(query.on_stabilization))
 
 
 def work_of(spec: ReplicaSpec) -> Work:
     """The same for redo tasks."""
-    return query_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us)
+    return node_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us)
 
 
 def make_redos(spec: ReplicaSpec, session: ReplicaSession | SparkUnavailable, kernel: Kernel, wake: Wake) -> Redos:
@@ -140,10 +149,10 @@ class ReplicaProcess:
 
 
 def open_session(specs: list[ReplicaSpec], spark: bool, master: str, output: Path) -> ReplicaSession | SparkUnavailable:
-    """A session that is warm for every query, or why there is none."""
+    """A session that is warm for every node, or why there is none."""
     if not spark:
         return SparkUnavailable("started with --no-spark")
-    name = f"{specs[0].app} replica {specs[0].replica}"
+    name = f"{specs[0].app} {', '.join(spec.name for spec in specs)}"
     works = [work_of(spec).pack() for spec in specs]
     session = start_or_reason(name, works, SparkSettings(master=master), output)
     if isinstance(session, SparkUnavailable):
@@ -156,6 +165,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--app", required=True)
     parser.add_argument("--replica", type=int, required=True)
+    parser.add_argument("--node", action="append", default=[], help="run this node instead of all queries")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--no-spark", action="store_true")
     parser.add_argument("--master", default="local[2]")
@@ -171,7 +181,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         process = _open(args)
     except (LogError, QueryError, SettingsError, IndexTaken, KernelDiffers) as exc:
-        log.error("replica does not start", replica=args.replica, why=str(exc))
+        log.error("replica does not start", replica=args.replica, nodes=args.node, why=str(exc))
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stopper(process))
@@ -194,7 +204,7 @@ def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
     known = state.description.fingerprint.split(",")
     if own not in known:
         raise KernelDiffers(
-            f"query {spec.query}: this machine's kernel has fingerprint {own}, the app was described with "
+            f"{state.spec.label(spec.query)}: this machine's kernel has fingerprint {own}, the app was described with "
             f"{', '.join(known)}. Replicas must run the same engine version on the same architecture and C library; "
             "install the same version of borealis-py, or describe the app anew with `borealis up --reset`"
         )
@@ -209,17 +219,19 @@ def _open(args: argparse.Namespace) -> ReplicaProcess:
     timing = Timing(**{name: int(value) for name, value in (t.split("=", 1) for t in args.timing)})
     state = read_app(kafka, args.app)
     specs = [
-        replica_spec(state, query, args.replica, kafka, args.data_dir, timing)
-        for query, q in state.spec.queries.items()
-        if args.replica < q.replicas
+        replica_spec(state, node, args.replica, kafka, args.data_dir, timing)
+        for node in args.node or state.spec.queries
+        if args.replica < state.spec.node(node).replicas
     ]
     if not specs:
-        raise SettingsError(f"app {args.app} has no query with a replica {args.replica}")
+        raise SettingsError(
+            f"app {args.app}: none of {', '.join(args.node or state.spec.queries)} has a replica {args.replica}"
+        )
     if not args.take_over:
         ensure_free(kafka, specs)
     for spec in specs:
         check_fingerprint(spec, state)
-    output = args.data_dir / args.app / f"spark-{args.replica}.log"
+    output = args.data_dir / args.app / f"spark-{specs[0].name if args.node else args.replica}.log"
     output.parent.mkdir(parents=True, exist_ok=True)
     return ReplicaProcess(specs, open_session(specs, not args.no_spark, args.master, output))
 

@@ -1,13 +1,15 @@
-"""The replica processes of one app on this machine: start, find again, stop. One process a replica index.
+"""The replica processes of one app on this machine: start, find again, stop.
 
-A process is known by the pid file beside its log; a pid alone proves nothing, so the file has its start time too. Knows
-nothing of brokers.
+For each replica index one process runs that replica of all queries, and one that of each node that queries were cut
+into, so that nodes fail independently. A process is known by the pid file beside its log; a pid alone proves nothing,
+so the file has its start time too. Knows nothing of brokers.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,47 +19,92 @@ from pathlib import Path
 
 import psutil
 
+from borealis_py.query.spec import AppSpec
+
 SAME_START_S = 0.05
+_STEM = re.compile(r"replica-(\d+)|([A-Za-z][A-Za-z0-9_-]*)\.r(\d+)")
 _TAIL_BYTES = 65_536
 
 KAFKA_PROPERTIES = "BOREALIS_KAFKA_PROPERTIES"
 """Environment variable of a replica process: properties for Kafka's clients as a JSON object."""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class ProcessName:
+    """Which process of an app: replica `replica` of all queries (`node` empty), or of one node."""
+
+    replica: int
+    node: str = ""
+
+    @classmethod
+    def parse(cls, stem: str) -> ProcessName | None:
+        """From a file's name without its ending; None for what is no process of ours."""
+        found = _STEM.fullmatch(stem)
+        return None if found is None else cls(int(found[1] or found[3]), found[2] or "")
+
+    @property
+    def stem(self) -> str:
+        """Of its files: `replica-0`, `cleaned.r0` (no node's name has a dot)."""
+        return f"{self.node}.r{self.replica}" if self.node else f"replica-{self.replica}"
+
+    def __str__(self) -> str:
+        return f"replica {self.replica}" + (f" of node {self.node}" if self.node else "")
+
+
+Which = ProcessName | int
+"""An index alone means the process of the queries."""
+
+
+def name_of(which: Which) -> ProcessName:
+    return ProcessName(which) if isinstance(which, int) else which
+
+
+def process_names(spec: AppSpec) -> list[ProcessName]:
+    """Every process that an app needs, those of upstream nodes first."""
+    nodes = [ProcessName(k, name) for name, node in spec.nodes.items() for k in range(node.replicas)]
+    return [*nodes, *map(ProcessName, range(max((q.replicas for q in spec.queries.values()), default=0)))]
+
+
+def process_of(spec: AppSpec, node: str, replica: int) -> ProcessName:
+    """The process that runs a replica of a node or query."""
+    return ProcessName(replica, node if node in spec.nodes else "")
+
+
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """How a process ended: `forced` when it had to be killed."""
 
-    replica: int
+    name: ProcessName
     pid: int
     forced: bool
 
 
 class ReplicaProcesses:
-    """Those of `app` below `data_dir`: `<data_dir>/<app>/replica-<k>.log` and `.pid`."""
+    """Those of `app`, with a log and a pid file each: `<data_dir>/<app>/replica-<k>.log`, `<node>.r<k>.log`."""
 
     def __init__(self, data_dir: Path, app: str) -> None:
         self.app = app
         self.directory = data_dir / app
-        self._started: dict[int, subprocess.Popen[bytes]] = {}
+        self._started: dict[ProcessName, subprocess.Popen[bytes]] = {}
 
-    def log_file(self, replica: int) -> Path:
+    def log_file(self, which: Which) -> Path:
         """What the process writes to standard output and error."""
-        return self.directory / f"replica-{replica}.log"
+        return self.directory / f"{name_of(which).stem}.log"
 
-    def running(self) -> dict[int, psutil.Process]:
-        """By replica index."""
-        found = {k: self._process(k) for k in self._noted()}
-        return {k: process for k, process in sorted(found.items()) if process is not None}
+    def running(self) -> dict[ProcessName, psutil.Process]:
+        """Those that run, by name."""
+        found = {name: self._process(name) for name in self._noted()}
+        return {name: process for name, process in found.items() if process is not None}
 
-    def start(self, replica: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
-        """Start the process of one index, in a session of its own: it outlives this one. Returns its pid.
+    def start(self, which: Which, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+        """Start a process, in a session of its own: it outlives this one. Returns its pid.
 
         Args:
             arguments: of `borealis_py.host.process`.
         """
+        name = name_of(which)
         self.directory.mkdir(parents=True, exist_ok=True)
-        with self.log_file(replica).open("wb") as output:
+        with self.log_file(name).open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "borealis_py.host.process", *arguments],
                 stdin=subprocess.DEVNULL,
@@ -66,17 +113,17 @@ class ReplicaProcesses:
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
             )
-        self._started[replica] = process
+        self._started[name] = process
         with suppress(psutil.NoSuchProcess):  # ended already: whoever waits for it will say why
             note = json.dumps({"pid": process.pid, "created": psutil.Process(process.pid).create_time()})
-            partial = self._pid_file(replica).with_suffix(".partial")
+            partial = self._pid_file(name).with_suffix(".partial")
             partial.write_text(note)
-            partial.replace(self._pid_file(replica))
+            partial.replace(self._pid_file(name))
         return process.pid
 
-    def ended(self, replica: int) -> int | None:
+    def ended(self, which: Which) -> int | None:
         """The exit code of a process that `start` of this object started; None while it runs."""
-        process = self._started.get(replica)
+        process = self._started.get(name_of(which))
         return None if process is None else process.poll()
 
     def release(self) -> None:
@@ -86,13 +133,14 @@ class ReplicaProcesses:
                 process.returncode = 0
         self._started.clear()
 
-    def stop(self, replicas: Sequence[int] | None = None, timeout_s: float = 15.0) -> list[Stopped]:
+    def stop(self, which: Sequence[Which] | None = None, timeout_s: float = 15.0) -> list[Stopped]:
         """Ask the processes to end, and kill those that do not within `timeout_s`.
 
         Args:
-            replicas: indexes; None: all.
+            which: names or indexes; None: all.
         """
-        chosen = {k: p for k, p in self.running().items() if replicas is None or k in replicas}
+        wanted = None if which is None else {name_of(w) for w in which}
+        chosen = {name: p for name, p in self.running().items() if wanted is None or name in wanted}
         for process in chosen.values():
             with suppress(psutil.NoSuchProcess):
                 process.terminate()
@@ -102,15 +150,15 @@ class ReplicaProcesses:
                 _kill_tree(process)
         psutil.wait_procs(alive, timeout=10.0)
         forced = {process.pid for process in alive}
-        for k in chosen:
-            self._pid_file(k).unlink(missing_ok=True)
-            if k in self._started:
-                self._started.pop(k).wait()
-        return [Stopped(k, process.pid, process.pid in forced) for k, process in chosen.items()]
+        for name in chosen:
+            self._pid_file(name).unlink(missing_ok=True)
+            if name in self._started:
+                self._started.pop(name).wait()
+        return [Stopped(name, process.pid, process.pid in forced) for name, process in chosen.items()]
 
-    def log_tail(self, replica: int, lines: int = 12) -> str:
+    def log_tail(self, which: Which, lines: int = 12) -> str:
         """The end of a process's output, its JSON lines made readable."""
-        path = self.log_file(replica)
+        path = self.log_file(which)
         try:
             with path.open("rb") as file:
                 file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
@@ -119,16 +167,16 @@ class ReplicaProcesses:
             return ""
         return "\n".join(readable(line) for line in said[-lines:])
 
-    def _pid_file(self, replica: int) -> Path:
-        return self.directory / f"replica-{replica}.pid"
+    def _pid_file(self, name: ProcessName) -> Path:
+        return self.directory / f"{name.stem}.pid"
 
-    def _noted(self) -> list[int]:
-        indexes = (p.stem.removeprefix("replica-") for p in self.directory.glob("replica-*.pid"))
-        return sorted(int(k) for k in indexes if k.isdigit())
+    def _noted(self) -> list[ProcessName]:
+        names = (ProcessName.parse(path.stem) for path in self.directory.glob("*.pid"))
+        return sorted(name for name in names if name is not None)
 
-    def _process(self, replica: int) -> psutil.Process | None:
+    def _process(self, name: ProcessName) -> psutil.Process | None:
         try:
-            note = json.loads(self._pid_file(replica).read_text())
+            note = json.loads(self._pid_file(name).read_text())
             process = psutil.Process(int(note["pid"]))
             same = abs(process.create_time() - float(note["created"])) < SAME_START_S
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
@@ -138,7 +186,7 @@ class ReplicaProcesses:
 
 def apps_here(data_dir: Path) -> list[str]:
     """The apps that have a replica process running below this directory."""
-    names = sorted({path.parent.name for path in data_dir.glob("*/replica-*.pid")})
+    names = sorted({path.parent.name for path in data_dir.glob("*/*.pid")})
     return [name for name in names if ReplicaProcesses(data_dir, name).running()]
 
 

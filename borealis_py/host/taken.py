@@ -44,8 +44,9 @@ def _check(lookup: Lookup, spec: ReplicaSpec) -> None:
             beat = _own(lookup, spec, end, now)
             if beat is not None:
                 by = decode(beat.value or b"", Heartbeat)
+                kind = "query" if spec.corrected else "node"
                 raise IndexTaken(
-                    f"replica {spec.replica} of query {spec.query} is running already (incarnation {by.inc}, "
+                    f"replica {spec.replica} of {kind} {spec.query} is running already (incarnation {by.inc}, "
                     f"{by.uid}); stop it with `borealis down`, or take its place with --take-over"
                 )
             end = now

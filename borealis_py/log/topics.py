@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from borealis_py.log.base import TopicSpec
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from borealis_py.log.base import Feed, TopicSpec
+from sunion.model import Input
 
 ENVELOPE_BYTES_MAX = 900_000
 """A batch over this is split (design 2.4), so that common broker limits hold."""
@@ -30,6 +34,13 @@ def replica(app: str, name: str, index: int) -> str:
     return f"{app}.{name}.r{index}"
 
 
+def input_feeds(app: str, of: Input) -> tuple[Feed, ...]:
+    """What a node reads of one input: a source's topic, or one topic for each replica of a stream."""
+    if not of.replicas:
+        return (Feed(stream(app, of.name)),)
+    return tuple(Feed(replica(app, of.name, k)) for k in range(of.replicas))
+
+
 def progress(app: str, name: str) -> str:
     return f"{app}.{name}.progress"
 
@@ -50,14 +61,20 @@ def deadletter(app: str) -> str:
     return f"{app}.deadletter"
 
 
-def of_app(app: str, sources: list[str], queries: dict[str, int]) -> list[TopicSpec]:
-    """Every topic of an app; `queries` maps a name to its number of replicas."""
-    specs = [TopicSpec(stream(app, s), config=EVENT_TIME) for s in sources]
-    for query, replicas in queries.items():
-        specs.append(TopicSpec(stream(app, query), config=EVENT_TIME))
-        specs += [TopicSpec(replica(app, query, k), config=EVENT_TIME) for k in range(replicas)]
-        specs.append(TopicSpec(progress(app, query), config=COMPACTED))
-    specs.append(TopicSpec(control(app), partitions=max(1, len(queries)), config=SHORT))
+def of_app(
+    app: str, sources: list[str], queries: dict[str, int], nodes: Mapping[str, int] = MappingProxyType({})
+) -> list[TopicSpec]:
+    """Every topic of an app.
+
+    Args:
+        queries: name to number of replicas. nodes: likewise, those that no query is named after: they have no corrected
+            stream.
+    """
+    specs = [TopicSpec(stream(app, s), config=EVENT_TIME) for s in (*sources, *queries)]
+    for node, replicas in {**nodes, **queries}.items():
+        specs += [TopicSpec(replica(app, node, k), config=EVENT_TIME) for k in range(replicas)]
+        specs.append(TopicSpec(progress(app, node), config=COMPACTED))
+    specs.append(TopicSpec(control(app), partitions=max(1, len(nodes) + len(queries)), config=SHORT))
     specs.append(TopicSpec(settings(app), config=COMPACTED))
     specs.append(TopicSpec(status(app), config=SHORT))
     specs.append(

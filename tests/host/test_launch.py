@@ -22,6 +22,7 @@ from borealis_py.host.appstate import (
 from borealis_py.host.connect import publisher
 from borealis_py.host.errors import LaunchError
 from borealis_py.host.process import parse
+from borealis_py.host.replicas import ProcessName
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord
@@ -39,6 +40,15 @@ def spec_of(
     source = app.source("src", schema={"a": "int64"})
     policies = {"on_failure": policy, "on_stabilization": "process"}
     app.query("q", source.filter(predicate), delay_threshold=threshold, replicas=replicas, **policies)  # type: ignore[arg-type]
+    return app.describe()
+
+
+def chain_of(name: str, predicate: str = "a > 1") -> AppSpec:
+    """src -> cut (2 replicas) -> q; other -> p."""
+    app = App(name, bucket="100ms")
+    source, other = (app.source(s, schema={"a": "int64"}) for s in ("src", "other"))
+    app.query("q", source.filter(predicate).node("cut", replicas=2), delay_threshold="1s", replicas=1)
+    app.query("p", other, delay_threshold="2s", replicas=1)
     return app.describe()
 
 
@@ -121,6 +131,63 @@ def test_a_threshold_that_cannot_hold_names_query_and_least() -> None:
         launch.check(spec_of("x", threshold="100ms"), Timing())
 
 
+def test_a_chain_has_topics_and_control_partitions_for_its_nodes(log: KafkaLog, name: str) -> None:
+    state = describe(log, chain_of(name))
+    found = {t.removeprefix(f"{name}.") for t in log.admin().topics() if t.startswith(f"{name}.")}
+    assert found == {
+        "src", "other", "cut.r0", "cut.r1", "cut.progress", "q", "q.r0", "q.progress", "p", "p.r0", "p.progress",
+        "control", "settings", "status", "deadletter",
+    }  # fmt: skip
+    with closing(log.lookup()) as lookup:
+        assert [lookup.bounds(Feed(topics.control(name), partition)) for partition in range(3)] == [(0, 0)] * 3
+    assert state.replicas() == [("cut", 0), ("cut", 1), ("q", 0), ("p", 0)]
+
+
+def test_a_node_keeps_its_place_when_the_file_is_reordered(log: KafkaLog, name: str) -> None:
+    """Its place is its partition of the control log, where its incarnations are."""
+    before = describe(log, chain_of(name))
+    other = chain_of(name)
+    other = other.model_copy(update={"queries": {n: other.queries[n] for n in ("p", "q")}})
+    assert list(other.all_nodes) != list(before.spec.all_nodes)
+    assert list(describe(log, other).spec.all_nodes) == list(before.spec.all_nodes)
+
+
+def test_a_changed_node_is_named(log: KafkaLog, name: str) -> None:
+    before = describe(log, chain_of(name))
+    with pytest.raises(LaunchError) as refused:
+        describe(log, chain_of(name, predicate="a > 2"))
+    told = str(refused.value)
+    assert f"node 'cut': {before.spec.query_hash('cut')} on the broker" in told
+    assert "query 'q'" in told
+    assert "query 'p'" not in told
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4])
+def test_the_least_threshold_grows_with_the_chain(depth: int) -> None:
+    def chain(threshold_ms: int) -> AppSpec:
+        app = App("x")
+        stream = app.source("s", schema={"a": "int64"})
+        for i in range(1, depth):
+            stream = stream.filter("a > 0").node(f"n{i}")
+        app.query("q", stream, delay_threshold=f"{threshold_ms}ms")
+        return app.describe()
+
+    timing = Timing()
+    least_ms = timing.least_threshold_us(depth) // 1000
+    with pytest.raises(SettingsError, match=rf"query 'q': .* at least {least_ms} ms"):
+        launch.check(chain(least_ms - 1), timing)
+    waits = [r.wait_us for r in launch.check(chain(least_ms), timing)]
+    assert waits == [timing.delta_us + i * timing.hop_us for i in range(depth)]
+
+
+def test_a_node_waits_as_long_as_its_most_hurried_query_allows() -> None:
+    reports = {r.name: r for r in launch.check(chain_of("x"), Timing())}
+    slack = Timing().slack_of(2)
+    assert reports["cut"].wait_us == 1_000_000 - slack - Timing().hop_us
+    assert (reports["q"].wait_us, reports["p"].wait_us) == (1_000_000 - slack, 2_000_000 - Timing().slack_of(1))
+    assert (reports["cut"].serves, reports["cut"].position, reports["q"].position) == (("q",), 1, 2)
+
+
 def test_apps_that_cannot_be_read(log: KafkaLog, name: str) -> None:
     with pytest.raises(NoSuchApp, match="no app"):
         find_app(log, name)
@@ -156,8 +223,10 @@ def test_statuses_of_others_are_passed_over(log: KafkaLog, name: str) -> None:
 def test_a_process_is_told_everything() -> None:
     kafka = KafkaLog.of("host:1", {"security.protocol": "SSL"})
     options = launch.ProcessOptions(kafka, launch.Path("/d"), (("delta_us", 5),), "local[1]", False, True)
-    told = parse(options.arguments("app", 3))
+    told = parse(options.arguments("app", ProcessName(3)))
     assert (told.bootstrap, told.app, told.replica, told.data_dir) == ("host:1", "app", 3, launch.Path("/d"))
+    assert told.node == []
+    assert parse(options.arguments("app", ProcessName(0, "n"))).node == ["n"]
     assert (told.no_spark, told.take_over, told.master, told.timing) == (True, True, "local[1]", ["delta_us=5"])
 
 

@@ -67,4 +67,4 @@ def test_an_unknown_app_is_told(bootstrap: str, tmp_path: Path, capsys: pytest.C
 
 def test_the_demos_app_is_what_the_checker_expects() -> None:
     reports = launch.check(app.describe(), Timing())
-    assert [r.query for r in reports] == ["carrier_delays", "very_late"]
+    assert [r.name for r in reports] == ["carrier_delays", "very_late"]

@@ -12,7 +12,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.host.replicas import ReplicaProcesses, apps_here, readable
+from borealis_py.host.replicas import (
+    ProcessName,
+    ReplicaProcesses,
+    Which,
+    apps_here,
+    name_of,
+    process_names,
+    process_of,
+    readable,
+)
+from borealis_py.query import App
 
 OBEYS = "import time; print('up', flush=True); time.sleep(600)"
 REFUSES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + OBEYS
@@ -34,7 +44,7 @@ def children() -> Iterator[list[subprocess.Popen[bytes]]]:
         child.stdout.close()
 
 
-def put(processes: ReplicaProcesses, replica: int, code: str, children: list[subprocess.Popen[bytes]]) -> int:
+def put(processes: ReplicaProcesses, replica: Which, code: str, children: list[subprocess.Popen[bytes]]) -> int:
     """A process that stands for a replica's, noted as `start` notes it."""
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     children.append(child)
@@ -44,20 +54,21 @@ def put(processes: ReplicaProcesses, replica: int, code: str, children: list[sub
     return child.pid
 
 
-def note(processes: ReplicaProcesses, replica: int, pid: int, created: float) -> None:
+def note(processes: ReplicaProcesses, replica: Which, pid: int, created: float) -> None:
     processes.directory.mkdir(parents=True, exist_ok=True)
-    (processes.directory / f"replica-{replica}.pid").write_text(json.dumps({"pid": pid, "created": created}))
+    (processes.directory / f"{name_of(replica).stem}.pid").write_text(json.dumps({"pid": pid, "created": created}))
 
 
 def test_found_again_and_stopped(
     tmp_path: Path, processes: ReplicaProcesses, children: list[subprocess.Popen[bytes]]
 ) -> None:
-    pids = [put(processes, k, OBEYS, children) for k in (0, 1)]
-    assert {k: p.pid for k, p in processes.running().items()} == dict(enumerate(pids))
+    names = [ProcessName(0), ProcessName(0, "cut-1"), ProcessName(1), ProcessName(1, "cut-1")]
+    pids = {name: put(processes, name, OBEYS, children) for name in names}
+    assert {name: p.pid for name, p in processes.running().items()} == pids
     assert apps_here(tmp_path) == ["app"]
-    stopped = processes.stop([1])
-    assert [(s.replica, s.pid, s.forced) for s in stopped] == [(1, pids[1], False)]
-    assert list(processes.running()) == [0]
+    stopped = processes.stop([1, ProcessName(0, "cut-1")])
+    assert [(s.name, s.pid, s.forced) for s in stopped] == [(n, pids[n], False) for n in names[1:3]]
+    assert list(processes.running()) == [names[0], names[3]]
     processes.stop()
     assert processes.running() == {}
     assert apps_here(tmp_path) == []
@@ -86,12 +97,48 @@ def test_a_damaged_pid_file_is_no_process(processes: ReplicaProcesses, text: str
 
 def test_the_end_of_the_log_tells_why_it_ended(processes: ReplicaProcesses) -> None:
     processes.start(3, ["--nonsense"])
-    child = processes._started[3]
+    child = processes._started[ProcessName(3)]
     assert child.wait(60) == 2
     assert processes.ended(3) == 2
     assert "--bootstrap" in processes.log_tail(3)
     assert processes.running() == {}
     processes.release()
+
+
+@pytest.mark.parametrize(
+    ("name", "stem", "said"),
+    [
+        (ProcessName(0), "replica-0", "replica 0"),
+        (ProcessName(1, "cleaned"), "cleaned.r1", "replica 1 of node cleaned"),
+        (ProcessName(1, "replica-0"), "replica-0.r1", "replica 1 of node replica-0"),
+    ],
+)
+def test_every_process_has_files_of_its_own(name: ProcessName, stem: str, said: str) -> None:
+    assert (name.stem, str(name)) == (stem, said)
+    assert ProcessName.parse(stem) == name
+
+
+@pytest.mark.parametrize("stem", ["broker", "replica-x", "replica-0.partial", ".r0", "a.b.r0"])
+def test_other_files_are_no_processes(stem: str) -> None:
+    assert ProcessName.parse(stem) is None
+
+
+def test_one_process_for_all_queries_and_one_for_each_node() -> None:
+    app = App("a")
+    s = app.source("s", schema={"x": "int"})
+    first = s.filter("x > 0").node("first", replicas=1)
+    app.query("p", first.filter("x > 1").node("second", replicas=2), replicas=1)
+    app.query("q", s, replicas=2)
+    spec = app.describe()
+    named = [str(name) for name in process_names(spec)]
+    assert named == [
+        "replica 0 of node first",
+        *(f"replica {k} of node second" for k in (0, 1)),
+        "replica 0",
+        "replica 1",
+    ]
+    assert process_of(spec, "second", 1) == ProcessName(1, "second")
+    assert process_of(spec, "p", 0) == ProcessName(0)
 
 
 def test_log_lines_are_made_readable() -> None:
