@@ -20,7 +20,7 @@ from borealis_py.query.spec import AppSpec
 from reconcile.compare import CorrectedRow, Difference, compare, parse_row
 from reconcile.replay import Replay, ReplayError
 from reconcile.task import describe
-from reconcile.work import Opened, Work, query_work
+from reconcile.work import Opened, Work, node_work
 from sunion.bucket import Buckets
 from sunion.model import TupleId
 from sunion.source import SourceFold
@@ -65,7 +65,7 @@ class AuditResult:
 def audit_spec(app: AppSpec, query: str, log: Log, origin: int, ahead_max_us: int, whole: bool = False) -> AuditSpec:
     """The audit of one query of an app. Raises QueryError for an unknown query."""
     corrected, progress = Feed(topics.stream(app.name, query)), Feed(topics.progress(app.name, query))
-    return AuditSpec(query_work(app, query, log, ahead_max_us), corrected, progress, origin, whole)
+    return AuditSpec(node_work(app, query, log, ahead_max_us), corrected, progress, origin, whole)
 
 
 def audit(spec: AuditSpec) -> AuditResult:
@@ -116,11 +116,11 @@ def _expected(replay: Replay, on: Opened, upto: int | None) -> Iterator[Correcte
 def _ranges(spec: AuditSpec, on: Opened) -> list[SourceRange]:
     start = SourceFold(Buckets(spec.work.width_us).start(spec.origin))
     ranges = []
-    for index, feed in enumerate(spec.work.feeds):
+    for index, (feed,) in enumerate(spec.work.feeds):
         first, end = on.lookup.bounds(feed)
         if first > 0:
             raise ReplayError(
-                f"source {spec.work.sources[index]} no longer has its beginning (first kept offset is {first}): "
+                f"source {spec.work.inputs[index].name} no longer has its beginning (first kept offset is {first}): "
                 "an audit needs the whole log"
             )
         ranges.append(SourceRange(index, first, end, start))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from borealis_py.protocol.redo import SourceRange
-from reconcile.decode import decode_source
+from reconcile.reading import SourceReading, StreamReading
 from reconcile.work import Opened
 from sunion.model import Output, Reject, State
 from sunion.union import Mark, SUnion
@@ -42,7 +42,8 @@ class Replay:
 
     Args:
         state: the fragment's state before `first`.
-        ranges: one an input, each with the fold before its first offset (B3).
+        ranges: one a source, each with the fold before its first offset (B3). A stream needs none: any copy of a
+            stable bucket is as good, and is found by its time (B38).
         deadline: of `time.monotonic()`; None: take all the time there is.
     """
 
@@ -56,13 +57,19 @@ class Replay:
         slice_rows: int = SLICE_ROWS,
     ) -> None:
         work = opened.work
-        self._ranges = sorted(ranges, key=lambda r: r.index)
-        if [r.index for r in self._ranges] != list(range(len(work.feeds))):
-            raise ReplayError(f"{work.query}: a replay needs one range for each of {len(work.feeds)} inputs")
+        given = {r.index: r for r in ranges}
+        sources = [i for i, of in enumerate(work.inputs) if not of.replicas]
+        if sorted(given) != sources:
+            raise ReplayError(f"{work.query}: a replay needs one range for each of {len(sources)} sources")
         self._opened = opened
-        self._union = SUnion(work.sources, first, opened.buckets, opened.kernel, work.ahead_max_us)
-        self._union.resume(first, [Mark(r.first, r.fold) for r in self._ranges])
-        self._next = [r.first for r in self._ranges]
+        self._union = SUnion(work.inputs, first, opened.buckets, opened.kernel, work.ahead_max_us, opened.unpack)
+        self._union.resume(first, [Mark(given[i].first, given[i].fold) for i in sources])
+        self._readers = [
+            SourceReading(opened, self._union, i, given[i])
+            if i in given
+            else StreamReading(opened, self._union, i, first)
+            for i in range(len(work.inputs))
+        ]
         self._deadline = deadline
         self._slice_rows = slice_rows
         self.state = state
@@ -81,37 +88,27 @@ class Replay:
             ReplayError: the ranges do not close bucket `end - 1`.
             LogError: the log could not be read.
         """
-        target = self._opened.buckets.last if end is None else end
+        try:
+            yield from self._run(self._opened.buckets.last if end is None else end, end is None)
+        finally:
+            for reader in self._readers:
+                reader.close()
+
+    def _run(self, target: int, as_far_as_it_goes: bool) -> Iterator[Chunk]:
         while self.frontier < target:
             ready = min(self._union.complete, target)
             if ready > self.frontier:
                 yield self._step(ready)
                 continue
-            index = min(range(len(self._ranges)), key=self._union.closed)
-            if self._next[index] >= self._ranges[index].end:
-                if end is None:
+            index = min(range(len(self._readers)), key=self._union.closed)
+            reader = self._readers[index]
+            if not reader.read(self._slice_rows, target, self._check_time):
+                if as_far_as_it_goes:
                     return
-                raise ReplayError(self._too_short(index, target))
-            self._read(index, target)
-
-    def _read(self, index: int, target: int) -> None:
-        opened, union = self._opened, self._union
-        name, feed, codec = opened.work.sources[index], opened.work.feeds[index], opened.codecs[index]
-        records = opened.lookup.read(feed, self._next[index], self._ranges[index].end)
-        taken = 0
-        try:
-            for record in records:
-                self._check_time()
-                accepted = union.feed(index, decode_source(record, codec, name))
-                self._next[index] = record.offset + 1
-                taken += sum(count for _, _, count in accepted.rows)
-                if taken >= self._slice_rows or union.closed(index) >= target:
-                    return  # nothing of a bucket below `target` can follow
-            self._next[index] = self._ranges[index].end
-        finally:
-            close = getattr(records, "close", None)
-            if close is not None:
-                close()
+                raise ReplayError(
+                    f"{self._opened.work.query}: {reader} closes only the buckets before "
+                    f"{self._union.closed(index)}, not those before {target}"
+                )
 
     def _step(self, end: int) -> Chunk:
         self._check_time()
@@ -126,13 +123,6 @@ class Replay:
     def _check_time(self) -> None:
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise OutOfTime(f"{self._opened.work.query}: not done by the deadline, at bucket {self.frontier}")
-
-    def _too_short(self, index: int, target: int) -> str:
-        name, end = self._opened.work.sources[index], self._ranges[index].end
-        return (
-            f"{self._opened.work.query}: source {name} up to offset {end} closes only the buckets before "
-            f"{self._union.closed(index)}, not those before {target}"
-        )
 
 
 def with_rejects(stepped: Mapping[int, Output], rejects: Mapping[int, tuple[Reject, ...]]) -> dict[int, Output]:

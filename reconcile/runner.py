@@ -173,22 +173,32 @@ class BrokenRedo:
 
 
 class Redos:
-    """A replica's two ways: `remote` (Spark), and `local` when Spark failed and rows must be read again."""
+    """A replica's ways: `remote` (Spark), `local` when Spark failed and rows must be read again, and `peers`, which
+    takes over another replica's checkpoint (the replica's host adds it).
+    """
 
-    def __init__(self, remote: Redo, local: Redo) -> None:
+    def __init__(self, remote: Redo, local: Redo, peers: Redo | None = None) -> None:
         self._remote = remote
         self._local = local
+        self.peers = peers
 
     def start(self, job: RedoJob, local: bool = False) -> None:
-        (self._local if local else self._remote).start(job)
+        if job.peer is not None and self.peers is not None:
+            self.peers.start(job)
+        else:
+            (self._local if local else self._remote).start(job)
 
     def results(self) -> list[RedoResult]:
-        return self._remote.results() + self._local.results()
+        return [result for redo in self._all for result in redo.results()]
 
     def cancel(self, job_id: int) -> None:
-        self._remote.cancel(job_id)
-        self._local.cancel(job_id)
+        for redo in self._all:
+            redo.cancel(job_id)
 
     def close(self) -> None:
-        self._remote.close()
-        self._local.close()
+        for redo in self._all:
+            redo.close()
+
+    @property
+    def _all(self) -> list[Redo]:
+        return [redo for redo in (self._remote, self._local, self.peers) if redo is not None]

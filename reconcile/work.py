@@ -10,7 +10,7 @@ import hashlib
 import io
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,10 +18,12 @@ from typing import Protocol
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Lookup
-from borealis_py.log.codec import RowCodec, SourceCodec
+from borealis_py.log.codec import RowCodec, SourceCodec, StreamCodec
+from borealis_py.log.stream import unpacker
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
-from sunion.model import Fragment, RowOps
+from sunion.inputs import Unpack
+from sunion.model import Fragment, Input, RowOps
 
 
 class Kernel(Fragment, RowOps, RowCodec, Protocol):
@@ -32,7 +34,10 @@ class Kernel(Fragment, RowOps, RowCodec, Protocol):
         """Fingerprint of the result's schema: Arrow bytes do not tell theirs."""
 
     def source_codec(self, name: str) -> SourceCodec:
-        """Decodes the rows of one of the query's sources."""
+        """Decodes the rows of one of the node's sources."""
+
+    def stream_codec(self, name: str) -> StreamCodec:
+        """Decodes the rows of one of the node's inputs that is another node's stream."""
 
     def close(self) -> None:
         """Let go of the engine's connection."""
@@ -40,11 +45,12 @@ class Kernel(Fragment, RowOps, RowCodec, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One query over one log.
+    """One node over one log.
 
     Args:
-        make_kernel: compiles the query; picklable by reference (a function of a module, or a `functools.partial`).
-        sources: names in the order of the query's inputs; `feeds` likewise.
+        query: the node's name.
+        make_kernel: compiles the node; picklable by reference (a function of a module, or a `functools.partial`).
+        inputs: in the order of the node's SUnion; `feeds`: for each its topics, of a stream one a replica.
         width_us: bucket width.
         ahead_max_us: see `sunion.source.fold`; must be what the replicas use.
     """
@@ -52,8 +58,8 @@ class Work:
     query: str
     make_kernel: Callable[[], Kernel]
     log: Log
-    sources: tuple[str, ...]
-    feeds: tuple[Feed, ...]
+    inputs: tuple[Input, ...]
+    feeds: tuple[tuple[Feed, ...], ...]
     width_us: int
     ahead_max_us: int
 
@@ -67,9 +73,8 @@ class Work:
 
     def open(self) -> Opened:
         kernel = self.make_kernel()
-        return Opened(
-            self, Buckets(self.width_us), kernel, tuple(map(kernel.source_codec, self.sources)), self.log.lookup()
-        )
+        codecs, streams = codecs_of(kernel, self.inputs)
+        return Opened(self, Buckets(self.width_us), kernel, codecs, streams, self.log.lookup())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +84,18 @@ class Opened:
     work: Work
     buckets: Buckets
     kernel: Kernel
-    codecs: tuple[SourceCodec, ...]
+    codecs: dict[int, SourceCodec]
+    streams: dict[int, StreamCodec]
     lookup: Lookup
 
+    @property
+    def unpack(self) -> dict[int, Unpack]:
+        """For each input that is a stream, what decodes its rows."""
+        return {i: unpacker(codec) for i, codec in self.streams.items()}
+
     def touch(self) -> None:
-        """Read a record of every source, so that clients know their brokers. Raises LogError."""
-        for feed in self.work.feeds:
+        """Read a record of every input, so that clients know their brokers. Raises LogError."""
+        for feed in (feed for feeds in self.work.feeds for feed in feeds):
             first, end = self.lookup.bounds(feed)
             for _ in self.lookup.read(feed, max(first, end - 1), end):
                 pass
@@ -95,14 +106,22 @@ class Opened:
         self.kernel.close()
 
 
-def query_work(app: AppSpec, query: str, log: Log, ahead_max_us: int) -> Work:
-    """The work of one query of an app. Raises QueryError for an unknown query."""
-    sources = app.query(query).sources
-    feeds = tuple(Feed(topics.stream(app.name, name)) for name in sources)
-    return Work(query, partial(_compile, app.to_json(), query), log, sources, feeds, app.bucket_us, ahead_max_us)
+def codecs_of(kernel: Kernel, inputs: Sequence[Input]) -> tuple[dict[int, SourceCodec], dict[int, StreamCodec]]:
+    """By input index: what decodes the sources, and what decodes the streams."""
+    sources = {i: kernel.source_codec(of.name) for i, of in enumerate(inputs) if not of.replicas}
+    streams = {i: kernel.stream_codec(of.name) for i, of in enumerate(inputs) if of.replicas}
+    return sources, streams
 
 
-def _compile(app_json: str, query: str) -> Kernel:
+def node_work(app: AppSpec, node: str, log: Log, ahead_max_us: int) -> Work:
+    """The work of one node of an app. Raises QueryError for an unknown one."""
+    inputs = app.inputs_of(node)
+    feeds = tuple(topics.input_feeds(app.name, of) for of in inputs)
+    return Work(node, partial(make_kernel, app.to_json(), node), log, inputs, feeds, app.bucket_us, ahead_max_us)
+
+
+def make_kernel(app_json: str, query: str) -> Kernel:
+    """Compile one node where only its app's description is at hand. Raises QueryError."""
     from borealis_py.engine import compile_query
 
     kernel: Kernel = compile_query(AppSpec.from_json(app_json), query)

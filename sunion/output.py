@@ -19,9 +19,12 @@ class SOutput:
     Args:
         start: stable frontier to begin with; everything below is in the log already (R12).
         unpublished_rows_max: rows kept for the corrected stream; beyond it they are read again from the own topic.
+        keep_rows: False for a node without a corrected stream: only its dead letters are published.
     """
 
-    def __init__(self, inc: int, start: int, ops: RowOps, unpublished_rows_max: int = 200_000) -> None:
+    def __init__(
+        self, inc: int, start: int, ops: RowOps, unpublished_rows_max: int = 200_000, keep_rows: bool = True
+    ) -> None:
         self.inc = inc
         self.stable = start
         self.ack_s = start
@@ -30,6 +33,7 @@ class SOutput:
         self.kept_from = start
         self._ops = ops
         self._rows_max = unpublished_rows_max
+        self._keep_rows = keep_rows
         self._rows = 0
         self._outputs: dict[int, Output] = {}
         self._outbox: deque[tuple[int, StreamRecord]] = deque()
@@ -99,6 +103,10 @@ class SOutput:
     def _keep(self, bucket: int, output: Output) -> None:
         if bucket < self.published:
             return
+        if not self._keep_rows:
+            if not output.rejects:
+                return
+            output = Output(None, output.rejects)
         self._outputs[bucket] = output
         self._rows += self._size(output)
         while self._rows > self._rows_max and self._outputs:

@@ -21,7 +21,7 @@ from borealis_py.query.spec import AppSpec
 from reconcile.decode import decode_source
 from reconcile.runner import Redo, ThreadRedo
 from reconcile.spark import SparkRedo
-from reconcile.work import Work, query_work
+from reconcile.work import Work, node_work
 from sunion.bucket import Buckets
 from sunion.model import Output
 from sunion.source import SourceFold
@@ -86,7 +86,7 @@ def measure(stage: Stage, cases: Sequence[Case], spark: bool) -> list[RedoFigure
 
 
 def _measure(stage: Stage, case: Case, session: ReplicaSession | None) -> RedoFigures:
-    work = query_work(case.app, events.QUERY, stage.log, Timing().ahead_max_us)
+    work = node_work(case.app, events.QUERY, stage.log, Timing().ahead_max_us)
     with closing(compile_query(case.app, events.QUERY)) as kernel:
         job = replace(case.job, state=kernel.initial(), ranges=_ranges(stage, work, case))
         memory_s, expected, buckets = _from_memory(stage, work, kernel, job)
@@ -104,7 +104,7 @@ def _ranges(stage: Stage, work: Work, case: Case) -> tuple[SourceRange, ...]:
     fold = SourceFold(Buckets(work.width_us).start(case.job.first))
     lookup = stage.log.lookup()
     try:
-        ends = [case.records or lookup.bounds(feed)[1] for feed in work.feeds]
+        ends = [case.records or lookup.bounds(feed)[1] for (feed,) in work.feeds]
     finally:
         lookup.close()
     return tuple(SourceRange(i, 0, end, fold) for i, end in enumerate(ends))
@@ -116,12 +116,12 @@ def _from_memory(stage: Stage, work: Work, kernel: Kernel, job: RedoJob) -> tupl
     Returns:
         Seconds of each run, what came out, how many buckets hold rows.
     """
-    union = SUnion(work.sources, job.first, Buckets(work.width_us), kernel, work.ahead_max_us)
-    for i, (feed, source) in enumerate(zip(work.feeds, work.sources, strict=True)):
-        codec = kernel.source_codec(source)
+    union = SUnion(work.inputs, job.first, Buckets(work.width_us), kernel, work.ahead_max_us)
+    for i, ((feed,), source) in enumerate(zip(work.feeds, work.inputs, strict=True)):
+        codec = kernel.source_codec(source.name)
         for record in stage.read(feed.topic):
             if union.closed(i) < job.end:
-                union.feed(i, decode_source(record, codec, source))
+                union.feed(i, decode_source(record, codec, source.name))
     busy = union.busy(job.first, job.end)
     rows = sum(map(union.count, busy))
     if rows != job.rows:

@@ -42,3 +42,11 @@ class RowCodec(Protocol):
     def to_dicts(self, rows: Rows) -> list[dict[str, object]]: ...
 
     def stimes(self, rows: Rows) -> list[int]: ...
+
+
+class StreamCodec(RowCodec, Protocol):
+    """The rows of another node's stream."""
+
+    @property
+    def schema_id(self) -> str:
+        """Fingerprint of the rows' schema: their bytes do not tell it."""

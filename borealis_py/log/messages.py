@@ -48,7 +48,7 @@ class Description(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """Control topic, partition of the node, key = replica index (protocol R7)."""
+    """Control topic, partition of the node, key = replica index (protocol R7). `kept`: newest durable checkpoint."""
 
     replica: int
     inc: int
@@ -59,6 +59,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     asking: bool
     ask_offset: int | None
     progress: int
+    kept: int = -1
 
 
 class InputStatus(msgspec.Struct, frozen=True):

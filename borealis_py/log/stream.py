@@ -6,10 +6,12 @@ wants the rows. A bucket too big for one record is split into parts and counts w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from borealis_py.log.base import Feed, NewRecord, Record
+import structlog
+
+from borealis_py.log.base import Feed, Lookup, NewRecord, Record
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.records import (
     EnvelopeError,
@@ -35,6 +37,9 @@ from sunion.model import (
     TentativeBucket,
     Undo,
 )
+from sunion.stream import Stable, StreamFold
+
+log = structlog.get_logger("borealis.stream")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +162,53 @@ def decoded(output: Output, codec: RowCodec) -> Output:
     return replace(output, rows=output.rows.rows(codec)) if isinstance(output.rows, Encoded) else output
 
 
-def stable_outputs(records: Sequence[StreamRecord], first: int, end: int, codec: RowCodec) -> dict[int, Output]:
-    """The first copy of every non-empty stable bucket of [first, end), decoded."""
-    found: dict[int, Output] = {}
+def unpacker(codec: RowCodec) -> Callable[[Rows], Rows]:
+    """What decodes the rows of a stream when they are used."""
+    return lambda rows: rows.rows(codec) if isinstance(rows, Encoded) else rows
+
+
+def follow(records: Iterator[Record], decoder: StreamDecoder) -> Iterator[tuple[Record, StreamRecord]]:
+    """The records of one replica's stream that decode; one that does not is told of and passed over."""
     for record in records:
-        if isinstance(record, StableBucket) and first <= record.bucket < end and record.bucket not in found:
-            found[record.bucket] = decoded(record.output, codec)
-    return found
+        said = readable(record, decoder)
+        if said is not None:
+            yield record, said
+
+
+def readable(record: Record, decoder: StreamDecoder) -> StreamRecord | None:
+    """Decode one record; None for a part that is not the last, and for what no replica of ours has written."""
+    try:
+        return decoder.decode(record)
+    except EnvelopeError as exc:
+        log.error(
+            "record of a replica's stream passed over: it does not decode",
+            topic=record.feed.topic,
+            offset=record.offset,
+            why=str(exc),
+        )
+        return None
+
+
+class StreamGap(Exception):
+    """A replica's topic does not hold all the stable buckets that were asked of it."""
+
+
+def read_stable(
+    lookup: Lookup, feed: Feed, buckets: Buckets, codec: RowCodec, schema: str, first: int, end: int
+) -> dict[int, Output]:
+    """What one replica has said of the stable buckets [first, end): outputs of those that have any. Reads no further.
+
+    Raises:
+        StreamGap: it has not said all of them, or they are gone. LogError: the log could not be read.
+    """
+    fold, found = StreamFold(feed.topic, 2, first), dict[int, Output]()  # two: one cursor that waits is no error
+    at = lookup.find(feed, buckets.timestamp_ms(first))
+    for _, said in follow(lookup.read(feed, at, lookup.bounds(feed)[1]), StreamDecoder(schema)):
+        for event in fold.read([(0, said)]):
+            if isinstance(event, Stable) and (event.output.rows is not None or event.output.rejects):
+                found[event.end - 1] = decoded(event.output, codec)
+        if fold.next >= end or fold.waits(0):
+            break
+    if fold.next < end:
+        raise StreamGap(f"{feed.topic} holds stable buckets up to {fold.next}, {end} is needed")
+    return {bucket: output for bucket, output in found.items() if bucket < end}

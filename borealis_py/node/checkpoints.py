@@ -10,6 +10,7 @@ import hashlib
 import os
 import queue
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +53,14 @@ class Loaded:
     marks: tuple[Mark, ...]
 
 
+def _file(bucket: int) -> str:
+    return f"{bucket:020d}.ckpt"
+
+
 class CheckpointStore:
-    """Checkpoints of one replica in `directory`. `query_hash`: those of another query are not ours.
+    """Checkpoints of one replica in `directory`, beside those of its peers: `<node>.r<k>`.
+
+    `query_hash`: those of another query are not ours.
 
     Use `save` from the replica's loop; it returns at once.
     """
@@ -62,6 +69,7 @@ class CheckpointStore:
         self.directory = directory
         self.query_hash = query_hash
         self.codec = codec
+        self._node = directory.name.rpartition(".r")[0]
         self.failures = 0
         self.written_bucket: int | None = None
         self._queue: queue.Queue[SaveCheckpoint | None] = queue.Queue(maxsize=1)
@@ -83,22 +91,44 @@ class CheckpointStore:
 
     def newest(self) -> Loaded | None:
         """The newest checkpoint that verifies; torn ones are named in a warning."""
-        for path in sorted(self.directory.glob("*.ckpt"), reverse=True):
-            try:
-                body = self._read(path)
-            except (OSError, ValueError, msgspec.MsgspecError) as exc:
-                log.warning(
-                    "checkpoint skipped: it does not verify; an older one or the log is used",
-                    file=str(path),
-                    why=str(exc),
-                )
-                continue
-            if body.query_hash != self.query_hash:
-                log.warning("checkpoint skipped: it belongs to another query", file=str(path))
-                continue
-            marks = tuple(Mark(p.offset, SourceFold(p.boundary, p.epoch, p.owner, p.last_seq)) for p in body.positions)
-            return Loaded(body.bucket, self.codec.decode_state(body.state), marks)
-        return None
+        found = (self._load(path) for path in sorted(self.directory.glob("*.ckpt"), reverse=True))
+        return next((loaded for loaded in found if loaded is not None), None)
+
+    def _load(self, path: Path) -> Loaded | None:
+        try:
+            body = self._read(path)
+        except (OSError, ValueError, msgspec.MsgspecError) as exc:
+            log.warning(
+                "checkpoint skipped: it does not verify; an older one or the log is used", file=str(path), why=str(exc)
+            )
+            return None
+        if body.query_hash != self.query_hash:
+            log.warning("checkpoint skipped: it belongs to another query", file=str(path))
+            return None
+        marks = tuple(Mark(p.offset, SourceFold(p.boundary, p.epoch, p.owner, p.last_seq)) for p in body.positions)
+        return Loaded(body.bucket, self.codec.decode_state(body.state), marks)
+
+    def of_peers(self) -> Iterator[tuple[int, Loaded]]:
+        """Checkpoints of the node's other replicas that verify, newest first."""
+        found = [(int(path.stem), k, path) for k, d in self._peer_directories() for path in d.glob("*.ckpt")]
+        for _, replica, path in sorted(found, reverse=True):
+            loaded = self._load(path)
+            if loaded is not None:
+                yield replica, loaded
+
+    def of_peer(self, replica: int, bucket: int) -> Loaded | None:
+        """The checkpoint of another replica of the node at `bucket`, if it is there and verifies."""
+        path = self._peer_directory(replica) / _file(bucket)
+        return self._load(path) if path.exists() else None
+
+    def _peer_directory(self, replica: int) -> Path:
+        return self.directory.with_name(f"{self._node}.r{replica}")
+
+    def _peer_directories(self) -> Iterator[tuple[int, Path]]:
+        for directory in self.directory.parent.glob(f"{self._node}.r*"):
+            index = directory.name.removeprefix(f"{self._node}.r")
+            if index.isdigit() and directory != self.directory:
+                yield int(index), directory
 
     def close(self) -> None:
         """Finish what is being written."""
@@ -116,7 +146,7 @@ class CheckpointStore:
         )
         state = self.codec.encode_state(checkpoint.state)
         raw = msgspec.msgpack.encode(Body(self.query_hash, checkpoint.bucket, positions, state))
-        path = self.directory / f"{checkpoint.bucket:020d}.ckpt"
+        path = self.directory / _file(checkpoint.bucket)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")
         try:
             with temporary.open("wb") as file:

@@ -1,28 +1,30 @@
-"""Everything a replica reads, through one reader: sources, control, settings, progress. Turns log records into the
+"""Everything a replica reads, through one reader: its inputs, control, settings, progress. Turns log records into the
 parts of a `Turn`.
 
-Sources may be unreachable (`fail source`) or throttled; a source's cursor survives both.
+Inputs may be unreachable (`fail source`) or throttled; their cursors survive both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import structlog
 
-from borealis_py.log.base import Log, Lookup, OffsetGone, Record, Wake
-from borealis_py.log.codec import SourceCodec
+from borealis_py.log.base import Feed, Log, Lookup, OffsetGone, Record, Wake
+from borealis_py.log.codec import SourceCodec, StreamCodec
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Heartbeat, decode
+from borealis_py.log.stream import StreamDecoder, readable
 from borealis_py.node.knobs import Knobs
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.turn import Beat
 from reconcile.decode import decode_source
+from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
-from sunion.model import SourceRecord
+from sunion.model import SourceRecord, StreamRecord
 from sunion.union import Mark
 
 log = structlog.get_logger("borealis.inlet")
@@ -36,6 +38,7 @@ class Arrived:
     """What one poll brought."""
 
     inputs: dict[int, list[SourceRecord]] = field(default_factory=dict)
+    streams: dict[int, list[tuple[int, StreamRecord]]] = field(default_factory=dict)
     beats: list[Beat] = field(default_factory=list)
     progress: list[int] = field(default_factory=list)
     settings: bool = False
@@ -45,15 +48,26 @@ class Inlet:
     """The reading side of one replica."""
 
     def __init__(
-        self, spec: ReplicaSpec, log_: Log, lookup: Lookup, codecs: Sequence[SourceCodec], knobs: Knobs, wake: Wake
+        self,
+        spec: ReplicaSpec,
+        log_: Log,
+        lookup: Lookup,
+        codecs: Mapping[int, SourceCodec],
+        streams: Mapping[int, StreamCodec],
+        knobs: Knobs,
+        wake: Wake,
     ) -> None:
         self._spec = spec
         self._lookup = lookup
         self._codecs = codecs
         self._knobs = knobs
         self._reader = log_.reader(wake)
-        self._sources = {spec.source_feed(i): i for i in range(len(spec.sources))}
-        self._stopped: dict[int, int] = {}
+        feeds = [(i, k, feed) for i in range(len(spec.inputs)) for k, feed in enumerate(spec.feeds(i))]
+        self._sources = {feed: i for i, _, feed in feeds if i in codecs}
+        self._streams = {feed: (i, k) for i, k, feed in feeds if i in streams}
+        self._inputs = {feed: i for i, _, feed in feeds}
+        self._decoders = {feed: StreamDecoder(streams[i].schema_id) for feed, (i, _) in self._streams.items()}
+        self._stopped: dict[Feed, int] = {}
         self._ends = EndsWatch(lookup, self._reader)
         self._first_beats: list[Beat] = []
 
@@ -82,20 +96,25 @@ class Inlet:
         feed = self._spec.progress_feed
         self._reader.open(feed, self._lookup.bounds(feed)[0])
 
-    def open_sources(self, marks: Sequence[Mark] | None) -> None:
-        """Read each source from its mark, or from its beginning.
-
-        Raises:
-            RetentionLost: a source no longer holds what the checkpoint continues from.
-        """
-        for feed, i in self._sources.items():
+    def check_sources(self, marks: Sequence[Mark] | None) -> None:
+        """Raises RetentionLost: a source no longer holds what the checkpoint continues from."""
+        for (feed, i), at in zip(self._sources.items(), self._offsets(marks), strict=True):
             first, _ = self._lookup.bounds(feed)
-            at = 0 if marks is None else marks[i].offset
             if first > at:
                 raise RetentionLost(
-                    f"source {self._spec.sources[i]}: offset {at} is needed, the log begins at {first} (retention)"
+                    f"source {self._spec.inputs[i].name}: offset {at} is needed, the log begins at {first} (retention)"
                 )
+
+    def open_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
+        """Read each source from its mark, or from its beginning; each replica of a stream from the first record that
+        may speak of `bucket` (R5, B37)."""
+        for feed, at in zip(self._sources, self._offsets(marks), strict=True):
             self._reader.open(feed, at)
+        for feed in self._streams:
+            self._reader.open(feed, self._lookup.find(feed, buckets.timestamp_ms(bucket)))
+
+    def _offsets(self, marks: Sequence[Mark] | None) -> list[int]:
+        return [0] * len(self._sources) if marks is None else [m.offset for m in marks]
 
     # A turn -----------------------------------------------------------------------------------------------------------
 
@@ -112,10 +131,8 @@ class Inlet:
         except OffsetGone as exc:
             raise RetentionLost(str(exc)) from exc
         for record in records:
-            index = self._sources.get(record.feed)
-            if index is not None:
-                decoded = decode_source(record, self._codecs[index], self._spec.sources[index])
-                arrived.inputs.setdefault(index, []).append(decoded)
+            if record.feed in self._inputs:
+                self._input(record, arrived)
             elif record.feed == self._spec.control_feed:
                 self._beat(record, arrived.beats)
             elif record.feed == self._spec.progress_feed:
@@ -127,6 +144,17 @@ class Inlet:
                 arrived.settings = True
         return arrived
 
+    def _input(self, record: Record, arrived: Arrived) -> None:
+        index = self._sources.get(record.feed)
+        if index is not None:
+            decoded = decode_source(record, self._codecs[index], self._spec.inputs[index].name)
+            arrived.inputs.setdefault(index, []).append(decoded)
+            return
+        said = readable(record, self._decoders[record.feed])
+        if said is not None:
+            index, replica = self._streams[record.feed]
+            arrived.streams.setdefault(index, []).append((replica, said))
+
     @staticmethod
     def _beat(record: Record, into: list[Beat]) -> None:
         try:
@@ -135,12 +163,14 @@ class Inlet:
             log.warning("heartbeat ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
             return
         recovering = h.state == "RECOVERING"
-        into.append(Beat(record.offset, h.replica, h.inc, h.uid, recovering, h.ack_s, h.ack_l, h.asking, h.ask_offset))
+        into.append(
+            Beat(record.offset, h.replica, h.inc, h.uid, recovering, h.ack_s, h.ack_l, h.asking, h.ask_offset, h.kept)
+        )
 
     def unreachable(self, wall_us: int) -> frozenset[int]:
-        """Sources that a drill has failed for now."""
+        """Sources that a drill has failed for now, by input index."""
         until = self._knobs.failed_until
-        return frozenset(i for i, name in enumerate(self._spec.sources) if until.get(name, 0) > wall_us)
+        return frozenset(i for i in self._sources.values() if until.get(self._spec.inputs[i].name, 0) > wall_us)
 
     def heals_at(self, wall_us: int) -> int | None:
         """Wall time of the next end of a drill."""
@@ -148,23 +178,23 @@ class Inlet:
 
     def hold(self, inputs: frozenset[int]) -> None:
         """Do not read these for now; go on with all others where they stood."""
-        for feed, i in self._sources.items():
-            if i in inputs and i not in self._stopped:
-                self._stopped[i] = self._reader.position(feed)
+        for feed, i in self._inputs.items():
+            if i in inputs and feed not in self._stopped:
+                self._stopped[feed] = self._reader.position(feed)
                 self._reader.stop(feed)
-            elif i not in inputs and i in self._stopped:
-                self._reader.open(feed, self._stopped.pop(i))
+            elif i not in inputs and feed in self._stopped:
+                self._reader.open(feed, self._stopped.pop(feed))
 
     # Was everything read? ---------------------------------------------------------------------------------------------
 
     def ask_ends(self, now: int) -> None:
         """Ask for the ends of every feed that is being read (protocol R3)."""
-        feeds = [f for f, i in self._sources.items() if i not in self._stopped]
+        feeds = [feed for feed in self._inputs if feed not in self._stopped]
         self._ends.ask(now, [*feeds, self._spec.progress_feed])
 
     def read_to(self, now: int) -> int | None:
         """When the ends were asked, once everything below them has been polled."""
-        return self._ends.read_to(now, {f for f, i in self._sources.items() if i in self._stopped})
+        return self._ends.read_to(now, self._stopped.keys())
 
     @property
     def looks_again_us(self) -> int | None:

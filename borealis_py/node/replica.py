@@ -8,6 +8,7 @@ runs this very class.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 
 import structlog
@@ -27,10 +28,11 @@ from borealis_py.log.base import (
 from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, read_progress, transaction
 from borealis_py.log.messages import Heartbeat, Incarnation, encode
-from borealis_py.log.stream import StreamDecoder, StreamEncoder, stable_outputs
+from borealis_py.log.stream import StreamEncoder, read_stable, unpacker
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.inlet import Inlet
 from borealis_py.node.knobs import Knobs
+from borealis_py.node.peers import Peers
 from borealis_py.node.reporter import Reporter
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.manager import Identity, Manager, Start
@@ -54,8 +56,9 @@ from borealis_py.protocol.turn import (
     WriterReady,
 )
 from reconcile.runner import Redos
-from reconcile.work import Kernel
+from reconcile.work import Kernel, codecs_of
 from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
 from sunion.model import Output
 
 log = structlog.get_logger("borealis.replica")
@@ -90,14 +93,13 @@ class Replica:
         self._lookup: Lookup = log_.lookup()
         self._appender = log_.appender(wake)
         self._transactor = log_.transactor(spec.transactional_id, spec.progress_feed, wake)
-        self.knobs = Knobs(spec.query, spec.replica, spec.delays, spec.timing)
-        codecs = [kernel.source_codec(name) for name in spec.sources]
-        self._inlet = Inlet(spec, log_, self._lookup, codecs, self.knobs, wake)
+        self.knobs = Knobs(spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
+        codecs, self._streams = codecs_of(kernel, spec.inputs)
+        self._inlet = Inlet(spec, log_, self._lookup, codecs, self._streams, self.knobs, wake)
         self._encoder = StreamEncoder(spec.own_feed, self.buckets, kernel, kernel.schema_id)
-        self._reporter = Reporter(spec, self._appender, clock)
+        self._reporter = Reporter(spec, self._appender, clock, self.knobs)
         self.manager = self._begin(uid)
         self._unreachable: frozenset[int] = frozenset()
-        self._saving: SaveCheckpoint | None = None
 
     def _begin(self, uid: str) -> Manager:
         """R11: highest incarnation + 1, newest checkpoint that verifies, else the origin."""
@@ -106,18 +108,13 @@ class Replica:
         inc = self._inlet.read_control() + 1
         value = encode(Incarnation(inc, uid))
         self._appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.query}/{spec.replica}".encode()))
-        loaded = self._store.newest()
-        if loaded is None:
-            start = Start(spec.origin, self._kernel.initial())
-        else:
-            start = Start(loaded.bucket, loaded.state, loaded.marks)
-            self._reporter.checkpoint_bucket = loaded.bucket
+        start = self._start()
         self._inlet.open_progress()
-        self._inlet.open_sources(start.marks)
+        self._inlet.open_inputs(start.marks, start.bucket, self.buckets)
         log.info("replica starts", query=spec.query, replica=spec.replica, inc=inc, bucket=start.bucket)
         return Manager(
             Identity(spec.replica, inc, uid),
-            spec.sources,
+            spec.inputs,
             self._kernel,
             self._kernel,
             self.buckets,
@@ -125,7 +122,24 @@ class Replica:
             start,
             spec.timing,
             self.knobs.delays,
+            spec.position,
+            {i: unpacker(codec) for i, codec in self._streams.items()},
+            spec.corrected,
         )
+
+    def _start(self) -> Start:
+        """R11: newest own checkpoint, else the origin; a peer's where the log no longer holds what those need (B45)."""
+        loaded = self._store.newest()
+        start = Start(self.spec.origin, self._kernel.initial())
+        if loaded is not None:
+            start = Start(loaded.bucket, loaded.state, loaded.marks)
+            self._reporter.checkpoint_bucket = loaded.bucket
+        try:
+            self._inlet.check_sources(start.marks)
+        except RetentionLost as lost:
+            peers = Peers(self.spec, self._store, self._kernel)
+            start = peers.start(start, self._lookup, self._inlet.check_sources, lost)
+        return start
 
     # The loop's body --------------------------------------------------------------------------------------------------
 
@@ -146,13 +160,14 @@ class Replica:
             now=now,
             beats=arrived.beats,
             inputs=arrived.inputs,
+            streams=arrived.streams,
             delays=self.knobs.delays if arrived.settings else None,
             read_to=self._inlet.read_to(now),
             acked=self._acked(),
             redo=self._redos.results(),
             progress=arrived.progress,
             writer=[_writer_event(e) for e in self._transactor.events()],
-            unreachable=self._unreachable,
+            kept=self._store.written_bucket,
         )
         for effect in self.manager.handle(turn):
             self._carry_out(effect, turn.now)
@@ -227,6 +242,7 @@ class Replica:
                 beat.asking,
                 beat.ask_offset,
                 beat.progress,
+                beat.kept,
             )
         )
         self._appender.append(NewRecord(self.spec.control_feed, value, str(me.replica).encode()))
@@ -241,13 +257,9 @@ class Replica:
 
     def _from_own_topic(self, first: int, end: int) -> dict[int, Output]:
         """Stable rows that left memory, or that an earlier incarnation said."""
-        lookup = self._log.lookup()
-        feed, decoder = self.spec.own_feed, StreamDecoder(self._kernel.schema_id)
-        at = lookup.find(feed, self.buckets.timestamp_ms(first))
-        raw = lookup.read(feed, at, lookup.bounds(feed)[1])
-        records = [r for r in map(decoder.decode, raw) if r is not None]
-        lookup.close()
-        return stable_outputs(records, first, end, self._kernel)
+        kernel = self._kernel
+        with closing(self._log.lookup()) as lookup:
+            return read_stable(lookup, self.spec.own_feed, self.buckets, kernel, kernel.schema_id, first, end)
 
     def _checkpoint_written(self) -> None:
         bucket = self._store.written_bucket

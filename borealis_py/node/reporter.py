@@ -11,10 +11,12 @@ import structlog
 from borealis_py.log.base import Appender, NewRecord
 from borealis_py.log.clock import Clock
 from borealis_py.log.messages import InputStatus, RedoStatus, Status, encode
+from borealis_py.node.knobs import Knobs
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.turn import Note
+from sunion.inputs import SourceInput
 
 PERIOD_US = 1_000_000
 
@@ -22,10 +24,11 @@ PERIOD_US = 1_000_000
 class Reporter:
     """Tells of a replica once a second and at every event."""
 
-    def __init__(self, spec: ReplicaSpec, appender: Appender, clock: Clock) -> None:
+    def __init__(self, spec: ReplicaSpec, appender: Appender, clock: Clock, knobs: Knobs) -> None:
         self._spec = spec
         self._appender = appender
         self._clock = clock
+        self._knobs = knobs
         self._due = 0
         self._key = f"{spec.query}/{spec.replica}".encode()
         self._log = structlog.get_logger("borealis.replica").bind(query=spec.query, replica=spec.replica)
@@ -52,6 +55,8 @@ class Reporter:
             line.update(first=first, end=end, rows=rows, engine=engine, seconds=round(seconds, 3))
         if note.event == "REDO_FAILED":
             self._log.warning("redo failed; going on inline", why=note.detail, **line)
+        elif note.event == "ADOPT_FAILED":
+            self._log.warning("a peer's checkpoint was not adopted; going on alone", why=note.detail, **line)
         else:
             self._log.info(note.event, detail=note.detail, **line)
         self._send(manager, unreachable, note)
@@ -62,7 +67,7 @@ class Reporter:
         self._appender.append(NewRecord(self._spec.status_feed, encode(status), self._key))
 
     def _status(self, m: Manager, unreachable: frozenset[int], note: Note, wall: int) -> Status:
-        redo = None
+        redo, delays = None, self._knobs.stated
         if note.redo is not None:
             first, end, rows, engine, seconds = note.redo
             redo = RedoStatus(first, end, rows, engine, seconds, wall)
@@ -89,10 +94,10 @@ class Reporter:
             rejected=sum(s.rejected for s in m.union.inputs),
             checkpoint_bucket=self.checkpoint_bucket,
             checkpoint_wall_us=self.checkpoint_wall_us,
-            threshold_us=m.delays.threshold_us,
-            failure_policy=m.delays.failure.value,
-            stabilization_policy=m.delays.stabilization.value,
-            inputs=tuple(self._input(m, i, unreachable) for i in range(len(m.feeds))),
+            threshold_us=delays.threshold_us,
+            failure_policy=delays.failure.value,
+            stabilization_policy=delays.stabilization.value,
+            inputs=tuple(self._input(m, i, unreachable) for i in range(len(m.union.inputs))),
             rss_kb=self._process.memory_info().rss // 1024,
             event=note.event,
             detail=note.detail,
@@ -105,8 +110,8 @@ class Reporter:
         return InputStatus(
             name=source.name,
             closed=m.union.closed(index),
-            late=m.feeds[index].late,
+            late=m.intake.late(index),
             reachable=index not in unreachable,
-            ended=source.fold.ended,
+            ended=source.fold.ended if isinstance(source, SourceInput) else source.closed >= m.buckets.last,
             rejected=source.rejected,
         )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from borealis_py.log.base import Wake
 from borealis_py.log.clock import Clock, SystemClock
 from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.peers import PeerRedo, Peers
 from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
 from reconcile.runner import Redos
@@ -36,7 +37,8 @@ def run_replica(
     woken = threading.Event()
     kernel = make_kernel()
     redos = make_redos(kernel, woken.set)
-    store = CheckpointStore(spec.data_dir / "checkpoints" / spec.name, spec.query_hash, kernel)
+    store = CheckpointStore(spec.checkpoints(spec.replica), spec.query_hash, kernel)
+    redos.peers = PeerRedo(Peers(spec, store, kernel), spec.log, woken.set)
     try:
         replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set)
         why = ""

@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log
 from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.query.spec import Serves
+from sunion.model import Input
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """One replica of one query's node.
+    """One replica of one node.
 
-    `sources`: names in input order. `partition`: the node's in the control log. `origin`: first bucket.
-    `query_hash`: checkpoints of another query are refused. `app_json`: for the kernel and redo tasks.
+    `query`: the node's name; a query is the node that gives its result. `inputs`: in the order of its SUnion.
+    `partition`: the node's in the control log. `origin`: first bucket. `query_hash`: checkpoints of another query are
+    refused. `app_json`: for the kernel and redo tasks. `delays`: at the start, of each query that reads the node.
+    `serves`: how the node lies in those. `position`: in its longest chain, from 1. `corrected`: its rows go to a
+    corrected stream; without one only its dead letters are published.
     """
 
     app: str
     query: str
     replica: int
-    sources: tuple[str, ...]
+    inputs: tuple[Input, ...]
     bucket_us: int
     origin: int
     partition: int
     query_hash: str
     app_json: str
-    delays: Delays
+    delays: Mapping[str, Delays]
     log: Log
     data_dir: Path
     timing: Timing = field(default_factory=Timing)
+    serves: tuple[Serves, ...] = ()
+    position: int = 1
+    corrected: bool = True
 
-    def source_feed(self, index: int) -> Feed:
-        return Feed(topics.stream(self.app, self.sources[index]))
+    def feeds(self, index: int) -> tuple[Feed, ...]:
+        """What is read of one input."""
+        return topics.input_feeds(self.app, self.inputs[index])
+
+    def checkpoints(self, replica: int) -> Path:
+        """Where replica `replica` of this node keeps its checkpoints."""
+        return self.data_dir / "checkpoints" / f"{self.query}.r{replica}"
 
     @property
     def own_feed(self) -> Feed:

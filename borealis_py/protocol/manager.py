@@ -9,30 +9,25 @@ input, so failures may overlap at will. `states.TRANSITIONS` has every step; `ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from borealis_py.protocol import delay
+from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.delay import Creation, Feed, InputView, Presence
+from borealis_py.protocol.heartbeat import Heart
+from borealis_py.protocol.intake import Intake
 from borealis_py.protocol.publishing import Publishing, Standing
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.settings import Delays, Timing, budget, grow_delta
+from borealis_py.protocol.recovery import Recovery
+from borealis_py.protocol.settings import Delays, Timing, grow_delta
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive
-from borealis_py.protocol.turn import (
-    Append,
-    AskEnds,
-    Effect,
-    Exit,
-    Note,
-    SaveCheckpoint,
-    SendBeat,
-    Turn,
-)
+from borealis_py.protocol.turn import Append, AskEnds, Effect, Exit, Note, Turn
 from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition
-from sunion.model import Fragment, Output, RowOps, State, StreamRecord, TentativeBucket
+from sunion.inputs import Unpack
+from sunion.model import Fragment, Input, Output, RowOps, State, StreamRecord, TentativeBucket
 from sunion.output import SOutput
 from sunion.union import Mark, SUnion
 
@@ -48,11 +43,17 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where to begin: a checkpoint's content, or the origin with the fragment's initial state."""
+    """Where to begin: a checkpoint's content, or the origin with the fragment's initial state.
+
+    A checkpoint of a peer may be ahead of the own topic, which `own` is the first bucket not in: then `outputs` has
+    what the peer said of [own, bucket), to be said first, so that the own topic has no hole (B2).
+    """
 
     bucket: int
     state: State
     marks: tuple[Mark, ...] | None = None
+    own: int | None = None
+    outputs: Mapping[int, Output] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -69,8 +70,11 @@ class Manager:
     """One replica of one node.
 
     Args:
-        names: the node's sources in input order. origin: first bucket of the app.
-        hops_to_sink: longest way from this node to a sink, in nodes (0: its results go to clients).
+        inputs: the node's, in the order of its SUnion. origin: first bucket of the app.
+        delays: the node's own: D is their threshold less the slack (`node.knobs`).
+        position: the node's place in its longest chain, counted from the sources from 1.
+        unpack: for each input that is a stream, what decodes its rows.
+        corrected: its rows go to a corrected stream; without, only dead letters are published.
 
     Invariants:
         f_s <= f_l; f_s only grows within one incarnation; outputs of a stable bucket are said once (SOutput checks).
@@ -79,7 +83,7 @@ class Manager:
     def __init__(
         self,
         identity: Identity,
-        names: tuple[str, ...],
+        inputs: Sequence[Input],
         fragment: Fragment,
         ops: RowOps,
         buckets: Buckets,
@@ -87,53 +91,52 @@ class Manager:
         start: Start,
         timing: Timing,
         delays: Delays,
-        hops_to_sink: int = 0,
+        position: int = 1,
+        unpack: Mapping[int, Unpack] | None = None,
+        corrected: bool = True,
     ) -> None:
         timing.validate()
         self.identity = identity
         self.timing = timing
         self.buckets = buckets
-        self.union = SUnion(names, origin, buckets, ops, timing.ahead_max_us)
-        if start.marks is not None:
-            self.union.resume(start.bucket, start.marks)
-        self.output = SOutput(identity.inc, start.bucket, ops)
+        self.intake = Intake(inputs, origin, buckets, ops, timing.ahead_max_us, start.bucket, start.marks, unpack or {})
+        own = start.bucket if start.own is None else start.own
+        self.output = SOutput(identity.inc, own, ops, keep_rows=corrected)
         self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, origin)
         self.reconciliation = Reconciliation(timing)
-        self.creation = Creation(start.bucket)
-        self.feeds = [Feed(start.bucket) for _ in names]
+        self.checkpointing = Checkpointing(timing, start.bucket)
         self.counts = Counts()
         self.f_s = self.f_l = start.bucket
         self.state = ReplicaState.RECOVERING
-        self.checkpointed = start.bucket
-        self._hops_to_sink = hops_to_sink
+        self._recovery = Recovery()
+        self._heart = Heart(timing)
         self._fragment, self._ops = fragment, ops
         self._s = self._l = start.state
-        self._recovering = True
         self._diverged = False
         self._completeness: dict[int, float] = {}
         self._now = self._read_to = delay.ALWAYS
         self._started: int | None = None
-        self._goal: int | None = None
         self._asked_ends: int | None = None
-        self._beat_at = delay.ALWAYS
-        self._beat_asking = False
-        self._old_ask: int | None = None
-        self._pending: SaveCheckpoint | None = None
-        self._checkpoint_at: int | None = None
+        self._backfill = start if own < start.bucket else None
         self._effects: list[Effect] = []
-        self._delta = grow_delta(timing)
+        self._delta = grow_delta(timing, position)
         self._set_delays(delays)
 
     def _set_delays(self, delays: Delays) -> None:
-        self._wait = budget(self.timing, delays.threshold_us, self._hops_to_sink)
+        self._wait = max(self._delta, delays.threshold_us - self.timing.slack_us)
         self.delays = delays
+
+    @property
+    def union(self) -> SUnion:
+        """The rows that are kept."""
+        return self.intake.union
 
     @property
     def complete(self) -> int:
         """First bucket that is not complete."""
-        return self.union.complete
+        return self.intake.union.complete
 
     # The door ---------------------------------------------------------------------------------------------------------
 
@@ -142,6 +145,7 @@ class Manager:
 
         Raises:
             IllegalTransition: time ran backwards, or a rule was broken.
+            RetentionLost: a stream's replicas all have lost the bucket that is needed next.
         """
         now = turn.now
         if now < self._now:
@@ -150,28 +154,34 @@ class Manager:
         self._now = now
         self._started = now if self._started is None else self._started
         self._effects = []
-        late_before = [f.late for f in self.feeds]
+        late_before = self.intake.silences()
         self._read(turn)
         if self.control.superseded is not None:
             self._effects.append(Exit(self.control.superseded))
             return self._effects
-        self.creation.extend(self.union.top, now)
+        self.intake.create(now)
+        self._say_backfill()
         self._take_redo(turn)
         self._stabilize(gap)
         self._run_stable()
         self._run_live()
         self._recover()
         self._publish(turn, gap)
-        self._checkpoint()
-        self._tidy()
-        self._tell_silence(late_before)
-        self._beat()
+        self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, self.output.ack_s)
+        self.intake.tidy(self.f_s, self.f_l, self.timing.buffer_rows_max)
+        self._effects += self.intake.silence_notes(late_before)
+        self._effects += self._heart.beat(
+            now, self.state, self.output, self.stagger.asking, self.control.own_ask,
+            self.publishing.frontier, self.checkpointing.kept,
+        )  # fmt: skip
         self._ask_ends(gap)
         return self._effects
 
     def _read(self, turn: Turn) -> None:
         if turn.acked is not None:
             self.output.acknowledged(turn.acked)
+        if turn.kept is not None:
+            self.checkpointing.kept = turn.kept
         if turn.read_to is not None:
             self._read_to = max(self._read_to, turn.read_to)
             if self._asked_ends is not None and turn.read_to >= self._asked_ends:
@@ -180,14 +190,13 @@ class Manager:
             self._set_delays(turn.delays)
         for beat in turn.beats:
             self.control.read(beat)
-        for index, records in turn.inputs.items():
-            for record in records:
-                self.union.feed(index, record)
-            feed, closed = self.feeds[index], self.union.closed(index)
-            if closed > feed.said:
-                feed.word(closed - 1, False, self.f_l)
-            elif records:
-                feed.heard = True
+        self.intake.read(turn, self.f_l)
+
+    def _say_backfill(self) -> None:
+        start, self._backfill = self._backfill, None
+        if start is not None:
+            for said in self.output.stable_run(self.output.stable, start.bucket, start.outputs, 0):
+                self._append(said)
 
     # Stabilization (R4) -----------------------------------------------------------------------------------------------
 
@@ -202,25 +211,41 @@ class Manager:
 
     def _stabilize(self, gap: bool) -> None:
         self._derive_grant(gap)
+        if self.stagger.asking:
+            self._adopt()
         if self.stagger.granted:
             self._redo()
         if self.f_s == self.f_l and self._diverged:
             self._diverged = False
             self._l = self._s
             self._completeness.clear()
+            self.checkpointing.soon()  # whoever waits for its turn may adopt it (B44)
             self._derive_grant(False)
 
     def _derive_grant(self, gap: bool) -> None:
         was = self.stagger.granted
         self.stagger.turn(self._now, self.f_s < self.f_l, self.complete > self.f_s, gap, self.control)
         if self.stagger.granted and not was:
-            self._forgive()
+            self.intake.forgive()
             self._append(self.output.undo())
             self.reconciliation.begin()
         if was and not self.stagger.granted:
             self.reconciliation.note_inline(self._now, self._effects)
             self._append(self.output.rec_done())
         self._set_state()
+
+    def _adopt(self) -> None:
+        """B44: a peer that has gone further has a checkpoint that saves the work. Bit-identical: needs no grant."""
+        if self.reconciliation.job is not None or self._blocked:
+            return
+        if self.stagger.granted and self.reconciliation.inline(self.union, self.f_s, min(self.complete, self.f_l)):
+            return  # done in less time
+        low = self.f_s + self.timing.inline_buckets
+        kept = [(p.beat.kept, i) for i, p in self.control.peers.items() if low < p.beat.kept <= self.f_l]
+        for bucket, peer in sorted(kept, reverse=True):
+            if peer != self.identity.replica and self.reconciliation.may_adopt(peer, bucket):
+                self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s, self._effects)
+                return
 
     def _redo(self) -> None:
         """Run complete buckets from F_s on S: a slice of them now, or all as a job (R4)."""
@@ -258,7 +283,7 @@ class Manager:
         if self.f_s != self.f_l or self.reconciliation.job is not None or self.complete <= self.f_s or self._blocked:
             return
         self._step_stable(self._slice(self.f_s, self.complete)[0])
-        self._forgive()
+        self.intake.forgive()
 
     def _step_stable(self, end: int) -> None:
         first = self.f_s
@@ -276,7 +301,7 @@ class Manager:
 
     def _advance_stable(self, end: int, outputs: Mapping[int, Output]) -> None:
         first, together = self.f_s, self.f_s == self.f_l
-        created = self.creation.at(end - 1) if together else None
+        created = self.intake.creation.at(end - 1) if together else None
         held = 0 if created is None else max(0, self._now - created - self.buckets.width_us)
         for said in self.output.stable_run(first, end, outputs, held):
             self._append(said)
@@ -286,22 +311,14 @@ class Manager:
         self.counts.stable_buckets += len(outputs)
         self.counts.stable_rows += sum(self._ops.count(o.rows) for o in outputs.values() if o.rows is not None)
 
-    def _forgive(self) -> None:
-        for feed in self.feeds:
-            feed.forgive()
-
     def _ready_at(self, bucket: int) -> int | None:
         """When `bucket` may run live; None: not while things are as they are."""
-        created = self.creation.at(bucket)
+        created = self.intake.creation.at(bucket)
         if created is None or (self.f_s == self.f_l and self.complete > bucket):
             return None
         policy = self.delays.stabilization if self.stagger.granted else self.delays.failure
-        views = [self._view(i, bucket) for i in range(len(self.feeds))]
-        return delay.ready_at(created + self.buckets.width_us, views, policy, self._wait, self._delta)
-
-    def _view(self, index: int, bucket: int) -> InputView:
-        presence = Presence.STABLE if self.union.closed(index) > bucket else Presence.MISSING
-        return delay.view(presence, (self.feeds[index],), bucket)
+        end = created + self.buckets.width_us
+        return delay.ready_at(end, self.intake.views(bucket), policy, self._wait, self._delta)
 
     def _run_live(self) -> None:
         """R3: buckets whose time has come run on L, TENTATIVE."""
@@ -318,13 +335,11 @@ class Manager:
         if first_one:
             self._diverged = True
             self._l = self._s
-        missing = [i for i in range(len(self.feeds)) if self.union.closed(i) <= bucket]
-        lacked = tuple(self.union.inputs[i].name for i in missing)
-        self._completeness[bucket] = 1 - len(missing) / len(self.feeds)
-        ordered = self.union.ordered(bucket, bucket + 1)
-        self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, ordered)
+        lacked = self.intake.lacked(bucket)
+        self._completeness[bucket] = self.intake.completeness(bucket)
+        self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
         output = outputs.get(bucket, Output())
-        created = self.creation.at(bucket)
+        created = self.intake.creation.at(bucket)
         held = 0 if created is None else max(0, self._now - created - self.buckets.width_us)
         completeness = self._window_completeness(bucket)
         self._append(
@@ -333,8 +348,7 @@ class Manager:
             )
         )
         self.f_l = bucket + 1
-        for i in missing:
-            self.feeds[i].ran(bucket)
+        self.intake.ran(bucket)
         self.counts.tentative_buckets += 1
         self.counts.tentative_rows += 0 if output.rows is None else self._ops.count(output.rows)
         self._set_state()
@@ -352,27 +366,18 @@ class Manager:
     # The rest of a turn -----------------------------------------------------------------------------------------------
 
     def _set_state(self) -> None:
-        after = derive(self._recovering, self.f_s < self.f_l, self.stagger.granted)
+        after = derive(self._recovery.recovering, self.f_s < self.f_l, self.stagger.granted)
         check(self.state, after)
         if after is not self.state:
             self.state = after
             self._effects.append(Note(after.name, f"F_s {self.f_s}, F_l {self.f_l}"))
 
     def _recover(self) -> None:
-        """R11: caught up with what the peers had reached when this incarnation was first heard."""
-        if not self._recovering or self._started is None:
-            return
-        if self._goal is None and self.control.echoed:
-            peers = [p.beat for p in self.control.live_peers() if not p.beat.recovering]
-            self._goal = max((b.ack_l for b in peers), default=self.f_l)
         behind = self.f_s == self.f_l and self.complete > self.f_s
-        if self._goal is None or behind or self.f_l < self._goal or self.output.waiting:
-            return
-        if self._read_to < self._started:
-            return
-        self._recovering = False
-        self._effects.append(Note("READY", f"caught up at bucket {self.f_s}"))
-        self._set_state()
+        busy = behind or bool(self.output.waiting) or self._started is None or self._read_to < self._started
+        if self._recovery.done(self.control, self.f_l, busy):
+            self._effects.append(Note("READY", f"caught up at bucket {self.f_s}"))
+            self._set_state()
 
     def _standing(self, gap: bool) -> Standing:
         return Standing(
@@ -382,50 +387,13 @@ class Manager:
     def _publish(self, turn: Turn, gap: bool) -> None:
         self._effects += self.publishing.turn(turn, self._standing(gap), self.output)
 
-    def _checkpoint(self) -> None:
-        """R12: take a reference now and then; make it durable only when the own topic holds all below it (B1)."""
-        if self._checkpoint_at is None:
-            self._checkpoint_at = self._now + self.timing.checkpoint_us
-        due = self._now >= self._checkpoint_at and self._pending is None
-        if due and self.f_s > self.checkpointed:
-            self._pending = SaveCheckpoint(self.f_s, self._s, self.union.marks(self.f_s))
-        if self._pending is not None and self.output.ack_s >= self._pending.bucket:
-            self._effects.append(self._pending)
-            self.checkpointed = self._pending.bucket
-            self._pending = None
-            self._checkpoint_at = self._now + self.timing.checkpoint_us
-
-    def _tidy(self) -> None:
-        self.union.forget(self.f_s)
-        self.creation.forget(self.f_l)
-        if self.union.kept_rows > self.timing.buffer_rows_max and self.f_s < self.f_l:
-            self.union.evict(self.f_l)
-
-    def _tell_silence(self, before: list[bool]) -> None:
-        for feed, was, source in zip(self.feeds, before, self.union.inputs, strict=True):
-            if feed.late != was:
-                self._effects.append(Note("SILENT" if feed.late else "HEARD", source.name))
-
-    def _beat(self) -> None:
-        """R7: from the turn that does the work, so a hung replica falls silent (B31)."""
-        asking = self.stagger.asking
-        if self._now < self._beat_at + self.timing.heartbeat_us and asking == self._beat_asking:
-            return
-        ask = self.control.own_ask
-        if asking and not self._beat_asking:
-            self._old_ask = ask  # of an earlier run of asking, whose end was not read back yet (B26)
-        self._beat_at, self._beat_asking = self._now, asking
-        o = self.output
-        ask = None if ask == self._old_ask else ask
-        self._effects.append(SendBeat(self.state.value, o.ack_s, o.ack_l, asking, ask, self.publishing.frontier))
-
     def _ask_ends(self, gap: bool) -> None:
         """Ask for the ends of all feeds when something waits for just that (B14, R10, R11)."""
         if self._asked_ends is not None:
             return
         at = self._ready_at(self.f_l)
         expiring = at is not None and delay.ALWAYS < at <= self._now and at > self._read_to
-        starting = self._recovering and self._started is not None and self._read_to < self._started
+        starting = self._recovery.recovering and self._started is not None and self._read_to < self._started
         if expiring or starting or self.publishing.wants_ends(self._standing(gap)):
             self._asked_ends = self._now
             self._effects.append(AskEnds())
@@ -437,14 +405,12 @@ class Manager:
 
     @property
     def throttled(self) -> frozenset[int]:
-        """Inputs to read no further for now: memory is full and they are ahead of what runs next (R6)."""
-        if self.union.kept_rows <= self.timing.buffer_rows_max:
-            return frozenset()
-        return frozenset(i for i in range(len(self.feeds)) if self.union.closed(i) > self.f_l)
+        """Inputs to read no further for now (R6)."""
+        return self.intake.ahead(self.f_l, self.timing.buffer_rows_max)
 
     def next_wakeup(self) -> int:
         """When the next turn is due if nothing happens before."""
-        times = [self._beat_at + self.timing.heartbeat_us]
+        times = [self._heart.next_us]
         work = self.reconciliation.job is None and not self._blocked
         diverged = self.f_s < self.f_l
         if (

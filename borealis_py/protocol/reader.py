@@ -6,14 +6,13 @@ input will.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 from borealis_py.protocol.delay import Creation, Feed, Presence, ready_at, view
 from borealis_py.protocol.settings import DelayPolicy
 from sunion.bucket import Buckets
-from sunion.errors import RetentionLost
-from sunion.model import Output, StableBucket, StableRange, StreamRecord, TentativeBucket
+from sunion.model import StreamRecord
+from sunion.stream import StreamFold, Word
 from sunion.view import Change, View
 
 
@@ -29,13 +28,10 @@ class StreamReader:
         self.buckets = buckets
         self.wait = wait
         self.view = View(start)
+        self._fold = StreamFold(stream, replicas, start)
         self._feeds = [Feed(start) for _ in range(replicas)]
-        self._queues: list[deque[StreamRecord]] = [deque() for _ in range(replicas)]
-        self._inc = [0] * replicas
         self._creation = Creation(start)
-        self._tentative: dict[int, dict[int, TentativeBucket]] = {}
         self._waited: list[tuple[int, int]] = []
-        self._top = start
 
     @property
     def next(self) -> int:
@@ -53,62 +49,26 @@ class StreamReader:
         Raises:
             RetentionLost: every replica's topic goes on beyond the bucket that is needed next.
         """
-        for k, record in records:
-            self._queues[k].append(record)
         changes: list[Change] = []
-        moved = True
-        while moved:
-            moved = False
-            for k, queue in enumerate(self._queues):
-                while queue and self._consume(k, queue[0], changes):
-                    queue.popleft()
-                    moved = True
-        if all(self._queues):
-            raise RetentionLost(
-                f"stream {self.stream}: bucket {self.next} is in no replica's topic any more (retention); "
-                "start again from a later position"
-            )
+        for said in self._fold.read(records):
+            if isinstance(said, Word):
+                self._feeds[said.replica].word(said.bucket, said.tentative, self.live)
+                if said.tentative or said.held:
+                    self._waited.append((said.bucket, said.held))
+                continue
+            together = self.live == self.next
+            changes += self.view.stable_run(said.first, said.end, said.output)
+            if together:
+                for feed in self._feeds:
+                    feed.forgive()
+        self._fold.passed(self.live)
         self._create(now)
         return changes
 
-    def _consume(self, k: int, record: StreamRecord, changes: list[Change]) -> bool:
-        """False: this cursor waits, its record is beyond the next bucket (A3)."""
-        taken = True
-        if isinstance(record, StableBucket):
-            taken = self._stable(k, record.bucket, record.bucket + 1, record.output, record.held, changes)
-        elif isinstance(record, StableRange):
-            taken = self._stable(k, record.first, record.end, Output(), record.held, changes)
-        elif isinstance(record, TentativeBucket):
-            self._store(k, record)
-        if taken:
-            self._inc[k] = max(self._inc[k], record.inc)
-        return taken
-
-    def _stable(self, k: int, first: int, end: int, output: Output, held: int, changes: list[Change]) -> bool:
-        if first > self.next:
-            return False
-        self._feeds[k].word(end - 1, False, self.live)
-        if end > self.next:
-            changes += self.view.stable_run(self.next, end, output)
-            if held:
-                self._waited.append((end - 1, held))
-            for bucket in [b for b in self._tentative if b < end]:
-                del self._tentative[bucket]
-        self._top = max(self._top, end)
-        return True
-
-    def _store(self, k: int, record: TentativeBucket) -> None:
-        if record.inc < self._inc[k]:
-            return  # a zombie's
-        self._feeds[k].word(record.bucket, True, self.live)
-        self._top = max(self._top, record.bucket)
-        self._waited.append((record.bucket, record.held))
-        if record.bucket >= self.live:
-            self._tentative.setdefault(record.bucket, {})[k] = record
-
     def _create(self, now: int) -> None:
-        if self._top < self.buckets.last:
-            self._creation.extend(self._top, now)
+        top = self._fold.top
+        if top is not None and top < self.buckets.last:
+            self._creation.extend(top, now)
         for bucket, held in self._waited:
             self._creation.waited(bucket, now, held, self.buckets.width_us)
         self._waited.clear()
@@ -122,14 +82,14 @@ class StreamReader:
             if at is None or at > now:
                 return changes
             bucket = self.live
-            stored = self._tentative.pop(bucket, None)
-            if stored is None:
+            best = self._fold.pick(bucket)
+            if best is None:
                 self.view.pass_over(bucket)
             else:
-                _, best = min(stored.items(), key=lambda kv: (len(kv[1].lacked), kv[0]))
                 changes += self.view.tentative_bucket(
                     bucket, best.output, best.completeness, best.lacked, best.diverged_from
                 )
+            self._fold.passed(self.live)
             for feed in self._feeds:
                 feed.ran(bucket)
 
@@ -142,8 +102,8 @@ class StreamReader:
         created = self._creation.at(self.live)
         if created is None:
             return None
-        presence = Presence.TENTATIVE if self.live in self._tentative else Presence.MISSING
-        if presence is Presence.MISSING and max(self._tentative, default=self.live) <= self.live:
+        presence = Presence.TENTATIVE if self.live in self._fold.tentative else Presence.MISSING
+        if presence is Presence.MISSING and max(self._fold.tentative, default=self.live) <= self.live:
             return None
         views = [view(presence, self._feeds, self.live)]
         return ready_at(created + self.buckets.width_us, views, DelayPolicy.PROCESS, self.wait, self.wait)

@@ -24,6 +24,7 @@ class Reconciliation:
         self._jobs_done = 0  # since the grant
         self._retry_at = 0
         self._inline: tuple[int, int, int, int] | None = None  # first, end, rows, began
+        self._refused: tuple[int, int] | None = None  # peer and bucket of a checkpoint that could not be adopted
 
     def begin(self) -> None:
         """A grant begins: Spark gets a fresh chance."""
@@ -88,7 +89,7 @@ class Reconciliation:
             rows += union.count(bucket)
         ranges = tuple(
             SourceRange(i, mark.offset, source.offset, mark.fold)
-            for i, (source, mark) in enumerate(zip(union.inputs, union.marks(first), strict=True))
+            for (i, source), mark in zip(union.sources.items(), union.marks(first), strict=True)
         )
         self.job = RedoJob(self._next_id, first, end, state, ranges, rows)
         self._next_id += 1
@@ -96,6 +97,18 @@ class Reconciliation:
         self._local = local
         self.deadline = None if local else now + self._timing.redo_deadline_us
         effects.append(StartRedo(self.job, local))
+
+    def may_adopt(self, peer: int, bucket: int) -> bool:
+        """This checkpoint has not failed to be adopted before."""
+        return self._refused != (peer, bucket)
+
+    def adopt(self, now: int, peer: int, first: int, end: int, state: State, effects: list[Effect]) -> None:
+        """Begin to take over a peer's checkpoint at `end`, with what it said of [first, end) (B44, B2)."""
+        self.job = RedoJob(self._next_id, first, end, state, (), 0, peer)
+        self._next_id += 1
+        self._took_all = None
+        self.deadline = now + self._timing.adopt_deadline_us
+        effects.append(StartRedo(self.job, False))
 
     def answered(
         self, now: int, result: RedoResult, stable: int, effects: list[Effect]
@@ -108,7 +121,7 @@ class Reconciliation:
             self._give_up(now, result.reason, effects)
             return None
         self.job = self.deadline = None
-        self._jobs_done += 1
+        self._jobs_done += job.peer is None
         effects.append(Note("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds)))
         return job, result
 
@@ -116,9 +129,15 @@ class Reconciliation:
         """A job past its deadline is forgotten, then cancelled (B4)."""
         if self.job is not None and self.deadline is not None and now >= self.deadline:
             effects.append(CancelRedo(self.job.id))
-            self._give_up(now, f"no answer within {self._timing.redo_deadline_us / 1e6:g} s", effects)
+            self._give_up(now, f"no answer by the deadline, bucket {self.job.first} to {self.job.end}", effects)
 
     def _give_up(self, now: int, reason: str, effects: list[Effect]) -> None:
+        assert self.job is not None
+        if self.job.peer is not None:
+            self._refused = (self.job.peer, self.job.end)
+            self.job = self.deadline = None
+            effects.append(Note("ADOPT_FAILED", reason))
+            return
         self._retry_at = now + self._timing.retry_us if self._local else now
         self.job = self.deadline = None
         self._trust_spark = False

@@ -24,7 +24,10 @@ class SourceRange:
 
 @dataclass(frozen=True, slots=True)
 class RedoJob:
-    """Run buckets [first, end) on `state`. `rows`: how many input rows the replica counted in them."""
+    """Run buckets [first, end) on `state`. `rows`: how many input rows the replica counted in them.
+
+    `peer`: instead, take over that replica's checkpoint at `end`, and what it said of the buckets (B44).
+    """
 
     id: int
     first: int
@@ -32,11 +35,12 @@ class RedoJob:
     state: State
     ranges: tuple[SourceRange, ...]
     rows: int
+    peer: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RedoDone:
-    """The answer to job `id`. `engine`: "spark" or "inline"."""
+    """The answer to job `id`. `engine`: "spark", "inline" or "peer"."""
 
     id: int
     state: State

@@ -34,6 +34,7 @@ class Timing:
     skew_us: int = 50_000
     stagger_us: int = 3_000_000
     redo_deadline_us: int = 2_500_000
+    adopt_deadline_us: int = 1_500_000
     retry_us: int = 1_000_000
     release_us: int = 300_000
     gap_us: int = 400_000
@@ -54,9 +55,16 @@ class Timing:
     buffer_rows_max: int = 2_000_000
     ahead_max_us: int = 60_000_000
 
-    def least_threshold_us(self, hops: int = 0) -> int:
-        """The smallest delay threshold that these timings allow: D >= delta (R13)."""
-        return self.delta_us + self.slack_us + hops * self.hop_us
+    def slack_of(self, depth: int) -> int:
+        """What a query of `depth` nodes in a row keeps of its threshold for everything but waiting.
+
+        It must cover the last but one node's delta, a hop and the clocks' skew (R13), so it grows with the chain.
+        """
+        return max(self.slack_us, self.delta_us + (depth - 1) * self.hop_us + self.skew_us)
+
+    def least_threshold_us(self, depth: int = 1) -> int:
+        """The smallest delay threshold of a query of `depth` nodes in a row: D >= delta at each of them (R13)."""
+        return self.delta_us + self.slack_of(depth) + (depth - 1) * self.hop_us
 
     def validate(self) -> None:
         """Raises SettingsError for settings that break R13."""
@@ -88,21 +96,23 @@ class Delays:
     stabilization: DelayPolicy = DelayPolicy.PROCESS
 
 
-def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0) -> int:
+def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0, depth: int = 1) -> int:
     """D of a node: how long past a bucket's end it may wait for an input that was there before (R13).
 
+    Args:
+        hops_to_sink: longest way from the node to the query's result. depth: nodes in the query's longest chain.
+
     Raises:
-        SettingsError: the threshold leaves less than delta; the message names the least that would do.
+        SettingsError: the threshold leaves less than delta at some node; the message names the least that would do.
     """
-    wait = threshold_us - timing.slack_us - hops_to_sink * timing.hop_us
-    if threshold_us <= 0 or wait < timing.delta_us:
-        least = timing.least_threshold_us(hops_to_sink)
+    least = timing.least_threshold_us(depth)
+    if threshold_us < least:
+        hops = f" + {depth - 1} hops of {timing.hop_us / 1000:g} ms" if depth > 1 else ""
         raise SettingsError(
             f"delay threshold {threshold_us / 1000:g} ms is too small: at least {least / 1000:g} ms "
-            f"(delta {timing.delta_us / 1000:g} + slack {timing.slack_us / 1000:g}"
-            f" + {hops_to_sink} hops of {timing.hop_us / 1000:g} ms)"
+            f"(delta {timing.delta_us / 1000:g} + slack {timing.slack_of(depth) / 1000:g}{hops})"
         )
-    return wait
+    return threshold_us - timing.slack_of(depth) - hops_to_sink * timing.hop_us
 
 
 def grow_delta(timing: Timing, position: int = 1) -> int:

@@ -28,7 +28,7 @@ TRANSITIONS: dict[tuple[ReplicaState, ReplicaState], str] = {
     (_R, _Z): "R11 holds, F_s < F_l and granted",
     (_S, _U): "a bucket ran live without being complete",
     (_U, _Z): "bucket F_s is complete and the grant is held",
-    (_U, _S): "a redo result that arrived after the grant was lost closed the gap",
+    (_U, _S): "a redo result after the grant was lost, or an adopted checkpoint, closed the gap",
     (_Z, _S): "F_s reached F_l: L := S, REC_DONE",
     (_Z, _U): "bucket F_s incomplete for a while, or the grant was lost: REC_DONE",
 }

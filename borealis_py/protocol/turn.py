@@ -16,7 +16,7 @@ from sunion.union import Mark
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A heartbeat as read from the control log at `offset` (R7)."""
+    """A heartbeat as read from the control log at `offset` (R7). `kept`: bucket of its newest checkpoint, -1: none."""
 
     offset: int
     replica: int
@@ -27,6 +27,7 @@ class Beat:
     ack_l: int
     asking: bool
     ask_offset: int | None = None
+    kept: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +58,23 @@ WriterEvent = WriterReady | WriterCommitted | WriterLost
 class Turn:
     """What happened since the last turn.
 
-    `inputs`: records by input index, in the log's order. `read_to`: the latest time at which the ends of all reachable
-    feeds were asked and everything below them has been handed in by now (R3, B14). `acked`: highest token that the log
-    holds. `progress`: the corrected stream's progress records read. `unreachable`: inputs that cannot be read now.
+    `inputs`: records by input index, in the log's order; `streams`: for inputs that are streams, (replica, record)
+    pairs, each replica's in its log's order. `read_to`: the latest time at which the ends of all reachable feeds were
+    asked and everything below them has been handed in by now (R3, B14). `acked`: highest token that the log holds.
+    `kept`: bucket of the newest checkpoint that became durable. `progress`: the corrected stream's progress records.
     """
 
     now: int
     beats: Sequence[Beat] = ()
     inputs: Mapping[int, Sequence[SourceRecord]] = field(default_factory=dict)
+    streams: Mapping[int, Sequence[tuple[int, StreamRecord]]] = field(default_factory=dict)
     delays: Delays | None = None
     read_to: int | None = None
     acked: int | None = None
     redo: Sequence[RedoResult] = ()
     progress: Sequence[int] = ()
     writer: Sequence[WriterEvent] = ()
-    unreachable: frozenset[int] = frozenset()
+    kept: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class SendBeat:
     asking: bool
     ask_offset: int | None
     progress: int
+    kept: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class AskEnds:
 
 @dataclass(frozen=True, slots=True)
 class StartRedo:
-    """Have the job run: on Spark, or (`local`) by reading the log again in this process."""
+    """Have the job run: on Spark, by reading the log again in this process (`local`), or from a peer (`job.peer`)."""
 
     job: RedoJob
     local: bool

@@ -9,6 +9,7 @@ from borealis_py.engine import compile_query
 from borealis_py.log.base import Feed, Record
 from reconcile.decode import decode_source
 from sunion.bucket import Buckets
+from sunion.model import Input
 from sunion.union import SUnion
 
 SMALL = Backlog(events=400, per_bucket=20)
@@ -31,7 +32,7 @@ def test_both_forms_hold_the_same_events() -> None:
 def test_the_kernel_gives_what_a_dict_gives() -> None:
     app = events.app("bench", 1, 1).describe()
     kernel = compile_query(app, events.QUERY)
-    union = SUnion(("s0",), SMALL.origin, Buckets(events.BUCKET_US), kernel, 10**12)
+    union = SUnion([Input.source("s0")], SMALL.origin, Buckets(events.BUCKET_US), kernel, 10**12)
     for offset, new in enumerate(SMALL.records(Feed("s"))):
         record = Record(new.feed, offset, new.timestamp_ms or 0, None, new.value)
         union.feed(0, decode_source(record, kernel.source_codec("s0"), "s0"))

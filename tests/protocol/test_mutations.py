@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from borealis_py.protocol import manager as manager_module
+from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.delay import Feed
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Publishing
-from borealis_py.protocol.reader import StreamReader
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.turn import SaveCheckpoint, WriterReady
 from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition, RetentionLost
 from sunion.model import Kind
 from sunion.source import SourceFold
+from sunion.stream import StreamFold
 from sunion.union import Mark, SUnion
 from sunion.view import View
 from tests.protocol import test_control, test_reader, test_scenarios
@@ -73,12 +74,13 @@ def stable_state_runs_tentative_input(patch: Patch) -> None:
 def checkpoint_before_ack(patch: Patch) -> None:
     """A checkpoint is durable as soon as it is taken."""
 
-    def checkpoint(self: Manager) -> None:
-        if self.f_s > self.checkpointed + 5:
-            self._effects.append(SaveCheckpoint(self.f_s, self._s, self.union.marks(self.f_s)))
-            self.checkpointed = self.f_s
+    def turn(self: Checkpointing, now: int, f_s: int, state: Any, union: SUnion, ack_s: int) -> list[SaveCheckpoint]:
+        if f_s <= self.newest + 5:
+            return []
+        self.newest = f_s
+        return [SaveCheckpoint(f_s, state, union.marks(f_s))]
 
-    patch.setattr(Manager, "_checkpoint", checkpoint)
+    patch.setattr(Checkpointing, "turn", turn)
 
 
 def late_result_applied(patch: Patch) -> None:
@@ -174,13 +176,13 @@ def unacknowledged_rows_read_back(patch: Patch) -> None:
 
 def zombies_heard(patch: Patch) -> None:
     """Tentative records of any incarnation count."""
-    kept = StreamReader._store
+    kept = StreamFold._store
 
-    def store(self: StreamReader, k: int, record: Any) -> None:
+    def store(self: StreamFold, k: int, record: Any, said: Any) -> None:
         self._inc[k] = 0
-        kept(self, k, record)
+        kept(self, k, record, said)
 
-    patch.setattr(StreamReader, "_store", store)
+    patch.setattr(StreamFold, "_store", store)
 
 
 def evicted_rows_kept(patch: Patch) -> None:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from borealis_py.protocol.settings import Timing
-from sunion.model import FOREVER, Output, SourceRecord, StableBucket, StableRange, StreamRecord
+from sunion.model import FOREVER, Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord
 from sunion.union import SUnion
 from tests.protocol.toy import MS, SourceLog, World
 from tests.sunion.lists import AHEAD_US, BUCKETS, FRAGMENT, OPS, batch, truth
@@ -90,7 +90,7 @@ def test_many_buckets_in_one_step_equal_as_many_single_steps(
     log: list[list[SourceRecord]], first: int, more: int
 ) -> None:
     """What the toy fragment must keep for the other tests to mean anything; a kernel has the same to keep."""
-    union = SUnion(["s0", "s1"], 0, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input.source("s0"), Input.source("s1")], 0, BUCKETS, OPS, AHEAD_US)
     for index, records in enumerate(log):
         for record in records:
             union.feed(index, record)

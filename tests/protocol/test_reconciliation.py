@@ -8,6 +8,7 @@ from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
+from sunion.model import Input
 from sunion.union import SUnion
 from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, batch, claim
 
@@ -15,7 +16,7 @@ TIMING = Timing(inline_rows=3, inline_buckets=2, redo_rows=5)
 
 
 def union(rows_per_bucket: int = 2, buckets: int = 10) -> SUnion:
-    made = SUnion(["s0"], 0, BUCKETS, OPS, AHEAD_US)
+    made = SUnion([Input.source("s0")], 0, BUCKETS, OPS, AHEAD_US)
     made.feed(0, claim(0))
     for b in range(buckets):
         rows = [(b * W + i, i) for i in range(rows_per_bucket)]

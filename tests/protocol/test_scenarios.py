@@ -383,4 +383,4 @@ def test_an_input_that_heals_with_a_lag_between_delta_and_d_is_waited_for_again(
     source.at[:] = [at + 400 * MS for at in source.at]
     world.run(12_000 * MS)
     assert replica.manager.state is S
-    assert not replica.manager.feeds[1].late
+    assert not replica.manager.intake.late(1)

@@ -13,16 +13,18 @@ TIMING = Timing()
 
 @pytest.mark.parametrize("threshold_us", [-1, 0, 1, 374_999])
 def test_a_threshold_below_the_least_names_the_least(threshold_us: int) -> None:
-    with pytest.raises(SettingsError, match=r"at least 375 ms \(delta 125 \+ slack 250 \+ 0 hops of 100 ms\)"):
+    with pytest.raises(SettingsError, match=r"at least 375 ms \(delta 125 \+ slack 250\)"):
         budget(TIMING, threshold_us)
 
 
 @given(st.integers(0, 5), st.integers(0, 10**7))
 def test_the_least_threshold_is_just_enough(hops: int, more: int) -> None:
-    least = TIMING.least_threshold_us(hops)
-    assert budget(TIMING, least + more, hops) == TIMING.delta_us + more
+    depth = hops + 1
+    least = TIMING.least_threshold_us(depth)
+    assert budget(TIMING, least + more, hops, depth) == TIMING.delta_us + more  # the first node, which waits least
+    assert budget(TIMING, least + more, 0, depth) == grow_delta(TIMING, depth) + more
     with pytest.raises(SettingsError, match=f"{least / 1000:g} ms"):
-        budget(TIMING, least - 1, hops)
+        budget(TIMING, least - 1, hops, depth)
 
 
 def test_every_hop_to_a_sink_costs_one_hop() -> None:

@@ -40,6 +40,7 @@ from borealis_py.protocol.turn import (
     WriterReady,
 )
 from sunion.model import (
+    Input,
     Kind,
     Output,
     Reject,
@@ -99,7 +100,7 @@ def source_log(seed: int, index: int, seconds: float, lag: int = 5 * MS) -> Sour
 
 def redo(job: RedoJob, logs: Sequence[Sequence[SourceRecord]], ahead_us: int) -> RedoDone:
     """What a task does: fold the ranges again and step."""
-    union = SUnion([f"s{i}" for i in range(len(logs))], job.first, BUCKETS, OPS, ahead_us)
+    union = SUnion([Input.source(f"s{i}") for i in range(len(logs))], job.first, BUCKETS, OPS, ahead_us)
     union.resume(job.first, [Mark(r.first, r.fold) for r in job.ranges])
     for r in job.ranges:
         for record in logs[r.index][r.first : r.end]:
@@ -235,11 +236,11 @@ class Replica:
             if checkpoint is None
             else Start(checkpoint.bucket, checkpoint.state, checkpoint.marks)
         )
-        names = tuple(f"s{i}" for i in range(len(world.sources)))
+        inputs = tuple(Input.source(f"s{i}") for i in range(len(world.sources)))
         self.uid = f"u{index}.{inc}"
         self.manager = Manager(
             Identity(index, inc, self.uid),
-            names,
+            inputs,
             FRAGMENT,
             OPS,
             BUCKETS,
@@ -248,7 +249,7 @@ class Replica:
             world.timing,
             world.delays,
         )
-        self.position = [m.offset for m in checkpoint.marks] if checkpoint else [0] * len(names)
+        self.position = [m.offset for m in checkpoint.marks] if checkpoint else [0] * len(inputs)
         self.heard, self.progress_read = 0, 0
         self.sent: deque[tuple[int, StreamRecord]] = deque()
         self.acked: int | None = None
@@ -318,7 +319,15 @@ class Replica:
             read_to, self.asked = self.asked, None
         self.results, self.events, self.delays = [], [], None
         return Turn(
-            now, beats, inputs, delays, read_to, self.acked, results, progress, events, unreachable=frozenset(self.cut)
+            now,
+            beats,
+            inputs,
+            delays=delays,
+            read_to=read_to,
+            acked=self.acked,
+            redo=results,
+            progress=progress,
+            writer=events,
         )
 
     def carry_out(self, effect: Effect) -> None:
@@ -431,7 +440,7 @@ class Replica:
 
     def overdue(self) -> int:
         """By how much the bucket at F_l is late, by the rule that it leaves D after its end at the latest."""
-        created = self.manager.creation.at(self.manager.f_l)
+        created = self.manager.intake.creation.at(self.manager.f_l)
         wait = self.manager.delays.threshold_us - self.world.timing.slack_us
         return 0 if created is None else max(0, self.world.now - created - W - wait)
 

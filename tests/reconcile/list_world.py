@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from borealis_py.log.base import Feed, OffsetGone, Record
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
 from reconcile.work import Work
-from sunion.model import Output, Reject
+from sunion.model import Input, Output, Reject
 
 Row = tuple[int, float]
 WIDTH_US = 1_000
@@ -151,7 +151,15 @@ class StubLog:
 
 def list_work(logs: Mapping[str, Sequence[bytes | None]], lost: int = 0) -> Work:
     """A query over these sources: buckets of a millisecond, a tuple 50 ms ahead is in the future."""
-    return Work("q", ListKernel, StubLog(logs, lost), tuple(logs), tuple(map(Feed, logs)), WIDTH_US, AHEAD_US)
+    return Work(
+        "q",
+        ListKernel,
+        StubLog(logs, lost),
+        tuple(map(Input.source, logs)),
+        tuple((Feed(n),) for n in logs),
+        WIDTH_US,
+        AHEAD_US,
+    )
 
 
 def claim(epoch: int, uid: str) -> bytes:

@@ -10,7 +10,7 @@ from borealis_py.protocol.redo import RedoJob, SourceRange
 from reconcile.decode import decode_source
 from reconcile.work import Kernel
 from sunion.bucket import Buckets
-from sunion.model import Output
+from sunion.model import Input, Output
 from sunion.union import SUnion
 from tests.reconcile.list_world import AHEAD_US, ORIGIN, WIDTH_US
 
@@ -29,7 +29,7 @@ class Replica:
         names = list(logs)
         self.origin = origin
         self.ends = [len(log) for log in logs.values()]
-        union = SUnion(names, origin, Buckets(width_us), kernel, ahead_max_us)
+        union = SUnion([Input.source(n) for n in names], origin, Buckets(width_us), kernel, ahead_max_us)
         for index, name in enumerate(names):
             codec = kernel.source_codec(name)
             for offset, value in enumerate(logs[name]):

@@ -7,7 +7,7 @@ import pytest
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.query.errors import QueryError
 from reconcile.task import pack_job, run_packed, unpack_result
-from reconcile.work import forget, opened, query_work
+from reconcile.work import forget, node_work, opened
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
 from tests.reconcile.list_world import StubLog
 from tests.reconcile.replica import Replica
@@ -19,7 +19,7 @@ TOPICS = StubLog({f"kernel.{name}": values for name, values in LOGS.items()})
 @pytest.mark.parametrize("query", ["totals", "big"])
 @pytest.mark.parametrize("cuts", [(), (1_007, 1_010, 1_033), tuple(range(1_000, 1_080))])
 def test_any_split_gives_the_bits_of_single_steps(query, cuts):
-    work = query_work(app("kernel"), query, TOPICS, AHEAD_US)
+    work = node_work(app("kernel"), query, TOPICS, AHEAD_US)
     kernel = work.make_kernel()
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
     packed = work.pack()
@@ -40,7 +40,7 @@ def test_any_split_gives_the_bits_of_single_steps(query, cuts):
 
 
 def test_a_work_made_twice_is_opened_once():
-    first, second = (query_work(app("kernel"), "totals", TOPICS, AHEAD_US).pack() for _ in range(2))
+    first, second = (node_work(app("kernel"), "totals", TOPICS, AHEAD_US).pack() for _ in range(2))
     assert first == second
     on = opened(first)
     assert opened(second) is on
@@ -51,4 +51,4 @@ def test_a_work_made_twice_is_opened_once():
 
 def test_an_unknown_query():
     with pytest.raises(QueryError, match="has no query 'total'"):
-        query_work(app("kernel"), "total", TOPICS, AHEAD_US)
+        node_work(app("kernel"), "total", TOPICS, AHEAD_US)

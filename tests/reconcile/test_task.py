@@ -150,7 +150,7 @@ def test_a_failure_in_a_worker_is_an_answer():
 def test_a_source_without_a_range_is_refused():
     logs, replica = small()
     job = replica.job(10, 20)
-    with pytest.raises(ReplayError, match="one range for each of 2 inputs"):
+    with pytest.raises(ReplayError, match="one range for each of 2 sources"):
         Replay(list_work(logs).open(), 10, job.state, job.ranges[:1])
 
 

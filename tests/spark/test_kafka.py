@@ -14,7 +14,7 @@ from borealis_py.log.corrected import Progress, transaction
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from reconcile.audit import audit, audit_on_spark, audit_spec
 from reconcile.spark import SparkRedo
-from reconcile.work import Kernel, query_work
+from reconcile.work import Kernel, node_work
 from sunion.bucket import Buckets
 from sunion.model import Output
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
@@ -50,13 +50,13 @@ def query(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def kernel(query: str, kafka: KafkaLog) -> Iterator[Kernel]:
-    made = query_work(APP, query, kafka, AHEAD_US).make_kernel()
+    made = node_work(APP, query, kafka, AHEAD_US).make_kernel()
     yield made
     made.close()
 
 
 def test_spark_redoes_from_kafka_with_the_replicas_bits(session, bell, kafka, query, kernel):
-    work = query_work(APP, query, kafka, AHEAD_US)
+    work = node_work(APP, query, kafka, AHEAD_US)
     session.warm(work.pack())
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
     redo = SparkRedo(session.context, work, kernel, bell, 60)
@@ -74,7 +74,7 @@ def test_spark_redoes_from_kafka_with_the_replicas_bits(session, bell, kafka, qu
 
 
 def test_a_broker_that_is_not_there_is_a_sentence(session, bell, kafka):
-    work = query_work(APP, "big", KafkaLog("127.0.0.1:1"), AHEAD_US)
+    work = node_work(APP, "big", KafkaLog("127.0.0.1:1"), AHEAD_US)
     kernel = work.make_kernel()
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
     redo = SparkRedo(session.context, work, kernel, bell, 60)

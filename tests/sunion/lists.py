@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from sunion.bucket import Buckets
-from sunion.model import FOREVER, Output, Reject, SourceRecord
+from sunion.model import FOREVER, Input, Output, Reject, SourceRecord
 from sunion.union import SUnion
 
 W = 100_000
@@ -130,7 +130,7 @@ def with_rejects(union: SUnion, first: int, stop: int, outputs: Mapping[int, Out
 
 def truth(logs: Sequence[Sequence[SourceRecord]], origin: int = 0) -> tuple[int, dict[int, Output]]:
     """What a run without failures says: (first bucket not complete, outputs by bucket)."""
-    union = SUnion([f"s{i}" for i in range(len(logs))], origin, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input.source(f"s{i}") for i in range(len(logs))], origin, BUCKETS, OPS, AHEAD_US)
     for index, records in enumerate(logs):
         for record in records:
             union.feed(index, record)

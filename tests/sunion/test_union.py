@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunion.model import SourceRecord
+from sunion.model import Input, SourceRecord
 from sunion.source import SourceFold
 from sunion.union import Mark, SUnion
 from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, bad, batch, claim, end
 
 
 def union(inputs: int = 2, origin: int = 0) -> SUnion:
-    return SUnion([f"s{i}" for i in range(inputs)], origin, BUCKETS, OPS, AHEAD_US)
+    return SUnion([Input.source(f"s{i}") for i in range(inputs)], origin, BUCKETS, OPS, AHEAD_US)
 
 
 def fed(*logs: Sequence[SourceRecord], origin: int = 0) -> SUnion:

@@ -1,0 +1,107 @@
+"""Taking over a peer's checkpoint instead of redoing its work (protocol B44, B45).
+
+State is a value and the same bits at every replica, so a peer's checkpoint at bucket c is as good as the own result of
+running up to c. What the peer said of the buckets before c goes into the own topic first, which thus has no hole (B2).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+import structlog
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, Log, LogError, Lookup, Wake
+from borealis_py.log.stream import StreamGap, read_stable
+from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.manager import Start
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
+from reconcile.runner import Results
+from reconcile.work import Kernel
+from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
+from sunion.model import Output
+from sunion.union import Mark
+
+log = structlog.get_logger("borealis.peers")
+
+
+class Peers:
+    """What one replica can take from the others of its node."""
+
+    def __init__(self, spec: ReplicaSpec, store: CheckpointStore, kernel: Kernel) -> None:
+        self._spec, self._store, self._kernel = spec, store, kernel
+        self._buckets = Buckets(spec.bucket_us)
+
+    def adopt(self, job: RedoJob, lookup: Lookup) -> RedoResult:
+        """The peer's state at `job.end` and what it said of [job.first, job.end). Never raises for what may fail."""
+        started = time.monotonic()
+        assert job.peer is not None
+        try:
+            loaded = self._store.of_peer(job.peer, job.end)
+            if loaded is None:
+                return RedoFailed(job.id, f"replica {job.peer} has no checkpoint at bucket {job.end} any more")
+            outputs = self._said(job.peer, lookup, job.first, job.end)
+        except (LogError, StreamGap, OSError, ValueError) as exc:
+            return RedoFailed(job.id, f"checkpoint of replica {job.peer} at bucket {job.end}: {exc}")
+        return RedoDone(job.id, loaded.state, outputs, "peer", time.monotonic() - started)
+
+    def start(
+        self, own: Start, lookup: Lookup, check: Callable[[tuple[Mark, ...] | None], None], lost: RetentionLost
+    ) -> Start:
+        """Where to begin when the sources no longer hold what the own checkpoint continues from (B45).
+
+        Args:
+            own: the own start, which cannot be used. check: raises RetentionLost where a start cannot be used either.
+
+        Raises:
+            RetentionLost: `lost`, with the reason why no peer helps.
+        """
+        for peer, loaded in self._store.of_peers():
+            if loaded.bucket <= own.bucket:
+                continue
+            try:
+                check(loaded.marks)
+                outputs = self._said(peer, lookup, own.bucket, loaded.bucket)
+            except (RetentionLost, StreamGap) as exc:
+                log.warning("a peer's checkpoint does not help", peer=peer, bucket=loaded.bucket, why=str(exc))
+                continue
+            log.warning("the log is too short for the own checkpoint: starts from a peer's", peer=peer, why=str(lost))
+            return Start(loaded.bucket, loaded.state, loaded.marks, own.bucket, outputs)
+        raise RetentionLost(f"{lost}; no other replica has a checkpoint that covers it")
+
+    def _said(self, peer: int, lookup: Lookup, first: int, end: int) -> dict[int, Output]:
+        feed = Feed(topics.replica(self._spec.app, self._spec.query, peer))
+        return read_stable(lookup, feed, self._buckets, self._kernel, self._kernel.schema_id, first, end)
+
+
+class PeerRedo:
+    """Runs adoptions, each in a thread of its own: reading files and logs takes longer than a turn."""
+
+    def __init__(self, peers: Peers, log_: Log, wake: Wake) -> None:
+        self._peers, self._log = peers, log_
+        self._results = Results(wake)
+
+    def start(self, job: RedoJob) -> None:
+        self._results.expect(job.id)
+        threading.Thread(target=self._run, args=(job,), name=f"adopt {job.id}", daemon=True).start()
+
+    def results(self) -> list[RedoResult]:
+        return self._results.take()
+
+    def cancel(self, job_id: int) -> None:
+        self._results.drop(job_id)
+
+    def close(self) -> None:
+        self._results.clear()
+
+    def _run(self, job: RedoJob) -> None:
+        try:
+            with closing(self._log.lookup()) as lookup:
+                self._results.put(self._peers.adopt(job, lookup))
+        except Exception as exc:
+            self._results.put(RedoFailed(job.id, f"{type(exc).__name__}: {exc}"))

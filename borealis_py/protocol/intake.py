@@ -1,0 +1,152 @@
+"""What a node has read so far, as its replica decides by it: rows by bucket, how each feed stands, when buckets came
+into being (protocol A1, R1). It runs nothing and says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from borealis_py.protocol.delay import Creation, Feed, InputView, Presence, view
+from borealis_py.protocol.turn import Note, Turn
+from sunion.bucket import Buckets
+from sunion.inputs import StreamInput, Unpack
+from sunion.model import Input, Ordered, RowOps
+from sunion.union import Mark, SUnion
+
+
+class Intake:
+    """The reading side of one replica's state.
+
+    Args:
+        start: first bucket to run; marks: where its sources are read from, None: from their beginning.
+        unpack: for each input that is a stream, what decodes its rows.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Input],
+        origin: int,
+        buckets: Buckets,
+        ops: RowOps,
+        ahead_max_us: int,
+        start: int,
+        marks: Sequence[Mark] | None,
+        unpack: Mapping[int, Unpack],
+    ) -> None:
+        self.union = SUnion(inputs, origin, buckets, ops, ahead_max_us, unpack)
+        if marks is not None:
+            self.union.resume(start, marks)
+        self.creation = Creation(start)
+        self.feeds = [[Feed(start) for _ in range(max(1, i.replicas))] for i in inputs]
+        self._buckets = buckets
+        self._waited: list[tuple[int, int]] = []
+
+    def read(self, turn: Turn, live: int) -> None:
+        """Take what arrived. `live`: the live frontier.
+
+        Raises:
+            RetentionLost: a stream's topics all go on beyond the bucket that is needed next.
+        """
+        for index, records in turn.inputs.items():
+            for record in records:
+                self.union.feed(index, record)
+            feed, closed = self.feeds[index][0], self.union.closed(index)
+            if closed > feed.said:
+                feed.word(closed - 1, False, live)
+            elif records:
+                feed.heard = True
+        for index, said in turn.streams.items():
+            for word in self.union.feed_stream(index, said):
+                self.feeds[index][word.replica].word(word.bucket, word.tentative, live)
+                if word.tentative or word.held:
+                    self._waited.append((word.bucket, word.held))
+
+    def create(self, now: int) -> None:
+        """R1: every bucket up to the highest that exists came into being by now, less what upstream had waited."""
+        self.creation.extend(self.union.top, now)
+        for bucket, held in self._waited:
+            self.creation.waited(bucket, now, held, self._buckets.width_us)
+        self._waited.clear()
+
+    def view(self, index: int, bucket: int) -> InputView:
+        """One input as R3 sees it."""
+        source = self.union.inputs[index]
+        if source.closed > bucket:
+            presence = Presence.STABLE
+        elif isinstance(source, StreamInput) and source.tentative(bucket) is not None:
+            presence = Presence.TENTATIVE
+        else:
+            presence = Presence.MISSING
+        return view(presence, self.feeds[index], bucket)
+
+    def views(self, bucket: int) -> list[InputView]:
+        """All inputs."""
+        return [self.view(i, bucket) for i in range(len(self.feeds))]
+
+    def ordered_live(self, bucket: int) -> Mapping[int, Ordered]:
+        """What there is of a bucket, in order."""
+        return self.union.ordered_live(bucket)
+
+    def lacked(self, bucket: int) -> tuple[str, ...]:
+        """The sources missing in a bucket, upstream's included, in the order of the inputs."""
+        found: dict[str, None] = {}
+        for source in self.union.inputs:
+            if source.closed > bucket:
+                continue
+            said = source.tentative(bucket) if isinstance(source, StreamInput) else None
+            found.update(dict.fromkeys(source.sources if said is None else said.lacked))
+        return tuple(found)
+
+    def completeness(self, bucket: int) -> float:
+        """Which part of the inputs the bucket has; a tentative one counts by its own completeness (design 2.4)."""
+        total = 0.0
+        for source in self.union.inputs:
+            if source.closed > bucket:
+                total += 1
+            elif isinstance(source, StreamInput) and (said := source.tentative(bucket)) is not None:
+                total += said.completeness
+        return total / len(self.union.inputs)
+
+    def ran(self, bucket: int) -> None:
+        """The bucket ran live: a feed of an input that was not stable in it is LATE unless it had spoken (R3)."""
+        for feeds, source in zip(self.feeds, self.union.inputs, strict=True):
+            if source.closed <= bucket:
+                for feed in feeds:
+                    feed.ran(bucket)
+        self.union.passed(bucket + 1)
+
+    def forgive(self) -> None:
+        """R2, B13."""
+        for feed in self._all():
+            feed.forgive()
+
+    def late(self, index: int) -> bool:
+        """No feed of this input is in time."""
+        return all(feed.late for feed in self.feeds[index])
+
+    def silences(self) -> list[bool]:
+        """Which inputs are late, to be compared by `silence_notes`."""
+        return [self.late(i) for i in range(len(self.feeds))]
+
+    def silence_notes(self, before: Sequence[bool]) -> list[Note]:
+        """What to tell of inputs that fell silent or were heard again."""
+        now = zip(before, self.silences(), self.union.inputs, strict=True)
+        return [Note("SILENT" if late else "HEARD", source.name) for was, late, source in now if late != was]
+
+    def tidy(self, stable: int, live: int, rows_max: int) -> None:
+        """Forget what is below the frontiers; over the budget, drop rows that only a redo will need (R6)."""
+        self.union.forget(stable)
+        self.union.passed(live)
+        self.creation.forget(live)
+        if self.union.kept_rows > rows_max and stable < live:
+            self.union.evict(live)
+
+    def ahead(self, live: int, rows_max: int) -> frozenset[int]:
+        """Inputs to read no further for now: memory is full and they are ahead of what runs next (R6)."""
+        if self.union.kept_rows <= rows_max:
+            return frozenset()
+        return frozenset(i for i in range(len(self.feeds)) if self.union.closed(i) > live)
+
+    def _all(self) -> Iterator[Feed]:
+        for feeds in self.feeds:
+            yield from feeds

@@ -1,0 +1,105 @@
+"""How a replay reads one input: a source's range of offsets, or the replicas of a stream one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from borealis_py.log.base import Record
+from borealis_py.log.stream import StreamDecoder, follow
+from borealis_py.protocol.redo import SourceRange
+from reconcile.decode import decode_source
+from reconcile.work import Opened
+from sunion.errors import RetentionLost
+from sunion.model import StreamRecord
+from sunion.union import SUnion
+
+Check = Callable[[], None]
+"""Raises when time is out."""
+
+
+class SourceReading:
+    """One source's range, with the cursor kept between slices: a new consumer costs more than a slice."""
+
+    def __init__(self, opened: Opened, union: SUnion, index: int, range_: SourceRange) -> None:
+        self._union, self._index, self._end = union, index, range_.end
+        self._codec, self._name = opened.codecs[index], opened.work.inputs[index].name
+        self._feed, self._lookup, self._first = opened.work.feeds[index][0], opened.lookup, range_.first
+        self._records: Iterator[Record] | None = None
+
+    def read(self, rows: int, target: int, check: Check) -> bool:
+        """Read on for about so many rows or until bucket `target` is closed. False: there was nothing left to read.
+
+        Raises:
+            LogError: the log could not be read.
+        """
+        if self._records is None:
+            self._records = self._lookup.read(self._feed, self._first, self._end)
+        taken, any_ = 0, False
+        for record in self._records:
+            any_ = True
+            check()
+            accepted = self._union.feed(self._index, decode_source(record, self._codec, self._name))
+            taken += sum(count for _, _, count in accepted.rows)
+            if taken >= rows or self._union.closed(self._index) >= target:
+                break  # nothing of a bucket below `target` can follow
+        return any_
+
+    def close(self) -> None:
+        """Let go of the cursor."""
+        _close(self._records)
+
+    def __str__(self) -> str:
+        return f"source {self._name} up to offset {self._end}"
+
+
+class StreamReading:
+    """A stream from bucket `first` on: one replica's topic as far as it goes, then the next one's."""
+
+    def __init__(self, opened: Opened, union: SUnion, index: int, first: int) -> None:
+        self._opened, self._union, self._index = opened, union, index
+        self._name, self._feeds = opened.work.inputs[index].name, opened.work.feeds[index]
+        self._replica = -1
+        self._said: Iterator[tuple[Record, StreamRecord]] = iter(())
+        self._records: Iterator[Record] | None = None
+
+    def read(self, rows: int, target: int, check: Check) -> bool:
+        """As `SourceReading.read`."""
+        stream = self._union.streams[self._index]
+        before = stream.tuples
+        while self._union.closed(self._index) < target:
+            found = next(self._said, None)
+            if found is None or stream.fold.waits(max(0, self._replica)):
+                if not self._next_replica():
+                    return False
+                continue
+            check()
+            with suppress(RetentionLost):  # told as what it is here: no replica's topic has it
+                self._union.feed_stream(self._index, [(self._replica, found[1])])
+            if stream.tuples - before >= rows:
+                break
+        return True
+
+    def _next_replica(self) -> bool:
+        self.close()
+        self._replica += 1
+        if self._replica >= len(self._feeds):
+            return False
+        opened, feed = self._opened, self._feeds[self._replica]
+        at = opened.lookup.find(feed, opened.buckets.timestamp_ms(self._union.closed(self._index)))
+        self._records = opened.lookup.read(feed, at, opened.lookup.bounds(feed)[1])
+        self._said = follow(self._records, StreamDecoder(opened.streams[self._index].schema_id))
+        return True
+
+    def close(self) -> None:
+        """Let go of the cursor."""
+        _close(self._records)
+
+    def __str__(self) -> str:
+        return f"stream {self._name} as its {len(self._feeds)} replicas have it"
+
+
+def _close(records: Iterator[Record] | None) -> None:
+    close = getattr(records, "close", None)
+    if close is not None:
+        close()

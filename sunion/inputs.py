@@ -1,0 +1,172 @@
+"""The inputs of an SUnion: what is kept of a source, and of another node's stream, by bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sunion.bucket import Buckets
+from sunion.model import Reject, RowOps, Rows, SourceRecord, StreamRecord, TentativeBucket
+from sunion.source import Accepted, SourceFold, fold
+from sunion.stream import Stable, StreamFold, Word
+
+Unpack = Callable[[Rows], Rows]
+"""Decodes a stream's rows: they are taken out of their records only when they are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A position in a source: an offset and the fold before it (B3)."""
+
+    offset: int
+    fold: SourceFold
+
+
+@dataclass(slots=True)
+class Kept:
+    """Rows, counts and dead letters of one input by bucket. `rows_kept`: how many rows are in memory."""
+
+    name: str
+    sources: tuple[str, ...]
+    closed: int
+    rows: dict[int, list[Rows]] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    rejects: dict[int, list[Reject]] = field(default_factory=dict)
+    rows_kept: int = 0
+    tuples: int = 0
+    rejected: int = 0
+
+    def keep(self, bucket: int, rows: Rows, count: int, in_memory: bool) -> None:
+        """Take rows of a bucket; without `in_memory` only their number (they lie in the log)."""
+        self.counts[bucket] = self.counts.get(bucket, 0) + count
+        if in_memory:
+            self.rows.setdefault(bucket, []).append(rows)
+            self.rows_kept += count
+
+    def segment(self, bucket: int, ops: RowOps) -> Rows | None:
+        """The rows of a bucket as one segment."""
+        parts = self.rows.get(bucket)
+        if not parts:
+            return None
+        if len(parts) > 1:
+            self.rows[bucket] = parts = [ops.concat(parts)]
+        return parts[0]
+
+    def drop_rows(self, below: int) -> None:
+        """Buckets below are not needed in memory."""
+        for bucket in [b for b in self.rows if b < below]:
+            del self.rows[bucket]
+            self.rows_kept -= self.counts[bucket]
+
+    def forget(self, below: int) -> None:
+        """Buckets below are never needed again."""
+        self.drop_rows(below)
+        for held in (self.counts, self.rejects):
+            for bucket in [b for b in held if b < below]:
+                del held[bucket]
+
+
+@dataclass(slots=True)
+class SourceInput(Kept):
+    """A source as its reader has read it: up to `offset`, judged by `fold`."""
+
+    fold: SourceFold = field(default_factory=lambda: SourceFold(0))
+    offset: int = 0
+    marks: list[tuple[int, Mark]] = field(default_factory=list)
+
+    def mark(self, bucket: int) -> Mark:
+        """Where to start reading so as to see everything of `bucket` and later."""
+        for at, mark in self.marks:
+            if at >= bucket:
+                return mark
+        return Mark(self.offset, self.fold)
+
+    def resume(self, mark: Mark, buckets: Buckets) -> None:
+        """Continue from a position. Only before any record was fed."""
+        self.offset, self.fold = mark.offset, mark.fold
+        self.close(buckets)
+
+    def feed(
+        self, record: SourceRecord, low: int, evicted: int, buckets: Buckets, ops: RowOps, ahead_max_us: int
+    ) -> Accepted:
+        """Take one record, in the log's order. Buckets below `low` are forgotten, below `evicted` only counted."""
+        before = Mark(record.offset, self.fold)
+        self.fold, accepted = fold(self.fold, record, buckets, ops, self.name, ahead_max_us)
+        self.offset = record.offset + 1
+        self.rejected += len(accepted.rejects) + accepted.after_end
+        if self.fold.boundary != before.fold.boundary:
+            self.close(buckets)
+        top = accepted.top
+        if top is None:
+            return accepted
+        if top >= low and (not self.marks or top > self.marks[-1][0]):
+            self.marks.append((top, before))
+        for bucket, rows, count in accepted.rows:
+            self.tuples += count
+            if bucket >= low:
+                self.keep(bucket, rows, count, bucket >= evicted)
+        if accepted.rejects and accepted.reject_bucket >= low:
+            self.rejects.setdefault(accepted.reject_bucket, []).extend(accepted.rejects)
+        return accepted
+
+    def close(self, buckets: Buckets) -> None:
+        self.closed = buckets.last if self.fold.ended else buckets.closed_by(self.fold.boundary)
+
+    def top(self, buckets: Buckets, origin: int) -> int:
+        """The bucket that its boundary has opened, -1: none; END opens none (R1).
+
+        A tuple opens none: its source's boundary stands at or before its bucket, and gets there in time. Else one stime
+        ahead of the clock would open all buckets up to it, and they would run without anybody having been late.
+        """
+        boundary = self.fold.boundary
+        if self.fold.ended or boundary <= buckets.start(origin):  # where every boundary begins: nobody said that one
+            return -1
+        return buckets.closed_by(boundary)
+
+    def forget(self, below: int) -> None:
+        Kept.forget(self, below)
+        self.marks[:] = [m for m in self.marks if m[0] >= below]
+
+
+@dataclass(slots=True)
+class StreamInput(Kept):
+    """Another node's stream: all its replicas, stable buckets from whoever says them first."""
+
+    unpack: Unpack = field(default=lambda rows: rows)
+    fold: StreamFold = field(default_factory=lambda: StreamFold("", 1, 0))
+
+    @classmethod
+    def of(cls, name: str, sources: tuple[str, ...], replicas: int, start: int, unpack: Unpack) -> StreamInput:
+        """A stream to be read from bucket `start` on."""
+        return cls(name, sources, start, unpack=unpack, fold=StreamFold(name, replicas, start))
+
+    def feed(self, records: Iterable[tuple[int, StreamRecord]], low: int, evicted: int, ops: RowOps) -> list[Word]:
+        """Take (replica, record) pairs; returns who spoke about what. Raises RetentionLost."""
+        words = []
+        for said in self.fold.read(records):
+            if isinstance(said, Word):
+                words.append(said)
+            else:
+                self._take(said, low, evicted, ops)
+        self.closed = self.fold.next
+        return words
+
+    def _take(self, said: Stable, low: int, evicted: int, ops: RowOps) -> None:
+        bucket = said.end - 1
+        if said.output.rows is None or bucket < low:
+            return
+        rows = self.unpack(said.output.rows)
+        count = ops.count(rows)
+        self.tuples += count
+        self.keep(bucket, rows, count, bucket >= evicted)
+
+    def tentative(self, bucket: int) -> TentativeBucket | None:
+        """What to use of a bucket that is not stable."""
+        return self.fold.pick(bucket) if bucket >= self.closed else None
+
+    def top(self, buckets: Buckets, origin: int) -> int:
+        """The highest bucket with a tentative record or opened by a stable one, -1: none; the end opens none (R1)."""
+        top = self.fold.top
+        if top is None:
+            return -1
+        return top if top < buckets.last else -1

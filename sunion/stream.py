@@ -1,0 +1,132 @@
+"""What a reader has read of a replicated stream: all replicas, each with a cursor of its own (protocol A3, R5).
+
+Each stable bucket is taken from whoever says it first; repeats are dropped as they are (rows stay opaque and encoded).
+It knows no time and no delays: when a tentative bucket is used or shown is `borealis_py.protocol`'s matter.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sunion.errors import RetentionLost
+from sunion.model import Output, StableBucket, StableRange, StreamRecord, TentativeBucket
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Replica `replica` has spoken about `bucket` and all before it; `held`: how long upstream had waited, in us."""
+
+    replica: int
+    bucket: int
+    tentative: bool
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """Buckets [first, end) became stable; `output` is that of the last one, the others are empty."""
+
+    first: int
+    end: int
+    output: Output
+
+
+class StreamFold:
+    """The fold of a stream's replicas, from bucket `start` on.
+
+    `next`: first bucket that is not stable. `live`: tentative buckets below it are not kept; the owner moves it.
+    """
+
+    def __init__(self, stream: str, replicas: int, start: int) -> None:
+        self.stream = stream
+        self.next = self.live = start
+        self.top: int | None = None
+        """The highest bucket that somebody spoke about or opened; None: nobody has spoken."""
+        self.tentative: dict[int, dict[int, TentativeBucket]] = {}
+        self._queues: list[deque[StreamRecord]] = [deque() for _ in range(replicas)]
+        self._inc = [0] * replicas
+
+    @property
+    def replicas(self) -> int:
+        return len(self._queues)
+
+    def waits(self, replica: int) -> bool:
+        """This cursor stands at a record beyond the next bucket: the others must say what is between (A3)."""
+        return bool(self._queues[replica])
+
+    def read(self, records: Iterable[tuple[int, StreamRecord]]) -> list[Word | Stable]:
+        """Take (replica, record) pairs, each replica's in its log's order; return what they said that counts.
+
+        Raises:
+            RetentionLost: every replica's topic goes on beyond the bucket that is needed next.
+        """
+        for replica, record in records:
+            self._queues[replica].append(record)
+        said: list[Word | Stable] = []
+        moved = True
+        while moved:
+            moved = False
+            for replica, queue in enumerate(self._queues):
+                while queue and self._consume(replica, queue[0], said):
+                    queue.popleft()
+                    moved = True
+        if all(self._queues):
+            raise RetentionLost(
+                f"stream {self.stream}: bucket {self.next} is in no replica's topic any more (retention); "
+                "start again from a later position"
+            )
+        return said
+
+    def _consume(self, replica: int, record: StreamRecord, said: list[Word | Stable]) -> bool:
+        """False: this cursor waits."""
+        taken = True
+        if isinstance(record, StableBucket):
+            taken = self._stable(replica, record.bucket, record.bucket + 1, record.output, record.held, said)
+        elif isinstance(record, StableRange):
+            taken = self._stable(replica, record.first, record.end, Output(), record.held, said)
+        elif isinstance(record, TentativeBucket):
+            self._store(replica, record, said)
+        if taken:
+            self._inc[replica] = max(self._inc[replica], record.inc)
+        return taken
+
+    def _stable(self, replica: int, first: int, end: int, output: Output, held: int, said: list[Word | Stable]) -> bool:
+        if first > self.next:
+            return False
+        said.append(Word(replica, end - 1, False, held if end > self.next else 0))
+        self._reach(end)
+        if end > self.next:
+            said.append(Stable(self.next, end, output))
+            self.next = end
+            self._drop(end)
+        return True
+
+    def _store(self, replica: int, record: TentativeBucket, said: list[Word | Stable]) -> None:
+        if record.inc < self._inc[replica]:
+            return  # a zombie's
+        said.append(Word(replica, record.bucket, True, record.held))
+        self._reach(record.bucket)
+        if record.bucket >= max(self.live, self.next):
+            self.tentative.setdefault(record.bucket, {})[replica] = record
+
+    def _reach(self, bucket: int) -> None:
+        self.top = bucket if self.top is None else max(self.top, bucket)
+
+    def pick(self, bucket: int) -> TentativeBucket | None:
+        """The tentative bucket to use: fewest sources lacked, then lowest replica (R3)."""
+        stored = self.tentative.get(bucket)
+        if not stored:
+            return None
+        return min(stored.items(), key=lambda kv: (len(kv[1].lacked), kv[0]))[1]
+
+    def passed(self, live: int) -> None:
+        """The owner's live frontier moved: tentative buckets below it are of no use."""
+        if live > self.live:
+            self.live = live
+            self._drop(live)
+
+    def _drop(self, below: int) -> None:
+        for bucket in [b for b in self.tentative if b < below]:
+            del self.tentative[bucket]
