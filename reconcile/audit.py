@@ -1,7 +1,8 @@
 """The audit: recompute a corrected stream from its sources and compare it with what was published, bit for bit.
 
 Same kernel, same fold, but from the beginning of the log, without any replica's state: what it proves is that nothing
-that failures, redos, restarts and take-overs did left a trace. Runs anywhere; on Spark one task a query.
+that failures, redos, restarts and take-overs did left a trace. Of a query that is cut into nodes no node's stream is
+read: the whole is computed as one. Runs anywhere; on Spark one task a query.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ class AuditResult:
 
 
 def audit_spec(app: AppSpec, query: str, log: Log, origin: int, ahead_max_us: int, whole: bool = False) -> AuditSpec:
-    """The audit of one query of an app. Raises QueryError for an unknown query."""
+    """The audit of one query of an app, from its sources. Raises QueryError for an unknown query."""
     corrected, progress = Feed(topics.stream(app.name, query)), Feed(topics.progress(app.name, query))
-    return AuditSpec(node_work(app, query, log, ahead_max_us), corrected, progress, origin, whole)
+    return AuditSpec(node_work(app.flattened(query), query, log, ahead_max_us), corrected, progress, origin, whole)
 
 
 def audit(spec: AuditSpec) -> AuditResult:
