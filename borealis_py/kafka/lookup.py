@@ -78,9 +78,7 @@ class KafkaLookup:
                 with self._asking("read", feed):
                     messages = consumer.consume(1, 0.1)
                     messages += consumer.consume(_BATCH, 0) if messages else []
-                if messages:
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > 2 * ANSWER_S:
+                if not messages and time.monotonic() - heard > 2 * ANSWER_S:
                     raise unreachable(self._bootstrap)
                 for message in messages:
                     error = message.error()
@@ -95,6 +93,8 @@ class KafkaLookup:
                         raise OffsetGone(feed, position)
                     elif error.fatal() or not error.retriable():
                         raise translated(self._bootstrap, where, error)
+                if messages:
+                    heard = time.monotonic()  # after the yields: whoever reads may have been away for long
         finally:
             consumer.close()
 

@@ -28,9 +28,10 @@ inputs = st.integers(0, 1)
 class Lives(RuleBasedStateMachine):
     """Two replicas of one node with two sources."""
 
-    @initialize(seed=st.integers(0, 3), small=st.booleans())
-    def begin(self, seed: int, small: bool) -> None:
+    @initialize(seed=st.integers(0, 3), small=st.booleans(), peers=st.booleans())
+    def begin(self, seed: int, small: bool, peers: bool) -> None:
         self.world = make_world(seed, seconds=SECONDS, replicas=2, timing=SMALL if small else TIMING)
+        self.world.peers = peers
         self.paused: dict[int, Replica] = {}
 
     def all(self) -> list[Replica]:

@@ -144,6 +144,7 @@ class World:
     corrected: Corrected = field(default_factory=Corrected)
     replicas: dict[int, Replica] = field(default_factory=dict)
     checkpoints: dict[int, SaveCheckpoint] = field(default_factory=dict)
+    peers: bool = False  # checkpoints of one replica can be read by the others
     incs: dict[int, int] = field(default_factory=dict)
     truth: dict[int, Output] = field(default_factory=dict)
 
@@ -328,6 +329,7 @@ class Replica:
             redo=results,
             progress=progress,
             writer=events,
+            kept=world.checkpoints[self.index].bucket if world.peers and self.index in world.checkpoints else None,
         )
 
     def carry_out(self, effect: Effect) -> None:
@@ -369,6 +371,7 @@ class Replica:
                 beat.ack_l,
                 beat.asking,
                 beat.ask_offset,
+                beat.kept,
             )
         )
 
@@ -384,10 +387,19 @@ class Replica:
         for job in self.jobs:
             if self.redo == "fail":
                 self.results.append(RedoFailed(job.id, "no worker"))
+            elif job.peer is not None:
+                self.results.append(self._adopted(job, job.peer))
             else:
                 logs = [s.records for s in self.world.sources]
                 self.results.append(redo(job, logs, self.world.timing.ahead_max_us))
         self.jobs.clear()
+
+    def _adopted(self, job: RedoJob, peer: int) -> RedoResult:
+        checkpoint = self.world.checkpoints[peer]
+        if checkpoint.bucket != job.end:
+            return RedoFailed(job.id, "there is a newer one")
+        said = [r for r in self.world.topics[peer] if isinstance(r, StableBucket) and job.first <= r.bucket < job.end]
+        return RedoDone(job.id, checkpoint.state, {r.bucket: r.output for r in reversed(said)}, "peer", 0.0)
 
     def work_now(self) -> None:
         """Answer the jobs that wait whatever `redo` says."""

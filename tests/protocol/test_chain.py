@@ -1,0 +1,276 @@
+"""A node that reads another node's stream: what it waits for, what it says it lacks, and what it takes from a peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from borealis_py.protocol.manager import Identity, Manager, Start
+from borealis_py.protocol.redo import RedoDone
+from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.protocol.turn import Append, AskEnds, Effect, SaveCheckpoint, Turn
+from sunion.errors import RetentionLost
+from sunion.model import Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord, TentativeBucket
+from tests.protocol.test_scenarios import cut, settled
+from tests.protocol.toy import MS, TIMING, make_world
+from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim
+
+X = 2_000 * MS
+D = X - TIMING.slack_us
+DELTA = TIMING.delta_us + TIMING.hop_us
+"""Of the second node in a chain."""
+STREAM = Input("up", 2, ("a", "b"))
+
+
+class Node:
+    """The second node of a chain, fed by hand: stream `up` of two replicas, and perhaps source `c`."""
+
+    def __init__(self, *inputs: Input, timing: Timing = TIMING) -> None:
+        self.manager = Manager(
+            Identity(0, 1, "u"), inputs, FRAGMENT, OPS, BUCKETS, 0, Start(0, FRAGMENT.initial()), timing, Delays(X), 2
+        )
+        self.said: list[StreamRecord] = []
+        self.offset = 0
+
+    def at(
+        self,
+        now: int,
+        *stream: tuple[int, StreamRecord],
+        source: Sequence[SourceRecord] = (),
+        index: int = 1,
+    ) -> list[Effect]:
+        """Turns at `now` until all is said: everything that is there has been read and is acknowledged."""
+        effects, streams, inputs = [], {0: stream} if stream else {}, {index: source} if source else {}
+        read_to = None
+        for _ in range(20):
+            acked = 10**9 if self.said else None
+            turn = Turn(now, inputs=inputs, streams=streams, read_to=read_to, acked=acked)
+            found = self.manager.handle(turn)
+            effects += found
+            self.said += [e.record for e in found if isinstance(e, Append)]
+            streams, inputs = {}, {}
+            read_to = now if any(isinstance(e, AskEnds) for e in found) else None
+            if not found:
+                break
+        return effects
+
+    def tentative(self) -> list[TentativeBucket]:
+        return [r for r in self.said if isinstance(r, TentativeBucket)]
+
+    def stable_end(self) -> int:
+        return max(
+            (r.end if isinstance(r, StableRange) else r.bucket + 1 for r in self.said if _is_stable(r)), default=0
+        )
+
+
+def _is_stable(record: StreamRecord) -> bool:
+    return isinstance(record, StableBucket | StableRange)
+
+
+def rows(bucket: int, value: int = 5) -> Output:
+    return Output(((bucket * W, value),))
+
+
+def stable(bucket: int, held: int = 0) -> StableBucket:
+    return StableBucket(1, bucket, rows(bucket), held)
+
+
+def tentative(bucket: int, *lacked: str, held: int = 0, completeness: float = 0.5, inc: int = 1) -> TentativeBucket:
+    return TentativeBucket(inc, bucket, rows(bucket, 9), lacked, held, completeness, bucket)
+
+
+def test_stable_buckets_run_as_they_come_from_whichever_replica() -> None:
+    node = Node(STREAM)
+    node.at(W, (1, stable(0)))
+    node.at(2 * W, (0, stable(0)), (0, stable(1)))
+    assert (node.stable_end(), node.manager.state) == (2, ReplicaState.RECOVERING)  # nobody echoes its heartbeat here
+    assert node.tentative() == []
+
+
+def test_while_one_replica_upstream_may_say_it_stably_a_tentative_word_waits_until_d() -> None:
+    """B15: without it a stable but slower replica upstream would not prevent tentative output."""
+    node = Node(STREAM)
+    node.at(0, (0, stable(0)), (1, stable(0)))
+    node.at(2 * W, (0, tentative(1, "a")))
+    node.at(W + D - MS)  # bucket 1 was created at 0, when bucket 0 was closed
+    assert node.tentative() == []
+    node.at(W + D, (1, stable(1)))
+    assert (node.tentative(), node.stable_end()) == ([], 2)
+
+
+def test_a_tentative_bucket_of_all_replicas_runs_at_once() -> None:
+    """A tentative bucket bounds itself: the next node need not wait again."""
+    node = Node(STREAM)
+    node.at(0, (0, stable(0)), (1, stable(0)))
+    node.at(2 * W, (0, tentative(1, "a")), (1, tentative(1, "a")))
+    assert [t.bucket for t in node.tentative()] == [1]
+
+
+def test_a_replica_upstream_that_died_costs_d_once() -> None:
+    """B15: LATE is per feed."""
+    node = Node(STREAM)
+    node.at(0, (0, stable(0)), (1, stable(0)))
+    node.at(2 * W, (0, tentative(1, "a")))
+    node.at(W + D)
+    assert [t.bucket for t in node.tentative()] == [1]
+    node.at(W + D + MS, (0, tentative(2, "a")))
+    assert [t.bucket for t in node.tentative()] == [1, 2]
+
+
+def test_what_upstream_has_waited_is_not_waited_again() -> None:
+    """B12: a source of its own is given up when upstream's bucket has used up the threshold."""
+    node = Node(STREAM, Input.source("c"))
+    node.at(0, (0, stable(0)), (1, stable(0)), source=[claim(0), batch(1, 0, boundary=W)])
+    node.at(5 * W, (0, tentative(1, "a", held=D)), (1, tentative(1, "a", held=D)))
+    assert [t.bucket for t in node.tentative()] == [1]
+    assert node.tentative()[0].lacked == ("a", "c")
+
+
+def test_lacked_names_upstreams_sources_and_completeness_multiplies() -> None:
+    node = Node(STREAM, Input.source("c"))
+    node.at(0, (0, stable(0)), (1, stable(0)), source=[claim(0), batch(1, 0, boundary=2 * W)])
+    node.at(2 * W, (0, tentative(1, "a", completeness=0.5)), (1, tentative(1, "a", completeness=0.5)))
+    (said,) = node.tentative()
+    assert (said.lacked, said.completeness) == (("a",), 0.75)
+
+
+def test_a_missing_stream_lacks_all_its_sources() -> None:
+    node = Node(STREAM, Input.source("c"))
+    node.at(0, (0, stable(0)), (1, stable(0)), source=[claim(0), batch(1, 0, boundary=W)])
+    node.at(W, source=[batch(2, 0, [(W, 3)], boundary=2 * W)])
+    node.at(2 * W + D + MS)
+    (said, *_) = node.tentative()
+    assert (said.bucket, said.lacked, said.completeness) == (1, ("a", "b"), 0.5)
+
+
+def test_a_late_missing_input_is_not_waited_for_beside_a_tentative_one() -> None:
+    """B11: its time has passed upstream."""
+    node = Node(STREAM, Input.source("c"))
+    node.at(0, (0, stable(0)), (1, stable(0)), source=[claim(0), batch(1, 0, boundary=W)])
+    node.at(2 * W + D + MS, (0, tentative(1, "a")), (1, tentative(1, "a")))
+    node.at(4 * W + D + MS)
+    assert [t.bucket for t in node.tentative()] == [1]
+    now = 4 * W + D + 2 * MS
+    node.at(now, (0, tentative(2, "a")), (1, tentative(2, "a")))
+    assert [t.bucket for t in node.tentative()] == [1, 2]
+
+
+def test_the_tentative_rows_that_lack_least_are_used() -> None:
+    node = Node(STREAM)
+    node.at(0, (0, stable(0)), (1, stable(0)))
+    node.at(2 * W, (0, tentative(1, "a", "b")), (1, replace(tentative(1, "a"), output=rows(1, 3))))
+    (said,) = node.tentative()
+    assert said.output.rows == ((W, 0, 3),)
+    assert said.lacked == ("a",)
+
+
+def test_a_correction_upstream_is_corrected_here_while_upstream_still_corrects() -> None:
+    node = Node(STREAM)
+    node.at(0, (0, stable(0)), (1, stable(0)))
+    for bucket in range(1, 6):
+        node.at((bucket + 1) * W, (0, tentative(bucket, "a")), (1, tentative(bucket, "a")))
+    assert (node.manager.f_s, node.manager.f_l) == (1, 6)
+    node.at(8 * W, (0, stable(1)))
+    assert node.manager.stagger.asking
+
+
+def test_retention_at_every_replica_upstream_is_an_error() -> None:
+    node = Node(STREAM)
+    with pytest.raises(RetentionLost, match="stream up: bucket 0"):
+        node.at(0, (0, stable(3)), (1, stable(4)))
+
+
+def test_a_node_without_a_corrected_stream_publishes_only_dead_letters() -> None:
+    inputs = (Input.source("a"),)
+    made = Manager(
+        Identity(0, 1, "u"), inputs, FRAGMENT, OPS, BUCKETS, 0, Start(0, FRAGMENT.initial()), TIMING, Delays(X),
+        corrected=False,
+    )  # fmt: skip
+    made.handle(Turn(0, inputs={0: [claim(0), batch(1, 0, [(0, 5), (7, -13)], boundary=3 * W)]}))
+    assert made.f_s == 3
+    kept = made.output.unpublished(0, 3)
+    assert kept is not None
+    assert [(b, o.rows, len(o.rejects)) for b, o in kept.items()] == [(0, None, 1)]
+
+
+# A peer's checkpoint (B44) --------------------------------------------------------------------------------------------
+
+
+def test_whoever_waits_adopts_the_checkpoint_of_whoever_is_done() -> None:
+    timing = replace(TIMING, inline_rows=0, inline_buckets=3)
+    world = make_world(replicas=2, timing=timing)
+    world.peers = True
+    cut(world, 2_000 * MS, 6_000 * MS, 1)
+    first, second = world.replicas[0], world.replicas[1]
+    second.redo = "hold"  # it can do no work of its own
+    world.run(7_500 * MS)
+    jobs = [j.peer for j in second.jobs]
+    assert jobs == [0] or jobs[-1:] == [0], "its turn came after the first one's, with a checkpoint to adopt"
+    second.redo = "answer"
+    second.work()
+    world.run(9_000 * MS)
+    assert settled(world)
+    assert any(n.redo is not None and n.redo[3] == "peer" for n in second.notes)
+    assert not any(n.redo is not None and n.redo[3] == "peer" for n in first.notes)
+
+
+def test_a_checkpoint_beyond_the_live_frontier_is_not_adopted() -> None:
+    world = make_world(replicas=2, timing=replace(TIMING, inline_rows=0))
+    world.peers = True
+    cut(world, 2_000 * MS, 4_000 * MS, 1)
+    world.run(8_000 * MS)
+    for replica in world.replicas.values():
+        assert all(n.redo is None or n.redo[1] <= replica.manager.f_l for n in replica.notes)
+    assert settled(world)
+
+
+def test_an_adoption_that_fails_is_not_tried_again_and_the_work_is_done_alone() -> None:
+    world = make_world(replicas=2, timing=replace(TIMING, inline_rows=0))
+    world.peers = True
+    cut(world, 2_000 * MS, 6_000 * MS, 1)
+    world.replicas[1].redo = "fail"
+    world.run(12_000 * MS)
+    assert settled(world)
+    assert any(n.event == "ADOPT_FAILED" for n in world.replicas[1].notes)
+
+
+def test_a_start_from_a_peers_checkpoint_fills_the_own_topic_first() -> None:
+    """B2: first occurrences of stable buckets in the own topic have no hole."""
+    start = Start(7, FRAGMENT.initial(), None, own=4, outputs={5: rows(5)})
+    made = Manager(Identity(0, 1, "u"), (STREAM,), FRAGMENT, OPS, BUCKETS, 0, start, TIMING, Delays(X), 2)
+    said = [e.record for e in made.handle(Turn(0)) if isinstance(e, Append)]
+    assert said == [StableRange(1, 4, 5), StableBucket(1, 5, rows(5)), StableRange(1, 6, 7)]
+    assert made.f_s == 7
+    saved = [e for e in made.handle(Turn(3_000 * MS)) if isinstance(e, SaveCheckpoint)]
+    assert saved == []
+
+
+def test_an_adopted_state_counts_only_at_the_frontier_it_was_asked_for() -> None:
+    """B4, also for adoptions."""
+    world = make_world(replicas=2, timing=replace(TIMING, inline_rows=0))
+    world.peers = True
+    cut(world, 2_000 * MS, 6_000 * MS, 1)
+    second = world.replicas[1]
+    second.redo = "hold"
+    world.run(7_500 * MS)
+    (job, *_) = [j for j in second.jobs if j.peer is not None]
+    wrong = RedoDone(job.id + 1, "nonsense", {}, "peer", 0.0)
+    second.results.append(wrong)
+    world.run(7_600 * MS)
+    second.redo = "answer"
+    world.run(12_000 * MS)
+    assert settled(world)
+
+
+def test_an_adoption_is_started_as_a_job_of_its_own() -> None:
+    world = make_world(replicas=2, timing=replace(TIMING, inline_rows=0))
+    world.peers = True
+    cut(world, 2_000 * MS, 6_000 * MS, 1)
+    world.replicas[1].redo = "hold"
+    world.run(7_500 * MS)
+    adoptions = [j for j in world.replicas[1].jobs if j.peer is not None]
+    assert adoptions
+    assert all((j.ranges, j.rows) == ((), 0) for j in adoptions)

@@ -1,0 +1,145 @@
+"""Reading a replicated stream: first stable word wins, cursors wait, tentative ones are picked by what they lack."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sunion.errors import RetentionLost
+from sunion.model import Input, Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+from sunion.stream import Stable, StreamFold, Word
+from sunion.union import SUnion
+from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, batch, claim
+
+
+def out(value: int) -> Output:
+    return Output(((value * W, value),))
+
+
+def stable(bucket: int, inc: int = 1, held: int = 0) -> StableBucket:
+    return StableBucket(inc, bucket, out(bucket), held)
+
+
+def tentative(bucket: int, *lacked: str, inc: int = 1, completeness: float = 0.5, value: int = 77) -> TentativeBucket:
+    return TentativeBucket(inc, bucket, Output(((bucket * W, value),)), lacked, 0, completeness, bucket)
+
+
+def test_a_stable_bucket_is_taken_from_whoever_says_it_first() -> None:
+    fold = StreamFold("s", 2, 0)
+    said = fold.read([(1, stable(0)), (0, stable(0)), (0, stable(1))])
+    assert [s for s in said if isinstance(s, Stable)] == [Stable(0, 1, out(0)), Stable(1, 2, out(1))]
+    words = {s for s in said if isinstance(s, Word)}
+    assert words == {Word(1, 0, False, 0), Word(0, 0, False, 0), Word(0, 1, False, 0)}
+    assert fold.next == 2
+
+
+def test_a_cursor_beyond_the_next_bucket_waits_for_the_others() -> None:
+    fold = StreamFold("s", 2, 0)
+    assert fold.read([(0, stable(2))]) == []
+    assert fold.waits(0)
+    assert not fold.waits(1)
+    fold.read([(1, StableRange(1, 0, 2))])
+    assert fold.next == 3
+    assert not fold.waits(0)
+
+
+def test_all_cursors_beyond_the_next_bucket_are_an_error() -> None:
+    fold = StreamFold("s", 2, 0)
+    with pytest.raises(RetentionLost, match="stream s: bucket 0 is in no replica's topic any more"):
+        fold.read([(0, stable(2)), (1, StableRange(1, 1, 9))])
+
+
+def test_the_tentative_bucket_that_lacks_least_is_used_then_the_lowest_replica() -> None:
+    fold = StreamFold("s", 3, 0)
+    fold.read([(2, tentative(0, "a", value=2)), (1, tentative(0, "a", value=1)), (0, tentative(0, "a", "b", value=0))])
+    picked = fold.pick(0)
+    assert picked is not None
+    assert picked.output.rows == ((0, 1),)
+
+
+def test_stable_words_and_the_owners_frontier_drop_tentative_rows() -> None:
+    fold = StreamFold("s", 1, 0)
+    fold.read([(0, tentative(b, "a")) for b in range(4)])
+    fold.passed(2)
+    assert sorted(fold.tentative) == [2, 3]
+    fold.read([(0, StableRange(1, 0, 3))])
+    assert sorted(fold.tentative) == [3]
+
+
+def test_a_zombies_tentative_words_are_ignored() -> None:
+    fold = StreamFold("s", 1, 0)
+    assert fold.read([(0, Undo(2, 0)), (0, tentative(0, "a", inc=1))]) == []
+    assert fold.pick(0) is None
+
+
+def test_nobody_has_spoken_of_anything_at_first_and_the_end_opens_nothing() -> None:
+    union = SUnion([Input("s", 1, ("a",))], 5, BUCKETS, OPS, AHEAD_US)
+    assert union.top == -1
+    union.feed_stream(0, [(0, tentative(7, "a"))])
+    assert (union.top, union.complete) == (7, 5)
+    union.feed_stream(0, [(0, StableRange(1, 5, BUCKETS.last))])
+    assert (union.top, union.complete) == (-1, BUCKETS.last)
+
+
+def test_a_streams_rows_stand_at_its_place_in_the_order() -> None:
+    union = SUnion([Input.source("a"), Input("s", 2, ("b",))], 0, BUCKETS, OPS, AHEAD_US, {1: tuple})
+    union.feed(0, claim(0))
+    union.feed(0, batch(1, 0, [(0, 10), (5, 11)], boundary=W))
+    assert union.complete == 0
+    union.feed_stream(1, [(1, StableBucket(1, 0, Output([(0, 20), (5, 21)])))])
+    assert union.complete == 1
+    assert [value for *_, value in union.ordered(0, 1)[0]] == [10, 20, 11, 21]
+    assert union.count(0) == 4
+    assert union.kept_rows == 4
+    assert len(union.marks(0)) == 1  # of the source: a stream is found by its buckets
+
+
+def test_a_live_run_takes_tentative_rows_where_there_are_no_stable_ones() -> None:
+    union = SUnion([Input.source("a"), Input("s", 1, ("b",))], 0, BUCKETS, OPS, AHEAD_US)
+    union.feed(0, claim(0))
+    union.feed(0, batch(1, 0, [(0, 10)]))
+    union.feed_stream(1, [(0, tentative(0, "b"))])
+    assert [value for *_, value in union.ordered_live(0)[0]] == [10, 77]
+    union.feed_stream(1, [(0, stable(0))])
+    assert [value for *_, value in union.ordered_live(0)[0]] == [10, 0]
+
+
+def test_evicted_rows_of_a_stream_are_counted_and_gone() -> None:
+    union = SUnion([Input("s", 1, ("a",))], 0, BUCKETS, OPS, AHEAD_US)
+    union.feed_stream(0, [(0, stable(0)), (0, stable(1))])
+    union.evict(1)
+    union.feed_stream(0, [(0, stable(2))])
+    assert (union.kept_rows, union.count(0), sorted(union.ordered(0, 3))) == (2, 1, [1, 2])
+    union.forget(3)
+    assert (union.kept_rows, union.busy(0, 9)) == (0, [])
+
+
+RECORDS: list[StreamRecord] = [
+    StableRange(1, 0, 2),
+    stable(2),
+    stable(3),
+    RecDone(1, 3),
+    StableRange(1, 4, 6),
+    stable(6),
+]
+
+
+@given(st.data())
+def test_whoever_dies_lags_or_repeats_the_stream_is_read_once_and_whole(data: st.DataObject) -> None:
+    """Replicas say the same stable buckets, from wherever they begin again; whatever the interleaving of their topics,
+    each bucket comes out once, in order, with its rows."""
+    topics = []
+    for k in range(3):
+        again = data.draw(st.integers(0, len(RECORDS)), f"replica {k} restarts after")
+        back = data.draw(st.integers(0, again), "and says again from")
+        topics.append([*RECORDS[:again], *RECORDS[back : data.draw(st.integers(again, len(RECORDS)), "up to")]])
+    topics[data.draw(st.integers(0, 2), "one goes to the end")] = list(RECORDS)
+    fold, stables, at = StreamFold("s", 3, 0), [], [0, 0, 0]
+    while any(at[k] < len(topics[k]) for k in range(3)):
+        k = data.draw(st.sampled_from([k for k in range(3) if at[k] < len(topics[k])]))
+        stables += [s for s in fold.read([(k, topics[k][at[k]])]) if isinstance(s, Stable)]
+        at[k] += 1
+    assert fold.next == 7
+    assert [s.first for s in stables] == [0, *(s.end for s in stables[:-1])]
+    assert {s.end - 1: s.output for s in stables if s.output.rows is not None} == {b: out(b) for b in (2, 3, 6)}
