@@ -22,6 +22,7 @@ from borealis_py.cli import (
     demo,
     down,
     fail,
+    policy,
     publish,
     sim,
     status,
@@ -68,6 +69,7 @@ app.command("publish")(publish.publish)
 app.command("subscribe")(subscribe.subscribe)
 app.command("status")(status.status)
 app.command("threshold", context_settings={"ignore_unknown_options": True})(threshold.threshold)  # -1s is a value
+app.command("policy")(policy.policy)
 app.add_typer(fail.app, name="fail")
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)

@@ -6,9 +6,12 @@ Every subscription is polled and never waits, like a replica; `host.connect` has
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
+import structlog
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Lookup, Record, Wake
@@ -16,12 +19,16 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.corrected import read_progress, row_id
 from borealis_py.log.ends import LOOK_US, EndsWatch
+from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.records import unpack_stream
 from borealis_py.log.stream import StreamDecoder, decoded
 from borealis_py.protocol.reader import StreamReader
+from borealis_py.protocol.settings import SettingsError
 from sunion.bucket import Buckets
 from sunion.model import StreamRecord
 from sunion.view import Change
+
+log = structlog.get_logger("borealis.subscriber")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,8 @@ class LiveSubscription:
 
     Args:
         start: first bucket to show. wait_us: D = X - slack (protocol R5).
+        wait_of: D of a threshold X; then wait_us counts only until the settings say otherwise, and changes are in force
+            as they are read, like at replicas (B19). A setting that it raises SettingsError for is ignored.
     """
 
     def __init__(
@@ -78,6 +87,7 @@ class LiveSubscription:
         wait_us: int,
         schema: str | None,
         wake: Wake,
+        wait_of: Callable[[int], int] | None = None,
     ) -> None:
         self._clock = clock
         self._lookup = log.lookup()
@@ -89,7 +99,26 @@ class LiveSubscription:
         self._read_to = -(2**62)
         for feed in self._feeds:
             self._reader.open(feed, self._lookup.find(feed, buckets.timestamp_ms(start)))
+        self._settings, self._key = Feed(topics.settings(app)), f"threshold/{query}".encode()
+        self._wait_of = wait_of
+        if wait_of is not None:
+            self._follow_settings()
         self._ends.ask(clock.now_us(), list(self._feeds))  # the first question looks the brokers up: not when it counts
+
+    def _follow_settings(self) -> None:
+        first, end = self._lookup.bounds(self._settings)
+        for record in self._lookup.read(self._settings, first, end):
+            self._obey(record)
+        self._reader.open(self._settings, end)
+
+    def _obey(self, record: Record) -> None:
+        """Take a setting, if it is this query's threshold."""
+        if record.key != self._key or self._wait_of is None:
+            return
+        try:
+            self.stream.wait = self._wait_of(decode(record.value or b"", Threshold).threshold_us)
+        except (msgspec.MsgspecError, SettingsError) as exc:
+            log.warning("setting ignored", key=self._key.decode(), why=str(exc))
 
     def poll(self) -> list[Change]:
         """What has changed. Rows are still encoded.
@@ -100,6 +129,9 @@ class LiveSubscription:
         now = self._clock.now_us()
         records: list[tuple[int, StreamRecord]] = []
         for record in self._reader.poll():
+            if record.feed == self._settings:
+                self._obey(record)
+                continue
             k = self._feeds[record.feed]
             said = self._decoders[k].decode(record)
             if said is not None:

@@ -43,9 +43,15 @@ def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake:
     lookup = log.lookup()
     start = state.origin if from_beginning else published(lookup, spec.name, query, state.origin)
     lookup.close()
-    wait_us = max(0, state.threshold_us(query) - Timing().slack_of(spec.position(query)))
-    buckets = Buckets(spec.bucket_us)
-    return LiveSubscription(log, SystemClock(), spec.name, query, q.replicas, buckets, start, wait_us, None, wake)
+    slack_us = Timing().slack_of(spec.position(query))
+
+    def wait_of(threshold_us: int) -> int:
+        return max(0, threshold_us - slack_us)
+
+    x_us, buckets = state.threshold_us(query), Buckets(spec.bucket_us)
+    return LiveSubscription(
+        log, SystemClock(), spec.name, query, q.replicas, buckets, start, wait_of(x_us), None, wake, wait_of
+    )
 
 
 def live(

@@ -1,0 +1,134 @@
+"""What `borealis threshold` and `borealis policy` share: write, wait until it is in force, show where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from borealis_py.cli.console import fail, print_json, print_table, say, waiting
+from borealis_py.cli.context import open_context
+
+if TYPE_CHECKING:
+    from borealis_py.host.settings import Change, Changed, Obeys
+    from borealis_py.protocol.settings import Delays
+
+Query = Annotated[str, typer.Argument(help="A query of the app.", show_default=False)]
+Timeout = Annotated[
+    str, typer.Option("--timeout", help="How long to wait until every replica that runs says that it is in force.")
+]
+TIMEOUT = "10s"
+
+
+def carry_out(query: str, asked: Change, timeout: str, bootstrap: str | None, app: str | None, json: bool) -> None:
+    """Change the query's settings; exit code 1 if refused, or if a replica that runs does not obey in time.
+
+    Raises:
+        QueryError: unknown query, or a timeout that is no duration. LogError: no such app, or no broker.
+    """
+    from borealis_py.host.settings import change
+    from borealis_py.protocol.settings import SettingsError
+    from borealis_py.query import format_duration, parse_duration
+
+    timeout_us = parse_duration(timeout, "--timeout")
+    context = open_context(bootstrap)
+    state = context.app(app)
+    timing = context.config.protocol_timing()
+    with waiting(f"changing {query}") as spinner:
+
+        def tell(so_far: Changed) -> None:
+            names = ", ".join(f"{r.node}.r{r.replica}" for r in so_far.pending)
+            spinner.update(f"waiting until it is in force: {names or 'done'}")
+
+        try:
+            found = change(context.log, state, query, asked, timing, timeout_us / 1e6, tell)
+        except SettingsError as exc:
+            least = format_duration(timing.least_threshold_us(state.spec.position(query)))
+            hint = (
+                f"the least that would do: `borealis threshold {query} {least}`; less needs a lower `timing:` at `up`"
+            )
+            fail(str(exc), hint)
+            raise typer.Exit(1) from exc
+    if json:
+        print_json(as_json(state.name, found))
+    _tell(found, timeout, json)
+
+
+def as_json(app: str, found: Changed) -> dict[str, Any]:
+    """Everything known, for programs."""
+
+    def delays(d: Delays) -> dict[str, Any]:
+        return {"threshold_us": d.threshold_us, "failure": d.failure.value, "stabilization": d.stabilization.value}
+
+    def one(r: Obeys) -> dict[str, Any]:
+        return {
+            "node": r.node,
+            "replica": r.replica,
+            "running": r.running,
+            "in_force": r.running and not r.pending,
+            "since_wall_us": r.since_wall_us,
+        }
+
+    return {
+        "app": app,
+        "query": found.query,
+        "written": found.written,
+        "before": delays(found.before),
+        "after": delays(found.after),
+        "replicas": [one(r) for r in found.replicas],
+    }
+
+
+def _tell(found: Changed, timeout: str, json: bool) -> None:
+    say(_headline(found), "" if found.written else "yellow")
+    if not json:
+        columns = ["replica", "in force", "threshold>", "failure", "stabilization"]
+        print_table("", columns, [_row(r) for r in found.replicas])
+    if not any(r.running for r in found.replicas):
+        say(f"no replica of {found.query} runs: it will be in force when one starts (`borealis up`)", "yellow")
+    elif found.pending:
+        names = ", ".join(f"{r.node}.r{r.replica}" for r in found.pending)
+        say(
+            f"not in force after {timeout} at {names}. It is written, and they obey once they read it: see "
+            "`borealis status`; one with another `timing:` may refuse it, which its log says",
+            "red",
+        )
+        raise typer.Exit(1)
+
+
+def _headline(found: Changed) -> str:
+    from borealis_py.query import format_duration
+
+    before, after = found.before, found.after
+    said = []
+    if after.threshold_us != before.threshold_us:
+        said.append(f"threshold {format_duration(before.threshold_us)} -> {format_duration(after.threshold_us)}")
+    for name in ("failure", "stabilization"):
+        old, new = getattr(before, name).value, getattr(after, name).value
+        if old != new:
+            said.append(f"{name} policy {old} -> {new}")
+    if said:
+        return f"{found.query}: {', '.join(said)}"
+    return f"nothing changed: {found.query} has {in_words(after)} already"
+
+
+def in_words(delays: Delays) -> str:
+    """Threshold and policies in a few words."""
+    from borealis_py.query import format_duration
+
+    policies = f"failure {delays.failure.value}, stabilization {delays.stabilization.value}"
+    return f"threshold {format_duration(delays.threshold_us)}, {policies}"
+
+
+def _row(r: Obeys) -> list[str | Text]:
+    from borealis_py.host.origin import show
+    from borealis_py.query import format_duration
+
+    name = f"{r.node}.r{r.replica}"
+    if not r.running:
+        return [name, Text("not running", "yellow"), "", "", ""]
+    shown = Text("not yet", "red") if r.since_wall_us is None else Text(f"since {show(r.since_wall_us)}", "green")
+    if r.says is None:
+        return [name, shown, "", "", ""]
+    return [name, shown, format_duration(r.says.threshold_us), r.says.failure.value, r.says.stabilization.value]

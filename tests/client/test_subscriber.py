@@ -1,0 +1,134 @@
+"""A live subscriber follows the threshold of its query while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from borealis_py.client.subscriber import LiveSubscription
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.messages import Threshold, encode
+from borealis_py.log.stream import StreamEncoder
+from borealis_py.protocol.settings import Timing, budget
+from borealis_py.sim.actors import LocalClock
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.log import MemoryLog
+from sunion.bucket import Buckets
+from sunion.model import Output, StreamRecord, TentativeBucket
+from sunion.view import Change
+
+START_US = 1_700_000_000_000_000
+BUCKETS = Buckets(100_000)
+FIRST = BUCKETS.of(START_US)
+SETTINGS = Feed("app.settings")
+TOPICS = [Feed("app.q.r0"), Feed("app.q.r1"), SETTINGS]
+
+
+def wait_of(threshold_us: int) -> int:
+    return budget(Timing(), threshold_us)
+
+
+class World:
+    """A query with two replicas: r0 speaks, r1 never does, so what r0 calls tentative waits for r1 until D."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler(START_US)
+        self.log = MemoryLog(self.scheduler, 0)
+        self.log.client("admin").admin().create([TopicSpec(f.topic) for f in TOPICS])
+        self._writer = self.log.client("writer").appender(lambda: None)
+        self._encoder = StreamEncoder(TOPICS[0], BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+
+    def subscribe(self, wait_us: int, wait_of: Callable[[int], int] | None = wait_of) -> LiveSubscription:
+        return LiveSubscription(
+            self.log.client("subscriber"), LocalClock(self.scheduler, 0), "app", "q", 2, BUCKETS, FIRST, wait_us,
+            "s", lambda: None, wait_of,
+        )  # fmt: skip
+
+    def says(self, *records: StreamRecord) -> None:
+        for record in records:
+            for new in self._encoder.encode(record):
+                self._writer.append(new)
+        self.after(0.1)
+
+    def setting(self, key: str, value: bytes | None) -> None:
+        self._writer.append(NewRecord(SETTINGS, value, key.encode()))
+        self.after(0.1)
+
+    def threshold(self, ms: int, query: str = "q") -> None:
+        self.setting(f"threshold/{query}", encode(Threshold(ms * 1_000)))
+
+    def after(self, seconds: float) -> None:
+        self.scheduler.run_until(self.scheduler.now_us + int(seconds * 1_000_000))
+
+    def shown(self, subscription: LiveSubscription, within_s: float) -> list[Change]:
+        """What the subscriber shows in that time, called as a host calls it."""
+        changes: list[Change] = []
+        end = self.scheduler.now_us + int(within_s * 1_000_000)
+        while self.scheduler.now_us < end:
+            changes += subscription.poll()
+            self.after(0.01)
+        return changes
+
+
+def tentative(bucket: int) -> TentativeBucket:
+    return TentativeBucket(1, bucket, Output(), ("lga",), 0, 0.5, bucket)
+
+
+def test_a_lower_threshold_shows_what_was_waiting() -> None:
+    world = World()
+    subscription = world.subscribe(wait_of(3_000_000))
+    world.says(tentative(FIRST))
+    assert world.shown(subscription, 1.0) == []
+    world.threshold(500)  # D = 250 ms, and more than that has passed
+    (change,) = world.shown(subscription, 0.3)
+    assert change.bucket == FIRST
+
+
+def test_a_higher_threshold_waits_longer() -> None:
+    world = World()
+    subscription = world.subscribe(wait_of(500_000))
+    world.threshold(3_000)
+    world.says(tentative(FIRST))
+    assert world.shown(subscription, 2.0) == []
+    (change,) = world.shown(subscription, 1.5)
+    assert change.bucket == FIRST
+
+
+def test_what_was_set_before_it_opened_counts_and_not_what_its_caller_believed() -> None:
+    world = World()
+    world.threshold(700)
+    world.threshold(500)
+    subscription = world.subscribe(wait_of(3_000_000))
+    assert subscription.stream.wait == wait_of(500_000)
+
+
+def test_other_settings_are_not_its_business() -> None:
+    world = World()
+    subscription = world.subscribe(wait_of(3_000_000))
+    world.threshold(500, query="other")
+    world.setting("policy/q", b'{"failure":"delay","stabilization":"delay"}')
+    with capture_logs() as lines:
+        world.shown(subscription, 0.1)
+    assert lines == []
+    assert subscription.stream.wait == wait_of(3_000_000)
+
+
+@pytest.mark.parametrize("value", [encode(Threshold(1)), b"{", b'{"threshold_us":"soon"}', None])
+def test_a_bad_threshold_is_named_and_changes_nothing(value: bytes | None) -> None:
+    world = World()
+    subscription = world.subscribe(wait_of(3_000_000))
+    world.setting("threshold/q", value)
+    with capture_logs() as lines:
+        world.shown(subscription, 0.1)
+    assert [line["key"] for line in lines] == ["threshold/q"]
+    assert subscription.stream.wait == wait_of(3_000_000)
+
+
+def test_one_that_is_not_to_follow_keeps_its_wait() -> None:
+    world = World()
+    subscription = world.subscribe(123_000, None)
+    world.threshold(500)
+    world.shown(subscription, 0.1)
+    assert subscription.stream.wait == 123_000
