@@ -22,6 +22,22 @@ app.query("big", both.filter("{predicate}"), delay_threshold="1s", replicas=1)
 """
 
 
+CHAIN = """
+from borealis_py import App
+
+app = App("chain", bucket="100ms")
+left, right = (app.source(s, schema={"key": "string", "value": "double"}) for s in ("left", "right"))
+cleaned = app.union(left, right).filter("value > 0").node("cleaned", replicas=3)
+app.query("sums", cleaned.window("1s").agg(total="sum(value)"), delay_threshold="2s")
+app.query("big", cleaned.filter("value > 10"), delay_threshold="THRESHOLD", replicas=1)
+"""
+
+
+def chain_text(threshold: str = "3s") -> str:
+    """The file of an app with a node that two queries read."""
+    return CHAIN.replace("THRESHOLD", threshold)
+
+
 def app_text(
     name: str = "cli",
     total: str = "sum(value)",

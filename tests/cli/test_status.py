@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.cli.status import _row, sight
-from borealis_py.log.messages import InputStatus, Status
+from borealis_py.cli.status import _print, _row, as_json, sight
+from borealis_py.host.appstate import AppState
+from borealis_py.log.messages import Description, InputStatus, Status
+from borealis_py.query import App
 from sunion.bucket import Buckets
 
 BUCKET_US = 100_000
@@ -59,6 +61,21 @@ def test_history_shows_its_day() -> None:
 def test_the_end() -> None:
     last = Buckets(BUCKET_US).last
     assert shown(f_s=last, f_l=last)[3:5] == ["END", ""]
+
+
+def test_every_node_of_a_chain_is_there_with_its_queries(capsys: pytest.CaptureFixture[str]) -> None:
+    app = App("chain", bucket="100ms")
+    cut = app.source("s", schema={"x": "int"}).filter("x > 0").node("cut", replicas=1)
+    app.query("p", cut.filter("x > 1"), replicas=1)
+    app.query("q", cut, replicas=2)
+    state = AppState("chain", app.describe(), Description("", "", 0, ""))
+    statuses = {("cut", 0): status(query="cut"), ("q", 1): status(query="q", replica=1)}
+    found = [(r["query"], r["replica"], r["of_queries"]) for r in as_json(state, statuses, WALL_US)["replicas"]]
+    assert found == [("cut", 0, ["p", "q"]), ("p", 0, ["p"]), ("q", 0, ["q"]), ("q", 1, ["q"])]
+    _print(state, statuses, WALL_US)
+    shown = capsys.readouterr().out
+    assert "of query" in shown
+    assert "p, q" in shown
 
 
 @pytest.mark.parametrize(

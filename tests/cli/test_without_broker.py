@@ -11,7 +11,7 @@ import pytest
 from borealis_py.cli.console import print_json
 from borealis_py.cli.status import duration
 from borealis_py.kafka.broker import free_port
-from tests.cli.conftest import Borealis, app_text
+from tests.cli.conftest import Borealis, app_text, chain_text
 
 COMMANDS = ["broker", "check", "up", "down", "publish", "subscribe", "status", "threshold", "fail", "audit", "demo"]
 
@@ -65,6 +65,19 @@ def test_check_shows_the_app(borealis: Borealis, here: Path) -> None:
     assert found["queries"]["big"]["inputs"] == ["left", "right"]
 
 
+def test_check_shows_the_nodes_of_a_chain(borealis: Borealis, here: Path) -> None:
+    (here / "app.py").write_text(chain_text())
+    said = borealis("check", "app.py")
+    assert said.code == 0
+    for shown in ("cleaned", "repeatable", "convergent-capable", "1625ms", "cleaned, big", "500ms"):
+        assert shown in said.out
+    found = json.loads(borealis("check", "app.py", "--json").out)
+    cleaned = found["nodes"]["cleaned"]
+    assert (cleaned["replicas"], cleaned["wait_us"], cleaned["serves"]) == (3, 1_625_000, ["sums", "big"])
+    assert (found["queries"]["big"]["inputs"], found["queries"]["big"]["position"]) == (["cleaned"], 2)
+    assert (found["queries"]["big"]["wait_us"], found["queries"]["big"]["least_threshold_us"]) == (2_725_000, 500_000)
+
+
 def test_check_uses_the_timing_of_the_configuration(borealis: Borealis, here: Path) -> None:
     (here / "app.py").write_text(app_text())
     (here / "borealis.yaml").write_text("timing: {slack: 2s}\n")
@@ -81,6 +94,8 @@ def test_check_uses_the_timing_of_the_configuration(borealis: Borealis, here: Pa
         (app_text(threshold="0s"), "more than zero"),
         (app_text(threshold="100ms"), "at least 375 ms"),
         (app_text(threshold="soon"), "not a duration"),
+        (chain_text(threshold="400ms"), "query 'big': delay threshold 400 ms is too small: at least 500 ms"),
+        (chain_text() + "left.node('alone')", "node 'alone' is read by no query"),
         (app_text(total="sum(value"), "does not parse"),
         (app_text(total="sum(valu)"), "did you mean 'value'"),
         (app_text(predicate="value > random()"), "random"),

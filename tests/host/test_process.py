@@ -9,10 +9,11 @@ import pytest
 
 from borealis_py.demo.flights import app
 from borealis_py.host import launch
-from borealis_py.host.process import KernelDiffers, check_fingerprint, main, replica_spec
+from borealis_py.host.process import KernelDiffers, check_fingerprint, main, replica_spec, work_of
 from borealis_py.host.taken import IndexTaken, ensure_free
-from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query import App
+from sunion.model import Input
 from tests.support.running import RunningApp, running
 
 
@@ -28,7 +29,7 @@ def test_another_kernel_than_the_one_that_described_the_app_is_refused(bootstrap
         spec = replica_spec(it.state, "all", 0, it.log, tmp_path, Timing())
         check_fingerprint(spec, it.state)
         other = replace(it.state, description=_with_fingerprint(it, "0123"))
-        with pytest.raises(KernelDiffers, match=r"query all: .* the app was described with 0123"):
+        with pytest.raises(KernelDiffers, match=r"query 'all': .* the app was described with 0123"):
             check_fingerprint(spec, other)
 
 
@@ -48,6 +49,41 @@ def test_a_taken_replica_index_is_refused_and_a_free_one_is_not(bootstrap: str, 
             ensure_free(it.log, [spec])
         it.stop(0)
         ensure_free(it.log, [spec])
+
+
+@pytest.mark.broker
+def test_each_node_of_a_chain_is_told_where_it_stands(bootstrap: str, tmp_path: Path) -> None:
+    it = App("chain-specs", bucket="100ms")
+    s, t = (it.source(n, schema={"n": "int64"}) for n in ("s", "t"))
+    cut = s.filter("n > 0").node("cut", replicas=2)
+    it.query("fast", it.union(cut, t), delay_threshold="1s", replicas=1)
+    it.query("slow", cut.filter("n > 9").node("mid"), delay_threshold="9s", on_failure="delay", replicas=3)
+    with running(bootstrap, it, tmp_path) as app:
+        cut_spec, mid, fast, slow = (
+            replica_spec(app.state, node, 0, app.log, tmp_path, Timing()) for node in app.state.spec.all_nodes
+        )
+    assert [s.partition for s in (cut_spec, mid, fast, slow)] == [0, 1, 2, 3]
+    assert [s.position for s in (cut_spec, mid, fast, slow)] == [1, 2, 2, 3]
+    assert [s.corrected for s in (cut_spec, mid, fast, slow)] == [False, False, True, True]
+    assert fast.inputs == (Input("cut", 2, ("s",)), Input.source("t"))
+    assert [f.topic for f in fast.feeds(0)] == ["chain-specs.cut.r0", "chain-specs.cut.r1"]
+    assert [(s.query, s.hops, s.depth) for s in cut_spec.serves] == [("fast", 1, 2), ("slow", 2, 3)]
+    assert cut_spec.delays == {"fast": Delays(1_000_000), "slow": Delays(9_000_000, DelayPolicy.DELAY)}
+    assert list(slow.delays) == ["slow"]
+    assert len({s.query_hash for s in (cut_spec, mid, fast, slow)}) == 4
+    assert work_of(mid).inputs == (Input("cut", 2, ("s",)),)
+
+
+@pytest.mark.broker
+def test_a_process_of_an_unknown_node_or_index_is_told(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(bootstrap, small("no-such"), tmp_path):
+        arguments = ["--bootstrap", bootstrap, "--app", "no-such", "--data-dir", str(tmp_path), "--replica"]
+        assert main([*arguments, "0", "--node", "al"]) == 1
+        assert "did you mean 'all'" in capsys.readouterr().err
+        assert main([*arguments, "1"]) == 1
+        assert "none of all has a replica 1" in capsys.readouterr().err
 
 
 def test_no_broker_at_start_is_told_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

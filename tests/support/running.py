@@ -65,8 +65,10 @@ class RunningApp:
     def start(self, replica: int, redos: MakeRedos = no_spark) -> None:
         stop = threading.Event()
         threads = []
-        for query in self.state.spec.queries:
-            spec = replica_spec(self.state, query, replica, self.log, self.directory, self.timing)
+        for name, node in self.state.spec.all_nodes.items():
+            if replica >= node.replicas:
+                continue
+            spec = replica_spec(self.state, name, replica, self.log, self.directory, self.timing)
             threads.append(threading.Thread(target=self._run, args=(spec, redos, stop), daemon=True))
         for thread in threads:
             thread.start()
