@@ -1,0 +1,373 @@
+"""A running app of real processes, to break: replicas, publishers, subscribers, each a process that can be killed.
+
+One process a replica of each node: `borealis_py.host.process`, as `borealis up` starts it. Everything waits for
+conditions that the status topic or a subscriber's own file shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from borealis_py.host import launch
+from borealis_py.host.appstate import AppState, StatusReader, put_settings
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.messages import SourceFailure, Status
+from borealis_py.protocol.settings import Timing
+from tests.drills.app import drill_app
+from tests.drills.checker import Verdict, judge, read_evidence
+from tests.drills.checker.evidence import Blackout
+from tests.drills.checker.sources import SourceLog
+from tests.drills.checker.table import show
+from tests.drills.network import BUCKET_US, CHAIN, NODE, QUERY, SINGLE, SOURCES
+from tests.support.running import until
+
+ROOT = Path(__file__).parents[2]
+READY_S = 60.0
+
+
+def wall_us() -> int:
+    """Now, microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Member:
+    """Replica `k` of a node."""
+
+    node: str
+    k: int
+
+    def __str__(self) -> str:
+        return f"{self.node}.r{self.k}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a drill's app runs. `spark`: members that have a session; `timing` as `--timing` takes it."""
+
+    name: str
+    chain: bool
+    threshold_us: int = 3_000_000
+    replicas: int = 2
+    spark: tuple[Member, ...] = ()
+    timing: tuple[tuple[str, int], ...] = (("slack_us", 1_000_000),)
+    period_us: int = 50_000
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Sources first."""
+        nodes = (NODE, QUERY) if self.chain else (QUERY,)
+        return tuple(Member(n, k) for n in nodes for k in range(self.replicas))
+
+    @property
+    def cut(self) -> str:
+        """The node that reads the sources."""
+        return NODE if self.chain else QUERY
+
+
+@dataclass
+class Process:
+    """One that we started, and its output."""
+
+    popen: subprocess.Popen[bytes]
+    output: Path
+
+    def signal(self, number: int) -> None:
+        self.popen.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9, children too."""
+        with suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.popen.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+        self.popen.kill()
+        self.popen.wait()
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text(errors="replace")
+
+
+class Watcher:
+    """A subscriber process and the file it writes."""
+
+    def __init__(self, process: Process, history: Path) -> None:
+        self.process, self.history = process, history
+        self.ended: set[str] = set()
+        self.stable_until = 0
+        self.corrected_until = 0
+        self.tentative: dict[int, tuple[str, ...]] = {}
+        """What each tentative bucket lacked."""
+        self._at = 0
+
+    def look(self) -> None:
+        """Read what it wrote since the last look."""
+        if not self.history.exists():
+            return
+        with self.history.open("rb") as file:
+            file.seek(self._at)
+            whole, _, _ = file.read().rpartition(b"\n")
+        self._at += len(whole) + bool(whole)
+        for line in map(json.loads, whole.splitlines()):
+            if "ended" in line:
+                self.ended.add(line["ended"])
+                continue
+            saw = line["saw"]
+            if saw["kind"] == "TENTATIVE":
+                self.tentative[saw["bucket"]] = tuple(saw["lacked"])
+            elif saw["kind"] in ("STABLE", "BOUNDARY"):
+                self.stable_until = max(self.stable_until, saw["end"])
+            elif saw["kind"] == "ROW":
+                self.corrected_until = max(self.corrected_until, saw["bucket"])
+
+
+@dataclass
+class Cluster:
+    """The app, its processes, and what they say. Made by `cluster`."""
+
+    bootstrap: str
+    plan: Plan
+    directory: Path
+    log: KafkaLog = field(init=False)
+    state: AppState = field(init=False)
+    replicas: dict[Member, Process] = field(default_factory=dict)
+    feeders: dict[str, Process] = field(default_factory=dict)
+    watchers: list[Watcher] = field(default_factory=list)
+    statuses: list[Status] = field(default_factory=list)
+    blackouts: list[Blackout] = field(default_factory=list)
+    quiet_us: tuple[int, int] = (0, 0)
+    start_us: int = 0
+    all_started: list[Process] = field(default_factory=list)
+    waits: list[tuple[float, str]] = field(default_factory=list)
+    """Seconds that the drill waited, and for what."""
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self.log = KafkaLog(self.bootstrap)
+        spec = drill_app(plan.name, plan.chain, f"{plan.threshold_us // 1000}ms", plan.replicas).describe()
+        reports = launch.check(spec, Timing(**dict(plan.timing)))
+        self.state = launch.describe(self.log, spec, reports, "now", wall_us())
+        self._reader = StatusReader(self.log, plan.name, wall_us() // 1000)
+
+    # Processes --------------------------------------------------------------------------------------------------------
+
+    def start(self, *members: Member) -> None:
+        """Start replicas (again). Does not wait."""
+        for member in members:
+            arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--replica", str(member.k)]
+            arguments += ["--data-dir", str(self.directory), "--take-over"]
+            arguments += ["--node", member.node] if self.plan.chain else []
+            arguments += [] if member in self.plan.spark else ["--no-spark"]
+            for name, value in self.plan.timing:
+                arguments += ["--timing", f"{name}={value}"]
+            self.replicas[member] = self._spawn(str(member), "borealis_py.host.process", arguments)
+
+    def feed(self, sources: Sequence[str], take_over: bool = False) -> Process:
+        """Start a publisher of these sources."""
+        self.start_us = self.start_us or wall_us()
+        arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--sources", ",".join(sources)]
+        arguments += ["--period-us", str(self.plan.period_us), "--start-us", str(self.start_us)]
+        arguments += ["--acks", str(self.directory / "acks.jsonl"), *(["--take-over"] if take_over else [])]
+        process = self._spawn(f"feeder-{''.join(sources)}", "tests.drills.feeder", arguments)
+        self.feeders.update(dict.fromkeys(sources, process))
+        return process
+
+    def watch(self) -> Watcher:
+        """Start a subscriber."""
+        history = self.directory / f"seen-{len(self.watchers)}.jsonl"
+        arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--query", QUERY, "--out", str(history)]
+        process = self._spawn(f"watcher-{len(self.watchers)}", "tests.drills.watcher", arguments)
+        self.watchers.append(Watcher(process, history))
+        return self.watchers[-1]
+
+    def _spawn(self, name: str, module: str, arguments: Sequence[str]) -> Process:
+        output = self.directory / f"{name}-{len(self.all_started)}.log"
+        with output.open("wb") as file:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                cwd=ROOT,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+        self.all_started.append(Process(popen, output))
+        return self.all_started[-1]
+
+    # What they say ----------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Take in new statuses and what subscribers saw; a replica or publisher that died by itself fails the drill."""
+        self.statuses += self._reader.poll()
+        for watcher in self.watchers:
+            watcher.look()
+
+    def until(self, condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+        """Wait for a condition, looking again and again."""
+
+        def met() -> bool:
+            self.look()
+            return condition()
+
+        begin = time.monotonic()
+        try:
+            until(met, what, timeout_s)
+        except AssertionError:
+            self.tell()
+            raise
+        self.waits.append((time.monotonic() - begin, what))
+
+    def newest(self, member: Member) -> Status | None:
+        """What it said last."""
+        found = (s for s in reversed(self.statuses) if (s.query, s.replica) == (member.node, member.k))
+        return next(found, None)
+
+    def events(self, member: Member, since_us: int = 0) -> list[str]:
+        """Names of what happened to it, in order."""
+        return [
+            s.event
+            for s in self.statuses
+            if s.event and (s.query, s.replica) == (member.node, member.k) and s.at_wall_us >= since_us
+        ]
+
+    def until_event(self, member: Member, event: str, since_us: int, timeout_s: float = 30.0) -> None:
+        """Wait until something happens to it."""
+        self.until(lambda: event in self.events(member, since_us), f"{member} says {event}", timeout_s)
+
+    def until_state(self, member: Member, state: str, since_us: int, timeout_s: float = 30.0) -> None:
+        """Wait until it is in a state."""
+
+        def there() -> bool:
+            status = self.newest(member)
+            return status is not None and status.at_wall_us >= since_us and status.state == state
+
+        self.until(there, f"{member} is {state}", timeout_s)
+
+    def until_well(self, *members: Member, timeout_s: float = 30.0) -> None:
+        """Wait until these (default: all) are STABLE, and all of today so far is published and was seen."""
+        now = wall_us()
+        for member in members or self.plan.members:
+            self.until_state(member, "STABLE", now, timeout_s)
+        bucket = now // BUCKET_US
+        self.until(lambda: self.watchers[-1].stable_until > bucket, f"{bucket} is seen as stable", timeout_s)
+        self.until(lambda: self.watchers[-1].corrected_until > bucket, f"{bucket} is published", timeout_s)
+
+    def publishing(self) -> Member:
+        """The replica that writes the corrected stream."""
+        found: list[Member] = []
+
+        def one() -> bool:
+            members = [m for m in self.plan.members if m.node == QUERY]
+            newest = [(m, self.newest(m)) for m in members]
+            found[:] = [m for m, s in newest if s is not None and s.publishing]
+            return len(found) == 1
+
+        self.until(one, "one replica publishes")
+        return found[0]
+
+    def lose(self, source: str, for_s: float) -> int:
+        """Cut a source off as `borealis fail source` does. Returns when it ends, wall microseconds."""
+        until_us = wall_us() + int(for_s * 1e6)
+        put_settings(self.log, self.plan.name, {f"fail/{source}": SourceFailure(until_us)})
+        return until_us
+
+    @contextmanager
+    def blackout(self, why: str) -> Iterator[None]:
+        """Nothing can be processed or seen in it: the bound counts anew from its end."""
+        begin = wall_us()
+        yield
+        self.blackouts.append(Blackout(begin, wall_us(), why))
+
+    def tell(self) -> None:
+        """What everybody said last: pytest shows it when a drill fails."""
+        for member in self.plan.members:
+            print(member, self.newest(member), self.events(member)[-12:])
+        for process in self.all_started:
+            print(f"--- {process.output.name}, code {process.popen.poll()}", process.said[-1500:], sep="\n")
+
+    # Life -------------------------------------------------------------------------------------------------------------
+
+    def bring_up(self) -> None:
+        """Replicas, then a subscriber and publishers, then a while without failures to compare with."""
+        self.start(*self.plan.members)
+        self.watch()
+        for member in self.plan.members:
+            self.until_event(member, "READY", 0, READY_S)
+        self.feed(SOURCES[:1])
+        self.feed(SOURCES[1:])
+        self.until(lambda: self.watchers[0].corrected_until * BUCKET_US > self.start_us, "the first results", READY_S)
+        begin = wall_us()
+        self.until(lambda: self.watchers[0].stable_until * BUCKET_US > begin + 2_000_000, "two quiet seconds")
+        self.quiet_us = begin, wall_us()
+
+    def finish(self) -> None:
+        """End the sources; wait until subscribers have seen the end; stop the replicas."""
+        for process in {id(p): p for p in self.feeders.values()}.values():
+            process.signal(signal.SIGTERM)
+        last = self.watchers[-1]
+        self.until(lambda: last.ended == {"live", "corrected"}, "the subscriber sees the end", 60.0)
+        for process in {id(p): p for p in self.feeders.values()}.values():
+            assert process.popen.wait(20) == 0, process.said
+        for process in self.replicas.values():
+            process.signal(signal.SIGTERM)
+        for member, process in self.replicas.items():
+            assert process.popen.wait(20) == 0, f"{member}: {process.said[-3000:]}"
+
+    def judge(self, healed: bool = True, sources: dict[str, SourceLog] | None = None) -> Verdict:
+        """Read everything, judge it, print the table."""
+        network = CHAIN if self.plan.chain else SINGLE
+        counts = [self.plan.replicas] * len(network.stages)
+        histories = [w.history for w in self.watchers]
+        evidence = read_evidence(self.bootstrap, self.plan.name, network, counts, self.origin_us, histories, sources)
+        evidence.healed = healed
+        evidence.threshold_us, evidence.quiet_us = self.plan.threshold_us, self.quiet_us
+        evidence.blackouts, evidence.acknowledged = self.blackouts, self._acknowledged()
+        verdict = judge(evidence)
+        show(verdict, self.plan.name)
+        print("longest waits:", ", ".join(f"{what} {s:.1f} s" for s, what in sorted(self.waits, reverse=True)[:8]))
+        if verdict.anomalies:
+            self.tell()
+        return verdict
+
+    @property
+    def origin_us(self) -> int:
+        """Start of the app's first bucket."""
+        return self.state.origin * BUCKET_US
+
+    def _acknowledged(self) -> dict[str, int]:
+        out: dict[str, int] = {}
+        for line in map(json.loads, (self.directory / "acks.jsonl").read_text().splitlines()):
+            out[line["source"]] = max(out.get(line["source"], -1), line["acknowledged"])
+        return out
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        for process in self.all_started:
+            if process.popen.poll() is None:
+                process.signal(signal.SIGCONT)
+                process.kill()
+        self._reader.close()
+
+
+@contextmanager
+def cluster(bootstrap: str, plan: Plan, directory: Path) -> Iterator[Cluster]:
+    """A cluster that runs and is well; ended whatever happens."""
+    it = Cluster(bootstrap, plan, directory)
+    try:
+        it.bring_up()
+        yield it
+    finally:
+        it.close()

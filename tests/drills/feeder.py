@@ -1,0 +1,73 @@
+"""`python -m tests.drills.feeder`: publishes made rows of some sources at a fixed rate until SIGTERM, then END.
+
+Rows are numbered from 0 and row n is always the same, so a successor goes on where its predecessor's log ends. What the
+log has acknowledged goes into a file, one line a flush: that much must never be lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+
+from borealis_py.client.publisher import Publisher
+from borealis_py.host.connect import publisher
+from tests.drills.network import row_of
+
+FLUSH_ROWS = 20
+
+
+def feed(publisher_: Publisher, source: str, period_us: int, start_us: int, acks: Path, stop: threading.Event) -> None:
+    """Publish row n at start + n * period; rows that are overdue go at once."""
+    with publisher_, acks.open("a", encoding="utf-8") as file:
+        n = publisher_.last_seq + 1
+        while not stop.is_set():
+            stop.wait(max(0.0, (start_us + n * period_us - time.time_ns() // 1000) / 1e6))
+            if stop.is_set():
+                break
+            publisher_.send(row_of(source, n), seq=n)
+            n += 1
+            if n % FLUSH_ROWS == 0:
+                publisher_.flush()
+                file.write(json.dumps({"source": source, "acknowledged": n - 1}) + "\n")
+                file.flush()
+        publisher_.close(end=True)
+
+
+def main() -> None:
+    """One thread a source; an error of any ends the process with a traceback."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--app", required=True)
+    parser.add_argument("--sources", required=True, help="comma separated")
+    parser.add_argument("--period-us", type=int, default=50_000)
+    parser.add_argument("--start-us", type=int, required=True)
+    parser.add_argument("--acks", type=Path, required=True)
+    parser.add_argument("--take-over", action="store_true")
+    args = parser.parse_args()
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    errors: list[BaseException] = []
+
+    def run(source: str) -> None:
+        try:
+            it = publisher(source, app=args.app, bootstrap=args.bootstrap, take_over=args.take_over)
+            feed(it, source, args.period_us, args.start_us, args.acks, stop)
+        except BaseException as exc:
+            errors.append(exc)
+            stop.set()
+
+    threads = [threading.Thread(target=run, args=(source,)) for source in args.sources.split(",")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""kill -9 of every kind of process, pauses past every timeout, and zombies that go on: all in one app's life."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.drills.cluster import Cluster, Member, Plan, cluster, wall_us
+from tests.drills.network import BUCKET_US, QUERY, SOURCES
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+
+
+def test_killed_and_paused_processes(bootstrap: str, tmp_path: Path, chain: bool) -> None:
+    with cluster(bootstrap, Plan("crashes", chain), tmp_path) as it:
+        kill_a_replica_of_the_first_node(it)
+        kill_the_publishing_replica(it)
+        kill_the_other_replica_of_the_query(it)
+        kill_a_source_publisher(it)
+        kill_the_subscriber(it)
+        pause_a_replica(it)
+        pause_the_publishing_replica(it)
+        a_source_publisher_as_a_zombie(it)
+        it.finish()
+        verdict = it.judge()
+        assert verdict.words == set()
+        assert verdict.looked_at["corrected rows"] > 100
+
+
+def kill_a_replica_of_the_first_node(it: Cluster) -> None:
+    """Its peer goes on: nothing downstream becomes tentative."""
+    victim, begin = Member(it.plan.cut, 0), wall_us()
+    it.replicas[victim].kill()
+    it.until_well(*(m for m in it.plan.members if m != victim))
+    assert not any(b * BUCKET_US >= begin for b in it.watchers[-1].tentative)
+    it.start(victim)
+    it.until_event(victim, "READY", begin)
+    it.until_well()
+
+
+def kill_the_publishing_replica(it: Cluster) -> None:
+    """The other one takes the corrected stream over."""
+    victim, begin = it.publishing(), wall_us()
+    it.replicas[victim].kill()
+    other = Member(QUERY, 1 - victim.k)
+    it.until_event(other, "TOOK_OVER", begin)
+    it.until_well(*(m for m in it.plan.members if m != victim))
+    it.start(victim)
+    it.until_event(victim, "READY", begin)
+    it.until_well()
+
+
+def kill_the_other_replica_of_the_query(it: Cluster) -> None:
+    """The one that does not publish."""
+    victim, begin = Member(QUERY, 1 - it.publishing().k), wall_us()
+    it.replicas[victim].kill()
+    it.until_well(*(m for m in it.plan.members if m != victim))
+    it.start(victim)
+    it.until_event(victim, "READY", begin)
+    it.until_well()
+
+
+def kill_a_source_publisher(it: Cluster) -> None:
+    """Tentative until it is back; then its rows go on where the log ends."""
+    begin = wall_us()
+    it.feeders[SOURCES[0]].kill()
+    it.until(lambda: any(b * BUCKET_US >= begin for b in it.watchers[-1].tentative), "tentative results")
+    it.feed(SOURCES[:1])
+    it.until_well()
+    late = [lacked for b, lacked in it.watchers[-1].tentative.items() if b * BUCKET_US >= begin]
+    assert {source for lacked in late for source in lacked} == {SOURCES[0]}
+
+
+def kill_the_subscriber(it: Cluster) -> None:
+    """Its successor sees everything from the beginning."""
+    with it.blackout("no subscriber"):
+        it.watchers[-1].process.kill()
+        watcher = it.watch()
+        it.until(lambda: watcher.stable_until > 0, "the next subscriber sees something")
+    it.until_well()
+
+
+def pause_a_replica(it: Cluster) -> None:
+    """SIGSTOP until the others call it dead, then SIGCONT."""
+    victim = Member(it.plan.cut, 1)
+    it.replicas[victim].signal(signal.SIGSTOP)
+    outlive(it, victim)
+    it.replicas[victim].signal(signal.SIGCONT)
+    it.until_well()
+
+
+def pause_the_publishing_replica(it: Cluster) -> None:
+    """A zombie with an open transaction: fenced when it goes on."""
+    victim, begin = it.publishing(), wall_us()
+    it.replicas[victim].signal(signal.SIGSTOP)
+    it.until_event(Member(QUERY, 1 - victim.k), "TOOK_OVER", begin)
+    outlive(it, victim)
+    it.replicas[victim].signal(signal.SIGCONT)
+    it.until_well()
+
+
+def outlive(it: Cluster, victim: Member) -> None:
+    """All go on without it for longer than suspicion and patience together."""
+    others = [m for m in it.plan.members if m != victim]
+    end = wall_us() + 3_000_000
+    it.until(lambda: it.watchers[-1].stable_until * BUCKET_US > end, f"three seconds without {victim}")
+    it.until_well(*others)
+
+
+def a_source_publisher_as_a_zombie(it: Cluster) -> None:
+    """Its successor takes the source; what the zombie still sends is fenced, and it ends by name."""
+    zombie = it.feeders[SOURCES[0]]
+    zombie.signal(signal.SIGSTOP)
+    it.feed(SOURCES[:1], take_over=True)
+    it.until_well()
+    zombie.signal(signal.SIGCONT)
+    it.until(lambda: zombie.popen.poll() is not None, "the zombie ends")
+    assert "StreamFenced" in zombie.said
+    it.until_well()

@@ -1,0 +1,129 @@
+"""Sources lost, two of them overlapping, one again during STABILIZATION; a killed broker; a full disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+import pytest
+from kafka import KafkaProducer
+
+from borealis_py.kafka.broker import LocalBroker
+from tests.drills.cluster import Cluster, Member, Plan, cluster, wall_us
+from tests.drills.network import BUCKET_US, QUERY, SOURCES
+from tests.support.full_disk import FullDisk, full_disk
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+FILLED_S = 60
+GARBAGE = 3
+
+
+def test_lost_sources_a_killed_broker_and_a_full_disk(broker: LocalBroker, tmp_path: Path, chain: bool) -> None:
+    plan = Plan("inputs", chain, threshold_us=2_000_000)
+    victim = Member(QUERY, 1)
+    checkpoints = tmp_path / plan.name / "checkpoints" / str(victim)
+    with full_disk(checkpoints) as disk, cluster(broker.bootstrap, plan, tmp_path) as it:
+        garbage_in_a_source(it)
+        a_source_is_lost(it)
+        two_sources_are_lost_one_after_the_other(it)
+        a_source_is_lost_again_during_stabilization(it)
+        the_broker_is_killed(it, broker)
+        the_disk_is_full(it, disk, victim)
+        it.finish()
+        verdict = it.judge()
+        assert verdict.words == set()
+        assert verdict.looked_at["tentative words"] > 50
+        assert verdict.looked_at["dead letters"] == GARBAGE
+
+
+def lacked_since(it: Cluster, begin: int) -> list[frozenset[str]]:
+    """What the subscriber's tentative buckets since then lacked, in order."""
+    return [frozenset(lacked) for b, lacked in sorted(it.watchers[-1].tentative.items()) if b * BUCKET_US >= begin]
+
+
+def garbage_in_a_source(it: Cluster) -> None:
+    """Records that are no envelope become dead letters, each once."""
+    producer = KafkaProducer(bootstrap_servers=it.bootstrap)
+    for n in range(GARBAGE):
+        producer.send(f"{it.plan.name}.{SOURCES[0]}", b"garbage %d" % n)
+    producer.close()
+
+
+def a_source_is_lost(it: Cluster) -> None:
+    """Tentative within the threshold, and corrected."""
+    begin = wall_us()
+    it.lose("c", 4)
+    for member in it.plan.members:
+        it.until_event(member, "UP_FAILURE", begin)
+    it.until_well()
+    assert set(lacked_since(it, begin)) <= {frozenset("c"), frozenset()}
+    assert frozenset("c") in lacked_since(it, begin)
+
+
+def two_sources_are_lost_one_after_the_other(it: Cluster) -> None:
+    """The first one heals while the second is still away."""
+    begin = wall_us()
+    it.lose("b", 4)
+    it.until(lambda: frozenset("b") in lacked_since(it, begin), "results without b")
+    it.lose("c", 5)
+    it.until(lambda: frozenset("bc") in lacked_since(it, begin), "results without b and c")
+    it.until(lambda: lacked_since(it, begin)[-1:] == [frozenset("c")], "results without c")
+    it.until_well()
+
+
+def a_source_is_lost_again_during_stabilization(it: Cluster) -> None:
+    """Its publisher stops during the failure, so the correction runs into a second one."""
+    begin = wall_us()
+    feeder = it.feeders[SOURCES[0]]
+    heals = it.lose(SOURCES[0], 4)
+    it.until(lambda: wall_us() > begin + 2_000_000, "two seconds of the failure")
+    feeder.signal(signal.SIGSTOP)
+    it.until(lambda: any(again(it, m, heals) for m in it.plan.members), "a second failure during STABILIZATION")
+    feeder.signal(signal.SIGCONT)
+    it.until_well()
+
+
+def again(it: Cluster, member: Member, since_us: int) -> bool:
+    """It went from STABILIZATION straight to UPSTREAM_FAILURE."""
+    states = [
+        s.state for s in it.statuses if (s.query, s.replica) == (member.node, member.k) and s.at_wall_us > since_us
+    ]
+    return ("STABILIZATION", "UPSTREAM_FAILURE") in pairwise(states)
+
+
+def the_broker_is_killed(it: Cluster, broker: LocalBroker) -> None:
+    """kill -9, and it comes back: all go on where they were."""
+    with it.blackout("no broker"):
+        pid = broker.status().pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        psutil.Process(pid).wait(10)
+        broker.up()
+    it.until_well(timeout_s=60.0)
+
+
+def the_disk_is_full(it: Cluster, disk: FullDisk, victim: Member) -> None:
+    """The replica goes on without checkpoints, starts from an older one when killed, and writes again when it can."""
+    bucket = wall_us() // BUCKET_US
+    written = checkpoint(it, victim)
+    pid = it.replicas[victim].popen.pid
+    disk.fill(f"{b:020d}.{pid}.tmp" for b in range(bucket - 100, bucket + FILLED_S * 10))
+    it.until(lambda: "checkpoint not written" in it.replicas[victim].said, f"{victim} meets a full disk")
+    it.until_well()
+    begin = wall_us()
+    it.replicas[victim].kill()
+    it.start(victim)
+    it.until_event(victim, "READY", begin)
+    it.until_well()
+    assert written <= checkpoint(it, victim) <= bucket
+    disk.free()
+    it.until(lambda: checkpoint(it, victim) > begin // BUCKET_US, f"{victim} writes checkpoints again")
+
+
+def checkpoint(it: Cluster, member: Member) -> int:
+    """The bucket of its newest checkpoint, as its status says."""
+    newest = it.newest(member)
+    return 0 if newest is None else newest.checkpoint_bucket

@@ -1,0 +1,92 @@
+"""Redos on Spark that go wrong: workers that hang past the deadline, a JVM that is killed in mid-redo."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.drills.cluster import Cluster, Member, Plan, cluster, wall_us
+from tests.drills.network import QUERY
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(240)]
+
+
+def test_a_redo_that_hangs_and_a_jvm_that_is_killed(bootstrap: str, tmp_path: Path, chain: bool) -> None:
+    it_redoes = Member(QUERY, 0)
+    timing = (("slack_us", 1_000_000), ("inline_rows", 20))
+    plan = Plan("redo", chain, replicas=1, spark=(it_redoes,), timing=timing)
+    with cluster(bootstrap, plan, tmp_path) as it:
+        a_redo_on_spark(it, it_redoes)
+        a_redo_that_hangs(it, it_redoes)
+        a_jvm_that_is_killed(it, it_redoes)
+        it.finish()
+        verdict = it.judge()
+        assert verdict.words == set()
+        assert verdict.looked_at["tentative words"] > 30
+
+
+def lose_c(it: Cluster) -> int:
+    """Lost until enough has gathered for a job. Returns when it heals."""
+    heals = it.lose("c", 4)
+    it.until_state(Member(QUERY, 0), "UPSTREAM_FAILURE", wall_us())
+    return heals
+
+
+def a_redo_on_spark(it: Cluster, member: Member) -> None:
+    """Without failures of Spark the correction comes from there."""
+    begin = lose_c(it)
+    it.until(lambda: engines(it, member, begin)[:1] == ["spark"], "a redo on Spark")
+    it.until_well()
+
+
+def engines(it: Cluster, member: Member, since_us: int) -> list[str]:
+    """Where its redos ran, of jobs and of slices."""
+    return [
+        s.redo.engine
+        for s in it.statuses
+        if s.redo is not None and (s.query, s.replica) == (member.node, member.k) and s.at_wall_us >= since_us
+    ]
+
+
+def a_redo_that_hangs(it: Cluster, member: Member) -> None:
+    """Python workers are stopped; at its deadline the job is forgotten and its buckets run inline."""
+    begin = lose_c(it)
+    workers = [p for p in family(it, member) if p.name() != "java"]
+    assert workers
+    for worker in workers:
+        worker.suspend()
+    it.until_event(member, "REDO_FAILED", begin)
+    it.until_well()
+    for worker in workers:
+        if worker.is_running():
+            worker.resume()
+    assert "no answer" in last_detail(it, member, "REDO_FAILED")
+    assert "inline" in engines(it, member, begin)
+
+
+def a_jvm_that_is_killed(it: Cluster, member: Member) -> None:
+    """Stopped first, so that the job is surely in flight when it dies."""
+    begin = lose_c(it)
+    jvm = next(p for p in family(it, member) if p.name() == "java")
+    jvm.send_signal(signal.SIGSTOP)
+    it.until_event(member, "STABILIZATION", begin)
+    jvm.kill()
+    it.until_event(member, "REDO_FAILED", begin)
+    assert "JVM" in last_detail(it, member, "REDO_FAILED")
+    it.until_well()
+    assert "inline" in engines(it, member, begin)
+
+
+def family(it: Cluster, member: Member) -> list[psutil.Process]:
+    """The JVM of its Spark session and the Python workers."""
+    children = psutil.Process(it.replicas[member].popen.pid).children(recursive=True)
+    return [p for p in children if p.status() != psutil.STATUS_ZOMBIE]
+
+
+def last_detail(it: Cluster, member: Member, event: str) -> str:
+    """Why it happened, as its status says."""
+    found = [s.detail for s in it.statuses if s.event == event and (s.query, s.replica) == (member.node, member.k)]
+    return found[-1]

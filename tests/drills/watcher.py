@@ -1,0 +1,80 @@
+"""`python -m tests.drills.watcher`: the product's subscribers, both views, writing down what they see and when.
+
+One JSON object a line: {"view", "saw": {at_us, kind, bucket, end, rows, lacked, index}}, at the end {"ended": view}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from borealis_py.host.appstate import read_app
+from borealis_py.host.connect import corrected, live
+from borealis_py.kafka.log import KafkaLog
+
+
+class Notebook:
+    """A file that several threads write lines to."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+
+    def write(self, line: dict[str, Any]) -> None:
+        with self._lock:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+
+
+def live_lines(bootstrap: str, app: str, query: str) -> Iterator[dict[str, Any]]:
+    log = KafkaLog(bootstrap)
+    for c in live(log, read_app(log, app), query, True, threading.Event(), empty=True):
+        yield {"kind": c.kind, "bucket": c.bucket, "end": c.end, "rows": c.rows, "lacked": c.lacked}
+
+
+def corrected_lines(bootstrap: str, app: str, query: str) -> Iterator[dict[str, Any]]:
+    log = KafkaLog(bootstrap)
+    for row in corrected(log, read_app(log, app), query, True, threading.Event()):
+        bucket, _, index = row.id.partition(":")
+        yield {"kind": "ROW", "bucket": int(bucket), "end": int(bucket) + 1, "rows": [row.value], "index": int(index)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--app", required=True)
+    parser.add_argument("--query", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    errors: list[BaseException] = []
+    with args.out.open("w", encoding="utf-8") as file:
+        notebook = Notebook(file)
+
+        def follow(view: str, lines: Iterator[dict[str, Any]]) -> None:
+            try:
+                for line in lines:
+                    notebook.write({"view": view, "saw": {"at_us": time.time_ns() // 1000, **line}})
+                notebook.write({"ended": view})
+            except BaseException as exc:
+                errors.append(exc)
+
+        where = args.bootstrap, args.app, args.query
+        threads = [
+            threading.Thread(target=follow, args=("live", live_lines(*where)), daemon=True),
+            threading.Thread(target=follow, args=("corrected", corrected_lines(*where)), daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]
+
+
+if __name__ == "__main__":
+    main()

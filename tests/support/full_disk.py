@@ -1,0 +1,67 @@
+"""A directory whose disk is full: a tiny tmpfs where this user may mount one, else files that lead to /dev/full.
+
+Root ignores permissions, so a read-only directory is no full disk.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+SIZE_KB = 256
+BALLAST = "ballast"
+
+
+class FullDisk:
+    """`directory` until `fill`, and again after `free`, is like any other."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        options = ["-t", "tmpfs", "-o", f"size={SIZE_KB}k", "tmpfs", str(directory)]
+        try:
+            self.mounted = subprocess.run(["mount", *options], capture_output=True, check=False).returncode == 0
+        except OSError:
+            self.mounted = False
+        self._links: list[Path] = []
+
+    def fill(self, names: Iterator[str]) -> None:
+        """No byte more from now on.
+
+        Args:
+            names: of files that will be written; only they meet a full disk where nothing can be mounted.
+        """
+        if self.mounted:
+            with suppress(OSError), (self.directory / BALLAST).open("wb", buffering=0) as file:
+                while file.write(b"x" * 512):
+                    pass
+            return
+        for name in names:
+            link = self.directory / name
+            link.symlink_to("/dev/full")
+            self._links.append(link)
+
+    def free(self) -> None:
+        """There is space again."""
+        (self.directory / BALLAST).unlink(missing_ok=True)
+        for link in self._links:
+            link.unlink(missing_ok=True)
+        self._links.clear()
+
+    def close(self) -> None:
+        """Unmount."""
+        self.free()
+        if self.mounted:
+            subprocess.run(["umount", "-l", str(self.directory)], capture_output=True, check=False)
+
+
+@contextmanager
+def full_disk(directory: Path) -> Iterator[FullDisk]:
+    """A disk that can be filled, gone in the end."""
+    disk = FullDisk(directory)
+    try:
+        yield disk
+    finally:
+        disk.close()
