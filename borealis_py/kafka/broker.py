@@ -61,6 +61,14 @@ class _PortLost(BrokerError):
     """Somebody took a port between our choosing it and the broker's start."""
 
 
+def new_cluster_id() -> str:
+    """A random one as Kafka spells them; never with a leading "-", which its format tool takes for an option."""
+    while True:
+        found = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not found.startswith("-"):
+            return found
+
+
 class LocalBroker:
     """The broker of one data directory.
 
@@ -230,8 +238,7 @@ class LocalBroker:
         """Give the storage a cluster id, once. Returns the id."""
         meta = self.data_dir / "log" / "meta.properties"
         if not meta.exists():
-            new_id = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            arguments = ("format", "--config", str(self._config), "--cluster-id", new_id)
+            arguments = ("format", "--config", str(self._config), "--cluster-id", new_cluster_id())
             done = subprocess.run(
                 java_command(java, directory, "kafka.tools.StorageTool", *arguments, heap_mb=128),
                 stdin=subprocess.DEVNULL,

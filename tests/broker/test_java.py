@@ -1,11 +1,13 @@
-"""Which Java is taken, and what is said where none will do."""
+"""Which Java is taken, and what is said where none will do; what its tools take for an option."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from borealis_py.kafka.broker import new_cluster_id
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 
@@ -65,3 +67,11 @@ def test_something_that_is_no_java_is_refused(tmp_path: Path, says: str, code: i
     fake_java(tmp_path / "path", says, code)
     with pytest.raises(BrokerError, match=f"does not tell its version.*{APT}"):
         find_java()
+
+
+def test_a_cluster_id_never_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One random id in 64 begins with "-", which Kafka's format tool refuses: such a broker did not start."""
+    drawn = iter([UUID(bytes=bytes([0xF8 + i] + [0] * 15)) for i in range(4)] + [UUID(int=0)])
+    monkeypatch.setattr("uuid.uuid4", lambda: next(drawn))
+    assert new_cluster_id() == "A" * 22
+    assert next(drawn, None) is None  # all of the others were drawn and left
