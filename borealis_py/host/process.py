@@ -26,6 +26,7 @@ from borealis_py.engine import compile_query
 from borealis_py.host.appstate import AppState, read_app
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.replicas import KAFKA_PROPERTIES
+from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
@@ -36,7 +37,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
 from borealis_py.query.errors import QueryError
 from borealis_py.query.spec import AppSpec, QuerySpec
-from reconcile.runner import BrokenRedo, Redo, Redos, ThreadRedo
+from reconcile.runner import Redo, Redos, ThreadRedo
 from reconcile.spark import SparkRedo
 from reconcile.work import Kernel, Work, make_kernel, node_work
 from sunion.errors import RetentionLost
@@ -86,26 +87,25 @@ def work_of(spec: ReplicaSpec) -> Work:
     return node_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us)
 
 
-def make_redos(spec: ReplicaSpec, session: ReplicaSession | SparkUnavailable, kernel: Kernel, wake: Wake) -> Redos:
-    """Spark where there is a session, and a thread that reads again where Spark failed."""
+def make_redos(spec: ReplicaSpec, keeper: SessionKeeper, kernel: Kernel, wake: Wake) -> Redos:
+    """Spark while there is a session, and a thread that reads again where Spark failed."""
     work = work_of(spec)
     deadline_s = spec.timing.redo_deadline_us / 1e6
-    remote: Redo
-    if isinstance(session, ReplicaSession):
-        remote = SparkRedo(session.context, work, kernel, wake, deadline_s, session.warm_soon)
-    else:
-        remote = BrokenRedo(str(session), wake)
-    return Redos(remote, ThreadRedo(work, wake, LOCAL_REDO_S))
+
+    def on(session: ReplicaSession) -> Redo:
+        return SparkRedo(session.context, work, kernel, wake, deadline_s, session.warm_soon)
+
+    return Redos(KeptRedo(keeper, on, wake), ThreadRedo(work, wake, LOCAL_REDO_S))
 
 
 class ReplicaProcess:
     """All loops of one replica index, and their Spark application."""
 
-    def __init__(self, specs: list[ReplicaSpec], session: ReplicaSession | SparkUnavailable) -> None:
+    def __init__(self, specs: list[ReplicaSpec], keeper: SessionKeeper) -> None:
         self.stop = threading.Event()
         self.code = 0
         self._specs = specs
-        self._session = session
+        self.keeper = keeper
 
     def run(self) -> int:
         """Run until stopped; returns the exit code."""
@@ -124,7 +124,7 @@ class ReplicaProcess:
                 run_replica(
                     spec,
                     partial(make_kernel, spec.app_json, spec.query),
-                    partial(make_redos, spec, self._session),
+                    partial(make_redos, spec, self.keeper),
                     self.stop,
                     uuid.uuid4().hex[:8],
                 )
@@ -148,16 +148,20 @@ class ReplicaProcess:
         self.stop.set()
 
 
-def open_session(specs: list[ReplicaSpec], spark: bool, master: str, output: Path) -> ReplicaSession | SparkUnavailable:
-    """A session that is warm for every node, or why there is none."""
+def open_sessions(specs: list[ReplicaSpec], spark: bool, master: str, output: Path) -> SessionKeeper:
+    """Sessions that are warm for every node, one after the other."""
     if not spark:
-        return SparkUnavailable("started with --no-spark")
+        return SessionKeeper(lambda: SparkUnavailable("started with --no-spark"))
     name = f"{specs[0].app} {', '.join(spec.name for spec in specs)}"
     works = [work_of(spec).pack() for spec in specs]
-    session = start_or_reason(name, works, SparkSettings(master=master), output)
-    if isinstance(session, SparkUnavailable):
-        log.warning("no Spark: redos run inline in this process", why=str(session))
-    return session
+
+    def start() -> Session:
+        return start_or_reason(name, works, SparkSettings(master=master), output)
+
+    keeper = SessionKeeper(start)
+    if isinstance(keeper.current, SparkUnavailable):
+        log.warning("no Spark: redos run inline in this process", why=str(keeper.current))
+    return keeper
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -188,8 +192,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return process.run()
     finally:
-        if isinstance(process._session, ReplicaSession):
-            process._session.stop()
+        process.keeper.stop()
 
 
 class KernelDiffers(Exception):
@@ -233,7 +236,7 @@ def _open(args: argparse.Namespace) -> ReplicaProcess:
         check_fingerprint(spec, state)
     output = args.data_dir / args.app / f"spark-{specs[0].name if args.node else args.replica}.log"
     output.parent.mkdir(parents=True, exist_ok=True)
-    return ReplicaProcess(specs, open_session(specs, not args.no_spark, args.master, output))
+    return ReplicaProcess(specs, open_sessions(specs, not args.no_spark, args.master, output))
 
 
 if __name__ == "__main__":

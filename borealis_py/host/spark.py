@@ -26,6 +26,9 @@ from reconcile.spark import explain
 KEEP_WARM_S = 20.0
 """Spark ends a Python worker that was idle for a minute (platform 7)."""
 
+AILING_FAILURES = 2
+"""A session that could not be kept warm so often in a row has failed, whatever its JVM does."""
+
 STOP_S = 10.0
 _NOISE = ("incubator modules", "default log4j profile", "log level", "native-hadoop")
 
@@ -84,6 +87,8 @@ class ReplicaSession:
         self._stop = threading.Event()
         self._hurry = threading.Event()
         self._thread: threading.Thread | None = None
+        self._failures = 0
+        self._cold = ""
 
     @classmethod
     def start(cls, app_name: str, settings: SparkSettings | None = None, output: Path | None = None) -> ReplicaSession:
@@ -142,6 +147,13 @@ class ReplicaSession:
         return not self._stop.is_set() and (self._process is None or self._process.poll() is None)
 
     @property
+    def ailing(self) -> str | None:
+        """Why another session should take its place, if so: its JVM ended, or it ran no job several times in a row."""
+        if self._process is not None and self._process.poll() is not None:
+            return "Spark's JVM has ended or was killed"
+        return self._cold if self._failures >= AILING_FAILURES else None
+
+    @property
     def jvm_pid(self) -> int | None:
         return None if self._process is None else int(self._process.pid)
 
@@ -159,8 +171,11 @@ class ReplicaSession:
             self._hurry.clear()
             if not self.alive:
                 return
-            with suppress(SparkUnavailable):  # the next redo tells
+            try:
                 self.warm()
+                self._failures = 0
+            except SparkUnavailable as exc:
+                self._failures, self._cold = self._failures + 1, str(exc)
 
 
 def start_or_reason(
@@ -225,6 +240,9 @@ def _end(context: Any, process: Any) -> None:
         aside = threading.Thread(target=_stop_context, args=(context,), name="stop Spark", daemon=True)
         aside.start()
         aside.join(STOP_S)
+    elif context is not None:
+        with suppress(Exception):  # what lives in this process ends with a JVM that died, too
+            context._accumulatorServer.shutdown()
     if process is not None:
         with suppress(Exception):
             process.stdin.close()  # the JVM ends when its standard input does

@@ -15,6 +15,7 @@ from borealis_py.host import launch
 from borealis_py.host.appstate import AppState
 from borealis_py.host.connect import publisher
 from borealis_py.host.process import make_redos, replica_spec
+from borealis_py.host.sessions import SessionKeeper
 from borealis_py.host.spark import SparkUnavailable
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -40,7 +41,7 @@ def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> 
 
 
 def no_spark(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
-    return make_redos(spec, SparkUnavailable("none in this test"), kernel, wake)
+    return make_redos(spec, SessionKeeper(lambda: SparkUnavailable("none in this test")), kernel, wake)
 
 
 class RunningApp:
