@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -83,8 +84,12 @@ def as_json(app: str, found: Changed) -> dict[str, Any]:
 def _tell(found: Changed, timeout: str, json: bool) -> None:
     say(_headline(found), "" if found.written else "yellow")
     if not json:
-        columns = ["replica", "in force", "threshold>", "failure", "stabilization"]
+        columns = ["replica", "in force (UTC)", "threshold>", "failure", "stabilization"]
         print_table("", columns, [_row(r) for r in found.replicas])
+    shared = sorted({r.node for r in found.replicas if r.wanted != found.after})
+    if shared:
+        are, they = ("serves", "it obeys") if len(shared) == 1 else ("serve", "they obey")
+        say(f"{', '.join(shared)} {are} other queries too: {they} the lowest threshold and the most eager policies")
     if not any(r.running for r in found.replicas):
         say(f"no replica of {found.query} runs: it will be in force when one starts (`borealis up`)", "yellow")
     elif found.pending:
@@ -122,13 +127,18 @@ def in_words(delays: Delays) -> str:
 
 
 def _row(r: Obeys) -> list[str | Text]:
-    from borealis_py.host.origin import show
     from borealis_py.query import format_duration
 
     name = f"{r.node}.r{r.replica}"
     if not r.running:
         return [name, Text("not running", "yellow"), "", "", ""]
-    shown = Text("not yet", "red") if r.since_wall_us is None else Text(f"since {show(r.since_wall_us)}", "green")
+    shown = Text("not yet", "red") if r.since_wall_us is None else Text(f"since {_clock(r.since_wall_us)}", "green")
     if r.says is None:
         return [name, shown, "", "", ""]
     return [name, shown, format_duration(r.says.threshold_us), r.says.failure.value, r.says.stabilization.value]
+
+
+def _clock(wall_us: int) -> str:
+    """Time of day (UTC) to a tenth of a second: a change is of these minutes."""
+    at = datetime.fromtimestamp(wall_us / 1e6, UTC)
+    return f"{at:%H:%M:%S}.{at.microsecond // 100_000}"

@@ -1,0 +1,149 @@
+"""`borealis threshold` and `borealis policy` on a running chain: real broker, replica processes without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from borealis_py.cli.main import main
+from borealis_py.host.appstate import put_settings
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.messages import Threshold
+from tests.cli.conftest import Borealis
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+APP = "changing"
+TEXT = f"""
+from borealis_py import App
+
+app = App("{APP}")
+left, right = (app.source(s, schema={{"key": "string", "value": "double"}}) for s in ("left", "right"))
+cleaned = app.union(left, right).filter("value >= 0").node("cleaned")
+app.query("sums", cleaned.window("1s").group_by("key").agg(n="count(*)"), delay_threshold="2s", replicas=2)
+app.query("big", cleaned.filter("value > 10"), delay_threshold="1s", on_failure="suspend", replicas=1)
+"""
+
+
+@pytest.fixture(scope="module")
+def site(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory from which the app was started."""
+    directory = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        patch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+        (directory / "app.py").write_text(TEXT)
+        try:
+            assert main(["up", "app.py", "--no-spark"]) == 0
+            yield directory
+        finally:
+            main(["down", "--app", APP])
+
+
+@pytest.fixture(autouse=True)
+def there(site: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(site)
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+
+
+def changed(borealis: Borealis, *arguments: str) -> dict[str, Any]:
+    said = borealis(*arguments, "--app", APP, "--timeout", "60s", "--json")
+    assert said.code == 0, said.err
+    found: dict[str, Any] = json.loads(said.out)
+    assert all(r["in_force"] for r in found["replicas"])
+    return found
+
+
+def status(borealis: Borealis) -> dict[tuple[str, int], dict[str, Any]]:
+    said = borealis("status", "--json", "--app", APP)
+    assert said.code == 0, said.err
+    return {(r["query"], r["replica"]): r for r in json.loads(said.out)["replicas"]}
+
+
+def test_a_threshold_is_in_force_at_every_node_of_the_query(borealis: Borealis) -> None:
+    said = borealis("threshold", "sums", "700ms", "--app", APP, "--timeout", "60s")
+    assert said.code == 0, said.err
+    assert "sums: threshold 2s -> 700ms" in said.err
+    assert "serves other queries" not in said.err  # none of them is more hurried
+    for replica in ("cleaned.r0", "cleaned.r1", "sums.r0", "sums.r1"):
+        assert replica in said.out
+    assert said.out.count("since") == 4
+    assert "big.r0" not in said.out
+    shown = {key: r["threshold_us"] for key, r in status(borealis).items()}
+    assert shown == {("cleaned", 0): 700_000, ("cleaned", 1): 700_000, ("sums", 0): 700_000, ("sums", 1): 700_000} | {
+        ("big", 0): 1_000_000
+    }
+
+
+def test_policies_are_in_force_and_what_is_not_named_stays(borealis: Borealis) -> None:
+    found = changed(borealis, "policy", "sums", "--failure", "delay", "--stabilization", "SUSPEND")
+    assert {(r["node"], r["replica"]) for r in found["replicas"]} == {
+        (n, k) for n in ("cleaned", "sums") for k in (0, 1)
+    }
+    found = changed(borealis, "policy", "sums", "--failure", "suspend")
+    assert found["before"]["failure"] == "delay"
+    assert (found["after"]["failure"], found["after"]["stabilization"]) == ("suspend", "suspend")
+    shown = {key: (r["failure_policy"], r["stabilization_policy"]) for key, r in status(borealis).items()}
+    assert shown["sums", 1] == ("suspend", "suspend")
+    assert shown["big", 0] == ("suspend", "process")
+    assert shown["cleaned", 0] == ("suspend", "process")  # the most eager of each
+
+
+def test_the_same_again_says_that_nothing_changed(borealis: Borealis) -> None:
+    changed(borealis, "threshold", "big", "900ms")
+    assert not changed(borealis, "threshold", "big", "0.9s")["written"]
+    said = borealis("threshold", "big", "900ms", "--app", APP)
+    assert said.code == 0
+    assert "nothing changed: big has threshold 900ms, failure suspend, stabilization process already" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["threshold", "sum", "1s"], 1, "did you mean 'sums'"),
+        (["threshold", "cleaned", "1s"], 1, "is a node of app 'changing', not a query"),
+        (["policy", "left", "--failure", "delay"], 1, "has no query 'left'"),
+        (["threshold", "sums", "499ms"], 1, "the least that would do: `borealis threshold sums 500ms`"),
+        (["threshold", "sums", "400d"], 1, "more than 365d"),
+        (["threshold", "sums", "soon"], 1, "is not a duration"),
+        (["threshold", "sums", "1"], 1, "no unit"),
+        (["threshold", "sums", "-1s"], 1, "more than zero"),
+        (["threshold", "sums", "1s", "--timeout", "10"], 1, "--timeout: '10' has no unit"),
+        (["threshold", "sums"], 2, "value"),
+        (["policy", "sums"], 2, "say what to change"),
+        (["policy", "sums", "--failure", "dely"], 2, "did you mean 'delay'"),
+        (["policy", "sums", "--stabilization", "never"], 2, "choose process, delay or suspend"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(borealis: Borealis, arguments: list[str], code: int, message: str) -> None:
+    before = status(borealis)
+    said = borealis(*arguments, "--app", APP)
+    assert said.code == code
+    assert message in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+    after = status(borealis)
+    assert {k: r["threshold_us"] for k, r in after.items()} == {k: r["threshold_us"] for k, r in before.items()}
+
+
+def test_a_query_that_is_gone_is_called_so(borealis: Borealis, bootstrap: str) -> None:
+    put_settings(KafkaLog(bootstrap), APP, {"threshold/older": Threshold(1_000_000)})
+    said = borealis("threshold", "older", "1s", "--app", APP)
+    assert said.code == 1
+    assert "has no query 'older' any more" in said.err
+
+
+def test_without_replicas_it_is_written_and_counts_when_they_start(borealis: Borealis) -> None:
+    """The last test: it stops them."""
+    assert borealis("down", "--app", APP).code == 0
+    said = borealis("threshold", "big", "800ms", "--app", APP)
+    assert said.code == 0
+    assert "big: threshold 900ms -> 800ms" in said.err
+    assert "cleaned serves other queries too: it obeys the lowest threshold" in said.err
+    assert "no replica of big runs: it will be in force when one starts" in said.err
+    assert said.out.count("not running") == 3
+    assert borealis("up", "app.py", "--no-spark").code == 0
+    assert not changed(borealis, "threshold", "big", "800ms")["written"]
