@@ -118,6 +118,7 @@ class Manager:
         self._completeness: dict[int, float] = {}
         self._now = self._read_to = delay.ALWAYS
         self._started: int | None = None
+        self._away_until = delay.ALWAYS
         self._asked_ends: int | None = None
         self._backfill = start if own < start.bucket else None
         self._effects: list[Effect] = []
@@ -152,6 +153,8 @@ class Manager:
             raise IllegalTransition(f"turn at {now} us after one at {self._now} us")
         gap = self._started is not None and now - self._now > self.timing.gap_us
         self._now = now
+        if gap or self._started is None:
+            self._away_until = now
         self._started = now if self._started is None else self._started
         self._effects = []
         late_before = self.intake.silences()
@@ -324,11 +327,16 @@ class Manager:
         """R3: buckets whose time has come run on L, TENTATIVE."""
         for _ in range(self.timing.live_buckets):  # few: they leave at the end of the turn
             at = self._ready_at(self.f_l)
-            if at is None or at > self._now or self._blocked:
+            if at is None or at > self._now or self._blocked or self._unread(at):
                 return
-            if at != delay.ALWAYS and at > self._read_to:
-                return  # what is missing may lie unread in the log (B14); _ask_ends asks
             self._step_live(self.f_l)
+
+    def _unread(self, at: int) -> bool:
+        """What is missing, or a stable word for what is tentative, may lie unread in the log (B14); _ask_ends asks.
+
+        Where there is nothing to wait for, that is so only after this replica was away.
+        """
+        return max(at, self._away_until) > self._read_to
 
     def _step_live(self, bucket: int) -> None:
         first_one = not self._diverged
@@ -392,7 +400,7 @@ class Manager:
         if self._asked_ends is not None:
             return
         at = self._ready_at(self.f_l)
-        expiring = at is not None and delay.ALWAYS < at <= self._now and at > self._read_to
+        expiring = at is not None and at <= self._now and self._unread(at)
         starting = self._recovery.recovering and self._started is not None and self._read_to < self._started
         if expiring or starting or self.publishing.wants_ends(self._standing(gap)):
             self._asked_ends = self._now
@@ -421,7 +429,7 @@ class Manager:
         ):
             return self._now
         live = self._ready_at(self.f_l)
-        if live is not None and not self._blocked and (live > self._now or live <= self._read_to):
+        if live is not None and not self._blocked and (live > self._now or not self._unread(live)):
             times.append(max(live, self._now))
         for at in (
             self.stagger.wakeup(),

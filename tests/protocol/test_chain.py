@@ -274,3 +274,17 @@ def test_an_adoption_is_started_as_a_job_of_its_own() -> None:
     adoptions = [j for j in world.replicas[1].jobs if j.peer is not None]
     assert adoptions
     assert all((j.ranges, j.rows) == ((), 0) for j in adoptions)
+
+
+def test_after_a_pause_nothing_tentative_runs_before_all_was_read() -> None:
+    """B14: a stable word may lie unread behind the tentative one."""
+    node = Node(STREAM)
+    node.at(0, (0, stable(0)), (1, stable(0)))
+    node.at(2 * W, (0, tentative(1, "a")), (1, tentative(1, "a")))
+    away = 2 * W + TIMING.gap_us + MS
+    effects = node.manager.handle(Turn(away, streams={0: [(0, tentative(2, "a")), (1, tentative(2, "a"))]}))
+    assert any(isinstance(e, AskEnds) for e in effects)
+    assert [t.bucket for t in node.tentative()] == [1]
+    assert node.manager.next_wakeup() > away  # the answer wakes it, nothing else does
+    node.at(away + MS, (1, StableRange(1, 1, 3)))
+    assert [(t.bucket, t.lacked) for t in node.tentative()] == [(1, ("a",)), (2, ())]  # on a state that has diverged
