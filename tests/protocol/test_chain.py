@@ -286,5 +286,6 @@ def test_after_a_pause_nothing_tentative_runs_before_all_was_read() -> None:
     assert any(isinstance(e, AskEnds) for e in effects)
     assert [t.bucket for t in node.tentative()] == [1]
     assert node.manager.next_wakeup() > away  # the answer wakes it, nothing else does
-    node.at(away + MS, (1, StableRange(1, 1, 3)))
-    assert [(t.bucket, t.lacked) for t in node.tentative()] == [(1, ("a",)), (2, ())]  # on a state that has diverged
+    effects = node.manager.handle(Turn(away + MS, streams={0: [(1, StableRange(1, 1, 3))]}, read_to=away))
+    said = [e.record for e in effects if isinstance(e, Append)]
+    assert [(r.bucket, r.lacked) for r in said if isinstance(r, TentativeBucket)] == [(2, ())]  # its state has diverged
