@@ -175,12 +175,18 @@ class BrokenRedo:
 class Redos:
     """A replica's ways: `remote` (Spark), `local` when Spark failed and rows must be read again, and `peers`, which
     takes over another replica's checkpoint (the replica's host adds it).
+
+    Args:
+        why_inline: why there is no Spark now; empty when there is. For the status.
     """
 
-    def __init__(self, remote: Redo, local: Redo, peers: Redo | None = None) -> None:
+    def __init__(
+        self, remote: Redo, local: Redo, peers: Redo | None = None, why_inline: Callable[[], str] = lambda: ""
+    ) -> None:
         self._remote = remote
         self._local = local
         self.peers = peers
+        self.why_inline = why_inline
 
     def start(self, job: RedoJob, local: bool = False) -> None:
         if job.peer is not None and self.peers is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from borealis_py.cli.console import print_json, print_table
+from borealis_py.cli.console import print_json, print_table, say
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
 
@@ -106,6 +106,7 @@ def as_json(state: AppState, statuses: Statuses, now_us: int) -> dict[str, Any]:
         "origin_us": buckets.start(state.origin),
         "at_wall_us": now_us,
         "thresholds_us": {query: state.threshold_us(query) for query in state.spec.queries},
+        "policies": {query: list(_policies(state, query)) for query in state.spec.queries},
         "failed_sources_until_wall_us": {s: until for s, until in state.failed_until.items() if until > now_us},
         "replicas": [one(query, k) for query, k in keys(state, statuses)],
     }
@@ -137,10 +138,37 @@ def _print(state: AppState, statuses: Statuses, now_us: int) -> None:
         columns.insert(1, "of query")
         for row in rows:
             row.insert(1, ", ".join(_queries(state, str(row[0]))))
+    _tell_inline(state, statuses, now_us)
+    xs = ", ".join(f"{query} {_set(state, query)}" for query in state.spec.queries)
+    print_table(f"app {state.name}: delay thresholds {xs}", columns, rows)
+
+
+def _set(state: AppState, query: str) -> str:
+    """Threshold, and policies where they are not the usual ones."""
     from borealis_py.query import format_duration
 
-    xs = ", ".join(f"{query} {format_duration(state.threshold_us(query))}" for query in state.spec.queries)
-    print_table(f"app {state.name}: delay thresholds {xs}", columns, rows)
+    x, (failure, stabilization) = format_duration(state.threshold_us(query)), _policies(state, query)
+    usual = failure == stabilization == "process"
+    return x if usual else f"{x} (failure {failure}, stabilization {stabilization})"
+
+
+def _policies(state: AppState, query: str) -> tuple[str, str]:
+    """For failure and stabilization: what was set, else the app's file."""
+    policy, spec = state.policies.get(query), state.spec.queries[query]
+    return (spec.on_failure, spec.on_stabilization) if policy is None else (policy.failure, policy.stabilization)
+
+
+def _tell_inline(state: AppState, statuses: Statuses, now_us: int) -> None:
+    """Which processes have no Spark, and why."""
+    from borealis_py.host.replicas import process_of
+
+    told = {
+        process_of(state.spec, node, k): s.why_inline
+        for (node, k), s in statuses.items()
+        if s.why_inline and not sight(s, state.spec.bucket_us, now_us).gone
+    }
+    for process, why in sorted(told.items()):
+        say(f"{process} redoes inline: {why}", "yellow")
 
 
 def _row(seen: Sight, now_us: int) -> list[str | Text]:

@@ -36,7 +36,7 @@ def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
     """
     timing.validate()
     for name, query in spec.queries.items():
-        checked_budget(timing, name, query.threshold_us, spec.position(name))
+        _check_threshold(timing, name, query.threshold_us, spec.position(name))
     return [_check(spec, name, timing) for name in spec.all_nodes]
 
 
@@ -60,16 +60,8 @@ def _check(spec: AppSpec, name: str, timing: Timing) -> NodeReport:
     )
 
 
-def checked_budget(timing: Timing, query: str, threshold_us: int, depth: int = 1) -> int:
-    """D of a query's own node in microseconds.
-
-    Args:
-        depth: how many nodes its longest chain has.
-
-    Raises:
-        SettingsError: some node of the chain would have less than delta; names the query and the least that would do.
-    """
+def _check_threshold(timing: Timing, query: str, threshold_us: int, depth: int) -> None:
     try:
-        return budget(timing, threshold_us, depth=depth)
+        budget(timing, threshold_us, depth=depth)
     except SettingsError as exc:
         raise SettingsError(f"query {query!r}: {exc}") from exc

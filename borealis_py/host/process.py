@@ -95,7 +95,7 @@ def make_redos(spec: ReplicaSpec, keeper: SessionKeeper, kernel: Kernel, wake: W
     def on(session: ReplicaSession) -> Redo:
         return SparkRedo(session.context, work, kernel, wake, deadline_s, session.warm_soon)
 
-    return Redos(KeptRedo(keeper, on, wake), ThreadRedo(work, wake, LOCAL_REDO_S))
+    return Redos(KeptRedo(keeper, on, wake), ThreadRedo(work, wake, LOCAL_REDO_S), why_inline=lambda: keeper.why_inline)
 
 
 class ReplicaProcess:

@@ -53,6 +53,11 @@ class SessionKeeper:
         """The session now, or why there is none."""
         return self._current
 
+    @property
+    def why_inline(self) -> str:
+        """Why redos run inline now; empty when they run on Spark."""
+        return "" if isinstance(self._current, ReplicaSession) else str(self._current)
+
     def stop(self, timeout_s: float = 12.0) -> None:
         """End the session and start no other."""
         self._stop.set()

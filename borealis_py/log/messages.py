@@ -90,7 +90,7 @@ class Status(msgspec.Struct, frozen=True):
 
     `event`: "" for the periodic one, else SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION,
     REDO, REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, TOOK_OVER. `state`: RECOVERING, STABLE, UPSTREAM_FAILURE or
-    STABILIZATION. `granted`: holds the grant.
+    STABILIZATION. `granted`: holds the grant. `why_inline`: why redos do not run on Spark now; "": they do.
     """
 
     query: str
@@ -123,6 +123,7 @@ class Status(msgspec.Struct, frozen=True):
     event: str = ""
     detail: str = ""
     redo: RedoStatus | None = None
+    why_inline: str = ""
 
 
 def encode(message: msgspec.Struct) -> bytes:

@@ -72,7 +72,8 @@ class Replica:
     """A replica, started. Not thread-safe: `turn` is called by one thread.
 
     Args:
-        uid: a random id of this process. redos: who runs redo jobs; closed by the caller.
+        uid: a random id of this process. redos: who runs redo jobs; closed by the caller. why_inline: why those do not
+            run on Spark now; empty when they do.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Replica:
         store: CheckpointStore,
         uid: str,
         wake: Wake,
+        why_inline: Callable[[], str] = lambda: "",
     ) -> None:
         self.spec = spec
         self.buckets = Buckets(spec.bucket_us)
@@ -97,7 +99,7 @@ class Replica:
         codecs, self._streams = codecs_of(kernel, spec.inputs)
         self._inlet = Inlet(spec, log_, self._lookup, codecs, self._streams, self.knobs, wake)
         self._encoder = StreamEncoder(spec.own_feed, self.buckets, kernel, kernel.schema_id)
-        self._reporter = Reporter(spec, self._appender, clock, self.knobs)
+        self._reporter = Reporter(spec, self._appender, clock, self.knobs, why_inline)
         self.manager = self._begin(uid)
         self._unreachable: frozenset[int] = frozenset()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -24,11 +25,14 @@ PERIOD_US = 1_000_000
 class Reporter:
     """Tells of a replica once a second and at every event."""
 
-    def __init__(self, spec: ReplicaSpec, appender: Appender, clock: Clock, knobs: Knobs) -> None:
+    def __init__(
+        self, spec: ReplicaSpec, appender: Appender, clock: Clock, knobs: Knobs, why_inline: Callable[[], str]
+    ) -> None:
         self._spec = spec
         self._appender = appender
         self._clock = clock
         self._knobs = knobs
+        self._why_inline = why_inline
         self._due = 0
         self._key = f"{spec.query}/{spec.replica}".encode()
         self._log = structlog.get_logger("borealis.replica").bind(query=spec.query, replica=spec.replica)
@@ -102,6 +106,7 @@ class Reporter:
             event=note.event,
             detail=note.detail,
             redo=redo,
+            why_inline=self._why_inline(),
         )
 
     @staticmethod

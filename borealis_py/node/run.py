@@ -40,7 +40,7 @@ def run_replica(
     store = CheckpointStore(spec.checkpoints(spec.replica), spec.query_hash, kernel)
     redos.peers = PeerRedo(Peers(spec, store, kernel), spec.log, woken.set)
     try:
-        replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set)
+        replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline)
         why = ""
         try:
             while not stop.is_set():

@@ -78,6 +78,20 @@ def test_every_node_of_a_chain_is_there_with_its_queries(capsys: pytest.CaptureF
     assert "p, q" in shown
 
 
+def test_a_process_without_spark_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:
+    app = App("a")
+    s = app.source("s", schema={"x": "int"})
+    for query in "pq":
+        app.query(query, s, replicas=2)
+    state = AppState("a", app.describe(), Description("", "", 0, ""))
+    why = "Spark's JVM has ended or was killed; it is being started again"
+    statuses = {(q, k): status(query=q, replica=k, why_inline=why if k else "") for q in "pq" for k in (0, 1)}
+    _print(state, statuses, WALL_US)
+    assert capsys.readouterr().err.count(f"replica 1 redoes inline: {why}") == 1
+    _print(state, statuses, WALL_US + 60_000_000)
+    assert "inline" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("one", "said"),
     [

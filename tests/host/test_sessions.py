@@ -74,12 +74,13 @@ def test_one_that_died_is_replaced_and_told_about_meanwhile() -> None:
         first.why = "Spark's JVM has ended or was killed"
         until(lambda: starts.calls == 2, "another is being started")
         assert first.stopped
-        assert str(keeper.current) == "Spark's JVM has ended or was killed; it is being started again"
+        assert keeper.why_inline == "Spark's JVM has ended or was killed; it is being started again"
         starts.give(SparkUnavailable("no memory"))
         starts.give(SparkUnavailable("no memory"))
         until(lambda: "does not start again yet. no memory" in str(keeper.current), "it tells why not")
         starts.give(second)
         until(lambda: keeper.current is second, "a new session")
+        assert keeper.why_inline == ""
     assert second.stopped
     assert starts.calls == 4
 
