@@ -150,8 +150,9 @@ class KafkaTransactor:
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.purge()
-            producer.flush(0.1)  # serves the reports of what was purged; else the client waits for them at its end
+            with suppress(KafkaException):  # a fenced client says once more that it is; the answer is known already
+                producer.purge()
+                producer.flush(0.1)  # serves the reports of what was purged; else the client waits for them at its end
 
     def _last_progress(self) -> bytes | None:
         """The last committed record's value. Markers and compaction leave holes, hence windows of growing size."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import kafka
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from borealis_py.kafka import transactor as transactor_module
 from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.kafka.transactor import KafkaTransactor
-from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TransactorEvent, Unknown
+from borealis_py.log.base import Committed, Feed, Fenced, NewRecord, TookOver, TransactorEvent, Unknown
 from tests.kafka.conftest import Waiter
 
 NewFeed = Callable[..., Feed]
@@ -130,6 +130,31 @@ def test_without_a_broker_the_outcome_is_unknown(waiter: Waiter, monkeypatch: py
     assert isinstance(event, Unknown)
     assert event.attempt == 1
     nowhere.transactor.close()
+
+
+class FencedProducer:
+    """What a fenced client does in librdkafka's fatal state: every call says so again, the last flush too."""
+
+    def begin_transaction(self) -> None: ...
+
+    def produce(self, *args: object, **kwargs: object) -> None: ...
+
+    def poll(self, timeout: float) -> None: ...
+
+    def purge(self) -> None: ...
+
+    def commit_transaction(self, timeout: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer instance", True))
+
+    def flush(self, timeout: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer instance", True))
+
+
+def test_a_fenced_writer_says_so_although_its_client_fails_again_while_it_is_let_go(waiter: Waiter) -> None:
+    writer = Writer(KafkaLog(f"127.0.0.1:{free_port()}"), waiter, Feed("rows"), Feed("progress"))
+    writer.transactor._producer = FencedProducer()  # type: ignore[assignment]
+    assert writer.commit(1, b"1") == Fenced(1)
+    writer.transactor.close()
 
 
 def test_another_client_reads_the_same(log: KafkaLog, bootstrap: str, writer: Writer) -> None:
