@@ -54,12 +54,14 @@ class SourceReading:
 
 
 class StreamReading:
-    """A stream from bucket `first` on: one replica's topic as far as it goes, then the next one's."""
+    """A stream: one replica's topic as far as it goes, then the next one's, round and round while that helps."""
 
-    def __init__(self, opened: Opened, union: SUnion, index: int, first: int) -> None:
+    def __init__(self, opened: Opened, union: SUnion, index: int) -> None:
         self._opened, self._union, self._index = opened, union, index
         self._name, self._feeds = opened.work.inputs[index].name, opened.work.feeds[index]
         self._replica = -1
+        self._in_vain = 0  # replicas in a row that had nothing more to say
+        self._began_at = -1
         self._said: Iterator[tuple[Record, StreamRecord]] = iter(())
         self._records: Iterator[Record] | None = None
 
@@ -69,24 +71,29 @@ class StreamReading:
         before = stream.tuples
         while self._union.closed(self._index) < target:
             found = next(self._said, None)
-            if found is None or stream.fold.waits(max(0, self._replica)):
+            if found is None:
                 if not self._next_replica():
                     return False
                 continue
             check()
             with suppress(RetentionLost):  # told as what it is here: no replica's topic has it
                 self._union.feed_stream(self._index, [(self._replica, found[1])])
+            if stream.fold.waits(self._replica):
+                self._said = iter(())  # the others must say what is between
             if stream.tuples - before >= rows:
                 break
         return True
 
     def _next_replica(self) -> bool:
         self.close()
-        self._replica += 1
-        if self._replica >= len(self._feeds):
+        closed = self._union.closed(self._index)
+        self._in_vain = self._in_vain + 1 if closed == self._began_at else 0
+        if self._in_vain > len(self._feeds):
             return False
+        self._began_at = closed
+        self._replica = (self._replica + 1) % len(self._feeds)
         opened, feed = self._opened, self._feeds[self._replica]
-        at = opened.lookup.find(feed, opened.buckets.timestamp_ms(self._union.closed(self._index)))
+        at = opened.lookup.find(feed, opened.buckets.timestamp_ms(closed))
         self._records = opened.lookup.read(feed, at, opened.lookup.bounds(feed)[1])
         self._said = follow(self._records, StreamDecoder(opened.streams[self._index].schema_id))
         return True

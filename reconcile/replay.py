@@ -65,9 +65,7 @@ class Replay:
         self._union = SUnion(work.inputs, first, opened.buckets, opened.kernel, work.ahead_max_us, opened.unpack)
         self._union.resume(first, [Mark(given[i].first, given[i].fold) for i in sources])
         self._readers = [
-            SourceReading(opened, self._union, i, given[i])
-            if i in given
-            else StreamReading(opened, self._union, i, first)
+            SourceReading(opened, self._union, i, given[i]) if i in given else StreamReading(opened, self._union, i)
             for i in range(len(work.inputs))
         ]
         self._deadline = deadline

@@ -92,7 +92,9 @@ class CheckpointStore:
     def newest(self) -> Loaded | None:
         """The newest checkpoint that verifies; torn ones are named in a warning."""
         found = (self._load(path) for path in sorted(self.directory.glob("*.ckpt"), reverse=True))
-        return next((loaded for loaded in found if loaded is not None), None)
+        loaded = next((loaded for loaded in found if loaded is not None), None)
+        self.written_bucket = None if loaded is None else loaded.bucket
+        return loaded
 
     def _load(self, path: Path) -> Loaded | None:
         try:
