@@ -21,7 +21,7 @@ from borealis_py.log.corrected import read_progress, row_id
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.records import unpack_stream
-from borealis_py.log.stream import StreamDecoder, decoded
+from borealis_py.log.stream import StreamDecoder, decoded, readable
 from borealis_py.protocol.reader import StreamReader
 from borealis_py.protocol.settings import SettingsError
 from sunion.bucket import Buckets
@@ -133,7 +133,7 @@ class LiveSubscription:
                 self._obey(record)
                 continue
             k = self._feeds[record.feed]
-            said = self._decoders[k].decode(record)
+            said = readable(record, self._decoders[k])
             if said is not None:
                 records.append((k, said))
         changes = self.stream.read(now, records)

@@ -16,7 +16,7 @@ from borealis_py.sim.actors import LocalClock
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.log import MemoryLog
 from sunion.bucket import Buckets
-from sunion.model import Output, StreamRecord, TentativeBucket
+from sunion.model import Output, StableRange, StreamRecord, TentativeBucket
 from sunion.view import Change
 
 START_US = 1_700_000_000_000_000
@@ -132,3 +132,14 @@ def test_one_that_is_not_to_follow_keeps_its_wait() -> None:
     world.threshold(500)
     world.shown(subscription, 0.1)
     assert subscription.stream.wait == 123_000
+
+
+def test_a_record_that_no_replica_has_written_is_passed_over() -> None:
+    world = World()
+    live = world.subscribe(2_000_000)
+    with capture_logs() as logs:
+        world._writer.append(NewRecord(TOPICS[1], b"garbage", timestamp_ms=BUCKETS.timestamp_ms(FIRST)))
+        world.says(StableRange(1, FIRST, FIRST + 3))
+        changes = live.poll()
+    assert [(c.bucket, c.end) for c in changes] == [(FIRST, FIRST + 3)]
+    assert ("app.q.r1", 0) in [(entry.get("topic"), entry.get("offset")) for entry in logs]
