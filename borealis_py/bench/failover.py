@@ -1,11 +1,11 @@
 """`borealis bench failover`: how long readers of a query stand still when one of its replicas is killed.
 
-A real broker, two replicas in processes of their own, publishers that keep step with the wall clock, and two readers:
-a live subscriber and a reader of the corrected stream. Half of the kills (kill -9) hit a replica that the subscriber
-reads, each index in turn; half hit whoever writes the corrected stream. The gap of a kill is the longest time between
-two consecutive arrivals at the reader around it, minus the ordinary one (`bench.gaps`). A killed replica is started
-again and ready before the next kill. In the end the corrected stream is read by another Kafka client, which counts
-what is repeated or missing.
+A real broker, a chain of two nodes with two replicas each, every one a process of its own, publishers that keep step
+with the wall clock, and two readers: a live subscriber and a reader of the corrected stream. A third of the kills (kill
+-9) hits a replica that the subscriber reads, a third one that the second node reads, each index in turn, and a third
+whoever writes the corrected stream. The gap of a kill is the longest time between two consecutive arrivals at the
+reader around it, minus the ordinary one (`bench.gaps`). A killed replica is started again and ready before the next
+kill. In the end the corrected stream is read by another Kafka client, which counts what is repeated or missing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from borealis_py.log.clock import SystemClock
 from borealis_py.log.corrected import Progress
 from borealis_py.query import App
 
-QUERY = "rows"
+NODE, QUERY = "cleaned", "rows"
 SOURCES = 2
 REPLICAS = 2
 RATE = 50
@@ -55,6 +55,7 @@ LIVE_WATCH_S = 1.0
 CORRECTED_WATCH_S = 0.5
 """After somebody else writes it."""
 TAKEOVER_S = 20.0
+KINDS = 3
 KILL_S = 25
 """No kill takes so long, with its restart: the publishers have rows for that."""
 LOOK_S = 0.05
@@ -74,25 +75,32 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class FailoverFigures:
-    """`seconds`: how long all of it took."""
+    """`live`: the gap of the live stream when a replica that the subscriber reads is killed; `upstream`: when one is
+    that the node before it reads. `tentative`: buckets that the live stream showed before they were stable, though one
+    replica of each node lived. `kills`: of each kind. `seconds`: how long all of it took.
+    """
 
     live: GapFigures
+    upstream: GapFigures
     corrected: GapFigures
     content: Content
+    tentative: int
     kills: int
     seconds: float
 
     @property
     def ok(self) -> bool:
         """Every target is met, nothing is repeated or missing."""
-        return self.live.met and self.corrected.met and not self.content.repeated and not self.content.missing
+        met = all(gap.met for gap in (self.live, self.upstream, self.corrected))
+        return met and not self.content.repeated and not self.content.missing
 
 
 def app(name: str) -> App:
-    """A query that gives a row for each tuple, so that every bucket has results."""
+    """A query over two nodes that gives a row for each tuple, so that every bucket has results."""
     built = App(name, bucket="100ms")
     sources = [built.source(f"s{i}", schema={"n": "int64", "feed": "string"}) for i in range(SOURCES)]
-    built.query(QUERY, built.union(*sources).filter("n >= 0"), delay_threshold="3s", replicas=REPLICAS)
+    cleaned = built.union(*sources).filter("n >= 0").node(NODE)
+    built.query(QUERY, cleaned.filter("feed IS NOT NULL"), delay_threshold="3s", replicas=REPLICAS)
     return built
 
 
@@ -128,15 +136,25 @@ def measure(stage: Stage, kills: int, tick: Tick) -> FailoverFigures:
     started = time.monotonic()
     with ExitStack() as stack:
         drill = _Drill(stage, stack, kills)
-        live = [drill.live(n % REPLICAS, tick, n) for n in range(kills)]
-        corrected = [drill.corrected(tick, kills + n) for n in range(kills)]
-        tick(2 * kills, "reading the corrected stream back")
+        live = [drill.live(ProcessName(n % REPLICAS), "the subscriber", tick, n) for n in range(kills)]
+        nodes = [ProcessName(n % REPLICAS, NODE) for n in range(kills)]
+        upstream = [drill.live(name, "the next node", tick, kills + n) for n, name in enumerate(nodes)]
+        corrected = [drill.corrected(tick, 2 * kills + n) for n in range(kills)]
+        tick(KINDS * kills, "reading the corrected stream back")
         drill.check()
     content = read_back(stage.log.bootstrap, topics.stream(drill.running.state.name, QUERY))
+    times = drill.live_listener.times
     return FailoverFigures(
-        gap_figures("live stream", LIVE_TARGET_MS, drill.live_listener.times, live),
-        gap_figures("corrected stream", CORRECTED_TARGET_MS, drill.corrected_listener.times, corrected),
+        gap_figures("live stream, a replica that the subscriber reads", LIVE_TARGET_MS, times, live),
+        gap_figures("live stream, a replica that the next node reads", LIVE_TARGET_MS, times, upstream),
+        gap_figures(
+            "corrected stream, the replica that writes it",
+            CORRECTED_TARGET_MS,
+            drill.corrected_listener.times,
+            corrected,
+        ),
         content,
+        drill.live_listener.tentative,
         kills,
         time.monotonic() - started,
     )
@@ -151,7 +169,7 @@ class _Drill:
         self._clock = SystemClock()
         self.running: Running = stage.start(stage.describe(app("bench-failover")), spark=False)
         stage.wait_ready(self.running)
-        self._publish(2 * kills * KILL_S + 60)
+        self._publish(KINDS * kills * KILL_S + 60)
         stop = threading.Event()
         state, log = self.running.state, stage.log
         self.live_listener = LiveListener("live subscriber", log, state, QUERY, stop)
@@ -187,29 +205,30 @@ class _Drill:
             if listener.error is not None:
                 raise BenchError(listener.error)
 
-    def live(self, index: int, tick: Tick, number: int) -> Kill:
-        """Kill replica `index`, which the live subscriber reads as it does all."""
-        quiet = self._quiet(tick, number, f"kill -9 of replica {index}, which the live subscriber reads")
-        at = self._kill(index)
+    def live(self, name: ProcessName, reader: str, tick: Tick, number: int) -> Kill:
+        """Kill a process whose replica `reader` reads, as it does all replicas of that node."""
+        quiet = self._quiet(tick, number, f"kill -9 of {name}, which {reader} reads")
+        at = self._kill(name)
         time.sleep(LIVE_WATCH_S)
         until = self._clock.now_us()
-        self._start_again(index)
-        return Kill(f"replica {index}", quiet, at, until)
+        self._start_again(name)
+        return Kill(str(name), quiet, at, until)
 
     def corrected(self, tick: Tick, number: int) -> Kill:
         """Kill whoever writes the corrected stream."""
         quiet = self._quiet(tick, number, "kill -9 of the replica that writes the corrected stream")
-        writer = self._writer()
-        at = self._kill(writer.replica)
+        writer = self._writer().replica
+        name = ProcessName(writer)
+        at = self._kill(name)
         self._until(
-            lambda: self._writer().replica != writer.replica,
+            lambda: self._writer().replica != writer,
             TAKEOVER_S,
-            f"replica {writer.replica} was killed, and nobody went on with the corrected stream",
+            f"{name} was killed, and nobody went on with the corrected stream",
         )
         time.sleep(CORRECTED_WATCH_S)
         until = self._clock.now_us()
-        self._start_again(writer.replica)
-        return Kill(f"replica {writer.replica}", quiet, at, until)
+        self._start_again(name)
+        return Kill(str(name), quiet, at, until)
 
     def _quiet(self, tick: Tick, number: int, what: str) -> int:
         tick(number, what)
@@ -227,15 +246,15 @@ class _Drill:
             raise BenchError("nobody writes the corrected stream")
         return msgspec.json.decode(last[-1].value, type=Progress)
 
-    def _kill(self, index: int) -> int:
-        process = psutil.Process(self.running.pids[ProcessName(index)])
+    def _kill(self, name: ProcessName) -> int:
+        process = psutil.Process(self.running.pids[name])
         at = self._clock.now_us()
         process.kill()
         return at
 
-    def _start_again(self, index: int) -> None:
+    def _start_again(self, name: ProcessName) -> None:
         running, log = self.running, self._stage.log
-        self._until(lambda: running.processes.ended(index) is not None, 10.0, f"replica {index} survived kill -9")
+        self._until(lambda: running.processes.ended(name) is not None, 10.0, f"{name} survived kill -9")
         since_ms = self._clock.wall_us() // 1000
         options = launch.ProcessOptions(log, self._stage.work, spark=False, take_over=True)
         running.pids = launch.start(running.state, running.processes, options)

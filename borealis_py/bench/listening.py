@@ -44,7 +44,12 @@ class Listener(threading.Thread):
 
 
 class LiveListener(Listener):
-    """The live view, new buckets only: a correction is no news of how far the stream has got."""
+    """The live view, new buckets only: a correction is no news of how far the stream has got.
+
+    `tentative`: how many buckets came tentative first.
+    """
+
+    tentative = 0
 
     def _follow(self) -> None:
         subscription = open_live(self._log, self._state, self._query, False, self._woken.set)
@@ -52,9 +57,10 @@ class LiveListener(Listener):
         try:
             while not self._halt.is_set():
                 self._woken.clear()
-                said = [c.end for c in subscription.poll() if c.kind not in (Kind.UNDO, Kind.REC_DONE)]
-                if max(said, default=0) > furthest:
-                    furthest = max(said)
+                said = [c for c in subscription.poll() if c.kind not in (Kind.UNDO, Kind.REC_DONE) and c.end > furthest]
+                self.tentative += sum(c.kind is Kind.TENTATIVE for c in said)
+                if said:
+                    furthest = max(c.end for c in said)
                     self._arrived()
                 due = subscription.next_wakeup()
                 self._woken.wait(LOOK_S if due is None else min(LOOK_S, max(0.0, (due - clock.now_us()) / 1e6)))
