@@ -18,7 +18,7 @@ from borealis_py.log.base import Feed, Log, LogError, Lookup, Wake
 from borealis_py.log.stream import StreamGap, read_stable
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.manager import Start
+from borealis_py.protocol.life import Start
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
 from reconcile.runner import Results
 from reconcile.work import Kernel

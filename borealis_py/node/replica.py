@@ -35,7 +35,8 @@ from borealis_py.node.knobs import Knobs
 from borealis_py.node.peers import Peers
 from borealis_py.node.reporter import Reporter
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.manager import Identity, Manager, Start
+from borealis_py.protocol.life import Identity, Start
+from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.turn import (
     Append,
     AskEnds,

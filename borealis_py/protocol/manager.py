@@ -10,13 +10,14 @@ input, so failures may overlap at will. `states.TRANSITIONS` has every step; `ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from borealis_py.protocol import delay
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.heartbeat import Heart
 from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.life import Counts, Identity, Start
 from borealis_py.protocol.publishing import Publishing, Standing
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.recovery import Recovery
@@ -27,43 +28,9 @@ from borealis_py.protocol.turn import Append, AskEnds, Effect, Exit, Note, Turn
 from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition
 from sunion.inputs import Unpack
-from sunion.model import Fragment, Input, Output, RowOps, State, StreamRecord, TentativeBucket
+from sunion.model import Fragment, Input, Output, RowOps, StreamRecord, TentativeBucket
 from sunion.output import SOutput
-from sunion.union import Mark, SUnion
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Which replica this is: index, incarnation number and random process id (B30)."""
-
-    replica: int
-    inc: int
-    uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """Where to begin: a checkpoint's content, or the origin with the fragment's initial state.
-
-    A checkpoint of a peer may be ahead of the own topic, which `own` is the first bucket not in: then `outputs` has
-    what the peer said of [own, bucket), to be said first, so that the own topic has no hole (B2).
-    """
-
-    bucket: int
-    state: State
-    marks: tuple[Mark, ...] | None = None
-    own: int | None = None
-    outputs: Mapping[int, Output] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Counts:
-    """What has left this incarnation, for status."""
-
-    stable_rows: int = 0
-    tentative_rows: int = 0
-    stable_buckets: int = 0
-    tentative_buckets: int = 0
+from sunion.union import SUnion
 
 
 class Manager:

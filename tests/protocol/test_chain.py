@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from borealis_py.protocol.manager import Identity, Manager, Start
+from borealis_py.protocol.life import Identity, Start
+from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.states import ReplicaState

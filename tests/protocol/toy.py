@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from random import Random
 
-from borealis_py.protocol.manager import Identity, Manager, Start
+from borealis_py.protocol.life import Identity, Start
+from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.reader import StreamReader
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
 from borealis_py.protocol.settings import Delays, Timing
