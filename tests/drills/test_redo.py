@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.drills.cluster import Cluster, Member, Plan, cluster, wall_us
+from tests.drills.cluster import SLACK, Cluster, Member, Plan, cluster
 from tests.drills.network import QUERY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(240)]
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(240)]
 
 def test_a_redo_that_hangs_and_a_jvm_that_is_killed(bootstrap: str, tmp_path: Path, chain: bool) -> None:
     it_redoes = Member(QUERY, 0)
-    timing = (("slack_us", 1_000_000), ("inline_rows", 20))
+    timing = (SLACK, ("inline_rows", 20))
     plan = Plan("redo", chain, replicas=1, spark=(it_redoes,), timing=timing)
     with cluster(bootstrap, plan, tmp_path) as it:
         a_redo_on_spark(it, it_redoes)
@@ -28,16 +28,15 @@ def test_a_redo_that_hangs_and_a_jvm_that_is_killed(bootstrap: str, tmp_path: Pa
         assert verdict.looked_at["tentative words"] > 30
 
 
-def lose_c(it: Cluster) -> int:
-    """Lost until enough has gathered for a job. Returns when it heals."""
-    heals = it.lose("c", 4)
-    it.until_state(Member(QUERY, 0), "UPSTREAM_FAILURE", wall_us())
-    return heals
+ENOUGH = 20
+"""Buckets that make a job: more than `inline_buckets`, and more rows than `inline_rows`."""
 
 
 def a_redo_on_spark(it: Cluster, member: Member) -> None:
     """Without failures of Spark the correction comes from there."""
-    begin = lose_c(it)
+    it.lose("c")
+    it.until_behind(member, ENOUGH)
+    begin = it.heal("c")
     it.until(lambda: engines(it, member, begin)[:1] == ["spark"], "a redo on Spark")
     it.until_well()
 
@@ -53,11 +52,13 @@ def engines(it: Cluster, member: Member, since_us: int) -> list[str]:
 
 def a_redo_that_hangs(it: Cluster, member: Member) -> None:
     """Python workers are stopped; at its deadline the job is forgotten and its buckets run inline."""
-    begin = lose_c(it)
+    it.lose("c")
+    it.until_behind(member, ENOUGH)
     workers = [p for p in family(it, member) if p.name() != "java"]
     assert workers
     for worker in workers:
         worker.suspend()
+    begin = it.heal("c")
     it.until_event(member, "REDO_FAILED", begin)
     it.until_well()
     for worker in workers:
@@ -69,9 +70,11 @@ def a_redo_that_hangs(it: Cluster, member: Member) -> None:
 
 def a_jvm_that_is_killed(it: Cluster, member: Member) -> None:
     """Stopped first, so that the job is surely in flight when it dies."""
-    begin = lose_c(it)
+    it.lose("c")
+    it.until_behind(member, ENOUGH)
     jvm = next(p for p in family(it, member) if p.name() == "java")
     jvm.send_signal(signal.SIGSTOP)
+    begin = it.heal("c")
     it.until_event(member, "STABILIZATION", begin)
     jvm.kill()
     it.until_event(member, "REDO_FAILED", begin)
