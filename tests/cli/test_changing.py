@@ -53,6 +53,10 @@ def changed(borealis: Borealis, *arguments: str) -> dict[str, Any]:
     said = borealis(*arguments, "--app", APP, "--timeout", "60s", "--json")
     assert said.code == 0, said.err
     found: dict[str, Any] = json.loads(said.out)
+    after = found["after"]
+    told = json.loads(borealis("status", "--json", "--app", APP).out)
+    assert told["thresholds_us"][found["query"]] == after["threshold_us"]
+    assert told["policies"][found["query"]] == [after["failure"], after["stabilization"]]
     assert all(r["in_force"] for r in found["replicas"])
     return found
 
@@ -90,6 +94,9 @@ def test_policies_are_in_force_and_what_is_not_named_stays(borealis: Borealis) -
     assert shown["sums", 1] == ("suspend", "suspend")
     assert shown["big", 0] == ("suspend", "process")
     assert shown["cleaned", 0] == ("suspend", "process")  # the most eager of each
+    table = borealis("status", "--app", APP).out
+    assert "sums 700ms (failure suspend, stabilization suspend)" in table
+    assert "big 1s (failure suspend, stabilization process)" in table
 
 
 def test_the_same_again_says_that_nothing_changed(borealis: Borealis) -> None:
