@@ -49,7 +49,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A redo by a replica: recomputed `rows` input rows on `engine` ("spark" or "inline")."""
+    """A redo by a replica: `rows` input rows on `engine` ("spark", "inline"), or a peer's checkpoint taken over ("peer")."""
 
     start_s: float
     end_s: float
@@ -127,7 +127,7 @@ def _legend(timeline: Timeline) -> Iterator[str]:
         yield _text(x + 20, 74, state)
         x += 44 + 8 * len(state)
     yield f'<rect x="{x}" y="63" width="4" height="14" fill="{JOB}"/>'
-    yield _text(x + 11, 74, "redo job on Spark")
+    yield _text(x + 11, 74, "redo job on Spark, or from a peer")
 
 
 class _Plot:
@@ -196,10 +196,11 @@ class _Plot:
             if right - left > max(LABEL_WIDTH_MIN, 7.4 * len(span.state)):
                 yield _text((left + right) / 2, y + BAND_HEIGHT - 6, span.state, anchor="middle", size=10)
         for job in band.jobs:
-            if job.engine != "spark":
+            if job.engine == "inline":
                 continue
             left, right = self._x(job.start_s), self._x(job.end_s)
-            tip = f"{band.label} redo on {job.engine}: {job.rows} rows, {job.end_s - job.start_s:.2f} s"
+            what = "took a peer's checkpoint over" if job.engine == "peer" else f"redo on Spark: {job.rows} rows"
+            tip = f"{band.label} {what}, {job.end_s - job.start_s:.2f} s"
             yield _rect(left, y + BAND_HEIGHT - 5, max(right - left, 2.0), 5, JOB, tip)
 
 

@@ -134,13 +134,21 @@ def _promises(facts: Facts, r: dict[str, Any]) -> Iterator[tuple[str, bool, str]
     if facts.spark:
         clean = bool(facts.audits) and all(a.clean for a in facts.audits)
         yield "audit on Spark finds no difference", clean, f"{sum(a.rows for a in facts.audits)} rows compared"
-    turns = [x for x in r["reconciliations"] if x["jobs"] > 0 or not facts.spark]
-    who = {(x["query"], x["replica"]) for x in turns}
-    everyone = who == set(facts.story.newest) and r["overlap_of_reconciliations_s"] == 0
-    yield "each replica reconciled in its own turn, on Spark", everyone, f"{len(who)} of {len(facts.story.newest)}"
+    yield _corrected_by_turns(facts, r)
     published = sum(facts.published.values())
     arrived = r["tuples_in"] == published and r["published_different"] == 0
     yield "every published tuple came in", arrived, f"{r['tuples_in']} of {published}"
+
+
+def _corrected_by_turns(facts: Facts, r: dict[str, Any]) -> tuple[str, bool, str]:
+    """Each replica redid the failure in its own turn, or took it over from one that had; of each query one on Spark."""
+    own = {(x["query"], x["replica"]) for x in r["reconciliations"] if x["jobs"] > 0 or not facts.spark}
+    taken = {(x["query"], x["replica"]) for x in r["reconciliations"] if x["engine"] == "peer"} - own
+    everyone = own | taken == set(facts.story.newest) and {q for q, _ in own} == {q for q, _ in facts.story.newest}
+    held = everyone and r["overlap_of_reconciliations_s"] == 0
+    where = "on Spark" if facts.spark else "inline"
+    detail = f"{len(own)} {where}, {len(taken)} from a peer, of {len(facts.story.newest)}"
+    return "each replica was corrected, one after the other", held, detail
 
 
 def _timeline(facts: Facts) -> Timeline:

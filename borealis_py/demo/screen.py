@@ -71,8 +71,10 @@ class Screen(AbstractContextManager["Screen"]):
             self.event(status.at_wall_us, f"{status.detail.upper()} is heard again", "green")
         elif status.redo is not None:
             r = status.redo
-            what = "Spark job" if r.engine == "spark" else "inline redo"
-            text = f"{who}: {what}, {r.rows} rows of {r.end - r.first} buckets in {r.seconds:.2f} s"
+            what = {"spark": f"Spark job, {r.rows} rows of", "peer": "took a peer's checkpoint over,"}.get(
+                r.engine, f"inline redo, {r.rows} rows of"
+            )
+            text = f"{who}: {what} {r.end - r.first} buckets in {r.seconds:.2f} s"
             self.event(status.at_wall_us, text, "yellow")
         elif status.event == "FIRST_TENTATIVE":
             self.event(status.at_wall_us, f"{who}: first tentative result, {status.detail}", "red")

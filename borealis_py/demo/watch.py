@@ -10,7 +10,7 @@ from borealis_py.host.appstate import AppState, StatusReader
 from borealis_py.host.connect import live
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.clock import SystemClock
-from borealis_py.log.messages import Status
+from borealis_py.log.messages import RedoStatus, Status
 from sunion.errors import RetentionLost
 
 SPAN_MAX = 100_000
@@ -50,7 +50,7 @@ class Follower(threading.Thread):
 
 @dataclass(slots=True)
 class Reconciliation:
-    """One replica's way through STABILIZATION. Times are wall microseconds; `jobs` are those on Spark."""
+    """One replica's way through STABILIZATION, or what it took over from a peer. Times are wall microseconds."""
 
     query: str
     replica: int
@@ -62,8 +62,9 @@ class Reconciliation:
 
     @property
     def engine(self) -> str:
-        """ "spark" if any part of it ran there."""
-        return "spark" if any(j.redo is not None and j.redo.engine == "spark" for j in self.jobs) else "inline"
+        """ "spark" if any part of it ran there, else "peer" if any was taken over, else "inline"."""
+        engines = {j.redo.engine for j in self.jobs if j.redo is not None}
+        return next((e for e in ("spark", "peer") if e in engines), "inline")
 
     @property
     def spark_jobs(self) -> int:
@@ -94,6 +95,8 @@ class Story:
             self.reconciliations.append(self._open[key])
         current = self._open.get(key)
         if current is None:
+            if status.redo is not None and status.redo.engine == "peer":  # needs no grant
+                self._adopted(status, status.redo)
             return
         if status.redo is not None:
             current.rows += status.redo.rows
@@ -103,10 +106,17 @@ class Story:
             current.end_us = status.at_wall_us
             del self._open[key]
 
+    def _adopted(self, status: Status, redo: RedoStatus) -> None:
+        start_us = status.at_wall_us - int(redo.seconds * 1e6)
+        buckets = redo.end - redo.first
+        self.reconciliations.append(
+            Reconciliation(status.query, status.replica, start_us, status.at_wall_us, redo.rows, buckets, [status])
+        )
+
     def overlap_us(self) -> int:
-        """How long two replicas of one query reconciled at once."""
+        """How long two replicas of one query reconciled at once; taking over a peer's work is no work."""
         total = 0
-        done = [r for r in self.reconciliations if r.end_us]
+        done = [r for r in self.reconciliations if r.end_us and r.engine != "peer"]
         for i, a in enumerate(done):
             for b in done[i + 1 :]:
                 if a.query == b.query and a.replica != b.replica:

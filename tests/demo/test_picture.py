@@ -51,7 +51,7 @@ def test_states_are_coloured_bands_and_spark_jobs_are_marked() -> None:
     root = ElementTree.fromstring(draw(timeline()))
     tips = {r.findtext(f"{SVG}title"): r.get("fill") for r in root.iter(f"{SVG}rect")}
     assert tips["replica <0> UPSTREAM_FAILURE, 20.00 s to 30.00 s"] == STATES["UPSTREAM_FAILURE"]
-    assert any("redo on spark: 1400 rows" in tip for tip in tips if tip)
+    assert any("redo on Spark: 1400 rows" in tip for tip in tips if tip)
     assert not any("inline" in tip for tip in tips if tip)
 
 
