@@ -49,7 +49,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A redo by a replica: `rows` input rows on `engine` ("spark", "inline"), or a peer's checkpoint taken over ("peer")."""
+    """A redo by a replica: of `rows` input rows on `engine` "spark" or "inline", or taken over from a "peer"."""
 
     start_s: float
     end_s: float
