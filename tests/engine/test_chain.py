@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -54,12 +54,19 @@ def chain(request: pytest.FixtureRequest) -> Iterator[tuple[AppSpec, dict[str, K
     a, b = app.source("a", schema=COLUMNS), app.source("b", schema=COLUMNS)
     app.query("q", CHAINS[request.param](app, a, b))
     spec = app.describe()
+    with compiled(spec) as (kernels, flat):
+        yield spec, kernels, flat
+
+
+@contextmanager
+def compiled(spec: AppSpec) -> Iterator[tuple[dict[str, Kernel], Kernel]]:
+    """The kernel of each node, and that of query q flattened."""
     with ExitStack() as stack:
         kernels = {name: compile_query(spec, name) for name in spec.all_nodes}
         flat = compile_query(spec.flattened("q"), "q")
         for kernel in (flat, *kernels.values()):
             stack.callback(kernel.close)
-        yield spec, kernels, flat
+        yield kernels, flat
 
 
 def stepped(kernel: Kernel, buckets: Mapping[int, Any], cuts: list[int]) -> dict[int, Output]:
@@ -88,6 +95,17 @@ def parts_of(spec: AppSpec, kernel: Kernel, history: Buckets, streams: Mapping[s
     return found
 
 
+def lived(
+    spec: AppSpec, kernels: Mapping[str, Kernel], history: Buckets, data: st.DataObject
+) -> dict[str, dict[int, Output]]:
+    """What each node says, run one after the other, each in steps of its own."""
+    streams: dict[str, dict[int, Output]] = {}
+    for name, kernel in kernels.items():
+        cuts = sorted(data.draw(st.sets(st.integers(1, LAST - 1)), label=f"steps of {name}"))
+        streams[name] = stepped(kernel, parts_of(spec, kernel, history, streams), cuts)
+    return streams
+
+
 def rows_of(outputs: Mapping[int, Output]) -> dict[int, str]:
     return {bucket: canonical_hash(o.rows) for bucket, o in outputs.items() if o.rows is not None}
 
@@ -105,11 +123,48 @@ def test_node_by_node_equals_the_flattened_query(
     chain: tuple[AppSpec, dict[str, Kernel], Kernel], data: st.DataObject, history: Buckets
 ) -> None:
     spec, kernels, flat = chain
-    streams: dict[str, dict[int, Output]] = {}
-    for name, kernel in kernels.items():
-        cuts = sorted(data.draw(st.sets(st.integers(1, LAST - 1)), label=f"steps of {name}"))
-        streams[name] = stepped(kernel, parts_of(spec, kernel, history, streams), cuts)
+    streams = lived(spec, kernels, history, data)
     expected = stepped(flat, worlds.ordered(flat, history), [])
+    assert rows_of(streams["q"]) == rows_of(expected)
+    assert rejects_of(*streams.values()) == rejects_of(expected)
+
+
+STEPS: dict[str, Callable[[App, Stream, Stream], Stream]] = {
+    "filter": lambda app, s, a: s.filter("x > 0 OR b"),
+    "map": lambda app, s, a: s.map(k="k || '.'", i="i * 2", x="x * 3.1 + 0.1", b="b"),
+    "constant": lambda app, s, a: s.map(k="k", i="3", x="0.1::DOUBLE", b="i > 0"),
+    "union": lambda app, s, a: app.union(s, a),
+    "window": lambda app, s, a: (
+        s.window("400ms", every="200ms").group_by("k").agg(i="count(*)", x="sum(x)", b="bool_or(b)")
+        .map(k="k", i="i", x="x", b="b")
+    ),
+    "rows": lambda app, s, a: (
+        s.window("300ms").group_by("b").agg(k="last(k)", i="max(i % 100)", x="sum(x) + first(x)")
+        .map(k="k", i="i", x="x", b="b")
+    ),
+}  # fmt: skip
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    data=st.data(),
+    steps=st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.booleans()), min_size=2, max_size=6),
+    history=worlds.histories(LAST),
+)
+def test_any_query_cut_anywhere_equals_its_flattened_self(
+    data: st.DataObject, steps: list[tuple[str, bool]], history: Buckets
+) -> None:
+    app = App("test", bucket="100ms")
+    a, b = app.source("a", schema=COLUMNS), app.source("b", schema=COLUMNS)
+    stream = app.union(b, a)
+    for number, (step, cut) in enumerate(steps):
+        stream = STEPS[step](app, stream, a)
+        stream = stream.node(f"n{number}") if cut else stream
+    app.query("q", stream)
+    spec = app.describe()
+    with compiled(spec) as (kernels, flat):
+        streams = lived(spec, kernels, history, data)
+        expected = stepped(flat, worlds.ordered(flat, history), [])
     assert rows_of(streams["q"]) == rows_of(expected)
     assert rejects_of(*streams.values()) == rejects_of(expected)
 
