@@ -57,7 +57,15 @@ def up(
         with waiting(f"deleting what there is of app {spec.name}"):
             launch.reset(context.log, spec, processes)
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
+        before = launch.described(context.log, spec.name)
         state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000)
+    if before is not None and processes.running():
+        for node, (old, new) in launch.resized(before, state).items():
+            say(
+                f"node {node} has {new} replicas now, {old} before: processes that run already go on reading {old}; "
+                "`borealis down` and `borealis up` have all of them read",
+                "yellow",
+            )
     _start(context, state, processes, _options(context, not no_spark, take_over))
 
 

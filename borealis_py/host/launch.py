@@ -46,7 +46,7 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
         LaunchError: an app with another query runs under this name.
         LogUnreachable: no broker.
     """
-    before = _described(log, spec.name)
+    before = described(log, spec.name)
     fingerprint = ",".join(sorted({r.fingerprint for r in reports}))
     if before is not None:
         refuse_changed(before, spec)
@@ -139,7 +139,7 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses) -> None:
     there = set(_topic_names(log))
     names = {t.name for t in topics_of(spec)}
     try:
-        before = _described(log, spec.name)
+        before = described(log, spec.name)
     except NoSuchApp:  # unreadable: exactly what a reset is for
         before = None
     if before is not None:
@@ -190,6 +190,16 @@ def start(state: AppState, processes: ReplicaProcesses, options: ProcessOptions)
         if name not in running:
             running[name] = processes.start(name, options.arguments(state.name, name), options.environment())
     return {name: running[name] for name in wanted}
+
+
+def resized(before: AppState, after: AppState) -> dict[str, tuple[int, int]]:
+    """Nodes that others read, with another number of replicas than before: running readers keep to the old ones."""
+    known = before.spec.nodes
+    return {
+        name: (known[name].replicas, node.replicas)
+        for name, node in after.spec.nodes.items()
+        if name in known and known[name].replicas != node.replicas
+    }
 
 
 def wait_ready(
@@ -253,7 +263,8 @@ def _topic_names(log: Log) -> list[str]:
         admin.close()
 
 
-def _described(log: Log, app: str) -> AppState | None:
+def described(log: Log, app: str) -> AppState | None:
+    """The app as it lies on the broker; None: it is not there. Raises NoSuchApp for one that cannot be read."""
     return read_settings(log, app) if topics.settings(app) in _topic_names(log) else None
 
 

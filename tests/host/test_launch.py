@@ -43,11 +43,11 @@ def spec_of(
     return app.describe()
 
 
-def chain_of(name: str, predicate: str = "a > 1") -> AppSpec:
-    """src -> cut (2 replicas) -> q; other -> p."""
+def chain_of(name: str, predicate: str = "a > 1", replicas: int = 2) -> AppSpec:
+    """src -> cut -> q; other -> p."""
     app = App(name, bucket="100ms")
     source, other = (app.source(s, schema={"a": "int64"}) for s in ("src", "other"))
-    app.query("q", source.filter(predicate).node("cut", replicas=2), delay_threshold="1s", replicas=1)
+    app.query("q", source.filter(predicate).node("cut", replicas=replicas), delay_threshold="1s", replicas=1)
     app.query("p", other, delay_threshold="2s", replicas=1)
     return app.describe()
 
@@ -141,6 +141,15 @@ def test_a_chain_has_topics_and_control_partitions_for_its_nodes(log: KafkaLog, 
     with closing(log.lookup()) as lookup:
         assert [lookup.bounds(Feed(topics.control(name), partition)) for partition in range(3)] == [(0, 0)] * 3
     assert state.replicas() == [("cut", 0), ("cut", 1), ("q", 0), ("p", 0)]
+
+
+def test_a_node_that_got_more_replicas_is_named(log: KafkaLog, name: str) -> None:
+    assert launch.described(log, name) is None
+    before = describe(log, chain_of(name))
+    after = describe(log, chain_of(name, replicas=3))
+    assert launch.resized(before, after) == {"cut": (2, 3)}
+    assert launch.resized(after, after) == {}
+    assert launch.described(log, name) == after
 
 
 def test_a_node_keeps_its_place_when_the_file_is_reordered(log: KafkaLog, name: str) -> None:
