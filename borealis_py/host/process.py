@@ -32,7 +32,7 @@ from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError, Wake
 from borealis_py.node.replica import Superseded
-from borealis_py.node.run import run_replica
+from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
 from borealis_py.query.errors import QueryError
@@ -131,6 +131,8 @@ class ReplicaProcess:
             except Superseded as exc:
                 line.warning("this replica ends: its index runs elsewhere", why=str(exc))
                 self._end(EXIT_SUPERSEDED)
+            except LostWhileRunning as exc:
+                line.warning("records it needs are gone: starts again, perhaps from a peer's checkpoint", why=str(exc))
             except RetentionLost as exc:
                 line.error("this query stops: records it needs are gone; nothing false was called stable", why=str(exc))
                 self.code = EXIT_STOPPED

@@ -28,13 +28,14 @@ def transaction(
     progress: Progress,
     buckets: Buckets,
     codec: RowCodec,
+    corrected: bool = True,
 ) -> list[NewRecord]:
-    """All records of one transaction, rows in order of id."""
+    """All records of one transaction, rows in order of id. `corrected`: False for a node without a corrected stream."""
     feed = Feed(topics.stream(app, query))
     records: list[NewRecord] = []
     for bucket in sorted(outputs):
         output = outputs[bucket]
-        if output.rows is not None:
+        if output.rows is not None and corrected:
             at = buckets.timestamp_ms(bucket)
             rows = zip(codec.to_json(output.rows), codec.stimes(output.rows), strict=True)
             records += [

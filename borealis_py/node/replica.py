@@ -256,7 +256,7 @@ class Replica:
         memory = publish.outputs
         outputs = self._from_own_topic(publish.first, publish.end) if memory is None else memory
         progress = Progress(publish.end, me.replica, me.inc)
-        return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel)
+        return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel, spec.corrected)
 
     def _from_own_topic(self, first: int, end: int) -> dict[int, Output]:
         """Stable rows that left memory, or that an earlier incarnation said."""

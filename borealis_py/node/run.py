@@ -15,6 +15,11 @@ from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
 from reconcile.runner import Redos
 from reconcile.work import Kernel
+from sunion.errors import RetentionLost
+
+
+class LostWhileRunning(Exception):
+    """The log no longer holds what this incarnation had yet to read."""
 
 
 def run_replica(
@@ -27,11 +32,14 @@ def run_replica(
 ) -> None:
     """Run one incarnation until `stop` is set. Blocks.
 
+    A running replica that has lost records it needs ends with `LostWhileRunning`: started again it may find a peer's
+    checkpoint that covers them (B45). RetentionLost at the start is final.
+
     Args:
         uid: random, new for every call (protocol B30).
 
     Raises:
-        Superseded, RetentionLost, LogError: as `Replica.turn`.
+        LostWhileRunning, RetentionLost: see above. Superseded, LogError: as `Replica.turn`.
     """
     clock = clock or SystemClock()
     woken = threading.Event()
@@ -47,6 +55,9 @@ def run_replica(
                 woken.clear()
                 replica.turn()
                 woken.wait(max(0.0, (replica.next_wakeup() - clock.now_us()) / 1e6))
+        except RetentionLost as exc:
+            why = str(exc)
+            raise LostWhileRunning(why) from exc
         except Exception as exc:
             why = str(exc)
             raise
