@@ -74,7 +74,7 @@ class InputStatus(msgspec.Struct, frozen=True):
 
 
 class RedoStatus(msgspec.Struct, frozen=True):
-    """One job of a reconciliation. Buckets [first, end); engine "spark", "inline" or "peer"; times are wall microseconds."""
+    """One job of a reconciliation, buckets [first, end). Engine: "spark", "inline", "peer". Times in us."""
 
     first: int
     end: int

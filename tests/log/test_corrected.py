@@ -1,4 +1,4 @@
-"""One transaction: rows in order of id, dead letters, progress; a cut node's has no rows, wherever they were read from."""
+"""One transaction: rows in order of id, dead letters, progress; of a cut node no rows, wherever they were read."""
 
 from __future__ import annotations
 
