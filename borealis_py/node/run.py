@@ -13,6 +13,7 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import PeerRedo, Peers
 from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.states import ReplicaState
 from reconcile.runner import Redos
 from reconcile.work import Kernel
 from sunion.errors import RetentionLost
@@ -33,7 +34,7 @@ def run_replica(
     """Run one incarnation until `stop` is set. Blocks.
 
     A running replica that has lost records it needs ends with `LostWhileRunning`: started again it may find a peer's
-    checkpoint that covers them (B45). RetentionLost at the start is final.
+    checkpoint that covers them (B45). RetentionLost at the start, or before it was READY, is final.
 
     Args:
         uid: random, new for every call (protocol B30).
@@ -57,6 +58,8 @@ def run_replica(
                 woken.wait(max(0.0, (replica.next_wakeup() - clock.now_us()) / 1e6))
         except RetentionLost as exc:
             why = str(exc)
+            if replica.manager.state is ReplicaState.RECOVERING:
+                raise  # it met what another start would meet again
             raise LostWhileRunning(why) from exc
         except Exception as exc:
             why = str(exc)
