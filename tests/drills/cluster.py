@@ -18,7 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
 
+from borealis_py.demo.checker.history import Raw
 from borealis_py.host import launch
 from borealis_py.host.appstate import AppState, StatusReader, put_settings
 from borealis_py.kafka.log import KafkaLog
@@ -27,7 +30,7 @@ from borealis_py.protocol.settings import Timing
 from tests.drills.app import drill_app
 from tests.drills.checker import Verdict, judge, read_evidence
 from tests.drills.checker.evidence import Blackout
-from tests.drills.checker.sources import SourceLog
+from tests.drills.checker.read import Topics
 from tests.drills.checker.table import show
 from tests.drills.network import BUCKET_US, CHAIN, NODE, QUERY, SINGLE, SOURCES
 from tests.support.running import until
@@ -153,6 +156,7 @@ class Cluster:
     quiet_us: tuple[int, int] = (0, 0)
     start_us: int = 0
     all_started: list[Process] = field(default_factory=list)
+    kept: dict[str, list[Raw]] = field(default_factory=dict)
     waits: list[tuple[float, str]] = field(default_factory=list)
     """Seconds that the drill waited, and for what."""
 
@@ -213,7 +217,7 @@ class Cluster:
     # What they say ----------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Take in new statuses and what subscribers saw; a replica or publisher that died by itself fails the drill."""
+        """Take in new statuses and what subscribers saw."""
         self.statuses += self._reader.poll()
         for watcher in self.watchers:
             watcher.look()
@@ -267,6 +271,11 @@ class Cluster:
         bucket = now // BUCKET_US
         self.until(lambda: self.watchers[-1].stable_until > bucket, f"{bucket} is seen as stable", timeout_s)
         self.until(lambda: self.watchers[-1].corrected_until > bucket, f"{bucket} is published", timeout_s)
+
+    def checkpoint(self, member: Member) -> int:
+        """The bucket of its newest checkpoint, as its status says."""
+        newest = self.newest(member)
+        return 0 if newest is None else newest.checkpoint_bucket
 
     def publishing(self) -> Member:
         """The replica that writes the corrected stream."""
@@ -344,12 +353,27 @@ class Cluster:
         for member, process in self.replicas.items():
             assert process.popen.wait(20) == 0, f"{member}: {process.said[-3000:]}"
 
-    def judge(self, healed: bool = True, sources: dict[str, SourceLog] | None = None) -> Verdict:
+    def delete_records(self, stream: str, before: int | None) -> None:
+        """Delete what a stream's topic holds of the buckets before `before` (None: all); the checker still knows it.
+
+        The first record at or after that bucket's start stays: that is where a checkpoint at `before` continues.
+        """
+        topic = f"{self.plan.name}.{stream}"
+        topics = Topics(self.bootstrap)
+        kept = self.kept.setdefault(topic, [])
+        last = kept[-1].offset if kept else -1
+        kept += [record for record in topics.read(topic) if record.offset > last]
+        delete_records(
+            self.bootstrap, topic, None if before is None else topics.first_at(topic, before * BUCKET_US // 1000)
+        )
+        topics.close()
+
+    def judge(self, healed: bool = True) -> Verdict:
         """Read everything, judge it, print the table."""
         network = CHAIN if self.plan.chain else SINGLE
         counts = [self.plan.replicas] * len(network.stages)
         histories = [w.history for w in self.watchers]
-        evidence = read_evidence(self.bootstrap, self.plan.name, network, counts, self.origin_us, histories, sources)
+        evidence = read_evidence(self.bootstrap, self.plan.name, network, counts, self.origin_us, histories, self.kept)
         evidence.healed = healed
         evidence.threshold_us, evidence.quiet_us = self.plan.threshold_us, self.quiet_us
         evidence.blackouts, evidence.acknowledged = self.blackouts, self._acknowledged()
@@ -378,6 +402,13 @@ class Cluster:
                 process.signal(signal.SIGCONT)
                 process.kill()
         self._reader.close()
+
+
+def delete_records(bootstrap: str, topic: str, offset: int | None) -> None:
+    """Kafka's DeleteRecords: everything before this offset; None: everything."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.delete_records({TopicPartition(topic, 0): -1 if offset is None else offset})
+    admin.close()
 
 
 @contextmanager

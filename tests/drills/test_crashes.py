@@ -23,6 +23,7 @@ def test_killed_and_paused_processes(bootstrap: str, tmp_path: Path, chain: bool
         pause_a_replica(it)
         pause_the_publishing_replica(it)
         a_source_publisher_as_a_zombie(it)
+        kill_all_replicas_of_the_first_node(it)
         it.finish()
         verdict = it.judge()
         assert verdict.words == set()
@@ -118,4 +119,18 @@ def a_source_publisher_as_a_zombie(it: Cluster) -> None:
     zombie.signal(signal.SIGCONT)
     it.until(lambda: zombie.popen.poll() is not None, "the zombie ends")
     assert "StreamFenced" in zombie.said
+    it.until_well()
+
+
+def kill_all_replicas_of_the_first_node(it: Cluster) -> None:
+    """Its output stops for as long, and is then complete."""
+    victims = [m for m in it.plan.members if m.node == it.plan.cut]
+    with it.blackout(f"no replica of {it.plan.cut}"):
+        for victim in victims:
+            it.replicas[victim].kill()
+        begin = wall_us()
+        it.until(lambda: wall_us() > begin + it.plan.threshold_us, "longer than the threshold")
+        it.start(*victims)
+        for victim in victims:
+            it.until_event(victim, "READY", begin)
     it.until_well()

@@ -109,7 +109,7 @@ def the_broker_is_killed(it: Cluster, broker: LocalBroker) -> None:
 def the_disk_is_full(it: Cluster, disk: FullDisk, victim: Member) -> None:
     """The replica goes on without checkpoints, starts from an older one when killed, and writes again when it can."""
     bucket = wall_us() // BUCKET_US
-    written = checkpoint(it, victim)
+    written = it.checkpoint(victim)
     pid = it.replicas[victim].popen.pid
     disk.fill(f"{b:020d}.{pid}.tmp" for b in range(bucket - 100, bucket + FILLED_S * 10))
     it.until(lambda: "checkpoint not written" in it.replicas[victim].said, f"{victim} meets a full disk")
@@ -119,12 +119,6 @@ def the_disk_is_full(it: Cluster, disk: FullDisk, victim: Member) -> None:
     it.start(victim)
     it.until_event(victim, "READY", begin)
     it.until_well()
-    assert written <= checkpoint(it, victim) <= bucket
+    assert written <= it.checkpoint(victim) <= bucket
     disk.free()
-    it.until(lambda: checkpoint(it, victim) > begin // BUCKET_US, f"{victim} writes checkpoints again")
-
-
-def checkpoint(it: Cluster, member: Member) -> int:
-    """The bucket of its newest checkpoint, as its status says."""
-    newest = it.newest(member)
-    return 0 if newest is None else newest.checkpoint_bucket
+    it.until(lambda: it.checkpoint(victim) > begin // BUCKET_US, f"{victim} writes checkpoints again")

@@ -1,51 +1,109 @@
-"""Retention that has eaten what is still needed: a named error and an exit code, and nothing false called stable."""
+"""Retention that has eaten what a replica still needs: a peer's checkpoint helps, or a named error and an exit code.
+
+Nothing false is ever called stable.
+"""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
 
 from borealis_py.host.process import EXIT_STOPPED
-from tests.drills.checker.read import Topics
-from tests.drills.checker.sources import SourceLog
 from tests.drills.cluster import Cluster, Member, Plan, cluster, wall_us
-from tests.drills.network import CHAIN, SOURCES
+from tests.drills.network import BUCKET_US, QUERY, SOURCES
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+MARGIN = 10
+"""Buckets between what a checkpoint continues from and what is deleted."""
 
 
-def test_records_that_a_replica_needs_are_deleted(bootstrap: str, tmp_path: Path, chain: bool) -> None:
-    with cluster(bootstrap, Plan("retention", chain, replicas=1), tmp_path) as it:
-        victim = Member(it.plan.cut, 0)
-        it.replicas[victim].kill()
-        checkpoint = it.newest(victim)
-        assert checkpoint is not None
-        it.until(lambda: wall_us() > checkpoint.at_wall_us + 2_000_000, "rows that only the log has")
-        for process in {id(p): p for p in it.feeders.values()}.values():
-            process.kill()
-        logs = read_and_delete(it)
-        it.start(victim)
-        it.until(lambda: it.replicas[victim].popen.poll() is not None, f"{victim} ends")
-        it.look()
-        assert it.replicas[victim].popen.returncode == EXIT_STOPPED
-        assert f"source {SOURCES[0]}: offset" in it.replicas[victim].said
-        assert "nothing false was called stable" in it.replicas[victim].said
-        verdict = it.judge(healed=False, sources=logs)
+def test_records_that_replicas_need_are_deleted(bootstrap: str, tmp_path: Path, chain: bool) -> None:
+    with cluster(bootstrap, Plan("retention", chain), tmp_path) as it:
+        a_peers_checkpoint_helps_one_that_was_killed(it)
+        a_peers_checkpoint_helps_one_that_was_paused(it)
+        if chain:
+            no_replica_upstream_has_it(it)
+        no_checkpoint_helps(it)
+        verdict = it.judge(healed=False)
         assert verdict.words == set()
-        assert verdict.looked_at["stable words"] > 0
+        assert verdict.looked_at["stable words"] > 100
 
 
-def read_and_delete(it: Cluster) -> dict[str, SourceLog]:
-    """What the sources' logs hold; then everything of the first one is deleted."""
-    topics = Topics(it.bootstrap)
-    try:
-        logs = {s: topics.source(it.plan.name, s, CHAIN, it.origin_us) for s in SOURCES}
-    finally:
-        topics.close()
-    admin = KafkaAdminClient(bootstrap_servers=it.bootstrap)
-    admin.delete_records({TopicPartition(f"{it.plan.name}.{SOURCES[0]}", 0): -1})
-    admin.close()
-    return logs
+def first_node(it: Cluster) -> tuple[Member, Member]:
+    """The two replicas that read the sources."""
+    return Member(it.plan.cut, 0), Member(it.plan.cut, 1)
+
+
+def leave_behind(it: Cluster, peer: Member) -> None:
+    """Wait until the peer's checkpoint is well beyond what anybody had by now, and delete what it does not need."""
+    now = wall_us() // BUCKET_US
+    it.until(lambda: it.checkpoint(peer) > now + 2 * MARGIN, f"{peer} writes checkpoints")
+    it.delete_records(SOURCES[0], it.checkpoint(peer) - MARGIN)
+
+
+def a_peers_checkpoint_helps_one_that_was_killed(it: Cluster) -> None:
+    """Its own is too old for the log (B45)."""
+    victim, peer = first_node(it)
+    it.replicas[victim].kill()
+    leave_behind(it, peer)
+    begin = wall_us()
+    it.start(victim)
+    it.until_event(victim, "READY", begin)
+    assert "starts from a peer's" in it.replicas[victim].said
+    it.until_well()
+
+
+def a_peers_checkpoint_helps_one_that_was_paused(it: Cluster) -> None:
+    """What it was about to read is gone when it goes on: it starts again."""
+    victim, peer = first_node(it)
+    it.replicas[victim].signal(signal.SIGSTOP)
+    leave_behind(it, peer)
+    begin = wall_us()
+    it.replicas[victim].signal(signal.SIGCONT)
+    it.until_event(victim, "READY", begin)
+    assert "starts again, perhaps from a peer's checkpoint" in it.replicas[victim].said
+    it.until_well()
+
+
+def no_replica_upstream_has_it(it: Cluster) -> None:
+    """The query's replicas are down together, and what the node before them said since is deleted."""
+    query = Member(QUERY, 0), Member(QUERY, 1)
+    for member in query:
+        it.replicas[member].kill()
+    wait_for_rows(it)
+    for k in range(it.plan.replicas):
+        it.delete_records(f"{it.plan.cut}.r{k}", None)
+    it.start(*query)
+    for member in query:
+        it_ends(it, member, f"stream {it.plan.cut}: ")
+
+
+def no_checkpoint_helps(it: Cluster) -> None:
+    """Both that read the sources are down, and all that one source had since is deleted."""
+    for member in first_node(it):
+        it.replicas[member].kill()
+    wait_for_rows(it)
+    for process in {id(p): p for p in it.feeders.values()}.values():
+        process.kill()
+    it.delete_records(SOURCES[0], None)
+    it.start(*first_node(it))
+    for member in first_node(it):
+        it_ends(it, member, f"source {SOURCES[0]}: offset")
+        assert "no other replica has a checkpoint that covers it" in it.replicas[member].said
+
+
+def wait_for_rows(it: Cluster) -> None:
+    """Wait until the log has what no checkpoint has."""
+    now = wall_us() // BUCKET_US
+    it.until(lambda: wall_us() // BUCKET_US > now + 2 * MARGIN, "rows that only the log has")
+
+
+def it_ends(it: Cluster, member: Member, why: str) -> None:
+    """It says what it lacks and ends with the exit code for that."""
+    process = it.replicas[member]
+    it.until(lambda: process.popen.poll() is not None, f"{member} ends")
+    assert process.popen.returncode == EXIT_STOPPED, process.said
+    assert why in process.said
+    assert "nothing false was called stable" in process.said

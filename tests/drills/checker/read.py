@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 from borealis_py.demo.checker.history import Raw, replay
 from tests.drills.checker.evidence import Evidence, dead_letters, progress, published, session
 from tests.drills.checker.network import Network
-from tests.drills.checker.sources import SourceLog, fold
+from tests.drills.checker.sources import fold
 
 STALL_S = 30.0
 
@@ -53,9 +53,13 @@ class Topics:
                 raise CannotRead(f"topic {topic}: stuck at offset {position} of {end}")
         return out
 
-    def source(self, app: str, source: str, network: Network, origin_us: int) -> SourceLog:
-        """One source's log, folded."""
-        return fold(self.read(f"{app}.{source}"), network.columns, origin_us)
+    def first_at(self, topic: str, timestamp_ms: int) -> int:
+        """Offset of the first record of that time or later. Raises CannotRead."""
+        feed = TopicPartition(topic, 0)
+        found = self._committed.offsets_for_times({feed: timestamp_ms})[feed]
+        if found is None:
+            raise CannotRead(f"topic {topic} has no record at {timestamp_ms} ms or later")
+        return int(found.offset)
 
     def close(self) -> None:
         """Let go of the clients."""
@@ -70,7 +74,7 @@ def read_evidence(
     replicas: Sequence[int],
     origin_us: int,
     histories: Sequence[Path] = (),
-    sources: Mapping[str, SourceLog] | None = None,
+    deleted: Mapping[str, Sequence[Raw]] | None = None,
 ) -> Evidence:
     """All there is on the broker about one query.
 
@@ -78,25 +82,34 @@ def read_evidence(
         replicas: how many each stage has.
         origin_us: start of the app's first bucket.
         histories: files that subscribers wrote, both views in each.
-        sources: logs that were read before; needed where records were deleted since.
+        deleted: by topic, records that were read before they were deleted.
     """
     topics = Topics(bootstrap)
     query = network.stages[-1].name
+
+    def read(stream: str) -> list[Raw]:
+        topic = f"{app}.{stream}"
+        return _whole((deleted or {}).get(topic, ()), topics.read(topic))
+
     try:
-        read = {s: topics.source(app, s, network, origin_us) for s in network.sources if s not in (sources or {})}
-        streams = [
-            [replay(topics.read(f"{app}.{stage.name}.r{k}"), stage.schema) for k in range(n)]
-            for stage, n in zip(network.stages, replicas, strict=True)
-        ]
         return Evidence(
             network=network,
-            sources={**read, **(sources or {})},
-            replicas=streams,
-            corrected=published(topics.read(f"{app}.{query}")),
+            sources={s: fold(read(s), network.columns, origin_us) for s in network.sources},
+            replicas=[
+                [replay(read(f"{stage.name}.r{k}"), stage.schema) for k in range(n)]
+                for stage, n in zip(network.stages, replicas, strict=True)
+            ],
+            corrected=published(read(query)),
             written=published(topics.read(f"{app}.{query}", committed=False)),
-            progress=[progress(topics.read(f"{app}.{stage.name}.progress")) for stage in network.stages],
-            dead_letters=dead_letters(topics.read(f"{app}.deadletter")),
+            progress=[progress(read(f"{stage.name}.progress")) for stage in network.stages],
+            dead_letters=dead_letters(read("deadletter")),
             sessions=[session(path, view) for path in histories for view in ("live", "corrected")],
         )
     finally:
         topics.close()
+
+
+def _whole(before: Sequence[Raw], now: Sequence[Raw]) -> list[Raw]:
+    """A log that lost its beginning since it was read before."""
+    last = max((record.offset for record in before), default=-1)
+    return [*before, *(record for record in now if record.offset > last)]
