@@ -25,7 +25,7 @@ import structlog
 from borealis_py.engine import compile_query
 from borealis_py.host.appstate import AppState, read_app
 from borealis_py.host.logs import configure_logs
-from borealis_py.host.replicas import KAFKA_PROPERTIES
+from borealis_py.host.replicas import KAFKA_PROPERTIES, ProcessName
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
 from borealis_py.host.taken import IndexTaken, ensure_free
@@ -236,7 +236,8 @@ def _open(args: argparse.Namespace) -> ReplicaProcess:
         ensure_free(kafka, specs)
     for spec in specs:
         check_fingerprint(spec, state)
-    output = args.data_dir / args.app / f"spark-{specs[0].name if args.node else args.replica}.log"
+    name = ProcessName(args.replica, args.node[0] if args.node else "")
+    output = args.data_dir / args.app / f"{name.stem}.spark.log"
     output.parent.mkdir(parents=True, exist_ok=True)
     return ReplicaProcess(specs, open_sessions(specs, not args.no_spark, args.master, output))
 

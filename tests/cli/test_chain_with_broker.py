@@ -1,0 +1,138 @@
+"""A query on two nodes, from the command line: real broker, one process for each node and replica, no Spark."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from borealis_py.cli.main import main
+from borealis_py.host.replicas import ProcessName, ReplicaProcesses
+from tests.cli.conftest import Borealis
+from tests.support.running import until
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+NAME = "cli-chain"
+FILE = f"""
+from borealis_py import App
+
+app = App("{NAME}", bucket="100ms")
+left, right = (app.source(s, schema={{"key": "string", "value": "double"}}) for s in ("left", "right"))
+cleaned = app.union(left, right).filter("value > 0").node("cleaned")
+app.query("sums", cleaned.window("1s").group_by("key").agg(n="count(*)", total="sum(value / 3)"), "2s", replicas=2)
+app.query("big", cleaned.filter("value > 15"), "1s", replicas=1)
+"""
+PROCESSES = [ProcessName(k, node) for k in (0, 1) for node in ("", "cleaned")]
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def site(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory from which the chain was started."""
+    directory = tmp_path_factory.mktemp("chain")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        patch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+        (directory / "app.py").write_text(FILE)
+        try:
+            assert main(["up", "app.py", "--no-spark"]) == 0
+            yield directory
+        finally:
+            main(["down", "--app", NAME])
+
+
+@pytest.fixture(autouse=True)
+def there(site: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(site)
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+
+
+@pytest.fixture
+def processes(site: Path) -> ReplicaProcesses:
+    return ReplicaProcesses(site / ".borealis", NAME)
+
+
+def statuses(borealis: Borealis) -> dict[tuple[str, int], dict[str, Any]]:
+    said = borealis("status", "--json", "--app", NAME)
+    assert said.code == 0, said.err
+    return {(r["query"], r["replica"]): r for r in json.loads(said.out)["replicas"]}
+
+
+def test_every_node_runs_in_processes_of_its_own(borealis: Borealis, processes: ReplicaProcesses) -> None:
+    pids = {name: process.pid for name, process in processes.running().items()}
+    assert list(pids) == PROCESSES
+    found = statuses(borealis)
+    assert {key: r["pid"] for key, r in found.items()} == {
+        ("cleaned", 0): pids[PROCESSES[1]], ("cleaned", 1): pids[PROCESSES[3]],
+        ("sums", 0): pids[PROCESSES[0]], ("sums", 1): pids[PROCESSES[2]], ("big", 0): pids[PROCESSES[0]],
+    }  # fmt: skip
+    assert found["cleaned", 0]["of_queries"] == ["sums", "big"]
+    assert [i["name"] for i in found["sums", 0]["inputs"]] == ["cleaned"]
+
+
+def test_an_index_of_a_node_that_runs_is_taken(bootstrap: str, site: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from borealis_py.host.process import main as process
+
+    arguments = ["--bootstrap", bootstrap, "--app", NAME, "--replica", "1", "--node", "cleaned", "--no-spark"]
+    assert process([*arguments, "--data-dir", str(site / "other")]) == 1
+    assert "replica 1 of node cleaned is running already" in capfd.readouterr().err
+
+
+def test_up_starts_a_node_that_was_killed(borealis: Borealis, processes: ReplicaProcesses) -> None:
+    victim = processes.running()[ProcessName(0, "cleaned")]
+    victim.kill()
+    psutil.wait_procs([victim], 10)
+    assert ProcessName(0, "cleaned") not in processes.running()
+    said = borealis("up", "app.py", "--no-spark", "--take-over")
+    assert said.code == 0, said.err
+    assert "replica 0 of node cleaned started (pid " in said.err
+    assert said.err.count("was running") == 3
+    assert list(processes.running()) == PROCESSES
+
+
+def test_only_queries_have_results(borealis: Borealis) -> None:
+    said = borealis("subscribe", "cleaned", "--app", NAME)
+    assert said.code == 1
+    assert "'cleaned' is a node of sums, big, and only a query has a corrected view" in said.err
+    said = borealis("subscribe", "cleaned", "--view", "raw", "--replica", "2", "--app", NAME)
+    assert said.code == 2
+    assert "node 'cleaned' has replicas 0 to 1" in said.err
+    said = borealis("publish", "cleaned", "rows.csv", "--app", NAME)
+    assert "no source 'cleaned' (it is a node: replicas write its stream)" in said.err
+
+
+def test_a_lost_source_is_the_business_of_who_reads_it(borealis: Borealis) -> None:
+    said = borealis("fail", "source", "left", "--for", "3s", "--app", NAME, "--json")
+    assert said.code == 0, said.err
+    lost = json.loads(said.out)["unreachable_for"]
+    assert {r["query"] for r in lost} == {"cleaned"}
+
+
+def test_the_whole_way_and_back(borealis: Borealis, site: Path, processes: ReplicaProcesses) -> None:
+    """Published to the end, read, audited from the sources, stopped."""
+    start_us = time.time_ns() // 1000 + 200_000
+    for seed, source in enumerate(("left", "right")):
+        rows = [f"{start_us + i * 5_000},{'abc'[(i + seed) % 3]},{(i * 7 + seed) % 20}" for i in range(ROWS)]
+        (site / f"{source}.csv").write_text("at,key,value\n" + "\n".join(rows) + "\n")
+        assert borealis("publish", source, f"{source}.csv", "--stime", "at", "--app", NAME).code == 0
+    said = borealis("subscribe", "big", "--app", NAME)
+    assert said.code == 0, said.err
+    first = borealis("subscribe", "cleaned", "--view", "raw", "--replica", "0", "--count", "1", "--app", NAME)
+    assert json.loads(first.out)["inc"] == 2  # it was killed once
+    values = [json.loads(line)["value"]["value"] for line in said.out.splitlines()]
+    assert len(values) == sum((i * 7 + seed) % 20 > 15 for seed in (0, 1) for i in range(ROWS))
+    until(lambda: all(r["stable_until"] == "END" for r in statuses(borealis).values()), "every node is at the end")
+    said = borealis("audit", "--no-spark", "--whole", "--json", "--app", NAME)
+    assert said.code == 0, said.err
+    found = {r["query"]: r for r in json.loads(said.out)}
+    assert (found["big"]["rows"], found["big"]["clean"], found["sums"]["clean"]) == (len(values), True, True)
+    assert found["sums"]["rows"] > 3
+    said = borealis("down", "--app", NAME)
+    assert said.code == 0
+    assert said.err.count(" of node cleaned stopped (pid ") == 2
+    assert processes.running() == {}
