@@ -14,6 +14,7 @@ from borealis_py.cli.options import AppName, Bootstrap, Json
 
 if TYPE_CHECKING:
     from borealis_py.host.appstate import AppState, Statuses
+    from borealis_py.host.replicas import ProcessName
     from borealis_py.log.messages import InputStatus, Status
 
 GONE_S = 5.0
@@ -162,13 +163,12 @@ def _tell_inline(state: AppState, statuses: Statuses, now_us: int) -> None:
     """Which processes have no Spark, and why."""
     from borealis_py.host.replicas import process_of
 
-    told = {
-        process_of(state.spec, node, k): s.why_inline
-        for (node, k), s in statuses.items()
-        if s.why_inline and not sight(s, state.spec.bucket_us, now_us).gone
-    }
-    for process, why in sorted(told.items()):
-        say(f"{process} redoes inline: {why}", "yellow")
+    told: dict[str, set[ProcessName]] = {}
+    for (node, k), s in statuses.items():
+        if s.why_inline and not sight(s, state.spec.bucket_us, now_us).gone:
+            told.setdefault(s.why_inline, set()).add(process_of(state.spec, node, k))
+    for why, processes in told.items():
+        say(f"redos run inline in {', '.join(map(str, sorted(processes)))}: {why}", "yellow")
 
 
 def _row(seen: Sight, now_us: int) -> list[str | Text]:

@@ -87,7 +87,7 @@ def test_a_process_without_spark_says_why_once(capsys: pytest.CaptureFixture[str
     why = "Spark's JVM has ended or was killed; it is being started again"
     statuses = {(q, k): status(query=q, replica=k, why_inline=why if k else "") for q in "pq" for k in (0, 1)}
     _print(state, statuses, WALL_US)
-    assert capsys.readouterr().err.count(f"replica 1 redoes inline: {why}") == 1
+    assert capsys.readouterr().err.count(f"redos run inline in replica 1: {why}") == 1
     _print(state, statuses, WALL_US + 60_000_000)
     assert "inline" not in capsys.readouterr().err
 
