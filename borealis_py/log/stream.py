@@ -193,6 +193,25 @@ class StreamGap(Exception):
     """A replica's topic does not hold all the stable buckets that were asked of it."""
 
 
+def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, schema: str, bucket: int) -> bool:
+    """Whether one replica's topic has been cut off beyond `bucket`: what is left of it cannot tell of that bucket.
+
+    Raises:
+        LogError: the log could not be read.
+    """
+    first, end = lookup.bounds(feed)
+    if first == 0:
+        return False
+    fold = StreamFold(feed.topic, 2, bucket)  # two: one cursor that waits is no error
+    for _, said in follow(
+        lookup.read(feed, lookup.find(feed, buckets.timestamp_ms(bucket)), end), StreamDecoder(schema)
+    ):
+        fold.read([(0, said)])
+        if fold.waits(0) or fold.next > bucket:
+            break
+    return fold.waits(0)
+
+
 def read_stable(
     lookup: Lookup, feed: Feed, buckets: Buckets, codec: RowCodec, schema: str, first: int, end: int
 ) -> dict[int, Output]:

@@ -17,7 +17,7 @@ from borealis_py.log.codec import SourceCodec, StreamCodec
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Heartbeat, decode
-from borealis_py.log.stream import StreamDecoder, readable
+from borealis_py.log.stream import StreamDecoder, deleted, readable
 from borealis_py.node.knobs import Knobs
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.turn import Beat
@@ -66,6 +66,7 @@ class Inlet:
         self._sources = {feed: i for i, _, feed in feeds if i in codecs}
         self._streams = {feed: (i, k) for i, k, feed in feeds if i in streams}
         self._inputs = {feed: i for i, _, feed in feeds}
+        self._schemas = {i: codec.schema_id for i, codec in streams.items()}
         self._decoders = {feed: StreamDecoder(streams[i].schema_id) for feed, (i, _) in self._streams.items()}
         self._stopped: dict[Feed, int] = {}
         self._ends = EndsWatch(lookup, self._reader)
@@ -96,14 +97,20 @@ class Inlet:
         feed = self._spec.progress_feed
         self._reader.open(feed, self._lookup.bounds(feed)[0])
 
-    def check_sources(self, marks: Sequence[Mark] | None) -> None:
-        """Raises RetentionLost: a source no longer holds what the checkpoint continues from."""
+    def check_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
+        """Raises RetentionLost: a source, or every replica of a stream, no longer has what the checkpoint at `bucket`
+        continues from."""
         for (feed, i), at in zip(self._sources.items(), self._offsets(marks), strict=True):
             first, _ = self._lookup.bounds(feed)
             if first > at:
                 raise RetentionLost(
                     f"source {self._spec.inputs[i].name}: offset {at} is needed, the log begins at {first} (retention)"
                 )
+        for i in sorted({i for i, _ in self._streams.values()}):
+            feeds = self._spec.feeds(i)
+            if all(deleted(self._lookup, f, buckets, self._schemas[i], bucket) for f in feeds):
+                name = self._spec.inputs[i].name
+                raise RetentionLost(f"stream {name}: bucket {bucket} is in no replica's topic any more (retention)")
 
     def open_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
         """Read each source from its mark, or from its beginning; each replica of a stream from the first record that

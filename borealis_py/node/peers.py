@@ -51,12 +51,13 @@ class Peers:
         return RedoDone(job.id, loaded.state, outputs, "peer", time.monotonic() - started)
 
     def start(
-        self, own: Start, lookup: Lookup, check: Callable[[tuple[Mark, ...] | None], None], lost: RetentionLost
+        self, own: Start, lookup: Lookup, check: Callable[[tuple[Mark, ...], int, Buckets], None], lost: RetentionLost
     ) -> Start:
-        """Where to begin when the sources no longer hold what the own checkpoint continues from (B45).
+        """Where to begin when the inputs no longer hold what the own checkpoint continues from (B45).
 
         Args:
-            own: the own start, which cannot be used. check: raises RetentionLost where a start cannot be used either.
+            own: the own start, which cannot be used.
+            check: given a checkpoint's marks and bucket, raises RetentionLost where it cannot be used either.
 
         Raises:
             RetentionLost: `lost`, with the reason why no peer helps.
@@ -65,7 +66,7 @@ class Peers:
             if loaded.bucket <= own.bucket:
                 continue
             try:
-                check(loaded.marks)
+                check(loaded.marks, loaded.bucket, self._buckets)
                 outputs = self._said(peer, lookup, own.bucket, loaded.bucket)
             except (RetentionLost, StreamGap) as exc:
                 log.warning("a peer's checkpoint does not help", peer=peer, bucket=loaded.bucket, why=str(exc))

@@ -138,10 +138,10 @@ class Replica:
             start = Start(loaded.bucket, loaded.state, loaded.marks)
             self._reporter.checkpoint_bucket = loaded.bucket
         try:
-            self._inlet.check_sources(start.marks)
+            self._inlet.check_inputs(start.marks, start.bucket, self.buckets)
         except RetentionLost as lost:
             peers = Peers(self.spec, self._store, self._kernel)
-            start = peers.start(start, self._lookup, self._inlet.check_sources, lost)
+            start = peers.start(start, self._lookup, self._inlet.check_inputs, lost)
         return start
 
     # The loop's body --------------------------------------------------------------------------------------------------

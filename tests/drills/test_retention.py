@@ -6,6 +6,7 @@ Nothing false is ever called stable.
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ def test_records_that_replicas_need_are_deleted(bootstrap: str, tmp_path: Path, 
         a_peers_checkpoint_helps_one_that_was_killed(it)
         a_peers_checkpoint_helps_one_that_was_paused(it)
         if chain:
+            a_peers_checkpoint_helps_one_downstream(it)
             no_replica_upstream_has_it(it)
         no_checkpoint_helps(it)
         verdict = it.judge(healed=False)
@@ -36,18 +38,28 @@ def first_node(it: Cluster) -> tuple[Member, Member]:
     return Member(it.plan.cut, 0), Member(it.plan.cut, 1)
 
 
-def leave_behind(it: Cluster, peer: Member) -> None:
+def leave_behind(it: Cluster, peer: Member, streams: Sequence[str]) -> None:
     """Wait until the peer's checkpoint is well beyond what anybody had by now, and delete what it does not need."""
     now = wall_us() // BUCKET_US
     it.until(lambda: it.checkpoint(peer) > now + 2 * MARGIN, f"{peer} writes checkpoints")
-    it.delete_records(SOURCES[0], it.checkpoint(peer) - MARGIN)
+    for stream in streams:
+        it.delete_records(stream, it.checkpoint(peer) - MARGIN)
 
 
 def a_peers_checkpoint_helps_one_that_was_killed(it: Cluster) -> None:
     """Its own is too old for the log (B45)."""
-    victim, peer = first_node(it)
+    killed(it, *first_node(it), SOURCES[:1])
+
+
+def a_peers_checkpoint_helps_one_downstream(it: Cluster) -> None:
+    """Its own is too old for what all replicas of the node before it still have."""
+    killed(it, Member(QUERY, 0), Member(QUERY, 1), [f"{it.plan.cut}.r{k}" for k in range(it.plan.replicas)])
+
+
+def killed(it: Cluster, victim: Member, peer: Member, streams: Sequence[str]) -> None:
+    """Kill one replica, let its peer go on, delete what only the killed one needs, and start it again."""
     it.replicas[victim].kill()
-    leave_behind(it, peer)
+    leave_behind(it, peer, streams)
     begin = wall_us()
     it.start(victim)
     it.until_event(victim, "READY", begin)
@@ -59,7 +71,7 @@ def a_peers_checkpoint_helps_one_that_was_paused(it: Cluster) -> None:
     """What it was about to read is gone when it goes on: it starts again."""
     victim, peer = first_node(it)
     it.replicas[victim].signal(signal.SIGSTOP)
-    leave_behind(it, peer)
+    leave_behind(it, peer, SOURCES[:1])
     begin = wall_us()
     it.replicas[victim].signal(signal.SIGCONT)
     it.until_event(victim, "READY", begin)
