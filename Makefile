@@ -40,7 +40,7 @@ unit: setup ## the tests that need neither Java nor a broker, in seconds
 	@$(PY) -m pytest -n 2 --dist loadfile -m '$(PURE) and not sim'
 
 sim: setup ## 200 simulated worlds
-	@$(PY) -m borealis_py.sim.run --seeds 200
+	@$(VENV)/bin/borealis sim --seeds 200
 
 bench: setup ## figures, under 3 minutes
 	@$(VENV)/bin/borealis bench quick

@@ -73,7 +73,7 @@ app.command("policy")(policy.policy)
 app.add_typer(fail.app, name="fail")
 app.command("audit")(audit.audit)
 app.command("demo")(demo.demo)
-app.command("sim", context_settings=sim.PASS_ON, add_help_option=False)(sim.sim)
+app.command("sim")(sim.sim)
 app.add_typer(bench.app, name="bench")
 
 

@@ -1,15 +1,221 @@
-"""`borealis sim`: random failures in a simulated world. A thin door to `borealis_py.sim.run`."""
+"""`borealis sim`: random failures in simulated worlds. Failures and tables on standard output, progress on standard
+error."""
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+from rich.text import Text
 
-PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-"""The simulator reads the arguments, --help too."""
+from borealis_py.cli.console import err, out, print_json, print_table, say
+from borealis_py.cli.options import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from borealis_py.sim.edits import Edits
+    from borealis_py.sim.run import Options, Result
+
+SHRUNK_MAX = 3
+"""So many failures are made small; more would take long and tell little."""
 
 
-def sim(context: typer.Context) -> None:
-    """Check every promise under random failures in a simulated world. Arguments go to the simulator."""
-    from borealis_py.sim import run
+def sim(
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many worlds.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The first one.")] = 1,
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", min=3, help="Simulated seconds until all heals.", show_default="drawn, 12 to 56"),
+    ] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Tell what happens (with --seeds 1).")] = False,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, help="How many at once.", show_default="one a core")
+    ] = None,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Add a line about this run to this file.")] = None,
+    keep: Annotated[str | None, typer.Option("--keep", help="Only these faults of the scenario: 0,2 or none.")] = None,
+    brief: Annotated[float, typer.Option("--brief", help="How much of each fault's duration.")] = 1.0,
+    most_replicas: Annotated[int | None, typer.Option("--most-replicas", help="At most so many a node.")] = None,
+    heal: Annotated[float | None, typer.Option("--heal", help="Heal at this second.")] = None,
+    json: Json = False,
+) -> None:
+    """Check every promise under random failures in simulated worlds.
 
-    raise typer.Exit(run.main(context.args))
+    Each seed draws its own world: nodes, replicas, sources, rates, policies and failures. It runs the real protocol,
+    heals, and is judged. Exit code 1 when a promise was broken; then it prints the smallest scenario that still fails,
+    a story of one bucket, and the command that repeats it.
+    """
+    from borealis_py.sim.edits import Edits
+    from borealis_py.sim.run import Options
+
+    edits = Edits(_kept(keep), brief, most_replicas, heal)
+    if (trace or edits != Edits()) and seeds != 1:
+        raise typer.BadParameter("--trace, --keep, --brief, --most-replicas and --heal are about one world: --seeds 1")
+    options = Options(seconds=seconds, edits=edits)
+    began = time.perf_counter()
+    results = _one(seed, options, trace) if seeds == 1 else list(_many(seeds, seed, seconds, processes))
+    took_s = time.perf_counter() - began
+    failed = sorted((r for r in results if not r.ok), key=lambda r: r.seed)
+    if json:
+        print_json({**_figures(results, seed, took_s), "failed": [_told(r) for r in failed]})
+    else:
+        for n, result in enumerate(failed):
+            _show_failure(result, options, shrink=n < SHRUNK_MAX)
+        _show(results, seed, took_s)
+    if ledger is not None:
+        _enter(ledger, results, seed)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _kept(keep: str | None) -> tuple[int, ...] | None:
+    if keep is None:
+        return None
+    try:
+        return tuple(int(i) for i in keep.split(",") if i and keep != "none")
+    except ValueError:
+        raise typer.BadParameter(f"--keep {keep}: numbers of faults, such as 0,2, or none") from None
+
+
+def _one(seed: int, options: Options, trace: bool) -> list[Result]:
+    from dataclasses import replace
+
+    from borealis_py.sim.run import run_seed
+
+    result = run_seed(seed, replace(options, trace=trace, twice=not trace))
+    for line in result.trace:
+        out().print(Text(line), soft_wrap=True)
+    if result.ok:
+        say(result.scenario)
+        say(f"history {result.digest}")
+    return [result]
+
+
+def _many(seeds: int, first: int, seconds: float | None, processes: int | None) -> Iterator[Result]:
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from borealis_py.sim.run import run_seeds
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    began, simulated_s, failed = time.perf_counter(), 0.0, 0
+    with Progress(*columns, console=err()) as bar:
+        task = bar.add_task("", total=seeds)
+        for n, result in enumerate(run_seeds(seeds, first, processes, seconds), 1):
+            simulated_s += result.simulated_s
+            failed += not result.ok
+            took = time.perf_counter() - began
+            said = f"{n / took:.1f} seeds/s, {simulated_s / took:.0f} simulated s/s, {failed} failed"
+            bar.update(task, advance=1, description=said)
+            yield result
+
+
+def _show_failure(result: Result, options: Options, shrink: bool) -> None:
+    from dataclasses import replace
+
+    from borealis_py.sim.run import minimise, run_seed
+
+    edits: Edits = options.edits
+    if shrink:
+        say(f"seed {result.seed} failed: making it small ...")
+        edits = minimise(result, options)
+        smaller = run_seed(result.seed, replace(options, edits=edits))
+        result = result if smaller.ok else smaller
+    seconds = "" if options.seconds is None else f" --seconds {options.seconds:g}"
+    command = f"borealis sim --seeds 1 --seed {result.seed}{seconds} {edits.options()}".rstrip()
+    out().print(Text(f"{result.failure()}\nrepeat: {command} --trace\n"), soft_wrap=True)
+
+
+def _figures(results: list[Result], first: int, took_s: float) -> dict[str, Any]:
+    from borealis_py.sim.coverage import cells, missing, total
+
+    hits = total(r.cells for r in results)
+    simulated_s = sum(r.simulated_s for r in results)
+    return {
+        "seeds": len(results),
+        "first_seed": first,
+        "violations": sum(not r.ok for r in results),
+        "seconds": took_s,
+        "simulated_s": simulated_s,
+        "seeds_per_s": len(results) / took_s,
+        "simulated_s_per_s": simulated_s / took_s,
+        "bound_asked_of_buckets": sum(r.asked for r in results),
+        "tentative_buckets": sum(r.tentative for r in results),
+        "reconciliations": sum(r.reconciliations for r in results),
+        "adoptions": sum(r.adoptions for r in results),
+        "ended_by_retention": sum(r.named_error is not None for r in results),
+        "longest_overlap_ms": max(r.overlap_us for r in results) / 1e3,
+        "longest_healing_ms": max(r.healed_us for r in results) / 1e3,
+        "cells": {f"{a} -> {b}, {label}": hits[a, b, label] for a, b, label in cells()},
+        "cells_missing": [f"{a} -> {b}, {label}" for a, b, label in missing(hits)],
+    }
+
+
+def _told(result: Result) -> dict[str, Any]:
+    return {"seed": result.seed, "oracle": result.oracle, "detail": result.detail, "bucket": result.bucket}
+
+
+def _show(results: list[Result], first: int, took_s: float) -> None:
+    f = _figures(results, first, took_s)
+    failed = [r.seed for r in results if not r.ok]
+    if len(results) > 1:
+        _show_cells(results)
+    numbers = f" ({', '.join(map(str, sorted(failed)))})" if failed else ""
+    said = [
+        f"{f['seeds']} seeds from {first}, {f['simulated_s'] / 3600:.1f} simulated hours in {took_s:.0f} s "
+        f"({f['seeds_per_s']:.1f} seeds/s, {f['simulated_s_per_s']:.0f} simulated s/s): {len(failed)} failed{numbers}",
+        f"delay bound asked of {f['bound_asked_of_buckets']} buckets; {f['tentative_buckets']} tentative buckets, "
+        f"{f['reconciliations']} reconciliations, {f['adoptions']} checkpoints adopted",
+        f"{f['ended_by_retention']} worlds ended by retention, with its named error; longest healing "
+        f"{f['longest_healing_ms'] / 1e3:.1f} s, longest overlap of reconciliations {f['longest_overlap_ms']:.0f} ms",
+    ]
+    out().print(Text("\n".join(said)), soft_wrap=True)
+
+
+def _show_cells(results: list[Result]) -> None:
+    from borealis_py.protocol.states import TRANSITIONS
+    from borealis_py.sim.coverage import IMPOSSIBLE, total
+    from borealis_py.sim.kinds import CLASSES
+
+    hits = total(r.cells for r in results)
+
+    def cell(a: str, b: str, label: str) -> Text:
+        if (a, b, label) in IMPOSSIBLE:
+            return Text("-", "dim")
+        count = hits[a, b, label]
+        return Text(str(count), "" if count else "bold red")
+
+    rows: list[list[str | Text]] = [
+        [f"{a.value} -> {b.value}", *(cell(a.name, b.name, label) for label in CLASSES)] for a, b in TRANSITIONS
+    ]
+    print_table(
+        "Transitions of replicas while a fault of a class was at work (- cannot be)",
+        ["", *(f"{c}>" for c in CLASSES)],
+        rows,
+    )
+
+
+def _enter(path: Path, results: list[Result], first: int) -> None:
+    from borealis_py.sim import ledger
+    from borealis_py.sim.coverage import IMPOSSIBLE, cells, total
+
+    hits = total(r.cells for r in results)
+    found = sum(1 for cell in cells() if hits[cell])
+    simulated_s = sum(r.simulated_s for r in results)
+    failed = sum(not r.ok for r in results)
+    ledger.append(path, ledger.Line(len(results), first, simulated_s, found, len(cells()) - len(IMPOSSIBLE), failed))
+    say(f"entered into {path}")

@@ -1,8 +1,8 @@
-"""Processes of a simulated world and what can be done to them: publishers, replicas, a client.
+"""Processes of a simulated world, and the seats where they run.
 
-Each is the production object (`PublisherSession`, `Replica`, `LiveSubscription`) with the host's part around it: turns
-when woken and when due, each a few simulated milliseconds long. A *seat* is where such a process runs: a source, or a
-replica index. It may be killed, paused, cut off or doubled; faults may overlap, so each is counted.
+Each process is a production object with the host's part around it: turns when woken and when due, each a few simulated
+milliseconds long. A *seat* is where such a process runs: a source, a replica index of a node, a client. It may be
+killed, stopped, paused, cut off or doubled; faults may overlap, so each is counted.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 
 from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.links import Cut
 from borealis_py.sim.log import MemoryLog
 
-Topics = Collection[str] | None
+RESTART_US = 300_000
+"""How soon whoever watches over a process starts it again."""
 
 
 class LocalClock:
-    """One process's clocks: monotonic time starts anywhere, wall time is a little off."""
+    """One process's clocks: monotonic time starts anywhere, wall time is a little off, and may jump (F7)."""
 
     def __init__(self, scheduler: Scheduler, base_us: int, skew_us: int = 0) -> None:
         self._scheduler = scheduler
         self.offset_us = base_us - scheduler.now_us
-        self._skew_us = skew_us
+        self.skew_us = skew_us
 
     def now_us(self) -> int:
         return self._scheduler.now_us + self.offset_us
 
     def wall_us(self) -> int:
-        return self._scheduler.now_us + self._skew_us
+        return self._scheduler.now_us + self.skew_us
 
 
 class Ticker:
@@ -45,7 +47,10 @@ class Ticker:
         self.stopped = False
 
     def request(self, at_us: int) -> None:
-        at = max(at_us, self.not_before, self._scheduler.now_us)
+        now = self._scheduler.now_us
+        at = at_us if at_us > now else now
+        if at < self.not_before:
+            at = self.not_before
         if self.stopped or self.paused or (self._due is not None and self._due <= at):
             return
         self._due = at
@@ -90,6 +95,9 @@ class Process(ABC):
     def die(self) -> None:  # noqa: B027 (only some have more to lose than their memory)
         """The process is gone, and what it had not handed to the log with it."""
 
+    def close(self) -> None:  # noqa: B027 (only some have something to say)
+        """It is asked to end, and does so in order."""
+
     @abstractmethod
     def turn(self) -> int | None:
         """Do one turn; returns when the next is due, in simulated time."""
@@ -107,7 +115,7 @@ class Seat:
     """A place with at most one current process, and perhaps older ones that do not know that they are replaced.
 
     Args:
-        start: makes the process of this name and starts it.
+        start: makes the process of this name and starts it; None: it could not start.
         changed: called after every fault and its end, and when a process ends.
     """
 
@@ -117,17 +125,21 @@ class Seat:
         self.label = label
         self.current: Process | None = None
         self.zombies: list[Process] = []
+        self.cuts: list[Cut] = []
+        self.given_up: str | None = None
+        """Why no process will ever run here again."""
+        self.odd = 0
+        """Faults at work here that neither stop nor cut: slow ways, wrong clocks."""
         self._log = log
         self._start = start
         self._changed = changed
         self._made = 0
         self._down = self._paused = 0
-        self._cuts: list[Topics] = []
 
     @property
     def troubled(self) -> bool:
         """A fault is at work here."""
-        return bool(self._down or self._paused or self._cuts)
+        return bool(self._down or self._paused or self.cuts or self.odd)
 
     @property
     def down(self) -> bool:
@@ -136,16 +148,11 @@ class Seat:
 
     def reaches(self, topic: str) -> bool:
         """Not cut off from it."""
-        return all(topics is not None and topic not in topics for topics in self._cuts)
+        return not any(cut.blocks(topic, out) for cut in self.cuts for out in (True, False))
 
-    def reaches_all_but(self, topics: Collection[str]) -> bool:
-        """Up, not paused, and cut off from none but some of these topics."""
-        cut: set[str] = set()
-        for some in self._cuts:
-            if some is None:
-                return False
-            cut.update(some)
-        return not self._down and not self._paused and cut.issubset(topics)
+    def reaches_all(self, topics: Collection[str]) -> bool:
+        """Up, not paused, not slowed down, and cut off from none of these topics."""
+        return not (self._down or self._paused or self.odd) and all(self.reaches(topic) for topic in topics)
 
     @property
     def processes(self) -> list[Process]:
@@ -154,16 +161,16 @@ class Seat:
 
     def start(self) -> None:
         """A new process, if the seat is empty and nothing holds it down."""
-        if self.current is not None or self._down:
+        if self.current is not None or self._down or self.given_up is not None:
             return
         self._made += 1
         name = f"{self.label}.{self._made}"
-        if self._cuts:
-            self._cut(name)
+        for cut in self.cuts:
+            self._log.add_cut(name, cut)
         self.current = self._start(name)
         if self.current is None:  # it could not even start: try again soon
             self._log.kill(name)
-            self._log.scheduler.after(300_000, self.start)
+            self._log.scheduler.after(RESTART_US, self.start)
         elif self._paused:
             self.current.ticker.pause()
         self._changed()
@@ -176,7 +183,12 @@ class Seat:
         elif process in self.zombies:
             self.zombies.remove(process)
         if self.current is None and restart:
-            self._log.scheduler.after(300_000, self.start)
+            self._log.scheduler.after(RESTART_US, self.start)
+        self._changed()
+
+    def give_up(self, why: str) -> None:
+        """Nothing can run here any more: the named error is what it ends with."""
+        self.given_up = why
         self._changed()
 
     def crash(self) -> None:
@@ -187,9 +199,16 @@ class Seat:
         self.current, self.zombies = None, []
         self._changed()
 
+    def stop(self) -> None:
+        """Every process here is asked to end, and nobody starts again until `restart`."""
+        for process in self.processes:
+            process.close()
+        self.crash()
+
     def restart(self) -> None:
         self._down -= 1
         self.start()
+        self._changed()
 
     def pause(self) -> None:
         self._paused += 1
@@ -204,46 +223,53 @@ class Seat:
                 process.ticker.resume()
         self._changed()
 
-    def cut(self, topics: Topics) -> None:
-        """Cut off from these topics (None: all), until `mend` with the same."""
-        self._cuts.append(topics)
+    def cut(self, cut: Cut) -> None:
+        """Cut off, also who starts later, until `mend`."""
+        self.cuts.append(cut)
         for process in self.processes:
-            self._cut(process.name)
+            self._log.add_cut(process.name, cut)
         self._changed()
 
-    def mend(self, topics: Topics) -> None:
-        self._cuts.remove(topics)
+    def mend(self, cut: Cut) -> None:
+        self.cuts.remove(cut)
         for process in self.processes:
-            self._log.heal(process.name)
-            self._cut(process.name)
+            self._log.heal(process.name, cut)
         self._changed()
 
-    def double(self, topics: Topics) -> Process | None:
-        """A successor starts; the old process stays, cut off from `topics`. Returns the old one."""
+    def disturb(self) -> None:
+        """Something is odd here from now on, until `settle`."""
+        self.odd += 1
+        self._changed()
+
+    def settle(self) -> None:
+        self.odd -= 1
+        self._changed()
+
+    def double(self, cut: Cut | None) -> Process | None:
+        """A successor starts; the old process stays, cut off or (None) asleep. Returns the old one."""
         old = self.current
         if old is None:
             return None
-        self._log.cut(old.name, topics)
+        if cut is None:
+            old.ticker.pause()
+        else:
+            self._log.add_cut(old.name, cut)
         self.zombies.append(old)
         self.current = None
         self.start()
         return old
 
-    def reunite(self, old: Process | None) -> None:
+    def reunite(self, old: Process | None, cut: Cut | None) -> None:
         """The old process can reach everything again, and will find out."""
-        if old is not None and old.alive:
-            self._log.heal(old.name)
-            self._cut(old.name)
+        if old is None or not old.alive:
+            return
+        if cut is not None:
+            self._log.heal(old.name, cut)
             old.wake()
-
-    def _cut(self, name: str) -> None:
-        if None in self._cuts:
-            self._log.cut(name, None)
-        elif self._cuts:
-            self._log.cut(name, {topic for topics in self._cuts for topic in topics or ()})
+        elif not self._paused:
+            old.ticker.resume()
 
     def _kill(self, process: Process) -> None:
         process.ticker.stopped = True
         process.die()
-        self._log.heal(process.name)
         self._log.kill(process.name)

@@ -20,11 +20,12 @@ class ProducerFenced(Exception):
 class Partition:
     """One feed. Offsets are positions in `records`; None is an offset that no reader ever sees (marker, aborted)."""
 
-    __slots__ = ("_open", "_peaks", "feed", "records", "start", "watchers")
+    __slots__ = ("_open", "_peaks", "appended_us", "feed", "records", "start", "watchers")
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed
         self.records: list[Record | None] = []
+        self.appended_us: list[int] = []  # when each came, for those who look on
         self.start = 0
         self.watchers: dict[Callable[[Feed], None], None] = {}
         self._peaks: list[int] = []  # highest timestamp so far: makes `find` a bisection
@@ -35,23 +36,23 @@ class Partition:
         """Where a read_committed reader must stop: the first record of the oldest open transaction, else the end."""
         return min(self._open.values()) if self._open else len(self.records)
 
-    def append(self, record: NewRecord, now_ms: int, transaction: str | None = None) -> int:
+    def append(self, record: NewRecord, now_us: int, transaction: str | None = None) -> int:
         """Put one record at the end; with `transaction`, invisible until that is committed."""
         offset = len(self.records)
-        stamp = now_ms if record.timestamp_ms is None else record.timestamp_ms
-        self._put(Record(self.feed, offset, stamp, record.key, record.value, record.headers), stamp)
+        stamp = now_us // 1000 if record.timestamp_ms is None else record.timestamp_ms
+        self._put(Record(self.feed, offset, stamp, record.key, record.value, record.headers), stamp, now_us)
         if transaction is None:
             self._advanced()
         else:
             self._open.setdefault(transaction, offset)
         return offset
 
-    def finish(self, transaction: str, offsets: Sequence[int], commit: bool, now_ms: int) -> None:
+    def finish(self, transaction: str, offsets: Sequence[int], commit: bool, now_us: int) -> None:
         """Write the marker. Aborted records keep their offsets and are never seen."""
         if not commit:
             for offset in offsets:
                 self.records[offset] = None
-        self._put(None, now_ms)
+        self._put(None, now_us // 1000, now_us)
         self._open.pop(transaction, None)
         self._advanced()
 
@@ -74,8 +75,9 @@ class Partition:
         """Retention: the log starts at `offset` from now on."""
         self.start = max(self.start, min(offset, self.stable_end))
 
-    def _put(self, record: Record | None, stamp: int) -> None:
+    def _put(self, record: Record | None, stamp: int, now_us: int) -> None:
         self.records.append(record)
+        self.appended_us.append(now_us)
         self._peaks.append(max(stamp, self._peaks[-1]) if self._peaks else stamp)
 
     def _advanced(self) -> None:
@@ -94,11 +96,11 @@ class Broker:
     """Topics and transactional ids.
 
     Args:
-        now_ms: the broker's clock, for records without a timestamp and for markers.
+        now_us: the broker's clock, for records without a timestamp and for markers.
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
         self._partitions: dict[Feed, Partition] = {}
         self._topics: dict[str, int] = {}
         self._producers: dict[str, _Producer] = {}
@@ -123,9 +125,13 @@ class Broker:
         except KeyError:
             raise LogError(f"{feed.topic}[{feed.partition}]: no such topic; `borealis up` creates topics") from None
 
+    def partitions(self, name: str) -> list[Partition]:
+        """Of one topic."""
+        return [self._partitions[Feed(name, i)] for i in range(self._topics[name])]
+
     def append(self, record: NewRecord) -> int:
         """Raises LogError."""
-        return self.partition(record.feed).append(record, self._now_ms())
+        return self.partition(record.feed).append(record, self._now_us())
 
     def init_producer(self, transactional_id: str) -> int:
         """Fence older producers of this id, abort what they left open, and return the new producer's epoch."""
@@ -146,7 +152,7 @@ class Broker:
         if not producer.written:
             producer.opened += 1
         for record, partition in zip(records, targets, strict=True):
-            offset = partition.append(record, self._now_ms(), transaction=transactional_id)
+            offset = partition.append(record, self._now_us(), transaction=transactional_id)
             producer.written.setdefault(record.feed, []).append(offset)
         return producer.opened
 
@@ -171,4 +177,4 @@ class Broker:
         written, producer.written = producer.written, {}
         for feed, offsets in written.items():
             if feed in self._partitions:
-                self._partitions[feed].finish(transactional_id, offsets, commit, self._now_ms())
+                self._partitions[feed].finish(transactional_id, offsets, commit, self._now_us())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import cast
 
 from borealis_py.client.claim import PublisherError, StreamFenced, StreamTaken, Target
@@ -14,33 +13,44 @@ from borealis_py.log.base import LogError
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.replica import Replica, Superseded
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.settings import budget
 from borealis_py.sim.actors import LocalClock, Process
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.kernel import UNLUCKY, ToyKernel
 from borealis_py.sim.log import MemoryClient
-from borealis_py.sim.scenario import Scenario
 from borealis_py.sim.stores import MemoryCheckpoints, SimRedos
 from reconcile.runner import Redos
 from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
 from sunion.view import Change
 
 Ended = Callable[[Process, bool], None]
 EVENT_STEP_US = 10_000
 """stimes are multiples of this, so that tuples of different sources tie."""
+BURST = 8
+"""How many times faster tuples come in a burst."""
 
 
 class Input:
-    """What a source has to publish: item n is there from `at(n)` on. The same however often it is read."""
+    """What a source has to publish: item n is there from `at(n)` on. The same however often it is read.
 
-    def __init__(self, seed: int, index: int, start_us: int, rate: int) -> None:
+    Args:
+        bursts: (from, until) in simulated time, when items come faster.
+    """
+
+    def __init__(self, seed: int, index: int, start_us: int, rate: int, bursts: Sequence[tuple[int, int]] = ()) -> None:
         self._rng = random.Random(f"input {seed} {index}")
         self._every_us = 1_000_000 // rate
-        self._start_us = start_us
+        self._bursts = bursts
+        self._next_us = start_us
+        self._times: list[int] = []
         self._values: list[int] = []
 
     def at(self, n: int) -> int:
-        return (self._start_us + n * self._every_us) // EVENT_STEP_US * EVENT_STEP_US
+        while len(self._times) <= n:
+            self._times.append(self._next_us // EVENT_STEP_US * EVENT_STEP_US)
+            fast = any(a <= self._next_us < b for a, b in self._bursts)
+            self._next_us += max(1, self._every_us // BURST) if fast else self._every_us
+        return self._times[n]
 
     def value(self, n: int) -> int:
         while len(self._values) <= n:
@@ -60,16 +70,16 @@ class PublisherProcess(Process):
         target: Target,
         input_: Input,
         ended: Ended,
+        changed: Callable[[], None],
         take_over: bool,
-        skew_us: int,
+        clock: LocalClock,
         rng: random.Random,
     ) -> None:
         super().__init__(scheduler, name, rng, (100, 200))
-        self._input, self._ended = input_, ended
-        self._clock = LocalClock(scheduler, 0, skew_us)
-        self._skew_us = skew_us
+        self._input, self._ended, self._changed = input_, ended, changed
+        self._clock = clock
         self._width_us = target.bucket_us
-        self.fenced = False
+        self._was_ready = False
         self.session = PublisherSession(client, target, {"v": "int64"}, name, self.wake, take_over)
 
     def turn(self) -> int | None:
@@ -79,17 +89,19 @@ class PublisherProcess(Process):
                 self._send(now)
             self.session.turn(now)
         except StreamFenced:
-            self.fenced = True
             self._ended(self, False)
             return None
         except (StreamTaken, PublisherError, LogError):
             self._ended(self, True)
             return None
+        if self.session.ready is not self._was_ready:
+            self._was_ready = self.session.ready
+            self._changed()
         due = self.session.next_wakeup()
         if due is None:
             return None
         early = due - 3_000
-        return (early if early > now else due) - self._skew_us
+        return (early if early > now else due) - self._clock.skew_us
 
     def _send(self, now: int) -> None:
         n = self.session.last_seq + 1
@@ -104,6 +116,10 @@ class PublisherProcess(Process):
             self.session.close(end=True)
             self.wake()
 
+    def close(self) -> None:
+        if self.session.ready:
+            self.session.close(end=False)
+
 
 class ReplicaProcess(Process):
     """The production replica with a host around it."""
@@ -113,6 +129,7 @@ class ReplicaProcess(Process):
         scheduler: Scheduler,
         name: str,
         spec: ReplicaSpec,
+        clock: LocalClock,
         kernel: ToyKernel,
         redos: SimRedos,
         store: MemoryCheckpoints,
@@ -123,22 +140,21 @@ class ReplicaProcess(Process):
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.started_us = scheduler.now_us
-        self.index = spec.replica
+        self.node, self.index = spec.query, spec.replica
+        self.clock = clock
+        self.why = ""
         self._ended, self._after = ended, after
-        self._store = store
-        self.clock = LocalClock(scheduler, rng.randrange(10_000_000_000))
+        self._store, self._redos = store, redos
         redos.wake = self.wake
         self.replica = Replica(
-            spec, spec.log, self.clock, kernel, cast(Redos, redos), cast(CheckpointStore, store), name, self.wake
+            spec, spec.log, clock, kernel, cast(Redos, redos), cast(CheckpointStore, store), name, self.wake
         )
 
     def turn(self) -> int | None:
         try:
             self.replica.turn()
-        except Superseded:
-            self._ended(self, True)
-            return None
-        except LogError:
+        except (Superseded, LogError, RetentionLost) as exc:
+            self.why = f"{type(exc).__name__}: {exc}"
             self._ended(self, True)
             return None
         self._after(self)
@@ -146,46 +162,52 @@ class ReplicaProcess(Process):
 
     def die(self) -> None:
         self._store.die()
+        self._redos.close()
+
+    def close(self) -> None:
+        self.replica.close("asked to stop")
 
 
 class ClientProcess(Process):
-    """A live subscriber from the first bucket on. `changed` gets the changes as they come."""
+    """A live subscriber from bucket `origin` on. `changed` gets the changes as they come, `lost` why none come."""
 
     def __init__(
         self,
         scheduler: Scheduler,
         client: MemoryClient,
-        scenario: Scenario,
         app: str,
         query: str,
+        replicas: int,
+        width_us: int,
+        wait_us: int,
         origin: int,
         changed: Callable[[Sequence[Change]], None],
+        lost: Callable[[str], None],
         rng: random.Random,
     ) -> None:
         super().__init__(scheduler, client.name, rng, (200, 500))
-        self._changed = changed
+        self._changed, self._lost = changed, lost
         self._clock = LocalClock(scheduler, 5_000_000)
-        wait = budget(scenario.timing, scenario.delays.threshold_us)
         self.subscription = LiveSubscription(
             client,
             self._clock,
             app,
             query,
-            scenario.replicas,
-            Buckets(scenario.width_us),
+            replicas,
+            Buckets(width_us),
             origin,
-            wait,
+            wait_us,
             ToyKernel.schema_id,
             self.wake,
         )
 
     def turn(self) -> int | None:
-        changes = self.subscription.poll()
+        try:
+            changes = self.subscription.poll()
+        except (RetentionLost, LogError) as exc:  # it is told, and may subscribe anew further on
+            self._lost(str(exc))
+            return None
         if changes:
             self._changed(changes)
         due = self.subscription.next_wakeup()
         return None if due is None else due - self._clock.offset_us
-
-
-NOWHERE = Path("/nonexistent")
-"""Simulated replicas have no files."""

@@ -1,34 +1,49 @@
-"""Runs seeds: `python -m borealis_py.sim.run --seeds 200 --seed 1`.
-
-A seed that fails is made smaller (faults are left out while it still fails) and told with what is needed to repeat it.
-"""
+"""Runs seeds: each a world of its own, on all cores, and shrinks those that fail."""
 
 from __future__ import annotations
 
-import argparse
+import gc
 import logging
-import multiprocessing
-import sys
+import os
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from multiprocessing import get_context
 
 import structlog
 
-from borealis_py.sim.oracles import Violation
-from borealis_py.sim.scenario import Scenario, draw
+from borealis_py.sim.coverage import Cell
+from borealis_py.sim.drawing import draw
+from borealis_py.sim.edits import Edits, shrink
+from borealis_py.sim.scenario import Scenario
+from borealis_py.sim.story import tell
+from borealis_py.sim.violation import Violation
 from borealis_py.sim.world import World
+
+TWICE_EVERY = 20
+"""Every so many seeds one is run twice, and must give the same history."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`twice`: run it again and compare the histories. `keep`: only these faults of the scenario (None: all)."""
+    """How to run a seed.
+
+    Attributes:
+        twice: run it again and compare the histories.
+        trace: keep what happens, as lines.
+        digest: compute the history's hash.
+        seconds: how long the world lives until it heals (None: drawn).
+        edits: make it smaller.
+    """
 
     twice: bool = False
-    keep: tuple[int, ...] | None = None
     trace: bool = False
+    digest: bool = True
+    seconds: float | None = None
+    edits: Edits = field(default_factory=Edits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,77 +54,89 @@ class Result:
     oracle: str | None
     detail: str
     scenario: str
-    digest: str
-    simulated_s: float
-    seconds: float
+    digest: str = ""
+    simulated_s: float = 0.0
+    seconds: float = 0.0
     asked: int = 0
     worst_us: int = 0
     bound_us: int = 0
     tentative: int = 0
     reconciliations: int = 0
+    adoptions: int = 0
     overlap_us: int = 0
     healed_us: int = 0
+    named_error: str | None = None
+    cells: Mapping[Cell, int] = field(default_factory=dict)
     trace: tuple[str, ...] = ()
+    bucket: int | None = None
+    story: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         return self.oracle is None
 
-    def story(self) -> str:
+    def failure(self) -> str:
         """What to print of a failure."""
-        return f"seed {self.seed}: oracle {self.oracle!r} failed: {self.detail}\n{self.scenario}"
+        lines = [f"seed {self.seed}: oracle {self.oracle!r} failed: {self.detail}", self.scenario]
+        if self.story:
+            lines += [f"the story of bucket {self.bucket}:", *self.story]
+        return "\n".join(lines)
 
 
 def run_seed(seed: int, options: Options | None = None) -> Result:
     """Live through one seed's world."""
     options = options or Options()
-    scenario = draw(seed)
-    if options.keep is not None:
-        for i in reversed(range(len(scenario.faults))):
-            if i not in options.keep:
-                scenario = scenario.without(i)
-    result = run_scenario(scenario, options.trace)
+    scenario = options.edits.apply(draw(seed, seconds=options.seconds))
+    result = run_scenario(scenario, options.trace, options.digest or options.twice)
     if options.twice and result.ok:
         again = run_scenario(scenario)
         if again.digest != result.digest:
-            return _result(scenario, None, "determinism", f"digests {result.digest} and {again.digest}", 0.0)
+            return Result(seed, "determinism", f"digests {result.digest} and {again.digest}", str(scenario))
     return result
 
 
-def run_scenario(scenario: Scenario, trace: bool = False) -> Result:
+def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -> Result:
     """Live through one world, however its scenario came about."""
     began = time.perf_counter()
-    oracle, detail, world = None, "", None
+    world, failed = None, None
     with _quiet():
         try:
             world = World(scenario, trace)
             world.run()
         except Violation as exc:
-            oracle, detail = exc.oracle, exc.detail
+            failed = exc
         except Exception as exc:  # the product may not raise, whatever happens to it
-            oracle, detail = "exception", f"{type(exc).__name__}: {exc}\n{traceback.format_exc()}"
-    return _result(scenario, world, oracle, detail, time.perf_counter() - began)
+            failed = Violation("exception", f"{type(exc).__name__}: {exc}\n{traceback.format_exc()}")
+    return _result(scenario, world, failed, time.perf_counter() - began, digest)
 
 
-def _result(scenario: Scenario, world: World | None, oracle: str | None, detail: str, seconds: float) -> Result:
+def _result(scenario: Scenario, world: World | None, failed: Violation | None, seconds: float, digest: bool) -> Result:
+    oracle, detail = (None, "") if failed is None else (failed.oracle, failed.detail)
     if world is None:
-        return Result(scenario.seed, oracle, detail, str(scenario), "", 0.0, seconds)
+        return Result(scenario.seed, oracle, detail, str(scenario), seconds=seconds)
+    bucket = None if failed is None else failed.bucket
+    watching = world.watching
     return Result(
-        scenario.seed,
-        oracle,
-        detail,
-        str(scenario),
-        world.digest() if oracle is None else "",
-        (world.scheduler.now_us - world.start_us) / 1e6,
-        seconds,
-        world.asked,
-        world.worst_us,
-        scenario.threshold_max_us,
-        world.picture.tentative_seen,
-        world.watch.reconciliations,
-        world.watch.overlap_us,
-        world.healed_us or 0,
-        tuple(world.lines or ()),
+        seed=scenario.seed,
+        oracle=oracle,
+        detail=detail,
+        scenario=str(scenario),
+        digest=watching.digest() if failed is None and digest else "",
+        simulated_s=(world.scheduler.now_us - world.start_us) / 1e6,
+        seconds=seconds,
+        asked=world.asked,
+        worst_us=world.worst_us,
+        bound_us=scenario.threshold_max_us,
+        tentative=world.picture.tentative_seen,
+        reconciliations=watching.watch.reconciliations,
+        adoptions=sum(redos.adopted for redos in world.wiring.redos),
+        overlap_us=watching.overlap_us,
+        healed_us=world.healed_us or 0,
+        named_error=world.ended_by_retention,
+        cells=dict(watching.coverage.hits),
+        trace=tuple(world.lines or ()),
+        bucket=bucket,
+        story=() if bucket is None else tuple(tell(world, bucket)),
     )
 
 
@@ -123,76 +150,56 @@ def _quiet() -> Iterator[None]:
         structlog.configure(**before)
 
 
-def minimise(scenario: Scenario, oracle: str) -> Scenario:
-    """Leave faults out as long as the same oracle fails."""
-    smaller = True
-    while smaller:
-        smaller = False
-        for i in reversed(range(len(scenario.faults))):
-            candidate = scenario.without(i)
-            if run_scenario(candidate).oracle == oracle:
-                scenario, smaller = candidate, True
-                break
-    return scenario
+def minimise(result: Result, options: Options) -> Edits:
+    """The smallest edits under which the seed still fails the same oracle."""
+    scenario = draw(result.seed, seconds=options.seconds)
+    return shrink(scenario, lambda smaller: run_scenario(smaller, digest=False).oracle == result.oracle, options.edits)
 
 
-def run_seeds(n: int, first: int = 1, processes: int = 2, twice_every: int = 20) -> Iterator[Result]:
-    """Results of seeds [first, first + n) as they come. Every `twice_every`th is run twice."""
-    jobs = [(seed, Options(twice=twice_every > 0 and seed % twice_every == 0)) for seed in range(first, first + n)]
+def run_seeds(
+    n: int,
+    first: int = 1,
+    processes: int | None = None,
+    seconds: float | None = None,
+    twice_every: int = TWICE_EVERY,
+) -> Iterator[Result]:
+    """Results of seeds [first, first + n) as they come. Every `twice_every`th is run twice.
+
+    Args:
+        processes: None: one a core.
+    """
+    jobs = [
+        (seed, Options(twice=bool(twice_every) and seed % twice_every == 0, digest=False, seconds=seconds))
+        for seed in range(first, first + n)
+    ]
+    processes = min(processes or os.cpu_count() or 1, n)
     if processes <= 1:
-        for job in jobs:
-            yield _run(job)
+        for seed, options in jobs:
+            yield run_seed(seed, options)
         return
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(_run, jobs, chunksize=4)
+    with ProcessPoolExecutor(processes, get_context("spawn"), _begin) as pool:
+        yield from _as_they_come(pool, jobs, 4 * processes)
 
 
-def _run(job: tuple[int, Options]) -> Result:
-    return run_seed(*job)
+def _as_they_come(pool: ProcessPoolExecutor, jobs: Sequence[tuple[int, Options]], ahead: int) -> Iterator[Result]:
+    running: set[Future[Result]] = set()
+    left = iter(jobs)
+    try:
+        for job in left:
+            running.add(pool.submit(run_seed, *job))
+            if len(running) >= ahead:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
+    finally:
+        for future in running:
+            future.cancel()
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="borealis sim", description="Run the product in simulated worlds.")
-    parser.add_argument("--seeds", type=int, default=200, help="how many")
-    parser.add_argument("--seed", type=int, default=1, help="the first one")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--keep", help="only these faults, e.g. 0,2")
-    parser.add_argument("--trace", action="store_true", help="tell what happens (one seed)")
-    args = parser.parse_args(argv)
-    if args.seeds == 1:
-        keep = None if args.keep is None else tuple(int(i) for i in args.keep.split(",") if i)
-        results = iter([run_seed(args.seed, Options(keep=keep, trace=args.trace, twice=not args.trace))])
-    else:
-        print(f"seeds {args.seed} to {args.seed + args.seeds - 1}")
-        results = run_seeds(args.seeds, args.seed, args.processes)
-    return _tell(results, args.seeds, args.keep)
-
-
-def _tell(results: Iterator[Result], seeds: int, keep: str | None) -> int:
-    began, done, failed = time.perf_counter(), [], []
-    for result in results:
-        done.append(result)
-        for line in result.trace:
-            print(line)
-        if not result.ok:
-            failed.append(result)
-            print(result.story())
-            small = result.scenario
-            if seeds > 1 or keep is None:
-                small = str(minimise(draw(result.seed), result.oracle or ""))
-                print(f"smallest that fails the same way:\n{small}")
-            print(f"repeat: python -m borealis_py.sim.run --seeds 1 --seed {result.seed} --trace\n", flush=True)
-    asked = sum(r.asked for r in done)
-    simulated = sum(r.simulated_s for r in done)
-    print(
-        f"{len(done)} seeds, {len(failed)} failed: {sorted(r.seed for r in failed)}; {simulated:.0f} s simulated in "
-        f"{time.perf_counter() - began:.1f} s, slowest {max(r.seconds for r in done):.2f} s; bound asked of {asked} "
-        f"buckets, {sum(r.tentative for r in done)} tentative, {sum(r.reconciliations for r in done)} reconciliations, "
-        f"longest overlap {max(r.overlap_us for r in done) / 1e6:.3f} s, "
-        f"longest healing {max(r.healed_us for r in done) / 1e6:.2f} s"
-    )
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _begin() -> None:
+    """Of each worker: worlds are many small objects that all go at once."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 20)

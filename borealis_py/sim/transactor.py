@@ -60,12 +60,12 @@ class MemoryTransactor:
     def take_over(self, attempt: int) -> None:
         self._attempt = attempt
         self._epoch = 0
-        self._client.after(self._client.delays.fence, lambda: self._fence(attempt))
+        self._client.after(self._client.link.delays.fence, lambda: self._fence(attempt))
 
     def commit(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
         if attempt != self._attempt or not self._epoch:
             raise LogError(f"{self._id}: commit of attempt {attempt} without a take-over")
-        self._client.after(self._client.delays.append, lambda: self._write(attempt, make_records))
+        self._client.after(self._client.link.delays.append, lambda: self._write(attempt, make_records))
 
     def drop(self) -> None:
         self._attempt = None
@@ -80,11 +80,11 @@ class MemoryTransactor:
     def _fence(self, attempt: int) -> None:
         if not self._current(attempt):
             return
-        if not self._client.reaches(self._progress.topic):
+        if not self._client.sends(self._progress.topic):
             self._unreachable(attempt)
             return
-        self._epoch = self._broker.init_producer(self._id)
-        self._client.after(self._client.delays.fetch, lambda: self._read(attempt))
+        self._epoch = self._broker.init_producer(self._id)  # also if its answer will not come
+        self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt))
 
     def _read(self, attempt: int) -> None:
         if not self._current(attempt):
@@ -104,7 +104,7 @@ class MemoryTransactor:
         except LogError as exc:
             self._answer(attempt, Unknown(attempt, str(exc)))
             return
-        if not all(self._client.reaches(r.feed.topic) for r in records):
+        if not all(self._client.sends(r.feed.topic) for r in records):
             self._unreachable(attempt)
             return
         try:
@@ -116,9 +116,11 @@ class MemoryTransactor:
             self._answer(attempt, Unknown(attempt, str(exc)))
             return
         log = self._client.log
+        if log.on_transaction is not None:
+            log.on_transaction(self._client.name)
         log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
         epoch = self._epoch
-        self._client.after(self._client.delays.commit, lambda: self._commit(attempt, epoch))
+        self._client.after(self._client.link.delays.commit, lambda: self._commit(attempt, epoch))
 
     def _commit(self, attempt: int, epoch: int) -> None:
         log = self._client.log
@@ -126,7 +128,7 @@ class MemoryTransactor:
             self._commit_late(epoch)  # it was on its way when the process died
         if not self._current(attempt):
             return
-        if not self._client.reaches(self._progress.topic):
+        if not self._client.sends(self._progress.topic):
             self._unreachable(attempt)
             return
         outcome = log.outcomes(log.rng, self._client.name)
@@ -153,13 +155,13 @@ class MemoryTransactor:
 
     def _unreachable(self, attempt: int) -> None:
         reason = f"{self._progress.topic}: no broker answered {self._client.name}"
-        self._client.after(self._client.delays.unreachable, lambda: self._emit(attempt, Unknown(attempt, reason)))
+        self._client.after(self._client.link.delays.unreachable, lambda: self._emit(attempt, Unknown(attempt, reason)))
 
     def _answer(self, attempt: int, event: Committed | Fenced | Unknown) -> None:
-        self._client.after(self._client.delays.ack, lambda: self._told(attempt, event))
+        self._client.after(self._client.link.delays.ack, lambda: self._told(attempt, event))
 
     def _told(self, attempt: int, event: Committed | Fenced | Unknown) -> None:
-        if self._client.reaches(self._progress.topic):
+        if self._client.hears(self._progress.topic):
             self._emit(attempt, event)
         else:
             self._unreachable(attempt)

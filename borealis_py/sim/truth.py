@@ -1,6 +1,7 @@
 """What the answer must be: a naive recomputation from the source logs, sharing only record formats with the product.
 
-Everything is held at once and nothing is clever: fold each source (protocol A2), sort all rows, hash window by window.
+Everything is held at once and nothing is clever: fold each source (protocol A2); node after node, sort all rows and
+hash window by window.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 
 from borealis_py.log.base import Record
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source
-from borealis_py.sim.kernel import QUERY, UNLUCKY
+from borealis_py.sim.kernel import UNLUCKY
+from borealis_py.sim.scenario import NodePlan
 from sunion.model import FOREVER
 
 MODULUS = 2**61 - 1
@@ -30,14 +32,12 @@ class SourceTruth:
 
     closed: int = 0
     closings: list[tuple[int, int]] = field(default_factory=list)
-    rows: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    rows: dict[int, list[tuple[int, str, int, int]]] = field(default_factory=dict)
     letters: dict[int, list[Letter]] = field(default_factory=dict)
 
 
-def read_source(
-    name: str, index: int, log: Sequence[Record], width_us: int, origin: int, ahead_max_us: int
-) -> SourceTruth:
-    """Fold a log. Rows are (stime, input, value) in order of seq."""
+def read_source(name: str, log: Sequence[Record], width_us: int, origin: int, ahead_max_us: int) -> SourceTruth:
+    """Fold a log. Rows are (stime, "row", value, 0) in order of seq."""
     truth = SourceTruth()
     epoch, owner, last, boundary = 0, "", -1, origin * width_us
 
@@ -71,7 +71,7 @@ def read_source(
             if stime >= boundary + ahead_max_us:
                 letter(record.offset, "future")
                 continue
-            truth.rows.setdefault(stime // width_us, []).append((stime, index, value))
+            truth.rows.setdefault(stime // width_us, []).append((stime, "row", value, 0))
         if header.boundary is not None:
             boundary = max(boundary, header.boundary)
             truth.closings.append((boundary // width_us, record.offset))
@@ -102,41 +102,65 @@ def _tuples(header: BatchHeader, payload: bytes) -> tuple[list[tuple[int, int, i
 
 @dataclass(frozen=True)
 class Truth:
-    """The failure-free output: rows and dead letters by bucket, for every bucket below `complete`."""
+    """A node's failure-free output: rows and dead letters by bucket, for every bucket below `complete`."""
 
     complete: int
     rows: Mapping[int, list[list[Any]]]
     letters: Mapping[int, list[Letter]]
-    inputs: Mapping[int, list[tuple[int, int, int]]]
 
 
-def compute(sources: Sequence[SourceTruth], width_us: int, span: int) -> Truth:
+def compute_all(
+    sources: Mapping[str, SourceTruth], nodes: Sequence[NodePlan], width_us: int, span: int
+) -> dict[str, Truth]:
+    """Node after node, each reading sources and what those before it have said."""
+    truths: dict[str, Truth] = {}
+    for node in nodes:
+        truths[node.name] = compute(node, sources, truths, width_us, span)
+    return truths
+
+
+def compute(
+    node: NodePlan, sources: Mapping[str, SourceTruth], streams: Mapping[str, Truth], width_us: int, span: int
+) -> Truth:
     """Run the toy query over everything that is complete."""
-    complete = min(s.closed for s in sources)
-    everything: dict[int, list[tuple[int, int, int]]] = {}
+    complete = min(sources[name].closed if name in sources else streams[name].complete for name in node.inputs)
+    everything: dict[int, list[tuple[int, int, str, int, int]]] = {}
     letters: dict[int, list[Letter]] = {}
-    for source in sources:
-        for bucket, rows in source.rows.items():
+    for index, name in enumerate(node.inputs):
+        rows: Mapping[int, Sequence[Sequence[Any]]] = sources[name].rows if name in sources else streams[name].rows
+        for bucket, found in rows.items():
             if bucket < complete:
-                everything.setdefault(bucket, []).extend(rows)
-        for bucket, found in source.letters.items():
+                mine = everything.setdefault(bucket, [])
+                mine.extend((stime, index, kind, value, before) for stime, kind, value, before in found)
+        for bucket, said in sources[name].letters.items() if name in sources else ():
             if bucket < complete:
-                letters.setdefault(bucket, []).extend(found)
+                letters.setdefault(bucket, []).extend(said)
     result: dict[int, list[list[Any]]] = {}
     for window in sorted({bucket // span for bucket in everything}):
-        digest = count = 0
-        for bucket in range(window * span, window * span + span):
-            ordered = sorted(everything.get(bucket, []), key=lambda row: (row[0], row[1]))
-            everything[bucket] = ordered
-            for stime, index, value in ordered:
-                if value == UNLUCKY:
-                    letters.setdefault(bucket, []).append((QUERY, -1, "unlucky"))
-                    continue
-                digest = (digest * 1_000_003 + stime * 31 + index * 7 + value) % MODULUS
-                count += 1
-                if value % 2 == 1:
-                    result.setdefault(bucket, []).append([stime, "row", value, digest])
-        last = window * span + span - 1
-        if count and last < complete:
-            result.setdefault(last, []).append([(last + 1) * width_us - 1, "window", count, digest])
-    return Truth(complete, result, letters, everything)
+        _window(node.name, window, everything, complete, width_us, span, result, letters)
+    return Truth(complete, result, letters)
+
+
+def _window(
+    name: str,
+    window: int,
+    everything: Mapping[int, list[tuple[int, int, str, int, int]]],
+    complete: int,
+    width_us: int,
+    span: int,
+    result: dict[int, list[list[Any]]],
+    letters: dict[int, list[Letter]],
+) -> None:
+    digest = count = 0
+    for bucket in range(window * span, window * span + span):
+        for stime, index, kind, value, before in sorted(everything.get(bucket, []), key=lambda row: (row[0], row[1])):
+            if value == UNLUCKY:
+                letters.setdefault(bucket, []).append((name, -1, "unlucky"))
+                continue
+            digest = (digest * 1_000_003 + stime * 31 + index * 7 + value + before) % MODULUS
+            count += 1
+            if kind == "window" or value % 2 == 1:
+                result.setdefault(bucket, []).append([stime, kind, value, digest])
+    last = window * span + span - 1
+    if count and last < complete:
+        result.setdefault(last, []).append([(last + 1) * width_us - 1, "window", count, digest])

@@ -1,4 +1,4 @@
-"""200 worlds with faults: every oracle holds in each, and the same seed is the same history in another process."""
+"""200 worlds with faults: every oracle holds in each, they are rough enough, and the same seed is the same history."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import sys
 
 import pytest
 
+from borealis_py.sim.coverage import cells, total
+from borealis_py.sim.drawing import draw
+from borealis_py.sim.edits import Edits
+from borealis_py.sim.faults import FAULTS
+from borealis_py.sim.kinds import CLASSES, KINDS
 from borealis_py.sim.run import Options, run_seed, run_seeds
 
 pytestmark = pytest.mark.sim
@@ -17,13 +22,17 @@ SEEDS = 200
 @pytest.mark.timeout(600)
 def test_no_seed_breaks_an_oracle() -> None:
     results = list(run_seeds(SEEDS, first=1, processes=2))
-    assert [r.story() for r in results if not r.ok] == []
+    assert [r.failure() for r in results if not r.ok] == []
     assert len(results) == SEEDS
     # The worlds must be rough enough to mean something.
     assert sum(r.tentative for r in results) > 10 * SEEDS
     assert sum(r.reconciliations for r in results) > SEEDS // 2
+    assert sum(r.adoptions for r in results) > SEEDS // 10
     assert sum(r.asked for r in results) > 20 * SEEDS
     assert max(r.worst_us for r in results) > 500_000
+    assert any(r.named_error for r in results)
+    hits = total(r.cells for r in results)
+    assert sum(1 for cell in cells() if hits[cell]) > len(cells()) // 2
 
 
 def test_the_same_seed_is_the_same_history_in_another_process() -> None:
@@ -38,9 +47,24 @@ def test_the_same_seed_is_the_same_history_in_another_process() -> None:
         assert there.stdout.split() == here
 
 
-def test_a_failure_is_told_with_what_repeats_it() -> None:
-    result = run_seed(7, Options(keep=(), trace=True))
+def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
+    result = run_seed(7, Options(seconds=5.0, edits=Edits(keep=())))
     assert result.ok
-    assert result.trace
-    assert "heals at" in result.scenario
-    assert f"seed {result.seed}" in result.story()
+    assert 5.0 < result.simulated_s < 10.0
+
+
+def test_every_kind_of_fault_can_be_done_and_is_of_a_class() -> None:
+    assert FAULTS.keys() == KINDS.keys()
+    assert {kind.fault_class for kind in KINDS.values()} == {*CLASSES, ""}
+
+
+def test_scenarios_are_drawn_widely() -> None:
+    worlds = [draw(seed) for seed in range(1, 301)]
+    assert {len(w.nodes) for w in worlds} == {1, 2, 3, 4}
+    assert {node.replicas for w in worlds for node in w.nodes} == {1, 2, 3}
+    assert {w.sources for w in worlds} == {1, 2, 3, 4}
+    assert {fault.kind for w in worlds for fault in w.faults} == KINDS.keys()
+    assert min(w.heal_us for w in worlds) >= 12_000_000
+    for world in worlds:
+        names = {*world.source_names, *(node.name for node in world.nodes)}
+        assert {name for node in world.nodes for name in node.inputs} == names - {"q"}

@@ -1,0 +1,144 @@
+"""Draws a scenario from its seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
+from borealis_py.sim.kernel import QUERY
+from borealis_py.sim.kinds import KINDS, Target
+from borealis_py.sim.scenario import SECOND, Fault, NodePlan, Scenario
+
+NODES_MAX = 4
+REPLICA_SECONDS_MAX = 75
+"""Big worlds live shorter, so that no seed takes for ever."""
+LEAST_S, MOST_S = 12, 56
+INPUT_FAILS = ("source_cut", "source_failed", "source_hangs", "source_crashes", "source_mute", "source_flaps")
+"""What makes replicas diverge: most other faults are of interest only meanwhile."""
+
+
+def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nodes: int | None = None) -> Scenario:
+    """The scenario of this seed.
+
+    Args:
+        kinds: draw faults of these kinds only.
+        seconds: how long the world lives until it heals; None: drawn, 12 to 56 s.
+        nodes: how many nodes; None: drawn.
+    """
+    rng = random.Random(f"scenario {seed}")
+    sources = rng.choice((1, 2, 2, 3, 3, 4))
+    plans = _nodes(rng, sources, nodes)
+    replicas = sum(n.replicas for n in plans)
+    most = max(LEAST_S + 2, min(MOST_S, REPLICA_SECONDS_MAX // replicas))
+    drawn_s = LEAST_S + rng.random() ** 3 * (most - LEAST_S)
+    heal_us = int((drawn_s if seconds is None else max(3.0, seconds)) * SECOND)
+    rate = rng.choice((5, 10, 20, 20, 50))
+    low = rng.choice((200, 500, 1_000))
+    width_us = rng.choice((100_000, 100_000, 100_000, 50_000, 200_000))
+    depth = len(plans)
+    least = 250_000 + 125_000 + 3 * 100_000 * (depth > 1)
+    return Scenario(
+        seed=seed,
+        sources=sources,
+        nodes=plans,
+        width_us=width_us,
+        span=rng.choice((1, 3, 10, 20)),
+        rate=rate,
+        delays=Delays(max(least, rng.choice((1_000_000, 2_000_000, 3_000_000, 4_000_000))), *_policies(rng)),
+        timing=Timing(
+            inline_rows=rng.choice((0, 20, 100, 2_000)),
+            redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than life
+            slice_buckets=rng.choice((3, 20, 20)),
+            publish_buckets=rng.choice((5, 200)),
+            checkpoint_us=rng.choice((500_000, 2_000_000)),
+            buffer_rows_max=rng.choice((2 * rate * sources, 2_000_000, 2_000_000)),
+        ),
+        message_us=(low, low * rng.choice((2, 5, 10))),
+        turn_us=rng.choice(((1_000, 5_000), (10_000, 30_000), (20_000, 45_000), (20_000, 45_000))),
+        poll_records_max=rng.choice((10, 40, None)),
+        heal_us=heal_us,
+        ends=rng.random() < 0.4,
+        lost=_lost(rng, plans),
+        faults=_faults(rng, sources, plans, heal_us, kinds or tuple(KINDS)),
+    )
+
+
+def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[NodePlan, ...]:
+    """A chain, or a small graph: every source and node is read by somebody."""
+    count = rng.choices((1, 2, 3, 4), (50, 30, 14, 6))[0]
+    count = min(count, NODES_MAX) if wanted is None else wanted
+    names = [*(f"n{i}" for i in range(1, count)), QUERY]
+    unread = [f"s{i}" for i in range(sources)]
+    rng.shuffle(unread)
+    plans: list[NodePlan] = []
+    for i, name in enumerate(names):
+        last = i == count - 1
+        take = len(unread) if last else max(1 if i == 0 else 0, rng.randint(0, len(unread)))
+        mine, unread = unread[:take], unread[take:]
+        before = [p.name for p in plans]
+        read = {n for p in plans for n in p.inputs}
+        streams = [n for n in before if n not in read and (last or rng.random() < 0.7 or not mine)]
+        if not mine and not streams:
+            streams = before[-1:] or []
+        again = [n for n in before if n not in streams and rng.random() < 0.15]
+        inputs = sorted({*mine, *streams, *again})
+        if not inputs:
+            inputs = [f"s{rng.randrange(sources)}"]
+        plans.append(NodePlan(name, tuple(inputs), rng.choices((1, 2, 3), (3, 5, 2))[0]))
+    return tuple(plans)
+
+
+def _lost(rng: random.Random, plans: Sequence[NodePlan]) -> tuple[int, ...]:
+    """Replicas that do not come back; each node keeps one."""
+    if rng.random() > 0.15:
+        return ()
+    lost, at = [], 0
+    for plan in plans:
+        if plan.replicas > 1 and rng.random() < 0.6:
+            lost.append(at + rng.randrange(plan.replicas))
+        at += plan.replicas
+    return tuple(lost)
+
+
+def _policies(rng: random.Random) -> tuple[DelayPolicy, DelayPolicy]:
+    if rng.random() < 0.75:
+        return DelayPolicy.PROCESS, DelayPolicy.PROCESS
+    return rng.choice(list(DelayPolicy)), rng.choice(list(DelayPolicy))
+
+
+def _faults(
+    rng: random.Random, sources: int, plans: Sequence[NodePlan], heal_us: int, kinds: Sequence[str]
+) -> tuple[Fault, ...]:
+    """A few inputs that fail, for long enough to matter, and other faults, most of them while those are at work."""
+    counts = {
+        Target.SOURCE: sources,
+        Target.REPLICA: sum(p.replicas for p in plans),
+        Target.NODE: len(plans),
+        Target.WORLD: 1,
+    }
+    last_us = heal_us - SECOND
+    inputs = [k for k in kinds if k in INPUT_FAILS]
+    faults = []
+    for _ in range(rng.randint(1, 1 + heal_us // (9 * SECOND)) if inputs else 0):
+        at = rng.randrange(SECOND, last_us)
+        lasts = int((1.0 + rng.random() * 6.0) * SECOND)
+        faults.append(_fault(rng, rng.choice(inputs), counts, at, min(heal_us, at + lasts)))
+    others = [kind for kind in kinds if kind not in INPUT_FAILS] or list(kinds)
+    weights = [KINDS[kind].weight for kind in others]
+    failures = tuple(faults)
+    for name in rng.choices(others, weights, k=rng.randint(1, 5 + heal_us // (5 * SECOND))):
+        at = rng.randrange(SECOND, last_us)
+        if failures and rng.random() < 0.6:
+            during = rng.choice(failures)
+            at = min(last_us - 1, rng.randrange(during.at_us, during.until_us + 2 * SECOND))
+        lasts = int((0.1 + rng.random() ** 1.5 * KINDS[name].longest_s) * SECOND)
+        faults.append(_fault(rng, name, counts, at, min(heal_us, at + lasts)))
+    return tuple(sorted(faults, key=lambda f: f.at_us))
+
+
+def _fault(rng: random.Random, name: str, counts: Mapping[Target, int], at: int, until: int) -> Fault:
+    kind = KINDS[name]
+    aim = rng.choice(kind.aims) if kind.aims and rng.random() < 0.3 else None
+    detail = "/".join(p.value for p in _policies(rng)) if name == "policy" else rng.choice(kind.details)
+    return Fault(name, rng.randrange(counts[kind.target]), at, until, detail, aim)

@@ -1,0 +1,59 @@
+"""The ledger of simulator runs: a Markdown table that only grows, one line a run."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+HEAD = """# Simulator ledger
+
+Runs of `borealis sim`, oldest first. A line is added by `--ledger`; none is ever taken away. A violation that was found
+is fixed before the next line, and told in RELIABILITY.md.
+
+| date (UTC) | commit | seeds | from seed | simulated hours | cells hit | violations |
+|---|---|---:|---:|---:|---:|---:|
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One run. `cells`: pairs of transition and fault class that were hit, of `cells_all` possible ones."""
+
+    seeds: int
+    first: int
+    simulated_s: float
+    cells: int
+    cells_all: int
+    violations: int
+
+    def text(self, at: datetime, commit: str) -> str:
+        hours = f"{self.simulated_s / 3600:.1f}"
+        cells = f"{self.cells} of {self.cells_all}"
+        parts = (f"{at:%Y-%m-%d %H:%M}", commit, self.seeds, self.first, hours, cells, self.violations)
+        return f"| {' | '.join(map(str, parts))} |\n"
+
+
+def append(path: Path, line: Line, at: datetime | None = None, commit: str | None = None) -> None:
+    """Add a line; the file and its head are made where there is none."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(HEAD)
+    with path.open("a") as file:
+        file.write(line.text(at or datetime.now(UTC), commit or commit_of(Path(__file__).parent)))
+
+
+def commit_of(directory: Path) -> str:
+    """The commit that is checked out, "+" when it was changed since; "-" where there is none."""
+    said = _git(directory, "rev-parse", "--short", "HEAD")
+    changed = _git(directory, "status", "--porcelain", "--untracked-files=no")
+    return "-" if not said else said + ("+" if changed else "")
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=directory, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,138 @@
+"""Reading the simulated log: cursors that see what has had the time to arrive, and blocking questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from borealis_py.log.base import Feed, LogUnreachable, OffsetGone, Record, Wake
+from borealis_py.sim.broker import Partition
+
+if TYPE_CHECKING:
+    from borealis_py.sim.log import MemoryClient
+
+
+class _Cursor:
+    __slots__ = ("partition", "position", "shown_at_us", "visible")
+
+    def __init__(self, partition: Partition, offset: int) -> None:
+        self.partition = partition
+        self.position = offset
+        self.visible = offset  # what the fetches so far brought; records lie in the partition itself
+        self.shown_at_us = 0
+
+
+class MemoryReader:
+    """Implements `log.base.Reader`."""
+
+    def __init__(self, client: MemoryClient, wake: Wake) -> None:
+        self._client = client
+        self._wake = wake
+        self._cursors: dict[Feed, _Cursor] = {}
+
+    def open(self, feed: Feed, offset: int) -> None:
+        partition = self._client.log.broker.partition(feed)
+        self._cursors[feed] = _Cursor(partition, offset)
+        partition.watchers[self._advanced] = None
+        self._advanced(feed)
+
+    def stop(self, feed: Feed) -> None:
+        cursor = self._cursors.pop(feed, None)
+        if cursor is not None:
+            cursor.partition.watchers.pop(self._advanced, None)
+
+    def poll(self) -> list[Record]:
+        records: list[Record] = []
+        limit = left = self._client.log.poll_records_max
+        for feed, cursor in self._cursors.items():
+            position, visible = cursor.position, cursor.visible
+            if position < cursor.partition.start:
+                if self._client.reaches(feed.topic):
+                    raise OffsetGone(feed, position)
+                continue
+            if visible > position:
+                end = visible if left is None else min(visible, position + left)
+                records += [r for r in cursor.partition.records[position:end] if r is not None]
+                if left is not None:
+                    left -= end - position
+                    if end < visible:
+                        self._client.log.scheduler.after(0, self._wake)
+                cursor.position = end
+        if limit is not None and left == 0:  # the next poll begins with another feed, so that none starves
+            cursors = list(self._cursors.items())
+            self._cursors = dict([*cursors[1:], *cursors[:1]])
+        return records
+
+    def position(self, feed: Feed) -> int:
+        return self._cursors[feed].position
+
+    def close(self) -> None:
+        for feed in tuple(self._cursors):
+            self.stop(feed)
+
+    def healed(self) -> None:
+        """A cut has ended: what had not come comes now."""
+        for feed in self._cursors:
+            self._advanced(feed)
+
+    def _advanced(self, feed: Feed) -> None:
+        cursor, client = self._cursors[feed], self._client
+        end = cursor.partition.stable_end
+        scheduler = client.log.scheduler
+        at = max(scheduler.now_us + client.link.delays.fetch(client.log.rng), cursor.shown_at_us)
+        cursor.shown_at_us = at
+        scheduler.at(at, lambda: self._show(feed, cursor, end))
+
+    def _show(self, feed: Feed, cursor: _Cursor, end: int) -> None:
+        gone = cursor.position < cursor.partition.start
+        if (end > cursor.visible or gone) and self._cursors.get(feed) is cursor and self._client.hears(feed.topic):
+            cursor.visible = max(cursor.visible, end)
+            self._wake()
+
+
+class MemoryEnds:
+    """Implements `log.base.EndsQuery`."""
+
+    def __init__(self) -> None:
+        self.answer: dict[Feed, int | None] | None = None
+
+    def poll(self) -> Mapping[Feed, int | None] | None:
+        return self.answer
+
+
+class MemoryLookup:
+    """Implements `log.base.Lookup`. Blocking calls answer at once: time does not pass in them."""
+
+    def __init__(self, client: MemoryClient) -> None:
+        self._client = client
+
+    def bounds(self, feed: Feed) -> tuple[int, int]:
+        partition = self._partition(feed)
+        return partition.start, partition.stable_end
+
+    def find(self, feed: Feed, timestamp_ms: int) -> int:
+        return self._partition(feed).find(timestamp_ms)
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        return iter(self._partition(feed).read(first, end))
+
+    def ask_ends(self, feeds: Sequence[Feed]) -> MemoryEnds:
+        query, client = MemoryEnds(), self._client
+        asked = tuple(feeds)
+
+        def answer() -> None:
+            broker, reaches = client.log.broker, client.reaches
+            query.answer = {f: broker.partition(f).stable_end if reaches(f.topic) else None for f in asked}
+
+        delays = client.link.delays
+        reachable = all(client.reaches(f.topic) for f in asked)
+        client.after(delays.ends if reachable else delays.unreachable, answer)
+        return query
+
+    def close(self) -> None:
+        pass
+
+    def _partition(self, feed: Feed) -> Partition:
+        if not self._client.reaches(feed.topic):
+            raise LogUnreachable(f"{feed.topic}: no broker answered {self._client.name}")
+        return self._client.log.broker.partition(feed)

@@ -1,0 +1,83 @@
+"""What must hold at every moment of a replica's life (protocol A5): checked after each of its turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.sim.violation import Violation
+
+OVERLAP_US = 500_000
+"""Heartbeats need this long to tell of the end of a grant; a longer overlap is one."""
+
+
+@dataclass
+class Overlap:
+    """How long several replicas of one node have been reconciling at once."""
+
+    since: int | None = None
+    excused: bool = False
+    longest_us: int = 0
+
+    def look(self, now_us: int, node: str, reconciling: Sequence[Manager], troubled: bool) -> None:
+        """Who reconciles from now on. `troubled`: somebody is or was lately cut off, paused or restarted."""
+        self.check(now_us, node)
+        if len(reconciling) < 2:
+            self.since = None
+            return
+        if self.since is None:
+            self.since, self.excused = now_us, False
+        self.excused = self.excused or troubled or any(m.stagger._passed for m in reconciling)
+
+    def check(self, now_us: int, node: str) -> None:
+        """It may not have lasted until now without an excuse."""
+        if self.since is None:
+            return
+        self.longest_us = max(self.longest_us, now_us - self.since)
+        if now_us - self.since > OVERLAP_US and not self.excused:
+            detail = f"replicas of {node} reconcile at once for {(now_us - self.since) / 1e6} s, and nobody passed T"
+            raise Violation("stagger", detail, node=node)
+
+
+@dataclass
+class Watch:
+    """Looks on. The limits: what a replica may hold in memory, and have on its way to its own topic.
+
+    `ran_us`: for each replica (its node and index) when it ran (incarnation, bucket) live. `began`: (time, incarnation,
+    bucket) of each first tentative bucket.
+    """
+
+    rows_max: int
+    outbox_max: int
+    reconciliations: int = 0
+    ran_us: dict[tuple[str, int], dict[tuple[int, int], int]] = field(default_factory=dict)
+    began: dict[tuple[str, int], list[tuple[int, int, int]]] = field(default_factory=dict)
+    _frontiers: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def replica(self, now_us: int, node: str, name: str, manager: Manager) -> None:
+        """After every turn of a replica."""
+        f_s, f_l = manager.f_s, manager.f_l
+        if f_s > f_l:
+            raise Violation("frontiers", f"{name}: F_s {f_s} > F_l {f_l}", f_l, node)
+        before = self._frontiers.get(name, (0, 0))
+        if f_s < before[0] or f_l < before[1]:
+            raise Violation("frontiers", f"{name}: ({f_s}, {f_l}) after {before}", f_s, node)
+        self._frontiers[name] = (f_s, f_l)
+        if f_l > f_s and f_l > before[1] > 0:
+            self._ran(now_us, node, manager, before, f_s, f_l)
+        if (manager.state is ReplicaState.STABLE) != (f_s == f_l) and manager.state is not ReplicaState.RECOVERING:
+            raise Violation("state", f"{name}: {manager.state.value} at F_s {f_s}, F_l {f_l}", f_s, node)
+        if manager.output.waiting > self.outbox_max:
+            raise Violation("buffers", f"{name}: {manager.output.waiting} records are not acknowledged", f_s, node)
+        if manager.union.kept_rows > self.rows_max:
+            raise Violation("buffers", f"{name}: {manager.union.kept_rows} rows in memory", f_s, node)
+
+    def _ran(self, now_us: int, node: str, manager: Manager, before: tuple[int, int], f_s: int, f_l: int) -> None:
+        key, inc = (node, manager.identity.replica), manager.identity.inc
+        ran = self.ran_us.setdefault(key, {})
+        for bucket in range(max(before[1], f_s), f_l):
+            ran[inc, bucket] = now_us
+        if before[0] == before[1]:
+            self.began.setdefault(key, []).append((now_us, inc, f_s))

@@ -1,0 +1,205 @@
+"""Looking on while a world runs: who is clean, who reconciles, which states were passed, what became visible when.
+
+Nothing here ticks: it is told of every fault and its end, of every turn, and of every record that it needs to see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed
+from borealis_py.log.corrected import read_progress
+from borealis_py.protocol.publishing import Phase
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.sim.coverage import Coverage
+from borealis_py.sim.kernel import QUERY
+from borealis_py.sim.kinds import Aim
+from borealis_py.sim.oracles import Clean
+from borealis_py.sim.people import BURST, ReplicaProcess
+from borealis_py.sim.pictures import ClientPicture
+from borealis_py.sim.scenario import SECOND
+from borealis_py.sim.seats import ReplicaSeat
+from borealis_py.sim.watch import OVERLAP_US, Overlap, Watch
+from borealis_py.sim.wiring import APP
+from sunion.view import Change
+
+if TYPE_CHECKING:
+    from borealis_py.protocol.manager import Manager
+    from borealis_py.sim.world import World
+
+OUTBOX_MAX = 800
+Key = tuple[str, int]
+
+
+class Onlooker:
+    """What is seen of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        s = world.scenario
+        self.coverage = Coverage()
+        bursts = BURST if any(f.kind in ("burst", "big") for f in s.faults) else 1
+        rows_a_second = s.rate * bursts * s.sources * len(s.nodes)
+        self.watch = Watch(s.timing.buffer_rows_max + rows_a_second * 16 + 200, OUTBOX_MAX)
+        self.overlaps = {plan.name: Overlap() for plan in s.nodes}
+        self.progress_seen: list[tuple[int, int]] = []
+        self.sources = {name: Clean() for name in s.source_names}
+        keys = [(plan, k) for plan in s.nodes for k in range(plan.replicas)]
+        self.paths = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
+        self.readable = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
+        self.steady = {(p.name, k): Clean() for p, k in keys}
+        self._states: dict[str, ReplicaState] = {}
+        self._phases: dict[str, Phase] = {}
+        self._told: dict[str, tuple[object, ...]] = {}
+        self._troubled_until = 0
+        self._progress_feed = Feed(topics.progress(APP, QUERY))
+        self._corrected_feed = Feed(topics.stream(APP, QUERY))
+        world.log.broker.partition(self._progress_feed).watchers[self._see_progress] = None
+        self._rows = self._rows_at = 0
+
+    # What is told -----------------------------------------------------------------------------------------------------
+
+    def client_changed(self, name: str, picture: ClientPicture, changes: Sequence[Change]) -> None:
+        world = self._world
+        picture.apply(world.scheduler.now_us, changes)
+        if world.lines is not None:
+            for c in changes:
+                about = f"{c.kind.value}({c.bucket - world.origin}..{c.end - world.origin}) {c.lacked}"
+                world.trace(name, about)
+
+    def _see_progress(self, feed: Feed) -> None:
+        partition = self._world.log.broker.partition(feed)
+        last = next((r for r in reversed(partition.records[: partition.stable_end]) if r is not None), None)
+        bucket = read_progress(last.value) if last is not None else None
+        if bucket is None or (self.progress_seen and bucket == self.progress_seen[-1][1]):
+            return
+        rows = self._world.log.broker.partition(self._corrected_feed).records
+        self._rows += sum(1 for r in rows[self._rows_at :] if r is not None)
+        self._rows_at = len(rows)
+        self.progress_seen.append((self._rows, bucket))
+
+    def after_turn(self, seat: ReplicaSeat, process: ReplicaProcess) -> None:
+        """After every turn of every replica."""
+        manager = process.replica.manager
+        self.watch.replica(self._world.scheduler.now_us, seat.node, process.name, manager)
+        before, after = self._states.get(process.name, ReplicaState.RECOVERING), manager.state
+        if before is not after:
+            self._states[process.name] = after
+            self._changed_state(seat, before, after)
+        phase = manager.publishing.phase
+        if self._phases.get(process.name) is not phase:
+            if phase is Phase.READY and self._phases.get(process.name) is Phase.TAKING:
+                self._world.moments.come(Aim.PUBLISHER, seat)
+            self._phases[process.name] = phase
+        if self._world.lines is not None:
+            self._trace_state(process, manager)
+
+    def _changed_state(self, seat: ReplicaSeat, before: ReplicaState, after: ReplicaState) -> None:
+        self.coverage.step(before, after)
+        moments = self._world.moments
+        if after is ReplicaState.STABILIZATION:
+            self.watch.reconciliations += 1
+            moments.come(Aim.GRANTED, seat)
+            moments.come(Aim.RECONCILING, seat)
+        elif before is ReplicaState.STABILIZATION and after is ReplicaState.STABLE:
+            moments.come(Aim.REC_DONE, seat)
+        self.look()
+
+    # Looking ----------------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """See who is clean now, and who reconciles: after each fault, its end, and each change of a state."""
+        world = self._world
+        if not hasattr(world, "clients"):
+            return  # still being made
+        now = world.scheduler.now_us
+        for source in world.sources:
+            self.sources[source.name].update(now, source.at_work and not source.failed)
+        for seat in world.replicas:
+            self._look_at(now, seat)
+        if any(seat.troubled for seat in world.replicas):
+            self._troubled_until = now + 2 * world.scenario.timing.suspicion_us
+        self._look_for_overlaps(now)
+
+    def _look_at(self, now: int, seat: ReplicaSeat) -> None:
+        key = (seat.node, seat.index)
+        process = seat.current if isinstance(seat.current, ReplicaProcess) else None
+        names = seat.spec.inputs
+        by_input = [seat.input_topics(i) for i in range(len(names))]
+        everything = seat.topics
+        up = not seat.down and not seat.odd
+        failed = {source.name for source in self._world.sources if source.failed}
+        for i, of in enumerate(names):
+            others = frozenset(t for j, found in enumerate(by_input) if j != i for t in found)
+            self.paths[key][of.name].update(now, process is not None and seat.reaches_all(everything - others))
+            readable = up and of.name not in failed and all(seat.reaches(t) for t in by_input[i])
+            self.readable[key][of.name].update(now, readable)
+        stable = process is not None and process.replica.manager.state is ReplicaState.STABLE
+        self.steady[key].update(now, stable and seat.reaches_all(everything))
+
+    def _look_for_overlaps(self, now: int) -> None:
+        world = self._world
+        for node, overlap in self.overlaps.items():
+            reconciling = [
+                process.replica.manager
+                for seat in world.of_node(node)
+                for process in seat.replicas
+                if process.replica.manager.state is ReplicaState.STABILIZATION
+            ]
+            young = any(
+                now < process.started_us + SECOND + world.scenario.timing.suspicion_us
+                for seat in world.of_node(node)
+                for process in seat.replicas
+            )
+            overlap.look(now, node, reconciling, young or now < self._troubled_until)
+            if overlap.since == now:
+                world.scheduler.after(OVERLAP_US + 1_000, partial(overlap.check, now + OVERLAP_US + 1_000, node))
+
+    def close(self) -> None:
+        """The world is over."""
+        now = self._world.scheduler.now_us
+        found = [*self.sources.values(), *self.steady.values()]
+        for some in (*self.paths.values(), *self.readable.values()):
+            found += some.values()
+        for clean in found:
+            clean.close(now)
+
+    @property
+    def overlap_us(self) -> int:
+        return max(overlap.longest_us for overlap in self.overlaps.values())
+
+    # For people -------------------------------------------------------------------------------------------------------
+
+    def _trace_state(self, process: ReplicaProcess, m: Manager) -> None:
+        publishes = m.publishing.phase in (Phase.READY, Phase.COMMITTING)
+        job = m.reconciliation.job
+        origin = self._world.origin
+        now = (
+            m.state.value,
+            "asking" if m.stagger.asking else "",
+            "granted" if m.stagger.granted else "",
+            "publishes" if publishes else "",
+            f"job {job.first - origin}..{job.end - origin}" if job else "",
+        )
+        if self._told.get(process.name) != now:
+            self._told[process.name] = now
+            detail = f"F_s {m.f_s - origin} F_l {m.f_l - origin} complete {m.complete - origin}"
+            self._world.trace(process.name, f"{' '.join(word for word in now if word)}: {detail}")
+
+    def digest(self) -> str:
+        """Of all that lies in the log (status apart: it names the machine's process) and of what the client saw."""
+        world = self._world
+        digest = hashlib.sha256()
+        for name in world.log.broker.topics():
+            if name == topics.status(APP):
+                continue
+            for partition in world.log.broker.partitions(name):
+                for record in partition.records:
+                    digest.update(repr(record).encode())
+        digest.update(repr(sorted(world.picture.arrival.items())).encode())
+        digest.update(str(world.scheduler.now_us).encode())
+        return digest.hexdigest()

@@ -1,0 +1,199 @@
+"""How a simulated world puts product and simulated parts together: what a host does in production."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+from borealis_py.client.claim import Target
+from borealis_py.log import topics
+from borealis_py.log.base import Feed
+from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.knobs import effective
+from borealis_py.node.peers import Peers
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Delays, budget
+from borealis_py.query.spec import Serves
+from borealis_py.sim.actors import LocalClock
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.kernel import QUERY, ToyKernel
+from borealis_py.sim.log import MemoryLog
+from borealis_py.sim.people import ClientProcess, Ended, Input, PublisherProcess, ReplicaProcess
+from borealis_py.sim.scenario import NodePlan, Scenario
+from borealis_py.sim.stores import Disk, MemoryCheckpoints, SimRedos, Spark
+from reconcile.work import Work
+from sunion import model
+from sunion.bucket import Buckets
+from sunion.view import Change
+
+APP = "sim"
+NOWHERE = Path("/nonexistent")
+"""Simulated replicas have no files."""
+
+
+class Wiring:
+    """Makes the processes of one scenario. `start_us`: when its time begins."""
+
+    def __init__(self, scenario: Scenario, scheduler: Scheduler, log: MemoryLog) -> None:
+        self.scenario, self.scheduler, self.log = scenario, scheduler, log
+        self.buckets = Buckets(scenario.width_us)
+        self.start_us = scheduler.now_us
+        self.origin = self.buckets.of(self.start_us)
+        self.plans: Mapping[str, NodePlan] = {plan.name: plan for plan in scenario.nodes}
+        self.disks = {plan.name: {k: Disk() for k in range(plan.replicas)} for plan in scenario.nodes}
+        self.sparks = {plan.name: [Spark() for _ in range(plan.replicas)] for plan in scenario.nodes}
+        self.redos: list[SimRedos] = []
+        self._inputs = [
+            Input(scenario.seed, i, self.start_us, scenario.rate, self._bursts(i)) for i in range(scenario.sources)
+        ]
+
+    def _bursts(self, source: int) -> list[tuple[int, int]]:
+        found = [f for f in self.scenario.faults if f.kind == "burst" and f.index % self.scenario.sources == source]
+        return [(self.start_us + f.at_us, self.start_us + f.until_us) for f in found]
+
+    def make_topics(self) -> None:
+        s = self.scenario
+        cut = {plan.name: plan.replicas for plan in s.nodes if plan.name != QUERY}
+        specs = topics.of_app(APP, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut)
+        self.log.client("up").admin().create(specs)
+
+    # Shape ------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Of each node in its longest chain, from 1."""
+        found: dict[str, int] = {}
+        for plan in self.scenario.nodes:
+            found[plan.name] = 1 + max((found.get(name, 0) for name in plan.inputs), default=0)
+        return found
+
+    @cached_property
+    def hops(self) -> dict[str, int]:
+        """Of each node to the query's result, the longest way."""
+        found = {QUERY: 0}
+        for plan in reversed(self.scenario.nodes):
+            for name in plan.inputs:
+                if name in self.plans:
+                    found[name] = max(found.get(name, 0), found[plan.name] + 1)
+        return found
+
+    @cached_property
+    def origins(self) -> dict[str, tuple[str, ...]]:
+        """The sources that each node's rows come from."""
+        found: dict[str, tuple[str, ...]] = {name: (name,) for name in self.scenario.source_names}
+        for plan in self.scenario.nodes:
+            found[plan.name] = tuple(sorted({source for name in plan.inputs for source in found[name]}))
+        return found
+
+    @property
+    def depth(self) -> int:
+        return self.positions[QUERY]
+
+    def serves(self, node: str) -> tuple[Serves, ...]:
+        return (Serves(query=QUERY, hops=self.hops[node], depth=self.depth),)
+
+    def wait_us(self, node: str) -> int:
+        """D of a node, at the scenario's first threshold."""
+        s = self.scenario
+        return effective(self.serves(node), {QUERY: s.delays}, s.timing).threshold_us - s.timing.slack_us
+
+    def inputs(self, node: str) -> tuple[model.Input, ...]:
+        return tuple(
+            model.Input(name, self.plans[name].replicas, self.origins[name])
+            if name in self.plans
+            else model.Input.source(name)
+            for name in self.plans[node].inputs
+        )
+
+    def spec(self, node: str, replica: int) -> ReplicaSpec:
+        s = self.scenario
+        partition = [plan.name for plan in s.nodes].index(node)
+        delays: Mapping[str, Delays] = {QUERY: s.delays}
+        return ReplicaSpec(
+            APP,
+            node,
+            replica,
+            self.inputs(node),
+            s.width_us,
+            self.origin,
+            partition,
+            "hash",
+            "{}",
+            delays,
+            self.log.client("nobody"),
+            NOWHERE,
+            s.timing,
+            self.serves(node),
+            self.positions[node],
+            node == QUERY,
+        )
+
+    def source_feed(self, index: int) -> Feed:
+        return Feed(topics.stream(APP, self.scenario.source_names[index]))
+
+    # Processes --------------------------------------------------------------------------------------------------------
+
+    def _kernel(self, node: str) -> ToyKernel:
+        return ToyKernel(self.scenario.width_us, self.scenario.span, node)
+
+    def publisher(
+        self, index: int, name: str, clock: LocalClock, take_over: bool, ended: Ended, changed: Callable[[], None]
+    ) -> PublisherProcess:
+        """Raises LogError."""
+        s = self.scenario
+        target = Target(APP, s.source_names[index], s.width_us, self.origin, s.timing.ahead_max_us)
+        rng = random.Random(f"{s.seed} {name}")
+        client = self.log.client(name)
+        input_ = self._inputs[index]
+        return PublisherProcess(self.scheduler, name, client, target, input_, ended, changed, take_over, clock, rng)
+
+    def replica(
+        self,
+        node: str,
+        index: int,
+        name: str,
+        skew_us: int,
+        ended: Ended,
+        after: Callable[[ReplicaProcess], None],
+        writing: Callable[[], object],
+    ) -> ReplicaProcess:
+        """Raises LogError, RetentionLost."""
+        s = self.scenario
+        rng = random.Random(f"{s.seed} {name}")
+        client = self.log.client(name)
+        spec = replace(self.spec(node, index), log=client)
+        kernel = self._kernel(node)
+        feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
+        worker = self.log.client(f"spark.{node}.{index}")
+        work = Work(node, lambda: self._kernel(node), worker, spec.inputs, feeds, s.width_us, s.timing.ahead_max_us)
+        redos = SimRedos(work.open(), client, self.sparks[node][index], rng)
+        store = MemoryCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing)
+        redos.peers = Peers(spec, cast(CheckpointStore, store), kernel)
+        clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
+        process = ReplicaProcess(self.scheduler, name, spec, clock, kernel, redos, store, ended, after, rng, s.turn_us)
+        self.redos.append(redos)
+        return process
+
+    def client(
+        self, name: str, start: int, changed: Callable[[Sequence[Change]], None], lost: Callable[[str], None]
+    ) -> ClientProcess:
+        s = self.scenario
+        rng = random.Random(f"{s.seed} {name}")
+        wait_us = budget(s.timing, s.delays.threshold_us, 0, self.depth)
+        return ClientProcess(
+            self.scheduler,
+            self.log.client(name),
+            APP,
+            QUERY,
+            self.plans[QUERY].replicas,
+            s.width_us,
+            wait_us,
+            start,
+            changed,
+            lost,
+            rng,
+        )

@@ -1,0 +1,24 @@
+"""The ledger only grows, and its lines are a table."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from borealis_py.sim.ledger import HEAD, Line, append, commit_of
+
+
+def test_lines_are_added_below_the_head(tmp_path: Path) -> None:
+    path = tmp_path / "docs" / "ledger.md"
+    at = datetime(2026, 11, 21, 16, 5, tzinfo=UTC)
+    append(path, Line(20_000, 1, 36_000.0, 100, 112, 0), at, "abc1234")
+    append(path, Line(200, 7, 360.0, 60, 112, 1), at, "abc1235")
+    assert path.read_text() == (
+        HEAD
+        + "| 2026-11-21 16:05 | abc1234 | 20000 | 1 | 10.0 | 100 of 112 | 0 |\n"
+        + "| 2026-11-21 16:05 | abc1235 | 200 | 7 | 0.1 | 60 of 112 | 1 |\n"
+    )
+
+
+def test_without_a_repository_there_is_no_commit(tmp_path: Path) -> None:
+    assert commit_of(tmp_path) == "-"
