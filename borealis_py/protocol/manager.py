@@ -87,6 +87,7 @@ class Manager:
         self._started: int | None = None
         self._away_until = delay.ALWAYS
         self._asked_ends: int | None = None
+        self._live_at: int | None = None  # when bucket F_l may run live, as of the end of the turn
         self._backfill = start if own < start.bucket else None
         self._effects: list[Effect] = []
         self._delta = grow_delta(timing, position)
@@ -136,7 +137,8 @@ class Manager:
         self._run_stable()
         self._run_live()
         self._recover()
-        self._publish(turn, gap)
+        standing = self._standing(gap)
+        self._effects += self.publishing.turn(turn, standing, self.output)
         self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, self.output.ack_s)
         self.intake.tidy(self.f_s, self.f_l, self.timing.buffer_rows_max)
         self._effects += self.intake.silence_notes(late_before)
@@ -144,7 +146,7 @@ class Manager:
             now, self.state, self.output, self.stagger.asking, self.control.own_ask,
             self.publishing.frontier, self.checkpointing.kept,
         )  # fmt: skip
-        self._ask_ends(gap)
+        self._ask_ends(standing)
         return self._effects
 
     def _read(self, turn: Turn) -> None:
@@ -293,10 +295,11 @@ class Manager:
     def _run_live(self) -> None:
         """R3: buckets whose time has come run on L, TENTATIVE."""
         for _ in range(self.timing.live_buckets):  # few: they leave at the end of the turn
-            at = self._ready_at(self.f_l)
+            self._live_at = at = self._ready_at(self.f_l)
             if at is None or at > self._now or self._blocked or self._unread(at):
                 return
             self._step_live(self.f_l)
+        self._live_at = self._ready_at(self.f_l)
 
     def _unread(self, at: int) -> bool:
         """What is missing, or a stable word for what is tentative, may lie unread in the log (B14); _ask_ends asks.
@@ -359,17 +362,14 @@ class Manager:
             self._now, self.f_s, self.control.lowest_live if self.control.echoed else -1, gap, self._read_to
         )
 
-    def _publish(self, turn: Turn, gap: bool) -> None:
-        self._effects += self.publishing.turn(turn, self._standing(gap), self.output)
-
-    def _ask_ends(self, gap: bool) -> None:
+    def _ask_ends(self, standing: Standing) -> None:
         """Ask for the ends of all feeds when something waits for just that (B14, R10, R11)."""
         if self._asked_ends is not None:
             return
-        at = self._ready_at(self.f_l)
+        at = self._live_at
         expiring = at is not None and at <= self._now and self._unread(at)
         starting = self._recovery.recovering and self._started is not None and self._read_to < self._started
-        if expiring or starting or self.publishing.wants_ends(self._standing(gap)):
+        if expiring or starting or self.publishing.wants_ends(standing):
             self._asked_ends = self._now
             self._effects.append(AskEnds())
 
@@ -395,7 +395,7 @@ class Manager:
             and not self.reconciliation.resting(self._now)
         ):
             return self._now
-        live = self._ready_at(self.f_l)
+        live = self._live_at
         if live is not None and not self._blocked and (live > self._now or not self._unread(live)):
             times.append(max(live, self._now))
         for at in (
