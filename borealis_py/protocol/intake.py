@@ -40,6 +40,7 @@ class Intake:
         self.feeds = [[Feed(start) for _ in range(max(1, i.replicas))] for i in inputs]
         self._buckets = buckets
         self._waited: list[tuple[int, int]] = []
+        self._tidied = (start, start)
 
     def read(self, turn: Turn, live: int) -> None:
         """Take what arrived. `live`: the live frontier.
@@ -135,9 +136,11 @@ class Intake:
 
     def tidy(self, stable: int, live: int, rows_max: int) -> None:
         """Forget what is below the frontiers; over the budget, drop rows that only a redo will need (R6)."""
-        self.union.forget(stable)
-        self.union.passed(live)
-        self.creation.forget(live)
+        if (stable, live) != self._tidied:
+            self._tidied = (stable, live)
+            self.union.forget(stable)
+            self.union.passed(live)
+            self.creation.forget(live)
         if self.union.kept_rows > rows_max and stable < live:
             self.union.evict(live)
 
