@@ -36,8 +36,9 @@ from tests.drills.network import BUCKET_US, CHAIN, NODE, QUERY, SINGLE, SOURCES
 from tests.support.running import until
 
 ROOT = Path(__file__).parents[2]
-READY_S = 60.0
+READY_S = 150.0
 LOST_US = 600_000_000
+QUIET_US = 2_000_000
 SLACK = ("slack_us", 1_500_000)
 """Of the threshold, for a machine that runs a dozen processes on two cores while some of them start."""
 
@@ -84,16 +85,18 @@ class Plan:
 
 @dataclass
 class Process:
-    """One that we started, and its output."""
+    """One that we started, and its output. `may_end`: it is not an error of its own if it does."""
 
     popen: subprocess.Popen[bytes]
     output: Path
+    may_end: bool = False
 
     def signal(self, number: int) -> None:
         self.popen.send_signal(number)
 
     def kill(self) -> None:
         """kill -9, children too."""
+        self.may_end = True
         with suppress(psutil.NoSuchProcess):
             for child in psutil.Process(self.popen.pid).children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
@@ -217,10 +220,13 @@ class Cluster:
     # What they say ----------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Take in new statuses and what subscribers saw."""
+        """Take in new statuses and what subscribers saw; a process that ended by itself fails the drill."""
         self.statuses += self._reader.poll()
         for watcher in self.watchers:
             watcher.look()
+        for process in self.all_started:
+            if not process.may_end and process.popen.poll() is not None:
+                raise AssertionError(f"{process.output.name} ended by itself, code {process.popen.returncode}")
 
     def until(self, condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
         """Wait for a condition, looking again and again."""
@@ -328,27 +334,31 @@ class Cluster:
     # Life -------------------------------------------------------------------------------------------------------------
 
     def bring_up(self) -> None:
-        """Replicas, then a subscriber and publishers, then a while without failures to compare with."""
+        """Start everything; then a while without failures to compare with."""
         self.start(*self.plan.members)
         self.watch()
-        for member in self.plan.members:
-            self.until_event(member, "READY", 0, READY_S)
         self.feed(SOURCES[:1])
         self.feed(SOURCES[1:])
-        self.until(lambda: self.watchers[0].corrected_until * BUCKET_US > self.start_us, "the first results", READY_S)
+        for member in self.plan.members:
+            self.until_event(member, "READY", 0, READY_S)
+        self.until_well(timeout_s=READY_S)
         begin = wall_us()
-        self.until(lambda: self.watchers[0].stable_until * BUCKET_US > begin + 2_000_000, "two quiet seconds")
+        self.until(lambda: self.watchers[0].stable_until * BUCKET_US > begin + QUIET_US, "a quiet while")
         self.quiet_us = begin, wall_us()
 
     def finish(self) -> None:
         """End the sources; wait until subscribers have seen the end; stop the replicas."""
-        for process in {id(p): p for p in self.feeders.values()}.values():
-            process.signal(signal.SIGTERM)
+        feeders = list({id(p): p for p in self.feeders.values()}.values())
         last = self.watchers[-1]
+        for process in (*feeders, last.process):
+            process.may_end = True
+        for process in feeders:
+            process.signal(signal.SIGTERM)
         self.until(lambda: last.ended == {"live", "corrected"}, "the subscriber sees the end", 60.0)
-        for process in {id(p): p for p in self.feeders.values()}.values():
+        for process in feeders:
             assert process.popen.wait(20) == 0, process.said
         for process in self.replicas.values():
+            process.may_end = True
             process.signal(signal.SIGTERM)
         for member, process in self.replicas.items():
             assert process.popen.wait(20) == 0, f"{member}: {process.said[-3000:]}"
@@ -363,9 +373,9 @@ class Cluster:
         kept = self.kept.setdefault(topic, [])
         last = kept[-1].offset if kept else -1
         kept += [record for record in topics.read(topic) if record.offset > last]
-        delete_records(
-            self.bootstrap, topic, None if before is None else topics.first_at(topic, before * BUCKET_US // 1000)
-        )
+        # Not beyond what was read: what came in between the checker would miss.
+        offset = kept[-1].offset + 1 if before is None else topics.first_at(topic, before * BUCKET_US // 1000)
+        delete_records(self.bootstrap, topic, offset)
         topics.close()
 
     def judge(self, healed: bool = True) -> Verdict:
@@ -404,10 +414,10 @@ class Cluster:
         self._reader.close()
 
 
-def delete_records(bootstrap: str, topic: str, offset: int | None) -> None:
-    """Kafka's DeleteRecords: everything before this offset; None: everything."""
+def delete_records(bootstrap: str, topic: str, offset: int) -> None:
+    """Kafka's DeleteRecords: everything before this offset."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.delete_records({TopicPartition(topic, 0): -1 if offset is None else offset})
+    admin.delete_records({TopicPartition(topic, 0): offset})
     admin.close()
 
 

@@ -116,6 +116,7 @@ def a_source_publisher_as_a_zombie(it: Cluster) -> None:
     zombie.signal(signal.SIGSTOP)
     it.feed(SOURCES[:1], take_over=True)
     it.until_well()
+    zombie.may_end = True
     zombie.signal(signal.SIGCONT)
     it.until(lambda: zombie.popen.poll() is not None, "the zombie ends")
     assert "StreamFenced" in zombie.said

@@ -87,9 +87,7 @@ def no_replica_upstream_has_it(it: Cluster) -> None:
     wait_for_rows(it)
     for k in range(it.plan.replicas):
         it.delete_records(f"{it.plan.cut}.r{k}", None)
-    it.start(*query)
-    for member in query:
-        it_ends(it, member, f"stream {it.plan.cut}: ")
+    they_end(it, query, f"stream {it.plan.cut}: bucket")
 
 
 def no_checkpoint_helps(it: Cluster) -> None:
@@ -100,10 +98,7 @@ def no_checkpoint_helps(it: Cluster) -> None:
     for process in {id(p): p for p in it.feeders.values()}.values():
         process.kill()
     it.delete_records(SOURCES[0], None)
-    it.start(*first_node(it))
-    for member in first_node(it):
-        it_ends(it, member, f"source {SOURCES[0]}: offset")
-        assert "no other replica has a checkpoint that covers it" in it.replicas[member].said
+    they_end(it, first_node(it), f"source {SOURCES[0]}: offset")
 
 
 def wait_for_rows(it: Cluster) -> None:
@@ -112,10 +107,14 @@ def wait_for_rows(it: Cluster) -> None:
     it.until(lambda: wall_us() // BUCKET_US > now + 2 * MARGIN, "rows that only the log has")
 
 
-def it_ends(it: Cluster, member: Member, why: str) -> None:
-    """It says what it lacks and ends with the exit code for that."""
-    process = it.replicas[member]
-    it.until(lambda: process.popen.poll() is not None, f"{member} ends")
-    assert process.popen.returncode == EXIT_STOPPED, process.said
-    assert why in process.said
-    assert "nothing false was called stable" in process.said
+def they_end(it: Cluster, members: Sequence[Member], why: str) -> None:
+    """Started again, they say what they lack and end with the exit code for that."""
+    it.start(*members)
+    for process in (it.replicas[member] for member in members):
+        process.may_end = True
+    it.until(lambda: all(it.replicas[m].popen.poll() is not None for m in members), "both end")
+    for process in (it.replicas[member] for member in members):
+        assert process.popen.returncode == EXIT_STOPPED, process.said
+        assert why in process.said
+        assert "no other replica has a checkpoint that covers it" in process.said
+        assert "nothing false was called stable" in process.said
