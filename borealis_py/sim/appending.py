@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 class _Lane:
     """A feed's appends in flight, in order."""
 
-    __slots__ = ("acked_at_us", "acks", "landing_at_us", "queue", "topic", "waiting")
+    __slots__ = ("acked_at_us", "acks", "broken", "landing_at_us", "queue", "topic", "waiting")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.queue: deque[tuple[NewRecord, object, int]] = deque()
         self.waiting = 0  # how many of them stand before a cut
         self.acks: deque[Delivery] = deque()
+        self.broken: str | None = None  # a record was refused: none may follow it, or there would be a gap
         self.landing_at_us = self.acked_at_us = 0
 
 
@@ -97,6 +98,10 @@ class MemoryAppender:
         lane.queue.popleft()
         told = log.refusal(self._client.name, record)
         try:
+            if lane.broken is not None:
+                raise LogError(f"after a record that was refused: {lane.broken}")
+            if told is not None:
+                lane.broken = told.reason
             if told is not None and not told.landed:
                 raise LogError(told.reason)
             delivery = Delivery(token, log.broker.append(log.altered(record)), told.reason if told else None)
@@ -108,6 +113,7 @@ class MemoryAppender:
         while lane.waiting and lane.queue and lane.queue[0][2] <= asked_us:
             record, token, _ = lane.queue.popleft()
             lane.waiting -= 1
+            lane.broken = "the log was unreachable for too long"
             self._deliver(Delivery(token, -1, f"{record.feed.topic}: the log was unreachable for too long"))
 
     def _ack(self, lane: _Lane, delivery: Delivery) -> None:

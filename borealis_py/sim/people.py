@@ -188,18 +188,14 @@ class ClientProcess(Process):
         super().__init__(scheduler, client.name, rng, (200, 500))
         self._changed, self._lost = changed, lost
         self._clock = LocalClock(scheduler, 5_000_000)
-        self.subscription = LiveSubscription(
-            client,
-            self._clock,
-            app,
-            query,
-            replicas,
-            Buckets(width_us),
-            origin,
-            wait_us,
-            ToyKernel.schema_id,
-            self.wake,
-        )
+        buckets, schema = Buckets(width_us), ToyKernel.schema_id
+        try:
+            self.subscription = LiveSubscription(
+                client, self._clock, app, query, replicas, buckets, origin, wait_us, schema, self.wake
+            )
+        except LogError:
+            self.ticker.stopped = True
+            raise
 
     def turn(self) -> int | None:
         try:

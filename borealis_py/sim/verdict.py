@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
+from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.sim import oracles
 from borealis_py.sim.kernel import QUERY
-from borealis_py.sim.oracles import SETTLE_US
 from borealis_py.sim.scenario import SECOND, NodePlan
 from borealis_py.sim.truth import SourceTruth, compute_all, read_source
 from borealis_py.sim.violation import Violation
 from borealis_py.sim.wiring import APP
+from sunion.model import FOREVER
 
 if TYPE_CHECKING:
     from borealis_py.sim.world import World
 
 SKEW_US = 10_000
+READ_US = 500_000
+"""A replica that can reach a log has read it to its end within this, when it matters."""
 
 
 def judge(world: World) -> None:
@@ -68,6 +72,7 @@ class Delays:
             ]
             for seat in world.sources
         }
+        self._stable: dict[tuple[str, int], dict[int, int]] = {}
 
     def judge(self) -> None:
         s = self.scenario
@@ -101,37 +106,51 @@ class Delays:
         oracles.needless(f"{plan.name}.r{k}", log, ran_us, pairs, s.width_us, s.timing.delta_us)
 
     def _avoidable(self, plan: NodePlan, k: int) -> None:
-        """Nothing tentative while the sources are clean and a replica of each stream is STABLE and readable."""
-        s, watching = self.scenario, self.watching
+        """Nothing tentative of a bucket that all inputs have said stably, where this replica could read it."""
         key = (plan.name, k)
-        for at, _, bucket in watching.watch.began.get(key, ()):
-            first = bucket * s.width_us - SETTLE_US - s.ahead_us
-            if all(self._fine(name, key, first, at) for name in plan.inputs):
+        for at, _, bucket in self.watching.watch.began.get(key, ()):
+            there = [self._there(name, key, bucket, at) for name in plan.inputs]
+            if all(there):
                 detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs were there"
                 raise Violation("avoidable", detail, bucket, plan.name)
 
-    def _fine(self, name: str, reader: tuple[str, int], first: int, at: int) -> bool:
-        """This input was to be had all the time, stably."""
-        watching = self.watching
-        if not watching.paths[reader][name].covers(first, at):
+    def _there(self, name: str, reader: tuple[str, int], bucket: int, at: int) -> bool:
+        """This input's bucket lay in a log, stably, for long enough before `at`."""
+        since = at - READ_US
+        if not self.watching.readable[reader][name].covers(since, at):
             return False
-        if name in watching.sources:
-            return watching.sources[name].covers(first, at)
+        if name in self.closings:
+            closed = bisect_right(self.closings[name], (bucket, FOREVER))
+            return closed < len(self.closings[name]) and self.closings[name][closed][1] < since
         replicas = self.world.wiring.plans[name].replicas
-        return any(watching.steady[name, j].covers(first, at) for j in range(replicas))
+        return any(self._said(name, j).get(bucket, FOREVER) < since for j in range(replicas))
+
+    def _said(self, node: str, k: int) -> dict[int, int]:
+        """When a replica's topic had each stable bucket first (empty ones only by the last of their range)."""
+        if (node, k) not in self._stable:
+            feed = Feed(topics.replica(APP, node, k))
+            times, found = self.world.log.broker.partition(feed).appended_us, dict[int, int]()
+            for record in self.world.log.committed(feed):
+                header, _ = unpack_stream(record.value)
+                if isinstance(header, StableHeader) and header.part + 1 == header.parts:
+                    found.setdefault(header.bucket, times[record.offset])
+                elif isinstance(header, RangeHeader):
+                    found.setdefault(header.end - 1, times[record.offset])
+            self._stable[node, k] = found
+        return self._stable[node, k]
 
     def _availability(self) -> None:
         s, world = self.scenario, self.world
         picture = world.picture
-        if picture.lost is not None:
-            return
         last = min(picture.seen, world.buckets.of(world.start_us + s.heal_us - SECOND))
         world.asked, world.worst_us = oracles.availability(
             picture.arrival,
             range(world.origin + 2, last),
             s.width_us,
             s.threshold_max_us + self._failure_free_us(),
-            lambda first, source_until, until: self._way(QUERY, first, source_until, until),
+            lambda first, source_until, until: (
+                self.watching.client.covers(first, until) and self._way(QUERY, first, source_until, until)
+            ),
         )
 
     def _way(self, node: str, first: int, source_until: int, until: int) -> bool:

@@ -51,10 +51,11 @@ class Onlooker:
         keys = [(plan, k) for plan in s.nodes for k in range(plan.replicas)]
         self.paths = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
         self.readable = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
-        self.steady = {(p.name, k): Clean() for p, k in keys}
+        self.client = Clean()
         self._states: dict[str, ReplicaState] = {}
         self._phases: dict[str, Phase] = {}
         self._told: dict[str, tuple[object, ...]] = {}
+        self._seen: dict[tuple[str, int], ReplicaProcess | None] = {}
         self._troubled_until = 0
         self._progress_feed = Feed(topics.progress(APP, QUERY))
         self._corrected_feed = Feed(topics.stream(APP, QUERY))
@@ -119,6 +120,7 @@ class Onlooker:
         now = world.scheduler.now_us
         for source in world.sources:
             self.sources[source.name].update(now, source.at_work and not source.failed)
+        self.client.update(now, not world.clients.troubled)
         for seat in world.replicas:
             self._look_at(now, seat)
         if any(seat.troubled for seat in world.replicas):
@@ -128,6 +130,10 @@ class Onlooker:
     def _look_at(self, now: int, seat: ReplicaSeat) -> None:
         key = (seat.node, seat.index)
         process = seat.current if isinstance(seat.current, ReplicaProcess) else None
+        if self._seen.get(key) is not process:  # another one than before, which has to catch up first
+            self._seen[key] = process
+            for clean in self.paths[key].values():
+                clean.update(now, False)
         names = seat.spec.inputs
         by_input = [seat.input_topics(i) for i in range(len(names))]
         everything = seat.topics
@@ -138,8 +144,6 @@ class Onlooker:
             self.paths[key][of.name].update(now, process is not None and seat.reaches_all(everything - others))
             readable = up and of.name not in failed and all(seat.reaches(t) for t in by_input[i])
             self.readable[key][of.name].update(now, readable)
-        stable = process is not None and process.replica.manager.state is ReplicaState.STABLE
-        self.steady[key].update(now, stable and seat.reaches_all(everything))
 
     def _look_for_overlaps(self, now: int) -> None:
         world = self._world
@@ -162,7 +166,7 @@ class Onlooker:
     def close(self) -> None:
         """The world is over."""
         now = self._world.scheduler.now_us
-        found = [*self.sources.values(), *self.steady.values()]
+        found = [self.client, *self.sources.values()]
         for some in (*self.paths.values(), *self.readable.values()):
             found += some.values()
         for clean in found:

@@ -76,7 +76,7 @@ class World:
             for plan in scenario.nodes
             for k in range(plan.replicas)
         ]
-        self.clients = Seat("client", self.log, self._start_client, _nothing)
+        self.clients = Seat("client", self.log, self._start_client, look)
         self.picture = ClientPicture(self.origin)
         self.latecomer: ClientPicture | None = None
         self.asked = self.worst_us = 0
@@ -183,8 +183,13 @@ class World:
                 return f"{seat.label} is {manager.state.value} at F_s {manager.f_s}, F_l {manager.f_l}"
             if manager.f_s < current:
                 return f"{seat.label} is stable only up to {manager.f_s}, it is {current}"
+        for source in self.sources:
+            if not source.at_work:
+                return f"{source.name} has no publisher at work"
         for name, picture in (("client", self.picture), ("late client", self.latecomer)):
-            if picture is not None and picture.lost is None and picture.stable < current:
+            if picture is not None and picture.lost is not None:
+                raise Violation("retention", f"the {name} was told that its stream is gone: {picture.lost}")
+            if picture is not None and picture.stable < current:
                 return f"the {name} is stable only up to {picture.stable}, it is {current}"
         for plan in self.scenario.nodes:
             if self.progress(plan.name) < current:
@@ -208,13 +213,9 @@ class World:
                 seat.current.end()
         last = FOREVER // self.scenario.width_us
         deadline = self.scheduler.now_us + HEAL_MAX_US
-        while self.progress(QUERY) < last or (self.picture.lost is None and self.picture.stable < last):
+        while self.progress(QUERY) < last or self.picture.stable < last:
             if self.scheduler.now_us > deadline:
                 stable = {p.name: p.replica.manager.f_s for seat in self.replicas for p in seat.replicas}
                 detail = f"progress {self.progress(QUERY)}, client {self.picture.stable}, {stable}"
                 raise Violation("end", f"after END: {detail}")
             self.scheduler.run_until(self.scheduler.now_us + LOOK_US)
-
-
-def _nothing() -> None:
-    pass

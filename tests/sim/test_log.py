@@ -19,7 +19,8 @@ from borealis_py.log.base import (
 )
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.delays import Delays, between
-from borealis_py.sim.log import MemoryLog
+from borealis_py.sim.links import Way, cut_of
+from borealis_py.sim.log import MemoryLog, Refusal
 from borealis_py.sim.transactor import MemoryTransactor, Outcome
 
 START_US = 1_700_000_000_000_000
@@ -138,7 +139,8 @@ def test_a_cut_of_some_topics_leaves_the_others() -> None:
     assert query.poll() == {A: None, B: 1}
 
 
-def test_an_append_that_waits_too_long_fails_and_never_lands() -> None:
+def test_an_append_that_waits_too_long_fails_and_never_lands_nor_does_any_after_it() -> None:
+    """Or there would be a gap, which no reader could tell from a bucket that is still to come."""
     scheduler, log = make(append_timeout_us=2_000_000)
     appender = log.client("w").appender(asleep)
     log.cut("w")
@@ -151,8 +153,72 @@ def test_an_append_that_waits_too_long_fails_and_never_lands() -> None:
     assert "unreachable" in (failed.error or "")
     log.heal("w")
     after(scheduler, 1)
-    assert committed(log, A) == ["2"]
-    assert [(d.token, d.error) for d in appender.deliveries()] == [(2, None)]
+    assert committed(log, A) == []
+    (failed,) = appender.deliveries()
+    assert failed.token == 2
+    assert "unreachable" in (failed.error or "")
+    again = log.client("w").appender(asleep)
+    again.append(NewRecord(A, b"3"))
+    after(scheduler, 1)
+    assert committed(log, A) == ["3"]
+
+
+@pytest.mark.parametrize(("landed", "lies_there"), [(False, []), (True, ["1"])])
+def test_a_refused_append_is_followed_by_no_other(landed: bool, lies_there: list[str]) -> None:
+    scheduler, log = make()
+    appender = log.client("w").appender(asleep)
+    log.refuse("w", "a", Refusal("REQUEST_TIMED_OUT", landed))
+    for i in (1, 2):
+        appender.append(NewRecord(A, b"%d" % i), token=i)
+    appender.append(NewRecord(B, b"other"), token=3)
+    after(scheduler, 1)
+    assert {d.token: d.error is None for d in appender.deliveries()} == {1: False, 2: False, 3: True}
+    assert committed(log, A) == lies_there
+
+
+def test_a_topic_without_a_leader_takes_and_gives_nothing_until_there_is_one() -> None:
+    scheduler, log = make()
+    reader, lookup = log.client("r").reader(asleep), log.client("r").lookup()
+    reader.open(A, 0)
+    log.depose(["a"])
+    log.client("w").appender(asleep).append(NewRecord(A, b"1"))
+    query = lookup.ask_ends([A, B])
+    after(scheduler, 1)
+    assert (reader.poll(), committed(log, A), query.poll()) == ([], [], {A: None, B: 0})
+    log.elect(["a"])
+    after(scheduler, 1)
+    assert [r.value for r in reader.poll()] == [b"1"]
+
+
+def test_a_one_way_cut_lets_one_direction_pass() -> None:
+    scheduler, log = make()
+    for name, way in (("deaf", Way.IN), ("dumb", Way.OUT)):
+        log.add_cut(name, cut_of(None, way))
+    readers = {}
+    for name in ("deaf", "dumb"):
+        readers[name] = log.client(name).reader(asleep)
+        readers[name].open(A, 0)
+        log.client(name).appender(asleep).append(NewRecord(A, name.encode()), token=name)
+    after(scheduler, 1)
+    assert committed(log, A) == ["deaf"]
+    assert {name: len(reader.poll()) for name, reader in readers.items()} == {"deaf": 0, "dumb": 1}
+    with pytest.raises(LogUnreachable):
+        log.client("deaf").lookup().bounds(A)
+
+
+def test_what_a_dead_client_had_sent_may_arrive_late() -> None:
+    scheduler, log = make(seed=2)
+    appender = log.client("w").appender(asleep)
+    for i in range(5):
+        appender.append(NewRecord(A, b"%d" % i))
+    log.late("w", 2_000_000)
+    log.kill("w")
+    after(scheduler, 0.01)
+    assert committed(log, A) == []
+    after(scheduler, 2)
+    landed = committed(log, A)
+    assert landed
+    assert landed == [str(i) for i in range(len(landed))]
 
 
 def test_of_a_killed_clients_appends_a_prefix_lands_which_one_depends_on_the_seed() -> None:
