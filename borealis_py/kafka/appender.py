@@ -6,13 +6,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from borealis_py.kafka.client import error_of, log, producer_config, translating
-from borealis_py.log.base import Delivery, NewRecord, Wake
+from borealis_py.log.base import Delivery, Feed, NewRecord, Wake
 
 _POLL_S = 0.1
 _CLOSE_S = 2.0
@@ -37,17 +38,22 @@ def produce(producer: Producer, record: NewRecord, on_delivery: Any) -> None:
 
 
 class KafkaAppender:
-    """`log.base.Appender`. A record waits as long as no broker answers; it never fails by waiting."""
+    """`log.base.Appender`. A record waits as long as no broker answers; it never fails by waiting.
+
+    A batch that the broker refuses stops the client for good (gapless), and what this side refuses stops its topic.
+    """
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake) -> None:
         # Without end: a record that timed out might still be in the log, and then "error" would be a lie.
-        self._config = producer_config(bootstrap, {"message.timeout.ms": "0", **properties})
+        defaults = {"message.timeout.ms": "0", "enable.gapless.guarantee": "true"}
+        self._config = producer_config(bootstrap, {**defaults, **properties})
         self._wake = wake
         with translating(bootstrap, "open an appender"):
             self._producer = Producer(self._config)
         self._lock = threading.Lock()
         self._waiting: deque[tuple[NewRecord, object]] = deque()  # while the client's queue is full; in order
         self._done: deque[Delivery] = deque()
+        self._broken: dict[Feed, str] = {}  # feeds of which a record was refused
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-appender", daemon=True)
         self._thread.start()
@@ -68,9 +74,10 @@ class KafkaAppender:
         while True:
             with self._lock:
                 producer, waiting = self._producer, len(self._waiting)
-            left = producer.flush(min(0.1, max(0.0, deadline - time.monotonic())))
-            if not left and not waiting:
-                return True
+            with suppress(KafkaException):  # a fatal error: `_run` renews the producer
+                left = producer.flush(min(0.1, max(0.0, deadline - time.monotonic())))
+                if not left and not waiting:
+                    return True
             if time.monotonic() >= deadline:
                 return False
 
@@ -86,7 +93,11 @@ class KafkaAppender:
 
     def _run(self) -> None:
         while not self._closed.is_set():
-            self._producer.poll(_POLL_S)
+            try:
+                self._producer.poll(_POLL_S)
+            except KafkaException as exc:  # a fatal error is told here
+                with self._lock:
+                    self._renew(error_of(exc))
             if self._waiting:
                 with self._lock:
                     while self._waiting and self._produce(*self._waiting[0]):
@@ -96,6 +107,11 @@ class KafkaAppender:
 
     def _produce(self, record: NewRecord, token: object) -> bool:
         """False: the client's queue is full. A refusal is a failed delivery."""
+        broken = self._broken.get(record.feed) if token is not None else None
+        if broken is not None:
+            self._done.append(Delivery(token, -1, f"after a record that was refused: {broken}"))
+            self._wake()
+            return True
         try:
             produce(self._producer, record, partial(self._delivered, token))
         except BufferError:
@@ -104,21 +120,22 @@ class KafkaAppender:
             error = error_of(exc)
             if error.fatal() or error.code() == KafkaError._FATAL:
                 self._renew(error)
-            self._refused(token, record.feed.topic, error)
+            self._refused(token, record.feed, error)
             self._wake()
         return True
 
     def _delivered(self, token: object, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._refused(token, message.topic() or "?", error)
+            self._refused(token, Feed(message.topic() or "?", message.partition() or 0), error)
         elif token is not None:
             self._done.append(Delivery(token, message.offset() or 0))
 
-    def _refused(self, token: object, topic: str, error: KafkaError) -> None:
-        said = f"{topic}: {error.str()} ({error.name()})"
+    def _refused(self, token: object, feed: Feed, error: KafkaError) -> None:
+        said = f"{feed.topic}: {error.str()} ({error.name()})"
         if token is None:
             log.error("appender: a record was not taken: %s", said)
         else:
+            self._broken.setdefault(feed, said)
             self._done.append(Delivery(token, -1, said))
 
     def _renew(self, error: KafkaError) -> None:
@@ -129,4 +146,5 @@ class KafkaAppender:
 
     def _purge(self, producer: Producer) -> None:
         producer.purge()
-        producer.flush(1.0)  # serves the reports of what was purged
+        with suppress(KafkaException):  # the fatal error once more
+            producer.flush(1.0)  # serves the reports of what was purged

@@ -94,7 +94,11 @@ class Reader(Protocol):
 
 
 class Appender(Protocol):
-    """Appends in order per feed, idempotently, asynchronously."""
+    """Appends in order per feed, idempotently, asynchronously.
+
+    Of the records with a token that go to one feed, those that lie in the log are a prefix: once one was refused, all
+    later ones are (B2 rests on it: a stream has no holes).
+    """
 
     def append(self, record: NewRecord, token: object = None) -> None:
         """Queue a record. Its `Delivery` comes out of `deliveries` later, if `token` is not None."""

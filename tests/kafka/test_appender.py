@@ -16,18 +16,44 @@ from tests.kafka.conftest import Waiter
 NewFeed = Callable[..., Feed]
 
 
-def test_a_record_that_is_too_large_is_a_failed_delivery_and_the_next_one_goes(
+def test_a_record_that_is_too_large_is_a_failed_delivery_and_its_feed_takes_no_more(
     log: KafkaLog, new_feed: NewFeed, waiter: Waiter
 ) -> None:
-    feed = new_feed()
+    """Simulator, seed 5007: a stream with a hole where one record was refused and the next was not."""
+    feed, other = new_feed(), new_feed()
     appender = log.appender(waiter.wake)
+    appender.append(NewRecord(feed, b"before"), token="before")
     appender.append(NewRecord(feed, b"x" * 9_000_000), token="large")
     appender.append(NewRecord(feed, b"small"), token="small")
-    done = {d.token: d for d in waiter.deliver(appender, 2)}
-    assert done["large"].offset == -1
+    appender.append(NewRecord(other, b"small"), token="elsewhere")
+    appender.append(NewRecord(feed, b"a sign of life"))  # no token: nothing rests on it
+    done = {d.token: d for d in waiter.deliver(appender, 4)}
+    assert (done["large"].offset, done["small"].offset) == (-1, -1)
     assert feed.topic in (done["large"].error or "")
     assert "too large" in (done["large"].error or "").lower()
-    assert (done["small"].offset, done["small"].error) == (0, None)
+    assert "after a record that was refused" in (done["small"].error or "")
+    assert [(done[k].offset, done[k].error) for k in ("before", "elsewhere")] == [(0, None), (0, None)]
+    assert appender.flush(10)
+    lookup = log.lookup()
+    assert [r.value for r in lookup.read(feed, *lookup.bounds(feed))] == [b"before", b"a sign of life"]
+    lookup.close()
+    appender.close()
+
+
+def test_what_the_broker_refuses_is_followed_by_nothing(log: KafkaLog, new_feed: NewFeed, waiter: Waiter) -> None:
+    """The same with a refusal that comes later than the next record is sent."""
+    feed = new_feed(("max.message.bytes", "10000"))
+    appender = log.appender(waiter.wake)
+    values = [b"0", random.Random(1).randbytes(20_000), *(str(i).encode() for i in range(2, 40))]
+    for i, value in enumerate(values):
+        appender.append(NewRecord(feed, value), token=i)
+    done = {d.token: d.error for d in waiter.deliver(appender, len(values))}
+    lookup = log.lookup()
+    kept = [r.value for r in lookup.read(feed, *lookup.bounds(feed))]
+    assert kept == values[: len(kept)]
+    assert len(kept) <= 1
+    assert all(done[i] is not None for i in range(len(kept), len(values)))
+    lookup.close()
     appender.close()
 
 
@@ -77,10 +103,10 @@ def test_a_failure_without_a_token_is_logged(
     appender.close()
 
 
-def test_after_a_fatal_error_a_new_producer_goes_on(
+def test_after_a_fatal_error_a_new_producer_goes_on_with_other_feeds(
     log: KafkaLog, new_feed: NewFeed, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    feed = new_feed()
+    feed, other = new_feed(), new_feed()
     appender = log.appender(waiter.wake)
     real, broken = appender_module.produce, appender._producer
 
@@ -92,9 +118,11 @@ def test_after_a_fatal_error_a_new_producer_goes_on(
     monkeypatch.setattr(appender_module, "produce", fatal)
     appender.append(NewRecord(feed, b"1"), token=1)
     appender.append(NewRecord(feed, b"2"), token=2)
-    done = {d.token: d.error for d in waiter.deliver(appender, 2)}
+    appender.append(NewRecord(other, b"3"), token=3)
+    done = {d.token: d.error for d in waiter.deliver(appender, 3)}
     assert "out of sequence" in (done[1] or "")
-    assert done[2] is None
+    assert "after a record that was refused" in (done[2] or "")
+    assert done[3] is None
     appender.close()
 
 
