@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,37 +32,47 @@ def test_killed_and_paused_processes(bootstrap: str, tmp_path: Path, chain: bool
         assert verdict.looked_at["corrected rows"] > 100
 
 
+@contextmanager
+def unnoticed(it: Cluster) -> Iterator[int]:
+    """Who reads all replicas notices nothing: while one is STABLE, nothing downstream is tentative. Gives the begin."""
+    begin = wall_us()
+    yield begin
+    found = {b: lacked for b, lacked in it.watchers[-1].tentative.items() if b * BUCKET_US >= begin}
+    assert not found
+
+
 def kill_a_replica_of_the_first_node(it: Cluster) -> None:
-    """Its peer goes on: nothing downstream becomes tentative."""
-    victim, begin = Member(it.plan.cut, 0), wall_us()
-    it.replicas[victim].kill()
-    it.until_well(*(m for m in it.plan.members if m != victim))
-    assert not any(b * BUCKET_US >= begin for b in it.watchers[-1].tentative)
-    it.start(victim)
-    it.until_event(victim, "READY", begin)
-    it.until_well()
+    """Its peer goes on."""
+    victim = Member(it.plan.cut, 0)
+    with unnoticed(it) as begin:
+        it.replicas[victim].kill()
+        it.until_well(*(m for m in it.plan.members if m != victim))
+        it.start(victim)
+        it.until_event(victim, "READY", begin)
+        it.until_well()
 
 
 def kill_the_publishing_replica(it: Cluster) -> None:
     """The other one takes the corrected stream over."""
-    victim, begin = it.publishing(), wall_us()
-    it.replicas[victim].kill()
-    other = Member(QUERY, 1 - victim.k)
-    it.until_event(other, "TOOK_OVER", begin)
-    it.until_well(*(m for m in it.plan.members if m != victim))
-    it.start(victim)
-    it.until_event(victim, "READY", begin)
-    it.until_well()
+    victim = it.publishing()
+    with unnoticed(it) as begin:
+        it.replicas[victim].kill()
+        it.until_event(Member(QUERY, 1 - victim.k), "TOOK_OVER", begin)
+        it.until_well(*(m for m in it.plan.members if m != victim))
+        it.start(victim)
+        it.until_event(victim, "READY", begin)
+        it.until_well()
 
 
 def kill_the_other_replica_of_the_query(it: Cluster) -> None:
     """The one that does not publish."""
-    victim, begin = Member(QUERY, 1 - it.publishing().k), wall_us()
-    it.replicas[victim].kill()
-    it.until_well(*(m for m in it.plan.members if m != victim))
-    it.start(victim)
-    it.until_event(victim, "READY", begin)
-    it.until_well()
+    victim = Member(QUERY, 1 - it.publishing().k)
+    with unnoticed(it) as begin:
+        it.replicas[victim].kill()
+        it.until_well(*(m for m in it.plan.members if m != victim))
+        it.start(victim)
+        it.until_event(victim, "READY", begin)
+        it.until_well()
 
 
 def kill_a_source_publisher(it: Cluster) -> None:
@@ -86,20 +98,22 @@ def kill_the_subscriber(it: Cluster) -> None:
 def pause_a_replica(it: Cluster) -> None:
     """SIGSTOP until the others call it dead, then SIGCONT."""
     victim = Member(it.plan.cut, 1)
-    it.replicas[victim].signal(signal.SIGSTOP)
-    outlive(it, victim)
-    it.replicas[victim].signal(signal.SIGCONT)
-    it.until_well()
+    with unnoticed(it):
+        it.replicas[victim].signal(signal.SIGSTOP)
+        outlive(it, victim)
+        it.replicas[victim].signal(signal.SIGCONT)
+        it.until_well()
 
 
 def pause_the_publishing_replica(it: Cluster) -> None:
     """A zombie with an open transaction: fenced when it goes on."""
-    victim, begin = it.publishing(), wall_us()
-    it.replicas[victim].signal(signal.SIGSTOP)
-    it.until_event(Member(QUERY, 1 - victim.k), "TOOK_OVER", begin)
-    outlive(it, victim)
-    it.replicas[victim].signal(signal.SIGCONT)
-    it.until_well()
+    victim = it.publishing()
+    with unnoticed(it) as begin:
+        it.replicas[victim].signal(signal.SIGSTOP)
+        it.until_event(Member(QUERY, 1 - victim.k), "TOOK_OVER", begin)
+        outlive(it, victim)
+        it.replicas[victim].signal(signal.SIGCONT)
+        it.until_well()
 
 
 def outlive(it: Cluster, victim: Member) -> None:
