@@ -24,6 +24,10 @@ class ReplayError(Exception):
     """The log does not give what was asked of it; the message is for people."""
 
 
+class RangeGone(ReplayError):
+    """The log no longer has what was asked of it."""
+
+
 class OutOfTime(ReplayError):
     """The deadline passed."""
 
@@ -103,7 +107,8 @@ class Replay:
             if not reader.read(self._slice_rows, target, self._check_time):
                 if as_far_as_it_goes:
                     return
-                raise ReplayError(
+                what = RangeGone if isinstance(reader, StreamReading) else ReplayError  # its replica had read it
+                raise what(
                     f"{self._opened.work.query}: {reader} closes only the buckets before "
                     f"{self._union.closed(index)}, not those before {target}"
                 )

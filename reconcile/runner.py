@@ -14,7 +14,7 @@ from typing import Protocol
 
 from borealis_py.log.base import Wake
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
-from reconcile.task import describe, run_job
+from reconcile.task import failed, run_job
 from reconcile.work import Opened, Work
 
 
@@ -138,7 +138,7 @@ class ThreadRedo:
                 state, outputs = run_job(job, on, started + self._deadline_s)
                 self._results.put(RedoDone(job.id, state, outputs, "inline", time.monotonic() - started))
             except Exception as exc:
-                self._results.put(RedoFailed(job.id, describe(exc)))
+                self._results.put(failed(job.id, exc))
                 if on is not None:
                     on.close()
                     on = None

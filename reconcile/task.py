@@ -10,11 +10,11 @@ import time
 
 import msgspec
 
-from borealis_py.log.base import LogError
+from borealis_py.log.base import LogError, OffsetGone
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.records import Part
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
-from reconcile.replay import Replay, ReplayError
+from reconcile.replay import RangeGone, Replay, ReplayError
 from reconcile.work import Opened, forget, opened
 from sunion.model import Output, Reject, State
 
@@ -46,6 +46,7 @@ class PackedDone(msgspec.Struct, array_like=True, frozen=True, tag="done"):
 class PackedFailed(msgspec.Struct, array_like=True, frozen=True, tag="failed"):
     id: int
     reason: str
+    lost: bool = False
 
 
 def run_job(job: RedoJob, on: Opened, deadline: float | None = None) -> tuple[State, dict[int, Output]]:
@@ -76,6 +77,11 @@ def describe(exc: BaseException) -> str:
     return text if isinstance(exc, ReplayError | LogError) else f"{type(exc).__name__}: {text}"[:500]
 
 
+def failed(job_id: int, exc: BaseException) -> RedoFailed:
+    """The answer of a job that ended with this exception."""
+    return RedoFailed(job_id, describe(exc), isinstance(exc, OffsetGone | RangeGone))
+
+
 def pack_job(job: RedoJob, codec: RowCodec, budget_s: float) -> bytes:
     state = codec.encode_state(job.state)
     return msgspec.msgpack.encode(PackedJob(job.id, job.first, job.end, state, job.ranges, job.rows, budget_s))
@@ -94,7 +100,8 @@ def run_packed(work: bytes, packed: bytes) -> bytes:
         answer: PackedDone | PackedFailed = PackedDone(job.id, on.kernel.encode_state(after), parts)
     except Exception as exc:
         forget(work)
-        answer = PackedFailed(job.id, describe(exc))
+        why = failed(job.id, exc)
+        answer = PackedFailed(why.id, why.reason, why.lost)
     return msgspec.msgpack.encode(answer)
 
 
@@ -102,7 +109,7 @@ def unpack_result(packed: bytes, codec: RowCodec, engine: str, seconds: float) -
     """The answer of `run_packed`."""
     answer = msgspec.msgpack.decode(packed, type=PackedDone | PackedFailed)
     if isinstance(answer, PackedFailed):
-        return RedoFailed(answer.id, answer.reason)
+        return RedoFailed(answer.id, answer.reason, answer.lost)
     outputs = {part.bucket: _unpack_output(codec, part) for part in answer.outputs}
     return RedoDone(answer.id, codec.decode_state(answer.state), outputs, engine, seconds)
 

@@ -7,10 +7,14 @@ report and what a checkpoint waits for (B1, B31).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sunion.errors import IllegalTransition
 from sunion.model import Output, RecDone, RowOps, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+
+
+def _in_time(bucket: int) -> int:
+    return 0
 
 
 class SOutput:
@@ -45,9 +49,12 @@ class SOutput:
         return len(self._outbox)
 
     def stable_run(
-        self, first: int, end: int, outputs: Mapping[int, Output], held: int
+        self, first: int, end: int, outputs: Mapping[int, Output], held: Callable[[int], int] = _in_time
     ) -> list[tuple[int, StreamRecord]]:
         """Say that [first, end) is stable: one record a bucket with output, one for each run of empty ones (B21).
+
+        Args:
+            held: how long a bucket has waited past its end, in us. A range says that of its last one.
 
         Raises:
             IllegalTransition: the run does not start at the stable frontier, so there would be a hole or a repeat.
@@ -60,12 +67,12 @@ class SOutput:
             if not first <= bucket < end:
                 raise IllegalTransition(f"output of bucket {bucket} from a run of [{first}, {end})")
             if at < bucket:
-                records.append(self._say(StableRange(self.inc, at, bucket, held)))
-            records.append(self._say(StableBucket(self.inc, bucket, outputs[bucket], held)))
+                records.append(self._say(StableRange(self.inc, at, bucket, held(bucket - 1))))
+            records.append(self._say(StableBucket(self.inc, bucket, outputs[bucket], held(bucket))))
             self._keep(bucket, outputs[bucket])
             at = bucket + 1
         if at < end:
-            records.append(self._say(StableRange(self.inc, at, end, held)))
+            records.append(self._say(StableRange(self.inc, at, end, held(end - 1))))
         self.stable = end
         return records
 

@@ -114,7 +114,7 @@ class Manager:
 
         Raises:
             IllegalTransition: time ran backwards, or a rule was broken.
-            RetentionLost: a stream's replicas all have lost the bucket that is needed next.
+            RetentionLost: a stream's replicas all have lost the bucket that is needed next, or a redo finds rows gone.
         """
         now = turn.now
         if now < self._now:
@@ -167,7 +167,7 @@ class Manager:
     def _say_backfill(self) -> None:
         start, self._backfill = self._backfill, None
         if start is not None:
-            for said in self.output.stable_run(self.output.stable, start.bucket, start.outputs, 0):
+            for said in self.output.stable_run(self.output.stable, start.bucket, start.outputs):
                 self._append(said)
 
     # Stabilization (R4) -----------------------------------------------------------------------------------------------
@@ -273,15 +273,19 @@ class Manager:
 
     def _advance_stable(self, end: int, outputs: Mapping[int, Output]) -> None:
         first, together = self.f_s, self.f_s == self.f_l
-        created = self.intake.creation.at(end - 1) if together else None
-        held = 0 if created is None else max(0, self._now - created - self.buckets.width_us)
-        for said in self.output.stable_run(first, end, outputs, held):
+        run = self.output.stable_run
+        for said in run(first, end, outputs, self._held) if together else run(first, end, outputs):
             self._append(said)
         self.f_s = end
         if together:
             self.f_l, self._l = end, self._s
         self.counts.stable_buckets += len(outputs)
         self.counts.stable_rows += sum(self._ops.count(o.rows) for o in outputs.values() if o.rows is not None)
+
+    def _held(self, bucket: int) -> int:
+        """How long a bucket has waited past its end, here and upstream (R1, B12)."""
+        created = self.intake.creation.at(bucket)
+        return 0 if created is None else max(0, self._now - created - self.buckets.width_us)
 
     def _ready_at(self, bucket: int) -> int | None:
         """When `bucket` may run live; None: not while things are as they are."""
@@ -317,8 +321,7 @@ class Manager:
         self._completeness[bucket] = self.intake.completeness(bucket)
         self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
         output = outputs.get(bucket, Output())
-        created = self.intake.creation.at(bucket)
-        held = 0 if created is None else max(0, self._now - created - self.buckets.width_us)
+        held = self._held(bucket)
         completeness = self._window_completeness(bucket)
         self._append(
             self.output.tentative(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
+from sunion.errors import RetentionLost
 from sunion.model import State
 from sunion.union import SUnion
 
@@ -113,11 +114,17 @@ class Reconciliation:
     def answered(
         self, now: int, result: RedoResult, stable: int, effects: list[Effect]
     ) -> tuple[RedoJob, RedoDone] | None:
-        """Take a result. It counts only for the current job and an unmoved frontier (B4)."""
+        """Take a result. It counts only for the current job and an unmoved frontier (B4).
+
+        Raises:
+            RetentionLost: rows that left memory are gone from the log.
+        """
         job = self.job
         if job is None or result.id != job.id or stable != job.first:
             return None
         if isinstance(result, RedoFailed):
+            if result.lost and self._local and job.peer is None:
+                raise RetentionLost(result.reason)  # neither memory nor the log has it
             self._give_up(now, result.reason, effects)
             return None
         self.job = self.deadline = None

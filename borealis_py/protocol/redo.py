@@ -51,10 +51,11 @@ class RedoDone:
 
 @dataclass(frozen=True, slots=True)
 class RedoFailed:
-    """Job `id` will not answer; `reason` is for people."""
+    """Job `id` will not answer; `reason` is for people. `lost`: the log no longer has what it needs (retention)."""
 
     id: int
     reason: str
+    lost: bool = False
 
 
 RedoResult = RedoDone | RedoFailed

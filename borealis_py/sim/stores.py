@@ -15,8 +15,8 @@ from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.delays import Delay, between
 from borealis_py.sim.log import MemoryClient
-from reconcile.replay import ReplayError
-from reconcile.task import describe, run_job
+from reconcile.replay import RangeGone, ReplayError
+from reconcile.task import describe, failed, run_job
 from reconcile.work import Opened
 from sunion.union import Mark
 
@@ -200,11 +200,13 @@ class SimRedos:
     def _run(self, job: RedoJob, local: bool, seconds: float) -> RedoResult:
         try:
             state, outputs = run_job(job, self._opened)
+        except RangeGone as exc:
+            return failed(job.id, exc)
         except ReplayError as exc:
             self.disagreements.append(describe(exc))
-            return RedoFailed(job.id, describe(exc))
+            return failed(job.id, exc)
         except LogError as exc:
-            return RedoFailed(job.id, describe(exc))
+            return failed(job.id, exc)
         return RedoDone(job.id, state, outputs, "inline" if local else "spark", seconds)
 
 

@@ -290,3 +290,14 @@ def test_after_a_pause_nothing_tentative_runs_before_all_was_read() -> None:
     effects = node.manager.handle(Turn(away + MS, streams={0: [(1, StableRange(1, 1, 3))]}, read_to=away))
     said = [e.record for e in effects if isinstance(e, Append)]
     assert [(r.bucket, r.lacked) for r in said if isinstance(r, TentativeBucket)] == [(2, ())]  # its state has diverged
+
+
+def test_each_bucket_of_a_stable_run_says_how_long_it_has_waited_itself() -> None:
+    """Simulator, seed 5304: the first said what the last had waited, and the next node waited for it again."""
+    node = Node(Input.source("a"))
+    node.at(0, source=[claim(0), batch(1, 0, boundary=W)], index=0)
+    node.at(2 * W, source=[batch(2, 0, [(W, 5)])], index=0)
+    late = [batch(3, 1, boundary=2 * W), batch(4, 1, [(2 * W, 6)], boundary=3 * W)]
+    node.at(9 * W, source=late, index=0)
+    held = {r.bucket: r.held for r in node.said if isinstance(r, StableBucket)}
+    assert held == {1: 8 * W, 2: 0}  # bucket 2 came into being when bucket 1 was closed, just now

@@ -37,7 +37,7 @@ class Driven:
         self.lowest_live = lowest_live
 
     def say(self, *buckets: int, end: int, ack: bool = True) -> None:
-        self.output.stable_run(self.output.stable, end, dict.fromkeys(buckets, ROW), 0)
+        self.output.stable_run(self.output.stable, end, dict.fromkeys(buckets, ROW))
         if ack:
             self.output.acknowledged(10**9)
 
@@ -197,8 +197,8 @@ def test_rows_that_left_memory_are_read_back_only_as_far_as_the_own_topic_holds_
 def driven_with(driven: Driven, acked: bool) -> Driven:
     """Two buckets too big for memory, and one that is not."""
     big = Output(tuple((i, i) for i in range(11)))
-    driven.output.stable_run(0, 1, {0: big}, 0)
-    driven.output.stable_run(1, 3, {1: big, 2: ROW}, 0)
+    driven.output.stable_run(0, 1, {0: big})
+    driven.output.stable_run(1, 3, {1: big, 2: ROW})
     if acked:
         driven.output.acknowledged(10**9)
     return driven

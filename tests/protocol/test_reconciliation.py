@@ -8,6 +8,7 @@ from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
+from sunion.errors import RetentionLost
 from sunion.model import Input
 from sunion.union import SUnion
 from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, batch, claim
@@ -162,3 +163,22 @@ def test_a_job_that_did_not_reach_the_live_frontier_says_nothing_of_the_next_one
     redo.start(0, made, 0, 2, "S", effects)
     assert redo.answered(1, done(effects[0].job.id), 0, effects) is not None
     assert not redo.inline(made, 2, 12)
+
+
+def test_rows_that_neither_memory_nor_the_log_has_end_the_replica_by_name() -> None:
+    """Simulator, seed 5192: the redo was tried again every second, for ever."""
+    redo, effects, made = begun()
+    gone = "source s0: offset 7 is no longer in the log"
+    assert redo.answered(1, RedoFailed(effects[0].job.id, gone, lost=True), 0, effects) is None, "memory may have them"
+    made.evict(10)
+    redo.start(2, made, 0, 10, "S", effects)
+    with pytest.raises(RetentionLost, match="offset 7"):
+        redo.answered(3, RedoFailed(effects[-1].job.id, gone, lost=True), 0, effects)
+
+
+def test_a_peers_checkpoint_that_is_gone_is_no_loss() -> None:
+    redo, effects = Reconciliation(TIMING), []
+    redo.adopt(0, 1, 0, 9, "S", effects)
+    redo._local = True
+    assert redo.answered(1, RedoFailed(effects[0].job.id, "no such file", lost=True), 0, effects) is None
+    assert redo.job is None

@@ -57,7 +57,7 @@ def test_a_failing_job_is_a_sentence_and_the_next_one_runs(bell, replica):
     redo = ThreadRedo(list_work(LOGS, lost=10), bell, 60)
     redo.start(replica.job(10, 15, id=1))
     bell.wait()
-    assert redo.results() == [RedoFailed(1, "s[0]: offset 1 is no longer in the log (retention)")]
+    assert redo.results() == [RedoFailed(1, "s[0]: offset 1 is no longer in the log (retention)", lost=True)]
     redo.start(replica.job(25, 30, id=2))
     bell.wait()
     assert [r.id for r in redo.results() if isinstance(r, RedoDone)] == [2]

@@ -144,7 +144,7 @@ def test_a_failure_in_a_worker_is_an_answer():
     answer = run_packed(list_work(logs, lost=20).pack(), pack_job(replica.job(10, 20, id=8), kernel, 60))
     assert msgspec.msgpack.decode(answer, type=PackedFailed).id == 8
     failed = unpack_result(answer, kernel, "spark", 0.0)
-    assert failed == RedoFailed(8, "s[0]: offset 1 is no longer in the log (retention)")
+    assert failed == RedoFailed(8, "s[0]: offset 1 is no longer in the log (retention)", lost=True)
 
 
 def test_a_source_without_a_range_is_refused():

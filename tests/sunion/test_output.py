@@ -21,12 +21,12 @@ def tentative(bucket: int) -> TentativeBucket:
 
 
 def test_buckets_with_output_are_records_and_the_empty_ones_between_them_ranges() -> None:
-    said = SOutput(1, 3, OPS).stable_run(3, 10, {5: rows(1), 6: rows(2)}, held=7)
+    said = SOutput(1, 3, OPS).stable_run(3, 10, {5: rows(1), 6: rows(2)}, held=lambda bucket: bucket)
     assert [record for _, record in said] == [
-        StableRange(1, 3, 5, 7),
-        StableBucket(1, 5, rows(1), 7),
-        StableBucket(1, 6, rows(2), 7),
-        StableRange(1, 7, 10, 7),
+        StableRange(1, 3, 5, 4),
+        StableBucket(1, 5, rows(1), 5),
+        StableBucket(1, 6, rows(2), 6),
+        StableRange(1, 7, 10, 9),
     ]
     assert [token for token, _ in said] == [1, 2, 3, 4]
 
@@ -35,7 +35,7 @@ def test_buckets_with_output_are_records_and_the_empty_ones_between_them_ranges(
 def test_what_is_said_covers_every_bucket_once_and_in_order(runs: list[tuple[int, set[int]]]) -> None:
     output, at = SOutput(1, 0, OPS), 0
     for width, busy in runs:
-        said = output.stable_run(at, at + width, {at + b: rows(1) for b in busy if b < width}, 0)
+        said = output.stable_run(at, at + width, {at + b: rows(1) for b in busy if b < width})
         for _, record in said:
             first, end = (
                 (record.bucket, record.bucket + 1)
@@ -51,13 +51,13 @@ def test_what_is_said_covers_every_bucket_once_and_in_order(runs: list[tuple[int
 def test_a_run_that_leaves_a_hole_or_repeats_is_illegal(first: int, end: int) -> None:
     output = SOutput(1, 3, OPS)
     with pytest.raises(IllegalTransition, match="stable frontier 3"):
-        output.stable_run(first, end, {}, 0)
+        output.stable_run(first, end, {})
     assert (output.stable, output.waiting) == (3, 0)
 
 
 def test_an_output_outside_its_run_is_illegal() -> None:
     with pytest.raises(IllegalTransition, match="output of bucket 9"):
-        SOutput(1, 3, OPS).stable_run(3, 5, {9: rows(1)}, 0)
+        SOutput(1, 3, OPS).stable_run(3, 5, {9: rows(1)})
 
 
 def test_a_tentative_bucket_below_the_stable_frontier_is_illegal() -> None:
@@ -70,13 +70,13 @@ def test_a_tentative_bucket_below_the_stable_frontier_is_illegal() -> None:
 def test_marks_name_the_stable_frontier() -> None:
     output = SOutput(4, 3, OPS)
     assert output.undo()[1] == Undo(4, 3)
-    output.stable_run(3, 5, {}, 0)
+    output.stable_run(3, 5, {})
     assert output.rec_done()[1] == RecDone(4, 5)
 
 
 def test_frontiers_count_only_what_the_log_holds() -> None:
     output = SOutput(1, 3, OPS)
-    output.stable_run(3, 6, {4: rows(1)}, 0)  # tokens 1 to 3
+    output.stable_run(3, 6, {4: rows(1)})  # tokens 1 to 3
     output.tentative(tentative(8))
     assert (output.ack_s, output.ack_l, output.waiting) == (3, 3, 4)
     output.acknowledged(1)
@@ -89,23 +89,23 @@ def test_frontiers_count_only_what_the_log_holds() -> None:
 
 def test_published_rows_are_dropped_and_the_others_kept() -> None:
     output = SOutput(1, 0, OPS)
-    output.stable_run(0, 4, {0: rows(1), 2: rows(2), 3: Output(None, (Reject("q", -1, "bad"),))}, 0)
+    output.stable_run(0, 4, {0: rows(1), 2: rows(2), 3: Output(None, (Reject("q", -1, "bad"),))})
     output.publish_to(1)
     assert list(output.unpublished(1, 4) or ()) == [2, 3]
     assert list(output.unpublished(1, 3) or ()) == [2]
     output.publish_to(0)
     assert output.published == 1
-    output.stable_run(4, 5, {}, 0)
+    output.stable_run(4, 5, {})
     assert output.unpublished(4, 5) == {}
 
 
 def test_beyond_its_budget_it_says_that_rows_lie_only_in_the_own_topic() -> None:
     output = SOutput(1, 0, OPS, unpublished_rows_max=3)
-    output.stable_run(0, 3, {0: rows(2), 1: rows(1), 2: rows(2)}, 0)
+    output.stable_run(0, 3, {0: rows(2), 1: rows(1), 2: rows(2)})
     assert output.kept_from == 1
     assert output.unpublished(0, 3) is None
     assert list(output.unpublished(1, 3) or ()) == [1, 2]
-    output.stable_run(3, 4, {3: rows(9)}, 0)
+    output.stable_run(3, 4, {3: rows(9)})
     assert output.kept_from == 4
     assert output.unpublished(3, 4) is None
 
@@ -113,6 +113,6 @@ def test_beyond_its_budget_it_says_that_rows_lie_only_in_the_own_topic() -> None
 def test_what_is_published_already_is_not_kept() -> None:
     output = SOutput(1, 0, OPS)
     output.publish_to(2)
-    output.stable_run(0, 3, {1: rows(1), 2: rows(1)}, 0)
+    output.stable_run(0, 3, {1: rows(1), 2: rows(1)})
     assert list(output.unpublished(2, 3) or ()) == [2]
     assert list(output.unpublished(0, 3) or ()) == [2]
