@@ -56,7 +56,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         ),
         message_us=(low, low * rng.choice((2, 5, 10))),
         turn_us=rng.choice(((1_000, 5_000), (10_000, 30_000), (20_000, 45_000), (20_000, 45_000))),
-        poll_records_max=rng.choice((10, 40, None)),
+        poll_records_max=rng.choice((50, 200, None)),
         heal_us=heal_us,
         ends=rng.random() < 0.4,
         lost=_lost(rng, plans),
@@ -134,7 +134,21 @@ def _faults(
             at = min(last_us - 1, rng.randrange(during.at_us, during.until_us + 2 * SECOND))
         lasts = int((0.1 + rng.random() ** 1.5 * KINDS[name].longest_s) * SECOND)
         faults.append(_fault(rng, name, counts, at, min(heal_us, at + lasts)))
+    if kinds == tuple(KINDS) and rng.random() < 0.07:
+        faults += _slow_start(rng, counts, heal_us)
     return tuple(sorted(faults, key=lambda f: f.at_us))
+
+
+def _slow_start(rng: random.Random, counts: Mapping[Target, int], heal_us: int) -> list[Fault]:
+    """A replica that starts while an input is gone, and whose own topic is cut off until long after the input is back:
+    so that it is still RECOVERING when it is granted its reconciliation."""
+    replica, at = rng.randrange(counts[Target.REPLICA]), rng.randrange(SECOND, 2 * SECOND)
+    back = min(heal_us - SECOND, at + 9 * SECOND)
+    return [
+        Fault("source_cut", rng.randrange(counts[Target.SOURCE]), at, back),
+        Fault("crash", replica, at + SECOND // 4, at + SECOND // 2),
+        Fault("cut_own", replica, at + SECOND // 2, min(heal_us, back + rng.randrange(SECOND // 4, 2 * SECOND))),
+    ]
 
 
 def _fault(rng: random.Random, name: str, counts: Mapping[Target, int], at: int, until: int) -> Fault:

@@ -12,6 +12,7 @@ from borealis_py.log.base import Feed
 from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.sim import oracles
 from borealis_py.sim.kernel import QUERY
+from borealis_py.sim.oracles import SETTLE_US
 from borealis_py.sim.scenario import SECOND, NodePlan
 from borealis_py.sim.truth import SourceTruth, compute_all, read_source
 from borealis_py.sim.violation import Violation
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from borealis_py.sim.world import World
 
 SKEW_US = 10_000
+LOOK_US = 200_000
+"""From a record in a log to what a replica makes of it: the ways, two turns, a question for the ends."""
 READ_US = 500_000
 """A replica that can reach a log has read it to its end within this, when it matters."""
 
@@ -109,10 +112,40 @@ class Delays:
         """Nothing tentative of a bucket that all inputs have said stably, where this replica could read it."""
         key = (plan.name, k)
         for at, _, bucket in self.watching.watch.began.get(key, ()):
-            there = [self._there(name, key, bucket, at) for name in plan.inputs]
-            if all(there):
+            if all(self._there(name, key, bucket, at) for name in plan.inputs):
                 detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs were there"
                 raise Violation("avoidable", detail, bucket, plan.name)
+            if at < self._limit(plan.name, bucket) and all(
+                self._comes(name, plan.name, k, bucket) for name in plan.inputs
+            ):
+                detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs came in time"
+                raise Violation("avoidable", detail, bucket, plan.name)
+
+    def _limit(self, node: str, bucket: int) -> int:
+        """Until when this node may wait for the bucket, whatever the threshold is (R13); less what looking takes."""
+        s, wiring = self.scenario, self.world.wiring
+        hops = wiring.hops[node]
+        wait_us = s.threshold_min_us - s.timing.slack_of(wiring.depth) - hops * s.timing.hop_us
+        return (bucket + 1) * s.width_us + wait_us - LOOK_US - s.ahead_us
+
+    def _comes(self, name: str, node: str, k: int, bucket: int) -> bool:
+        """This input, well all the time, said the bucket stably in time: a source at once, a stream by some replica
+        that was STABLE and readable (B15)."""
+        s, watching = self.scenario, self.watching
+        first, path = bucket * s.width_us - SETTLE_US - s.ahead_us, watching.paths[node, k][name]
+        if name in self.closings:
+            closed = bisect_right(self.closings[name], (bucket, FOREVER))
+            if closed == len(self.closings[name]):
+                return False
+            said = self.closings[name][closed][1]
+            in_time = said < (bucket + 1) * s.width_us + s.timing.delta_us - s.ahead_us
+            return in_time and watching.sources[name].covers(first, said) and path.covers(first, said)
+        for j in range(self.world.wiring.plans[name].replicas):
+            said = self._said(name, j).get(bucket, FOREVER)
+            well = said < self._limit(node, bucket) and watching.steady[name, j].covers(first, said)
+            if well and path.covers(first, said):
+                return True
+        return False
 
     def _there(self, name: str, reader: tuple[str, int], bucket: int, at: int) -> bool:
         """This input's bucket lay in a log, stably, for long enough before `at`."""

@@ -54,6 +54,7 @@ class Watch:
     reconciliations: int = 0
     ran_us: dict[tuple[str, int], dict[tuple[int, int], int]] = field(default_factory=dict)
     began: dict[tuple[str, int], list[tuple[int, int, int]]] = field(default_factory=dict)
+    _largest: dict[str, int] = field(default_factory=dict)
     _frontiers: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def replica(self, now_us: int, node: str, name: str, manager: Manager) -> None:
@@ -69,7 +70,10 @@ class Watch:
             self._ran(now_us, node, manager, before, f_s, f_l)
         if (manager.state is ReplicaState.STABLE) != (f_s == f_l) and manager.state is not ReplicaState.RECOVERING:
             raise Violation("state", f"{name}: {manager.state.value} at F_s {f_s}, F_l {f_l}", f_s, node)
-        if manager.output.waiting > self.outbox_max:
+        job = manager.reconciliation.job
+        if job is not None:  # its buckets are said at once
+            self._largest[name] = max(self._largest.get(name, 0), job.end - job.first)
+        if manager.output.waiting > self.outbox_max + self._largest.get(name, 0):
             raise Violation("buffers", f"{name}: {manager.output.waiting} records are not acknowledged", f_s, node)
         if manager.union.kept_rows > self.rows_max:
             raise Violation("buffers", f"{name}: {manager.union.kept_rows} rows in memory", f_s, node)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from borealis_py.protocol.manager import Manager
     from borealis_py.sim.world import World
 
-OUTBOX_MAX = 800
+OUTBOX_MAX = 130
+"""80 and a turn's worth."""
 Key = tuple[str, int]
 
 
@@ -51,6 +52,7 @@ class Onlooker:
         keys = [(plan, k) for plan in s.nodes for k in range(plan.replicas)]
         self.paths = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
         self.readable = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
+        self.steady = {(p.name, k): Clean() for p, k in keys}
         self.client = Clean()
         self._states: dict[str, ReplicaState] = {}
         self._phases: dict[str, Phase] = {}
@@ -130,13 +132,15 @@ class Onlooker:
     def _look_at(self, now: int, seat: ReplicaSeat) -> None:
         key = (seat.node, seat.index)
         process = seat.current if isinstance(seat.current, ReplicaProcess) else None
-        if self._seen.get(key) is not process:  # another one than before, which has to catch up first
-            self._seen[key] = process
-            for clean in self.paths[key].values():
-                clean.update(now, False)
         names = seat.spec.inputs
         by_input = [seat.input_topics(i) for i in range(len(names))]
         everything = seat.topics
+        if self._seen.get(key) is not process:  # another one than before, which has to catch up first
+            self._seen[key] = process
+            for clean in (self.steady[key], *self.paths[key].values()):
+                clean.update(now, False)
+        stable = process is not None and process.replica.manager.state is ReplicaState.STABLE
+        self.steady[key].update(now, stable and seat.reaches_all(everything))
         up = not seat.down and not seat.odd
         failed = {source.name for source in self._world.sources if source.failed}
         for i, of in enumerate(names):
@@ -166,7 +170,7 @@ class Onlooker:
     def close(self) -> None:
         """The world is over."""
         now = self._world.scheduler.now_us
-        found = [self.client, *self.sources.values()]
+        found = [self.client, *self.sources.values(), *self.steady.values()]
         for some in (*self.paths.values(), *self.readable.values()):
             found += some.values()
         for clean in found:

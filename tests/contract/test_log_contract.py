@@ -293,6 +293,45 @@ def test_offsets_below_retention_are_an_error_that_names_the_feed(log_world: Log
     lookup.close()
 
 
+def test_retention_may_take_everything_and_offsets_go_on(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    fill(log_world, feed, ["a", "b", "c"])
+    log_world.delete_before(feed, 3)
+    lookup = log_world.log().lookup()
+    assert lookup.bounds(feed) == (3, 3)
+    assert lookup.find(feed, 0) == 3
+    assert list(lookup.read(feed, 3, 3)) == []
+    assert fill(log_world, feed, ["d"], first_ms=1_050) == [3]
+    assert lookup.bounds(feed) == (3, 4)
+    assert lookup.find(feed, 1_000) == 3
+    lookup.close()
+
+
+def test_retention_does_not_touch_a_reader_that_is_past_it(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    fill(log_world, feed, ["a", "b", "c"])
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(feed, 0)
+    assert values(read_until(log_world, reader, 3)) == ["a", "b", "c"]
+    log_world.delete_before(feed, 2)
+    fill(log_world, feed, ["d"])
+    assert values(read_until(log_world, reader, 1)) == ["d"]
+    assert reader.position(feed) == 4
+    reader.close()
+
+
+def test_find_looks_only_at_what_retention_has_left(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    appender = log_world.log("writer").appender(log_world.wake)
+    stamps = [1_000, 1_300, 1_100, 1_200, 1_400]
+    append_all(log_world, appender, [NewRecord(feed, b"x", timestamp_ms=t) for t in stamps])
+    log_world.delete_before(feed, 2)
+    lookup = log_world.log().lookup()
+    assert [lookup.find(feed, t) for t in (900, 1_100, 1_150, 1_250, 1_500)] == [2, 2, 3, 4, 5]
+    appender.close()
+    lookup.close()
+
+
 def test_a_transaction_is_seen_whole_after_its_commit_with_its_progress(log_world: LogWorld) -> None:
     rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
     transactor = log_world.log("w").transactor(f"{rows.topic}.publisher", progress, log_world.wake)

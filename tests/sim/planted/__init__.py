@@ -1,0 +1,8 @@
+"""Bugs on purpose, in the product as long as a context lasts: the oracles must find each."""
+
+from __future__ import annotations
+
+from tests.sim.planted import chains, corrected, corrections, inputs
+from tests.sim.planted.bug import Bug
+
+BUGS: tuple[Bug, ...] = (*inputs.BUGS, *corrections.BUGS, *corrected.BUGS, *chains.BUGS)

@@ -1,0 +1,132 @@
+"""Planted in the corrected stream: fencing, progress, transactions (R10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import borealis_py.node.replica
+from borealis_py.log.corrected import transaction
+from borealis_py.protocol import publishing
+from borealis_py.protocol.publishing import Publishing
+from borealis_py.protocol.turn import WriterLost, WriterReady
+from borealis_py.sim.broker import Broker
+from tests.sim.planted.bug import SOURCES, Bug
+
+
+def _no_fence_after_unknown() -> Any:
+    before = Publishing._answered
+
+    def answered(self: Publishing, event: Any, now: int) -> Any:
+        if isinstance(event, WriterLost) and not event.fenced:
+            self.phase = publishing.Phase.READY
+            return []
+        return before(self, event, now)
+
+    return mock.patch.object(Publishing, "_answered", answered)
+
+
+def _unknown_is_done() -> Any:
+    before = Publishing._answered
+
+    def answered(self: Publishing, event: Any, now: int) -> Any:
+        if isinstance(event, WriterLost) and not event.fenced and self.phase is publishing.Phase.COMMITTING:
+            self._advance(self._committing, now)
+        return before(self, event, now)
+
+    return mock.patch.object(Publishing, "_answered", answered)
+
+
+def _progress_not_read_again() -> Any:
+    before = Publishing._answered
+
+    def answered(self: Publishing, event: Any, now: int) -> Any:
+        if isinstance(event, WriterReady) and self.progress is not None:
+            event = replace(event, progress=None)
+        return before(self, event, now)
+
+    def blind(self: Publishing, value: int, now: int) -> None:
+        if self.progress is None or (value > self.progress and value == self._committing):
+            self.progress = value
+            self._stood_since = now
+
+    return mock.patch.multiple(Publishing, _answered=answered, _advance=blind)
+
+
+def _zombies_are_not_fenced() -> Any:
+    def current(self: Broker, transactional_id: str, epoch: int) -> Any:
+        return self._producers[transactional_id]
+
+    return mock.patch.object(Broker, "_current", current)
+
+
+def _transaction(change: Any) -> Any:
+    def changed(*arguments: Any) -> Any:
+        return change(transaction(*arguments))
+
+    return mock.patch.object(borealis_py.node.replica, "transaction", changed)
+
+
+def _progress_one_too_far() -> Any:
+    before = Publishing._advance
+    return mock.patch.object(Publishing, "_advance", lambda self, value, now: before(self, value + 1, now))
+
+
+def _rows_in_any_order() -> Any:
+    return _transaction(lambda records: [*reversed(records[:-1]), records[-1]])
+
+
+def _last_row_left_out() -> Any:
+    return _transaction(lambda records: [*records[:-2], records[-1]])
+
+
+def _nobody_takes_over() -> Any:
+    before = Publishing._maybe_take_over
+
+    def take_over(self: Publishing, standing: Any) -> Any:
+        return before(self, standing) if self._attempt == 0 and self._first(standing) else []
+
+    return mock.patch.object(Publishing, "_maybe_take_over", take_over)
+
+
+WRITER = ("crash", "pause", "cut_corrected", "commits")
+BUGS = (
+    Bug(
+        "B7 fence after an unknown outcome", "safety", _no_fence_after_unknown, ("commits",), ("corrected", "exception")
+    ),
+    Bug("B7 an unknown outcome is not a commit", "safety", _unknown_is_done, ("commits",), ("corrected",), 30),
+    Bug(
+        "B7 progress is read after the fence",
+        "safety",
+        _progress_not_read_again,
+        WRITER,
+        ("corrected", "convergence"),
+        40,
+    ),
+    Bug(
+        "R10 zombies are fenced",
+        "safety",
+        _zombies_are_not_fenced,
+        WRITER,
+        ("corrected", "exception", "dead letters"),
+        80,
+    ),
+    Bug(
+        "R10 progress is where the rows end",
+        "safety",
+        _progress_one_too_far,
+        (),
+        ("corrected", "dead letters", "convergence", "end"),
+    ),
+    Bug("R10 rows go in their order", "safety", _rows_in_any_order, SOURCES, ("corrected",)),
+    Bug("R10 no row is left out", "safety", _last_row_left_out, (), ("corrected", "dead letters")),
+    Bug(
+        "B32 who is behind progress that stands still takes over",
+        "liveness",
+        _nobody_takes_over,
+        WRITER,
+        ("convergence",),
+        30,
+    ),
+)

@@ -1,0 +1,42 @@
+"""The oracles are worth something: each rule that is switched off in the product is found, by an oracle with a name.
+
+`pytest tests/sim/test_planted.py -rP` prints how many seeds each took.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.sim.drawing import draw
+from borealis_py.sim.run import run_scenario
+from tests.sim.planted import BUGS, Bug
+
+pytestmark = pytest.mark.sim
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.effect}: {bug.rule}")
+def test_a_planted_bug_is_found(bug: Bug) -> None:
+    if not bug.oracles:
+        return _holds(bug)
+    with bug.planted():
+        for seed in range(1, bug.seeds + 1):
+            result = run_scenario(bug.change(draw(seed, bug.kinds, nodes=bug.nodes)), digest=False)
+            if not result.ok:
+                print(f"{bug.rule} | {bug.effect} | {result.oracle} | {seed} seeds")
+                assert result.oracle in bug.oracles, result.failure()
+                return
+    pytest.fail(f"{bug.rule}: not found in {bug.seeds} seeds")
+
+
+def _holds(bug: Bug) -> None:
+    assert bug.effect == "quality"
+    with bug.planted():
+        for seed in range(1, 4):
+            result = run_scenario(bug.change(draw(seed, bug.kinds, nodes=bug.nodes)), digest=False)
+            assert result.ok, result.failure()
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(BUGS) >= 30
+    assert len({bug.rule for bug in BUGS}) == len(BUGS)
+    assert {bug.effect for bug in BUGS} == {"safety", "liveness", "quality"}
