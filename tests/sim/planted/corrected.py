@@ -101,7 +101,7 @@ BUGS = (
         "safety",
         _progress_not_read_again,
         WRITER,
-        ("corrected", "convergence"),
+        ("corrected", "dead letters", "convergence"),
         40,
     ),
     Bug(

@@ -18,9 +18,10 @@ from borealis_py.protocol.intake import Intake
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.redo import RedoFailed, RedoJob
+from borealis_py.protocol.settings import Delays
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.turn import SaveCheckpoint
-from borealis_py.sim.scenario import Scenario
+from borealis_py.sim.scenario import SECOND, Fault, Scenario
 from sunion.model import Kind, StableBucket, StableRange
 from sunion.output import SOutput
 from sunion.view import Change, View
@@ -32,6 +33,20 @@ R = reconciliation.Reconciliation
 def _small_buckets_on_spark(scenario: Scenario) -> Scenario:
     """Buckets come fast, and nothing is redone inline."""
     return replace(scenario, width_us=50_000, timing=replace(scenario.timing, inline_rows=0, inline_buckets=1))
+
+
+def _dies_while_asking(scenario: Scenario) -> Scenario:
+    """An input comes back, both replicas ask, and one of them is gone for ever."""
+    (node,) = scenario.nodes
+    fault = Fault("source_cut", 0, scenario.heal_us - 6 * SECOND, scenario.heal_us - SECOND)
+    return replace(
+        scenario,
+        nodes=(replace(node, replicas=2),),
+        lost=(0,),
+        faults=(fault,),
+        delays=Delays(1_000_000),
+        timing=replace(scenario.timing, inline_rows=0, inline_buckets=1, redo_rows=1),
+    )
 
 
 def _label_dropped() -> Any:
@@ -313,13 +328,21 @@ BUGS = (
         "R8, B27 a dead head does not stay head",
         "liveness",
         _a_dead_head_stays_head,
-        (*SOURCES, "crash"),
-        ("convergence", "availability"),
-        80,
+        SOURCES,
+        ("convergence",),
+        30,
+        change=_dies_while_asking,
     ),
     Bug("B40 UNDO comes from the view", "safety", _no_undo, SOURCES, ("undo",)),
     Bug("B40 REC_DONE waits for all below it", "safety", _rec_done_at_once, SOURCES, ("rec_done",), 30),
-    Bug("B1 checkpoint only after the acks", "safety", _checkpoint_before_ack, ("cut_own", "crash"), ("hole",), 60),
+    Bug(
+        "B1 checkpoint only after the acks",
+        "safety",
+        _checkpoint_before_ack,
+        ("cut_own", "crash"),
+        ("hole", "retention"),
+        60,
+    ),
     Bug(
         "R12 a checkpoint's state is that of its bucket",
         "safety",
