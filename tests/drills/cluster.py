@@ -7,17 +7,13 @@ conditions that the status topic or a subscriber's own file shows.
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
@@ -33,114 +29,19 @@ from tests.drills.checker import Verdict, judge, read_evidence
 from tests.drills.checker.evidence import Blackout
 from tests.drills.checker.read import Topics
 from tests.drills.checker.table import show
-from tests.drills.network import BUCKET_US, CHAIN, NODE, QUERY, SINGLE, SOURCES
+from tests.drills.network import BUCKET_US, CHAIN, QUERY, SINGLE, SOURCES
+from tests.drills.plan import Member, Plan
+from tests.drills.processes import Process, Watcher, spawn
 from tests.support.running import until
 
-ROOT = Path(__file__).parents[2]
 READY_S = 150.0
 LOST_US = 600_000_000
 QUIET_US = 2_000_000
-SLACK = ("slack_us", 1_500_000)
-"""Of the threshold, for a machine that runs a dozen processes on two cores while some of them start."""
 
 
 def wall_us() -> int:
     """Now, microseconds since 1970."""
     return time.time_ns() // 1000
-
-
-@dataclass(frozen=True)
-class Member:
-    """Replica `k` of a node."""
-
-    node: str
-    k: int
-
-    def __str__(self) -> str:
-        return f"{self.node}.r{self.k}"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a drill's app runs. `spark`: members that have a session; `timing` as `--timing` takes it."""
-
-    name: str
-    chain: bool
-    threshold_us: int = 3_000_000
-    replicas: int = 2
-    spark: tuple[Member, ...] = ()
-    timing: tuple[tuple[str, int], ...] = (SLACK,)
-    period_us: int = 50_000
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """Sources first."""
-        nodes = (NODE, QUERY) if self.chain else (QUERY,)
-        return tuple(Member(n, k) for n in nodes for k in range(self.replicas))
-
-    @property
-    def cut(self) -> str:
-        """The node that reads the sources."""
-        return NODE if self.chain else QUERY
-
-
-@dataclass
-class Process:
-    """One that we started, and its output. `may_end`: it is not an error of its own if it does."""
-
-    popen: subprocess.Popen[bytes]
-    output: Path
-    may_end: bool = False
-
-    def signal(self, number: int) -> None:
-        self.popen.send_signal(number)
-
-    def kill(self) -> None:
-        """kill -9, children too."""
-        self.may_end = True
-        with suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(self.popen.pid).children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
-                    child.kill()
-        self.popen.kill()
-        self.popen.wait()
-
-    @property
-    def said(self) -> str:
-        return self.output.read_text(errors="replace")
-
-
-class Watcher:
-    """A subscriber process and the file it writes."""
-
-    def __init__(self, process: Process, history: Path) -> None:
-        self.process, self.history = process, history
-        self.ended: set[str] = set()
-        self.stable_until = 0
-        self.corrected_until = 0
-        self.tentative: dict[int, tuple[str, ...]] = {}
-        """What each tentative bucket lacked."""
-        self._at = 0
-
-    def look(self) -> None:
-        """Read what it wrote since the last look."""
-        if not self.history.exists():
-            return
-        with self.history.open("rb") as file:
-            file.seek(self._at)
-            whole, _, _ = file.read().rpartition(b"\n")
-        self._at += len(whole) + bool(whole)
-        for line in map(json.loads, whole.splitlines()):
-            if "ended" in line:
-                self.ended.add(line["ended"])
-                continue
-            saw = line["saw"]
-            if saw["kind"] == "TENTATIVE":
-                self.tentative[saw["bucket"]] = tuple(saw["lacked"])
-            elif saw["kind"] in ("STABLE", "BOUNDARY"):
-                self.stable_until = max(self.stable_until, saw["end"])
-            elif saw["kind"] == "ROW":
-                self.corrected_until = max(self.corrected_until, saw["bucket"])
 
 
 @dataclass
@@ -205,17 +106,7 @@ class Cluster:
 
     def _spawn(self, name: str, module: str, arguments: Sequence[str]) -> Process:
         output = self.directory / f"{name}-{len(self.all_started)}.log"
-        with output.open("wb") as file:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                cwd=ROOT,
-                start_new_session=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-            )
-        self.all_started.append(Process(popen, output))
+        self.all_started.append(spawn(module, arguments, output))
         return self.all_started[-1]
 
     # What they say ----------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.drills.cluster import Cluster, Member, Plan, cluster, wall_us
+from tests.drills.cluster import Cluster, cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
+from tests.drills.plan import Member, Plan
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 

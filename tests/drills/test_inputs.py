@@ -12,8 +12,9 @@ import pytest
 from kafka import KafkaProducer
 
 from borealis_py.kafka.broker import LocalBroker
-from tests.drills.cluster import Cluster, Member, Plan, cluster, wall_us
+from tests.drills.cluster import Cluster, cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
+from tests.drills.plan import Member, Plan
 from tests.support.full_disk import FullDisk, full_disk
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]

@@ -8,8 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.drills.cluster import SLACK, Cluster, Member, Plan, cluster
+from tests.drills.cluster import Cluster, cluster
 from tests.drills.network import QUERY
+from tests.drills.plan import SLACK, Member, Plan
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(240)]
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from borealis_py.host.process import EXIT_STOPPED
-from tests.drills.cluster import Cluster, Member, Plan, cluster, wall_us
+from tests.drills.cluster import Cluster, cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
+from tests.drills.plan import Member, Plan
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 MARGIN = 10

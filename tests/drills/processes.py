@@ -1,0 +1,90 @@
+"""Processes that a drill starts: their output, their end, and what a subscriber wrote down."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Process:
+    """One that we started, and its output. `may_end`: it is not an error of its own if it does."""
+
+    popen: subprocess.Popen[bytes]
+    output: Path
+    may_end: bool = False
+
+    def signal(self, number: int) -> None:
+        self.popen.send_signal(number)
+
+    def kill(self) -> None:
+        """kill -9, children too."""
+        self.may_end = True
+        with suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.popen.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+        self.popen.kill()
+        self.popen.wait()
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text(errors="replace")
+
+
+class Watcher:
+    """A subscriber process and the file it writes."""
+
+    def __init__(self, process: Process, history: Path) -> None:
+        self.process, self.history = process, history
+        self.ended: set[str] = set()
+        self.stable_until = 0
+        self.corrected_until = 0
+        self.tentative: dict[int, tuple[str, ...]] = {}
+        """What each tentative bucket lacked."""
+        self._at = 0
+
+    def look(self) -> None:
+        """Read what it wrote since the last look."""
+        if not self.history.exists():
+            return
+        with self.history.open("rb") as file:
+            file.seek(self._at)
+            whole, _, _ = file.read().rpartition(b"\n")
+        self._at += len(whole) + bool(whole)
+        for line in map(json.loads, whole.splitlines()):
+            if "ended" in line:
+                self.ended.add(line["ended"])
+                continue
+            saw = line["saw"]
+            if saw["kind"] == "TENTATIVE":
+                self.tentative[saw["bucket"]] = tuple(saw["lacked"])
+            elif saw["kind"] in ("STABLE", "BOUNDARY"):
+                self.stable_until = max(self.stable_until, saw["end"])
+            elif saw["kind"] == "ROW":
+                self.corrected_until = max(self.corrected_until, saw["bucket"])
+
+
+def spawn(module: str, arguments: Sequence[str], output: Path) -> Process:
+    """`python -m module arguments`, in a session of its own; what it says goes into `output`."""
+    with output.open("wb") as file:
+        popen = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            cwd=ROOT,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+    return Process(popen, output)
