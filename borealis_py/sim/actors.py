@@ -175,14 +175,14 @@ class Seat:
             self.current.ticker.pause()
         self._changed()
 
-    def ended(self, process: Process, restart: bool) -> None:
-        """A process has ended by itself."""
+    def ended(self, process: Process) -> None:
+        """A process has ended by itself: when it was the last one here, another one starts soon."""
         self._kill(process)
         if process is self.current:
             self.current = self.zombies.pop() if self.zombies else None
         elif process in self.zombies:
             self.zombies.remove(process)
-        if self.current is None and restart:
+        if self.current is None:
             self._log.scheduler.after(RESTART_US, self.start)
         self._changed()
 

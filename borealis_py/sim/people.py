@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from borealis_py.client.claim import PublisherError, StreamFenced, StreamTaken, Target
+from borealis_py.client.claim import PublisherError, Target
 from borealis_py.client.session import PublisherSession
 from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.log.base import LogError
@@ -23,7 +23,7 @@ from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.view import Change
 
-Ended = Callable[[Process, bool], None]
+Ended = Callable[[Process], None]
 EVENT_STEP_US = 10_000
 """stimes are multiples of this, so that tuples of different sources tie."""
 BURST = 8
@@ -88,11 +88,8 @@ class PublisherProcess(Process):
             if self.session.ready and not self.session.closed:
                 self._send(now)
             self.session.turn(now)
-        except StreamFenced:
-            self._ended(self, False)
-            return None
-        except (StreamTaken, PublisherError, LogError):
-            self._ended(self, True)
+        except (PublisherError, LogError):
+            self._ended(self)
             return None
         if self.session.ready is not self._was_ready:
             self._was_ready = self.session.ready
@@ -155,7 +152,7 @@ class ReplicaProcess(Process):
             self.replica.turn()
         except (Superseded, LogError, RetentionLost) as exc:
             self.why = f"{type(exc).__name__}: {exc}"
-            self._ended(self, True)
+            self._ended(self)
             return None
         self._after(self)
         return self.replica.next_wakeup() - self.clock.offset_us

@@ -157,6 +157,7 @@ class Onlooker:
                 for seat in world.of_node(node)
                 for process in seat.replicas
                 if process.replica.manager.state is ReplicaState.STABILIZATION
+                and process is seat.current  # a zombie may sleep in the middle of one
             ]
             young = any(
                 now < process.started_us + SECOND + world.scenario.timing.suspicion_us
