@@ -127,10 +127,10 @@ class Publisher:
             self._wake.set()
 
     def flush(self, timeout_s: float = 30.0) -> None:
-        """Send what is collected and wait until all lies in the log."""
+        """Send what is collected and wait until it lies in the log: not for the boundaries that go on meanwhile."""
         with self._lock:
-            self._working().flush()
-        self._wait(lambda session: session.settled, timeout_s, "deliver its rows")
+            mark = self._working().flush()
+        self._wait(lambda session: session.delivered(mark), timeout_s, "deliver its rows")
 
     @property
     def paced(self) -> bool:

@@ -6,6 +6,7 @@ it, the simulator its scheduler. It looks at no clock.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -81,7 +82,8 @@ class PublisherSession:
         self._reader = log.reader(wake)
         self._reader.open(target.feed, start)
         self._appender = log.appender(wake)
-        self._outstanding = 0
+        self._appended: Counter[str] = Counter()
+        self._delivered: Counter[str] = Counter()
         self._hold: int | None = 0 if boundaries is Boundaries.PACED else None
         self._now_us = 0
 
@@ -103,12 +105,16 @@ class PublisherSession:
     @property
     def full(self) -> bool:
         """Too much is on its way: wait for the log."""
-        return self._outstanding >= OUTSTANDING_MAX
+        return self._appended.total() - self._delivered.total() >= OUTSTANDING_MAX
 
     @property
     def settled(self) -> bool:
         """All that was appended lies in the log."""
-        return self._outstanding == 0
+        return self.delivered(self._appended)
+
+    def delivered(self, mark: Mapping[str, int]) -> bool:
+        """All that had been sent when `flush` gave this mark lies in the log; what came later may be on its way."""
+        return all(self._delivered[topic] >= count for topic, count in mark.items())  # a topic's come in order
 
     def turn(self, now_us: int) -> None:
         """Do what is due: read the own log, claim, send boundaries, look at deliveries.
@@ -192,11 +198,12 @@ class PublisherSession:
             headers.append(("seq", str(seq).encode()))
         self._append(NewRecord(self._target.deadletter, raw[:RAW_BYTES_MAX], headers=tuple(headers)))
 
-    def flush(self) -> None:
-        """Let the rows of the present bucket go without waiting for its end."""
+    def flush(self) -> Mapping[str, int]:
+        """Let the rows of the present bucket go without waiting for its end. Returns a mark for `delivered`."""
         writer = self._ready_writer()
         writer.flush()
         self._ship(writer)
+        return self._appended.copy()
 
     def close(self, end: bool) -> None:
         """Send what is left; with `end`, END: the source is complete, nothing will ever follow."""
@@ -250,12 +257,12 @@ class PublisherSession:
             self._append(record)
 
     def _append(self, record: NewRecord) -> None:
-        self._outstanding += 1
+        self._appended[record.feed.topic] += 1
         self._appender.append(record, record.feed.topic)
 
     def _deliveries(self) -> None:
         for delivery in self._appender.deliveries():
-            self._outstanding -= 1
+            self._delivered[str(delivery.token)] += 1
             if delivery.error is not None:
                 raise PublishFailed(
                     f"{delivery.token}: the log did not take a record: {delivery.error}. "

@@ -74,6 +74,39 @@ def test_flush_returns_when_the_rows_lie_in_the_log(world: InstantWorld) -> None
         assert len(world.folded().rows) == 1
 
 
+class Lagging:
+    """An appender that tells of a delivery only when three more records are on their way: acks slower than buckets."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner, self.lags = inner, True
+        self._told: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def deliveries(self) -> list[Any]:
+        self._told += self._inner.deliveries()
+        count = max(0, len(self._told) - 3) if self.lags else len(self._told)
+        out, self._told = self._told[:count], self._told[count:]
+        return out
+
+
+def test_flush_does_not_wait_for_the_boundaries_that_follow(
+    world: InstantWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = world.log("p")
+    lagging: list[Lagging] = []
+    plain = log.appender
+    monkeypatch.setattr(log, "appender", lambda wake: lagging.append(Lagging(plain(wake))) or lagging[-1])
+    target = world.target
+    live = Publisher(log, target.app, target.source, SCHEMA, W, target.origin).start()
+    live.send(row(0))
+    live.flush(PATIENCE_S)
+    assert len(world.folded().rows) == 1
+    lagging[0].lags = False
+    live.close()
+
+
 def test_a_publisher_that_was_replaced_raises_at_the_next_send_and_at_close(world: InstantWorld) -> None:
     first = publisher(world).start()
     with publisher(world, "q", take_over=True):
