@@ -18,6 +18,8 @@ from borealis_py.host.connect import publisher
 from tests.drills.network import row_of
 
 FLUSH_ROWS = 20
+OUTAGE_S = 120.0
+"""A broker may be away for so long."""
 
 
 def feed(publisher_: Publisher, source: str, period_us: int, start_us: int, acks: Path, stop: threading.Event) -> None:
@@ -31,7 +33,7 @@ def feed(publisher_: Publisher, source: str, period_us: int, start_us: int, acks
             publisher_.send(row_of(source, n), seq=n)
             n += 1
             if n % FLUSH_ROWS == 0:
-                publisher_.flush()
+                publisher_.flush(OUTAGE_S)
                 file.write(json.dumps({"source": source, "acknowledged": n - 1}) + "\n")
                 file.flush()
         publisher_.close(end=True)
