@@ -39,7 +39,7 @@ def subscribe(
         typer.Option(
             "--view",
             help="corrected: stable rows, each once, in order. live: tentative now, stable later. "
-            "raw: what one replica says.",
+            "raw: what one replica says, until Ctrl-C or --count.",
         ),
     ] = View.corrected,
     start: Annotated[
