@@ -27,15 +27,15 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         nodes: how many nodes; None: drawn.
     """
     rng = random.Random(f"scenario {seed}")
-    sources = rng.choice((1, 2, 2, 3, 3, 4))
+    sources = rng.choice((1, 1, 2, 2, 3, 4))
     plans = _nodes(rng, sources, nodes)
     replicas = sum(n.replicas for n in plans)
     most = max(LEAST_S + 2, min(MOST_S, REPLICA_SECONDS_MAX // replicas))
     drawn_s = LEAST_S + rng.random() ** 3 * (most - LEAST_S)
     heal_us = int((drawn_s if seconds is None else max(3.0, seconds)) * SECOND)
-    rate = rng.choice((5, 10, 20, 20, 50))
+    rate = rng.choice((5, 5, 10, 20, 50))
     low = rng.choice((200, 500, 1_000))
-    width_us = rng.choice((100_000, 100_000, 100_000, 50_000, 200_000))
+    width_us = rng.choice((100_000, 100_000, 50_000, 200_000, 200_000))
     depth = len(plans)
     least = 250_000 + 125_000 + 3 * 100_000 * (depth > 1)
     return Scenario(
@@ -47,6 +47,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         rate=rate,
         delays=Delays(max(least, rng.choice((1_000_000, 2_000_000, 3_000_000, 4_000_000))), *_policies(rng)),
         timing=Timing(
+            heartbeat_us=rng.choice((100_000, 200_000)),
             inline_rows=rng.choice((0, 20, 100, 2_000)),
             redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than life
             slice_buckets=rng.choice((3, 20, 20)),
@@ -55,10 +56,11 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
             buffer_rows_max=rng.choice((2 * rate * sources, 2_000_000, 2_000_000)),
         ),
         message_us=(low, low * rng.choice((2, 5, 10))),
-        turn_us=rng.choice(((1_000, 5_000), (10_000, 30_000), (20_000, 45_000), (20_000, 45_000))),
+        turn_us=rng.choice(((1_000, 5_000), (10_000, 30_000), (20_000, 45_000), (25_000, 45_000), (25_000, 45_000))),
         poll_records_max=rng.choice((50, 200, None)),
         heal_us=heal_us,
         ends=rng.random() < 0.4,
+        latecomer=rng.random() < 0.4,
         lost=_lost(rng, plans),
         faults=_faults(rng, sources, plans, heal_us, kinds or tuple(KINDS)),
     )
@@ -66,7 +68,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
 
 def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[NodePlan, ...]:
     """A chain, or a small graph: every source and node is read by somebody."""
-    count = rng.choices((1, 2, 3, 4), (50, 30, 14, 6))[0]
+    count = rng.choices((1, 2, 3, 4), (50, 32, 13, 5))[0]
     count = min(count, NODES_MAX) if wanted is None else wanted
     names = [*(f"n{i}" for i in range(1, count)), QUERY]
     unread = [f"s{i}" for i in range(sources)]
@@ -85,7 +87,7 @@ def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[NodePl
         inputs = sorted({*mine, *streams, *again})
         if not inputs:
             inputs = [f"s{rng.randrange(sources)}"]
-        plans.append(NodePlan(name, tuple(inputs), rng.choices((1, 2, 3), (3, 5, 2))[0]))
+        plans.append(NodePlan(name, tuple(inputs), rng.choices((1, 2, 3), (4, 5, 2))[0]))
     return tuple(plans)
 
 

@@ -75,7 +75,7 @@ class PublisherProcess(Process):
         clock: LocalClock,
         rng: random.Random,
     ) -> None:
-        super().__init__(scheduler, name, rng, (100, 200))
+        super().__init__(scheduler, name, rng, (3_000, 6_000))
         self._input, self._ended, self._changed = input_, ended, changed
         self._clock = clock
         self._width_us = target.bucket_us
@@ -97,7 +97,7 @@ class PublisherProcess(Process):
         due = self.session.next_wakeup()
         if due is None:
             return None
-        early = due - 3_000
+        early = due - 8_000
         return (early if early > now else due) - self._clock.skew_us
 
     def _send(self, now: int) -> None:

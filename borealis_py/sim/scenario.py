@@ -57,7 +57,7 @@ class Scenario:
         span: buckets in a window of the toy query. rate: tuples a second and source.
         message_us: between which times a message takes. turn_us: likewise a turn.
         heal_us: when everything heals. lost: replicas (counted through) that stay away then: only a core heals.
-        ends: the sources end when all is well again.
+        ends: the sources end when all is well again. latecomer: a second client comes in the middle.
     """
 
     seed: int
@@ -73,6 +73,7 @@ class Scenario:
     poll_records_max: int | None
     heal_us: int
     ends: bool
+    latecomer: bool
     lost: tuple[int, ...] = ()
     faults: tuple[Fault, ...] = field(default=())
 

@@ -109,7 +109,8 @@ class World:
         """Live through the scenario, heal, converge, and be judged."""
         for seat in (*self.sources, *self.replicas, self.clients):
             seat.start()
-        self.scheduler.at(self.start_us + self.scenario.heal_us // 2, self._start_latecomer)
+        if self.scenario.latecomer:
+            self.scheduler.at(self.start_us + self.scenario.heal_us // 2, self._start_latecomer)
         for fault in self.scenario.faults:
             arm(self, fault)
         self.scheduler.run_until(self.start_us + self.scenario.heal_us - SECOND // 2)

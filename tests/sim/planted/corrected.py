@@ -93,9 +93,20 @@ def _nobody_takes_over() -> Any:
 WRITER = ("crash", "pause", "cut_corrected", "commits")
 BUGS = (
     Bug(
-        "B7 fence after an unknown outcome", "safety", _no_fence_after_unknown, ("commits",), ("corrected", "exception")
+        "B7 fence after an unknown outcome",
+        "safety",
+        _no_fence_after_unknown,
+        ("commits",),
+        ("corrected", "exception", "dead letters"),
     ),
-    Bug("B7 an unknown outcome is not a commit", "safety", _unknown_is_done, ("commits",), ("corrected",), 30),
+    Bug(
+        "B7 an unknown outcome is not a commit",
+        "safety",
+        _unknown_is_done,
+        ("commits",),
+        ("corrected", "dead letters"),
+        30,
+    ),
     Bug(
         "B7 progress is read after the fence",
         "safety",

@@ -205,7 +205,11 @@ BUGS = (
     ),
     Bug("B22 END closes everything", "liveness", _end_closes_nothing, ("garbage",), ("end",)),
     Bug(
-        "R1 only boundaries open buckets", "liveness", _tuples_open_buckets, ("garbage",), ("premature", "convergence")
+        "R1 only boundaries open buckets",
+        "liveness",
+        _tuples_open_buckets,
+        ("garbage",),
+        ("premature", "convergence", "avoidable"),
     ),
     Bug("R13 D is X less the slack", "liveness", _waits_too_long, SOURCES, ("availability",)),
     Bug("R3 a late input gets delta, not D", "liveness", _no_small_delta, SOURCES, ("availability",)),
