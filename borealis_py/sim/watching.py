@@ -95,7 +95,7 @@ class Onlooker:
             self._changed_state(seat, before, after)
         phase = manager.publishing.phase
         if self._phases.get(process.name) is not phase:
-            if phase is Phase.READY and self._phases.get(process.name) is Phase.TAKING:
+            if phase in (Phase.READY, Phase.COMMITTING) and self._phases.get(process.name) is Phase.TAKING:
                 self._world.moments.come(Aim.PUBLISHER, seat)
             self._phases[process.name] = phase
         if self._world.lines is not None:

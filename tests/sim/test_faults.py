@@ -1,0 +1,95 @@
+"""Faults do what they say: aimed ones strike at their moment, retention ends a node by name, stories are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from borealis_py.protocol.settings import Delays
+from borealis_py.sim.drawing import draw
+from borealis_py.sim.edits import Edits
+from borealis_py.sim.kinds import KINDS, Aim
+from borealis_py.sim.run import run_scenario
+from borealis_py.sim.scenario import SECOND, Fault, NodePlan, Scenario
+from borealis_py.sim.story import tell
+from borealis_py.sim.world import World
+
+pytestmark = pytest.mark.sim
+
+
+def calm(replicas: int = 2, sources: int = 2, seconds: int = 12) -> Scenario:
+    """A world of one node in which nothing goes wrong yet."""
+    drawn = Edits(keep=(), heal_s=seconds).apply(draw(1, nodes=1))
+    node = NodePlan("q", tuple(f"s{i}" for i in range(sources)), replicas)
+    timing = replace(drawn.timing, buffer_rows_max=2_000_000)
+    return replace(
+        drawn, sources=sources, nodes=(node,), lost=(), delays=Delays(1_000_000), timing=timing, latecomer=False
+    )
+
+
+@pytest.mark.parametrize("aim", list(Aim), ids=lambda aim: aim.name)
+def test_an_aimed_fault_strikes_at_its_moment(aim: Aim) -> None:
+    diverge = Fault("source_cut", 0, 2 * SECOND, 6 * SECOND)
+    aimed = Fault("crash", 0, 0, SECOND, aim=aim)
+    scenario = replace(calm(), faults=(aimed, diverge), timing=replace(calm().timing, inline_rows=0))
+    result = run_scenario(scenario, trace=True, digest=False)
+    assert result.ok, result.failure()
+    assert [line for line in result.trace if "fault" in line and aim.value in line]
+    assert any("r0.2" in line or "r1.2" in line for line in result.trace), "the crashed replica starts again"
+
+
+def test_an_aimed_fault_whose_moment_does_not_come_does_nothing() -> None:
+    aimed = Fault("crash", 0, SECOND, 2 * SECOND, aim=Aim.GRANTED)
+    result = run_scenario(replace(calm(), faults=(aimed,)), trace=True, digest=False)
+    assert result.ok, result.failure()
+    assert not [line for line in result.trace if "fault" in line]
+
+
+def test_retention_that_takes_what_nobody_has_read_ends_the_query_by_name_and_says_nothing_false() -> None:
+    eaten = Fault("retention", 0, 3 * SECOND, 8 * SECOND)
+    result = run_scenario(replace(calm(replicas=1, sources=1), faults=(eaten,)), digest=False)
+    assert result.ok, result.failure()
+    assert "retention" in (result.named_error or "")
+
+
+def test_trimming_what_nobody_needs_does_no_harm() -> None:
+    trims = tuple(Fault("trim", 0, at * SECOND, at * SECOND) for at in (4, 6, 8, 10))
+    crashes = tuple(Fault("crash", k, (5 + k) * SECOND, (6 + k) * SECOND) for k in range(2))
+    result = run_scenario(
+        replace(calm(), faults=tuple(sorted((*trims, *crashes), key=lambda f: f.at_us))), digest=False
+    )
+    assert result.ok, result.failure()
+    assert result.named_error is None
+
+
+def test_where_only_a_core_heals_the_core_is_enough() -> None:
+    result = run_scenario(replace(calm(), lost=(0,), faults=(Fault("source_cut", 0, 7 * SECOND, 11 * SECOND),)))
+    assert result.ok, result.failure()
+
+
+def test_the_story_of_a_bucket_names_who_said_what() -> None:
+    scenario = replace(calm(), faults=(Fault("source_cut", 0, 3 * SECOND, 6 * SECOND),))
+    world = World(scenario)
+    world.run()
+    story = "\n".join(tell(world, world.buckets.of(world.start_us + 4 * SECOND)))
+    for said in (
+        "s1           closes it",
+        "s0           closes it",
+        "TENTATIVE",
+        "lacks s0",
+        "STABLE",
+        "published",
+        "client",
+    ):
+        assert said in story
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_of_fault_alone_breaks_nothing(kind: str) -> None:
+    about = KINDS[kind]
+    detail = "process/delay" if kind == "policy" else about.details[0]
+    until = 3 * SECOND + int(min(2.0, about.longest_s) * SECOND)
+    faults = (Fault("source_cut", 1, 4 * SECOND, 7 * SECOND), Fault(kind, 0, 3 * SECOND, until, detail))
+    result = run_scenario(replace(calm(seconds=9), faults=tuple(sorted(faults, key=lambda f: f.at_us))), digest=False)
+    assert result.ok, result.failure()
