@@ -185,7 +185,7 @@ def _row(seen: Sight, now_us: int) -> list[str | Text]:
         _clock(seen.live_until, seen.live_lag_s) if s.f_l != s.f_s else "",
         duration(seen.live_lag_s) if s.f_l != s.f_s else "",
         grant,
-        "yes" if s.publishing else "",
+        "yes" if s.publishing and not seen.gone else "",
         f"{s.stable_rows}",
         f"{s.tentative_rows}",
         checkpoint,

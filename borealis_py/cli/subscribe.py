@@ -39,7 +39,7 @@ def subscribe(
         typer.Option(
             "--view",
             help="corrected: stable rows, each once, in order. live: tentative now, stable later. "
-            "raw: what one replica says, until Ctrl-C or --count.",
+            "raw: what one replica says.",
         ),
     ] = View.corrected,
     start: Annotated[
@@ -78,17 +78,16 @@ def subscribe(
 
 
 def _check(state: AppState, query: str, view: View, replica: int) -> None:
-    from borealis_py.query.errors import QueryError
-
     if view is View.raw:
         most = state.spec.node(query).replicas - 1
         if replica > most:
             raise typer.BadParameter(f"{state.spec.label(query)} has replicas 0 to {most}", param_hint="--replica")
     elif query in state.spec.nodes:
         served = ", ".join(s.query for s in state.spec.serves(query))
-        raise QueryError(
+        raise typer.BadParameter(
             f"{query!r} is a node of {served}, and only a query has a {view} view; --view raw shows what a node's "
-            "replicas say"
+            "replicas say",
+            param_hint="QUERY",
         )
     else:
         state.spec.query(query)

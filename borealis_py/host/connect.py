@@ -96,16 +96,19 @@ def corrected(log: Log, state: AppState, query: str, from_beginning: bool, stop:
 
 
 def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Event) -> Iterator[dict[str, Any]]:
-    """One replica's records as they lie, from the beginning, until `stop`. `query` may be any node."""
+    """One replica's records as they lie, from the beginning, until `stop` or the end. `query` may be any node."""
     state.spec.node(query)
-    woken = threading.Event()
+    woken, last = threading.Event(), Buckets(state.spec.bucket_us).last
     lookup, reader = log.lookup(), log.reader(woken.set)
     feed = Feed(topics.replica(state.spec.name, query, replica))
     try:
         reader.open(feed, lookup.bounds(feed)[0])
         while not stop.is_set():
             woken.clear()
-            yield from raw_records(reader.poll())
+            for record in raw_records(reader.poll()):
+                yield record
+                if record.get("end", 0) >= last:  # of a boundary: the sources have ended
+                    return
             woken.wait(IDLE_S)
     finally:
         reader.close()

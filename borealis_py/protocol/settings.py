@@ -107,7 +107,7 @@ def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0, depth: int 
     """
     least = timing.least_threshold_us(depth)
     if threshold_us < least:
-        hops = f" + {depth - 1} hops of {timing.hop_us / 1000:g} ms" if depth > 1 else ""
+        hops = f" + {depth - 1} x {timing.hop_us / 1000:g} for hops" if depth > 1 else ""
         raise SettingsError(
             f"delay threshold {threshold_us / 1000:g} ms is too small: at least {least / 1000:g} ms "
             f"(delta {timing.delta_us / 1000:g} + slack {timing.slack_of(depth) / 1000:g}{hops})"
