@@ -88,6 +88,8 @@ class Delays:
             oracles.premature(f"{node}.r{k}", ran_us, s.width_us, -2 * SKEW_US - s.ahead_us)
         if not s.suspends and self._memory_is_enough:
             self._availability()
+        if self._memory_is_enough:
+            self._content()
 
     @property
     def _memory_is_enough(self) -> bool:
@@ -185,6 +187,36 @@ class Delays:
                 self.watching.client.covers(first, until) and self._way(QUERY, first, source_until, until)
             ),
         )
+
+    def _content(self) -> None:
+        """No bucket lacks a source that was well, and so was every replica that its rows pass."""
+        s, world = self.scenario, self.world
+        until_us = self._failure_free_us() + s.threshold_max_us
+        for bucket, lacked in world.picture.lacked.items():
+            end = (bucket + 1) * s.width_us
+            first = bucket * s.width_us - SETTLE_US - s.ahead_us
+            for source in lacked:
+                closed = bisect_right(self.closings[source], (bucket, FOREVER))
+                if closed == len(self.closings[source]):
+                    continue
+                in_time = self.closings[source][closed][1] < end + s.timing.delta_us - s.ahead_us
+                clean = self.watching.sources[source].covers(first, end + s.width_us)
+                if in_time and clean and self._all_well(QUERY, source, first, end + until_us):
+                    detail = f"bucket {bucket} came without {source}, and all on its way was well"
+                    raise Violation("content", detail, bucket)
+
+    def _all_well(self, node: str, source: str, first: int, until: int) -> bool:
+        """Every replica of every node between a source and this one's output."""
+        wiring, watching = self.world.wiring, self.watching
+        plan = wiring.plans[node]
+        for name in plan.inputs:
+            if source not in wiring.origins[name]:
+                continue
+            if not all(watching.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
+                return False
+            if name != source and not self._all_well(name, source, first, until):
+                return False
+        return True
 
     def _way(self, node: str, first: int, source_until: int, until: int) -> bool:
         """Some source is clean, and from it to this node's output one replica after the other."""

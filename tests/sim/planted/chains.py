@@ -93,6 +93,28 @@ def _the_same_budget_everywhere() -> Any:
     return mock.patch.object(Manager, "_set_delays", set_delays)
 
 
+def _the_first_node_waits_longest() -> Any:
+    before = Manager._set_delays
+
+    def set_delays(self: Manager, delays: Any) -> None:
+        before(self, delays)
+        self._wait += 0 if self.union.streams else 400_000
+
+    return mock.patch.object(Manager, "_set_delays", set_delays)
+
+
+def _one_late_input_makes_all_late() -> Any:
+    before = Intake.ran
+
+    def ran(self: Intake, bucket: int) -> None:
+        before(self, bucket)
+        if any(feed.late for feeds in self.feeds for feed in feeds):
+            for feed in (feed for feeds in self.feeds for feed in feeds):
+                feed.late = True
+
+    return mock.patch.object(Intake, "ran", ran)
+
+
 def _upstreams_lack_forgotten() -> Any:
     before: Callable[[Intake, int], tuple[str, ...]] = Intake.lacked
 
@@ -190,6 +212,16 @@ BUGS = (
         _delayed,
     ),
     Bug("B11 budgets shrink along a chain", "liveness", _the_same_budget_everywhere, SOURCES, ("availability",), 40, 3),
+    Bug(
+        "B11 who is nearer to the sources waits less",
+        "liveness",
+        _the_first_node_waits_longest,
+        SOURCES,
+        ("content", "availability"),
+        30,
+        3,
+    ),
+    Bug("B10 each input is late by itself", "liveness", _one_late_input_makes_all_late, SOURCES, ("content",), 30, 3),
     Bug("a result says what its upstream lacked", "safety", _upstreams_lack_forgotten, SOURCES, ("label",), 30, 2),
     Bug("completeness counts what upstream lacked", "safety", _tentative_counts_as_whole, SOURCES, ("label",), 30, 2),
     Bug(
