@@ -142,14 +142,14 @@ def _faults(
 
 
 def _slow_start(rng: random.Random, counts: Mapping[Target, int], heal_us: int) -> list[Fault]:
-    """A replica that starts while an input is gone, whose own topic is cut off until long after the input is back, and
-    whose redo takes long: so that it is still RECOVERING when it is granted its reconciliation."""
+    """A replica that starts while an input is gone, whose heartbeats are lost until long after that is back, so that it
+    goes on after T while it is still RECOVERING, and whose redo takes long."""
     replica, at = rng.randrange(counts[Target.REPLICA]), rng.randrange(SECOND, 2 * SECOND)
-    back = min(heal_us - SECOND, at + 9 * SECOND)
+    back = at + 5 * SECOND
     return [
         Fault("source_cut", rng.randrange(counts[Target.SOURCE]), at, back),
         Fault("crash", replica, at + SECOND // 4, at + SECOND // 2),
-        Fault("cut_own", replica, at + SECOND // 2, min(heal_us, back + rng.randrange(SECOND // 4, 2 * SECOND))),
+        Fault("beats_lost", replica, at + SECOND // 2 + 50, min(heal_us, back + rng.randrange(3 * SECOND, 5 * SECOND))),
         Fault("redos", replica, at, heal_us, rng.choice(("hang", "slow"))),
     ]
 

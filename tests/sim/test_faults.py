@@ -85,6 +85,22 @@ def test_the_story_of_a_bucket_names_who_said_what() -> None:
         assert said in story
 
 
+def test_a_replica_may_be_granted_its_reconciliation_while_it_still_recovers() -> None:
+    """The rarest transition: it cannot hear of itself, goes on after T all the same, and its redo hangs."""
+    gone, back = 2 * SECOND, 6 * SECOND
+    faults = (
+        Fault("source_cut", 0, gone, back),
+        Fault("crash", 0, gone + SECOND // 4, gone + SECOND // 2),
+        Fault("beats_lost", 0, gone + SECOND // 2 + 50, back + 4 * SECOND),  # it has just begun
+        Fault("redos", 0, gone + SECOND // 2, 12 * SECOND, "hang"),
+    )
+    base = calm(replicas=1, seconds=13)
+    scenario = replace(base, width_us=50_000, timing=replace(base.timing, inline_rows=0), faults=faults)
+    result = run_scenario(scenario, digest=False)
+    assert result.ok, result.failure()
+    assert any(cell[:2] == ("RECOVERING", "STABILIZATION") for cell in result.cells)
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_of_fault_alone_breaks_nothing(kind: str) -> None:
     about = KINDS[kind]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from borealis_py.sim.coverage import cells, total
+from borealis_py.sim.coverage import cells, missing, total
 from borealis_py.sim.drawing import draw
 from borealis_py.sim.edits import Edits
 from borealis_py.sim.faults import FAULTS
@@ -32,7 +32,7 @@ def test_no_seed_breaks_an_oracle() -> None:
     assert max(r.worst_us for r in results) > 500_000
     assert any(r.named_error for r in results)
     hits = total(r.cells for r in results)
-    assert sum(1 for cell in cells() if hits[cell]) > len(cells()) // 2
+    assert sum(1 for cell in cells() if hits[cell]) >= 95, missing(hits)  # of 112; the ledger's long runs hit the rest
 
 
 def test_the_same_seed_is_the_same_history_in_another_process() -> None:
