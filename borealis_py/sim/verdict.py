@@ -12,6 +12,7 @@ from borealis_py.log.base import Feed
 from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.sim import oracles
 from borealis_py.sim.kernel import QUERY
+from borealis_py.sim.kinds import KINDS, Target
 from borealis_py.sim.oracles import SETTLE_US
 from borealis_py.sim.scenario import SECOND, NodePlan
 from borealis_py.sim.truth import SourceTruth, compute_all, read_source
@@ -189,12 +190,18 @@ class Delays:
         )
 
     def _content(self) -> None:
-        """No bucket lacks a source that was well, and so was every replica that its rows pass."""
+        """No bucket lacks a source that was well, and so was every replica that its rows pass.
+
+        Not asked where the promise is weaker (RELIABILITY.md): while a replica cannot reach a part of the log, it asks
+        for its end in vain; and a lower threshold makes buckets overdue at every node at once (B19).
+        """
         s, world = self.scenario, self.world
         until_us = self._failure_free_us() + s.threshold_max_us
         for bucket, lacked in world.picture.lacked.items():
             end = (bucket + 1) * s.width_us
             first = bucket * s.width_us - SETTLE_US - s.ahead_us
+            if self._weaker(first, end + until_us):
+                continue
             for source in lacked:
                 closed = bisect_right(self.closings[source], (bucket, FOREVER))
                 if closed == len(self.closings[source]):
@@ -204,6 +211,17 @@ class Delays:
                 if in_time and clean and self._all_well(QUERY, source, first, end + until_us):
                     detail = f"bucket {bucket} came without {source}, and all on its way was well"
                     raise Violation("content", detail, bucket)
+
+    def _weaker(self, first: int, until: int) -> bool:
+        """A replica could not reach part of the log then, or the threshold changed."""
+        start = self.world.start_us
+        for fault in self.scenario.faults:
+            kind = KINDS[fault.kind]
+            cut = kind.fault_class in ("F4", "F5", "F10") and kind.target is not Target.SOURCE
+            ended_us = self.scenario.heal_us if fault.aim else fault.until_us  # an aimed one strikes later
+            if (cut or fault.kind == "threshold") and start + fault.at_us < until and start + ended_us > first:
+                return True
+        return False
 
     def _all_well(self, node: str, source: str, first: int, until: int) -> bool:
         """Every replica of every node between a source and this one's output."""
