@@ -136,7 +136,9 @@ class Reconciliation:
         """A job past its deadline is forgotten, then cancelled (B4)."""
         if self.job is not None and self.deadline is not None and now >= self.deadline:
             effects.append(CancelRedo(self.job.id))
-            self._give_up(now, f"no answer by the deadline, bucket {self.job.first} to {self.job.end}", effects)
+            timing = self._timing
+            within_us = timing.redo_deadline_us if self.job.peer is None else timing.adopt_deadline_us
+            self._give_up(now, f"no answer within {within_us / 1e6:g} s", effects)
 
     def _give_up(self, now: int, reason: str, effects: list[Effect]) -> None:
         assert self.job is not None

@@ -31,7 +31,7 @@ class FailingRedo:
         self._wake = wake
         self._failed: list[RedoResult] = []
 
-    def start(self, job: RedoJob, local: bool = False) -> None:
+    def start(self, job: RedoJob) -> None:
         self._failed.append(RedoFailed(job.id, "Spark job failed: worker ran out of memory"))
         self._wake()
 
@@ -47,15 +47,15 @@ class FailingRedo:
 class HangingRedo(FailingRedo):
     """Never answers."""
 
-    def start(self, job: RedoJob, local: bool = False) -> None: ...
+    def start(self, job: RedoJob) -> None: ...
 
 
 def failing(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
-    return FailingRedo(wake)  # type: ignore[return-value]
+    return Redos(FailingRedo(wake), FailingRedo(wake))
 
 
 def hanging(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
-    return HangingRedo(wake)  # type: ignore[return-value]
+    return Redos(HangingRedo(wake), FailingRedo(wake))
 
 
 @pytest.mark.parametrize(
