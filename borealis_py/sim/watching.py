@@ -139,13 +139,14 @@ class Onlooker:
             self._seen[key] = process
             for clean in (self.steady[key], *self.paths[key].values()):
                 clean.update(now, False)
-        stable = process is not None and process.replica.manager.state is ReplicaState.STABLE
+        state = None if process is None else process.replica.manager.state
+        stable, ready = state is ReplicaState.STABLE, state not in (None, ReplicaState.RECOVERING)
         self.steady[key].update(now, stable and seat.reaches_all(everything))
         up = not seat.down and not seat.odd
         failed = {source.name for source in self._world.sources if source.failed}
         for i, of in enumerate(names):
             others = frozenset(t for j, found in enumerate(by_input) if j != i for t in found)
-            self.paths[key][of.name].update(now, process is not None and seat.reaches_all(everything - others))
+            self.paths[key][of.name].update(now, ready and seat.reaches_all(everything - others))
             readable = up and of.name not in failed and all(seat.reaches(t) for t in by_input[i])
             self.readable[key][of.name].update(now, readable)
 
