@@ -89,8 +89,7 @@ class Delays:
             oracles.premature(f"{node}.r{k}", ran_us, s.width_us, -2 * SKEW_US - s.ahead_us)
         if not s.suspends and self._memory_is_enough:
             self._availability()
-        if self._memory_is_enough:
-            self._content()
+            self._content()  # who suspends says nothing, and whoever reads it goes without
 
     @property
     def _memory_is_enough(self) -> bool:
