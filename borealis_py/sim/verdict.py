@@ -198,7 +198,8 @@ class Delays:
         until_us = self._failure_free_us() + s.threshold_max_us
         for bucket, lacked in world.picture.lacked.items():
             end = (bucket + 1) * s.width_us
-            first = bucket * s.width_us - SETTLE_US - s.ahead_us
+            # who was away waits D anew, and who reads it does not wait for that
+            first = bucket * s.width_us - SETTLE_US - s.ahead_us - s.threshold_max_us
             if self._weaker(first, end + until_us):
                 continue
             for source in lacked:
