@@ -198,8 +198,7 @@ class Delays:
         until_us = self._failure_free_us() + s.threshold_max_us
         for bucket, lacked in world.picture.lacked.items():
             end = (bucket + 1) * s.width_us
-            # who was away waits D anew, and who reads it does not wait for that
-            first = bucket * s.width_us - SETTLE_US - s.ahead_us - s.threshold_max_us
+            first = bucket * s.width_us - SETTLE_US - s.ahead_us
             if self._weaker(first, end + until_us):
                 continue
             for source in lacked:
@@ -232,7 +231,9 @@ class Delays:
                 continue
             if not all(watching.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
                 return False
-            if name != source and not self._all_well(name, source, first, until):
+            # who was away waits D anew, and who reads it does not wait for that
+            since = first - self.scenario.threshold_max_us
+            if name != source and not self._all_well(name, source, since, until):
                 return False
         return True
 
