@@ -112,8 +112,7 @@ class StreamDecoder:
 
     def __init__(self, schema: str | None = None) -> None:
         self._schema = schema
-        self._parts: list[bytes] = []
-        self._first: StableHeader | TentativeHeader | None = None
+        self._open: dict[int, tuple[StableHeader | TentativeHeader, list[bytes]]] = {}  # by incarnation: two may mingle
 
     def decode(self, record: Record) -> StreamRecord | None:
         """None: a part that is not the last one.
@@ -131,18 +130,19 @@ class StreamDecoder:
         if self._schema is not None and payload and header.schema != self._schema:
             raise EnvelopeError(f"{record.feed.topic}: rows of schema {header.schema}, expected {self._schema}")
         if header.part == 0:
-            self._first, self._parts = header, []
-        elif self._first is None or (header.inc, header.bucket) != (self._first.inc, self._first.bucket):
+            self._open[header.inc] = header, []
+        first, parts = self._open.get(header.inc, (None, []))
+        if first is None or header.bucket != first.bucket:
             return None  # the tail of a bucket whose writer died; its successor says it again from part 0
-        self._parts.append(bytes(payload))
+        parts.append(bytes(payload))
         if header.part + 1 < header.parts:
             return None
-        return self._whole(self._first)
+        del self._open[header.inc]
+        return self._whole(first, parts)
 
-    def _whole(self, header: StableHeader | TentativeHeader) -> StreamRecord:
-        parts = tuple(p for p in self._parts if p)
+    def _whole(self, header: StableHeader | TentativeHeader, payloads: list[bytes]) -> StreamRecord:
+        parts = tuple(p for p in payloads if p)
         rows = Encoded(parts) if parts else None
-        self._first, self._parts = None, []
         if isinstance(header, StableHeader):
             rejects = tuple(Reject(p.source, p.offset, p.reason, p.raw) for p in header.rejects)
             return StableBucket(header.inc, header.bucket, Output(rows, rejects), header.held)

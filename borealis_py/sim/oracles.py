@@ -34,7 +34,7 @@ _rows = msgspec.json.Decoder(list[list[Any]]).decode
 def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int) -> int:
     """S.r<k>: first occurrences without holes, every STABLE record the failure-free one. Returns the frontier."""
     next_ = origin
-    parts: list[Any] = []
+    parts: dict[int, list[Any]] = {}  # by incarnation: a zombie's may stand between its successor's
     letters: list[Letter] = []
     for record in log:
         header, payload = unpack_stream(record.value)
@@ -45,10 +45,13 @@ def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int) 
         elif isinstance(header, StableHeader):
             _no_hole(name, header.bucket, next_, record.offset)
             if header.part == 0:
-                parts, letters = [], [(r.source, r.offset, r.reason.split()[0].strip(":")) for r in header.rejects]
-            parts += _rows(payload) if payload else []
+                parts[header.inc], letters = (
+                    [],
+                    [(r.source, r.offset, r.reason.split()[0].strip(":")) for r in header.rejects],
+                )
+            parts.setdefault(header.inc, []).extend(_rows(payload) if payload else [])
             if header.part + 1 == header.parts:
-                _equal(name, header.bucket, record.offset, parts, letters, truth)
+                _equal(name, header.bucket, record.offset, parts[header.inc], letters, truth)
                 next_ = max(next_, header.bucket + 1)
         elif isinstance(header, TentativeHeader):
             _label(name, header, payload, truth)

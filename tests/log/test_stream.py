@@ -7,7 +7,7 @@ import json
 import pytest
 
 from borealis_py.log.base import Feed, NewRecord, Record
-from borealis_py.log.records import EnvelopeError
+from borealis_py.log.records import EnvelopeError, StableHeader, pack
 from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
@@ -123,3 +123,13 @@ def test_rows_of_another_schema_are_refused() -> None:
 def test_foreign_bytes_are_refused() -> None:
     with pytest.raises(EnvelopeError):
         StreamDecoder().decode(Record(FEED, 0, 0, None, b"{}"))
+
+
+def test_parts_of_two_incarnations_may_mingle() -> None:
+    """Simulator, seed 500770: a zombie's part stands between the parts of its successor, and may be its last."""
+    headers = [StableHeader(inc, 7, 0, part, 2, "s", ()) for inc, part in ((2, 0), (1, 0), (2, 1))]
+    records = [Record(Feed("r"), i, 0, None, pack(h, bytes([h.inc, h.part]))) for i, h in enumerate(headers)]
+    decoder = StreamDecoder("s")
+    *_, said = [decoder.decode(record) for record in records]
+    assert isinstance(said, StableBucket)
+    assert (said.inc, said.output.rows) == (2, Encoded((bytes([2, 0]), bytes([2, 1]))))
