@@ -110,8 +110,9 @@ def _first_part_is_all() -> Any:
 
     def decode(self: StreamDecoder, record: Any) -> Any:
         said = before(self, record)
-        if said is None and self._first is not None and self._first.part == 0 and len(self._parts) == 1:
-            return self._whole(self._first)
+        for first, parts in self._open.values():
+            if said is None and len(parts) == 1:
+                return self._whole(first, parts)
         return said
 
     return mock.patch.object(StreamDecoder, "decode", decode)
