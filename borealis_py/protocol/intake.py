@@ -134,15 +134,15 @@ class Intake:
         now = zip(before, self.silences(), self.union.inputs, strict=True)
         return [Note("SILENT" if late else "HEARD", source.name) for was, late, source in now if late != was]
 
-    def tidy(self, stable: int, live: int, rows_max: int) -> None:
-        """Forget what is below the frontiers; over the budget, drop rows that only a redo will need (R6)."""
+    def tidy(self, stable: int, live: int, keep_from: int, rows_max: int) -> None:
+        """Forget what is below the frontiers; over the budget, drop rows below `keep_from`, for a redo to read (R6)."""
         if (stable, live) != self._tidied:
             self._tidied = (stable, live)
             self.union.forget(stable)
             self.union.passed(live)
             self.creation.forget(live)
         if self.union.kept_rows > rows_max and stable < live:
-            self.union.evict(live)
+            self.union.evict(keep_from)
 
     def ahead(self, live: int, rows_max: int) -> frozenset[int]:
         """Inputs to read no further for now: memory is full and they are ahead of what runs next (R6)."""

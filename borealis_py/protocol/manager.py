@@ -140,7 +140,8 @@ class Manager:
         standing = self._standing(gap)
         self._effects += self.publishing.turn(turn, standing, self.output)
         self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, self.output.ack_s)
-        self.intake.tidy(self.f_s, self.f_l, self.timing.buffer_rows_max)
+        keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
+        self.intake.tidy(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
         self._effects += self.intake.silence_notes(late_before)
         self._effects += self._heart.beat(
             now, self.state, self.output, self.stagger.asking, self.control.own_ask,
@@ -203,6 +204,7 @@ class Manager:
             self.reconciliation.begin()
         if was and not self.stagger.granted:
             self.reconciliation.note_inline(self._now, self._effects)
+            self.reconciliation.end()
             self._append(self.output.rec_done())
         self._set_state()
 

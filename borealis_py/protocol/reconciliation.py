@@ -29,9 +29,13 @@ class Reconciliation:
 
     def begin(self) -> None:
         """A grant begins: Spark gets a fresh chance."""
+        self.end()
         self._trust_spark = True
-        self._took_all, self._jobs_chase = None, False
         self._jobs_done = 0
+
+    def end(self) -> None:
+        """A grant ends: what its jobs were like says nothing of later ones."""
+        self._took_all, self._jobs_chase = None, False
 
     @property
     def _rows_max(self) -> int:
@@ -51,10 +55,10 @@ class Reconciliation:
 
     def inline(self, union: SUnion, first: int, target: int) -> bool:
         """Run from memory: few rows or buckets, or Spark has failed. Not if the rows were evicted."""
-        if first < union.evicted:
-            return False
         if self._took_all is not None and 2 * (target - first) > self._took_all:
             self._jobs_chase = True  # during a job life adds what it takes off: they would never end
+        if first < union.evicted:
+            return False
         if not self._trust_spark or self._jobs_chase or target - first <= self._timing.inline_buckets:
             return True
         rows = 0
@@ -63,6 +67,16 @@ class Reconciliation:
             if rows > self._timing.inline_rows:
                 return False
         return True
+
+    def keep_from(self, stable: int, live: int) -> int:
+        """First bucket whose rows must stay in memory, be it over the budget (R6).
+
+        That is the live frontier, unless jobs chase it: then the rest can only run from memory, so what comes during
+        the next job stays.
+        """
+        if not self._jobs_chase:
+            return live
+        return stable if self.job is None else self.job.end
 
     def start(
         self,

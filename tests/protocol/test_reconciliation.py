@@ -157,6 +157,23 @@ def test_jobs_that_only_chase_the_live_frontier_give_way_to_inline() -> None:
     assert not redo.inline(made, 3, 12)
 
 
+def test_while_jobs_chase_what_comes_during_the_next_one_stays_in_memory() -> None:
+    redo, effects, made = Reconciliation(TIMING), [], union(buckets=20)
+    redo.begin()
+    redo.start(0, made, 0, 2, "S", effects, to_live=True)
+    assert redo.keep_from(0, 12) == 12, "over the budget all that a redo can read again may go"
+    assert redo.answered(1, done(1), 0, effects) is not None
+    made.evict(12)
+    assert not redo.inline(made, 2, 12), "evicted: another job"
+    redo.start(1, made, 2, 12, "S", effects)
+    end = effects[-1].job.end
+    assert redo.keep_from(2, 14) == end
+    assert redo.answered(2, done(2), 2, effects) is not None
+    assert redo.keep_from(end, 15) == end
+    redo.end()
+    assert redo.keep_from(end, 16) == 16
+
+
 def test_a_job_that_did_not_reach_the_live_frontier_says_nothing_of_the_next_one() -> None:
     redo, effects, made = Reconciliation(TIMING), [], union(buckets=20)
     redo.begin()

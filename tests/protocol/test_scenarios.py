@@ -208,6 +208,19 @@ def test_buffers_stay_bounded_while_an_input_is_missing() -> None:
         assert settled(world)
 
 
+def test_with_less_memory_than_a_job_lets_come_in_the_replica_is_stable_in_the_end() -> None:
+    """Simulator, seed 351590: every job found the rows after it evicted, and asked for one more."""
+    world = make_world(timing=replace(TIMING, buffer_rows_max=5), failure=DelayPolicy.DELAY)
+    replica = world.replicas[0]
+    replica.delays = Delays(DELAYS.threshold_us, DelayPolicy.DELAY, DelayPolicy.DELAY)
+    replica.redo = "hold"
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    while world.now < 12_000 * MS:
+        world.run(world.now + 900 * MS)
+        replica.work_now()
+    assert replica.manager.state is S, "input still comes, for 8 s more"
+
+
 def test_a_policy_that_turns_to_suspend_does_not_fill_the_memory() -> None:
     world = make_world(timing=replace(TIMING, buffer_rows_max=30))
     replica = world.replicas[0]

@@ -18,7 +18,7 @@ from borealis_py.protocol.intake import Intake
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.redo import RedoFailed, RedoJob
-from borealis_py.protocol.settings import Delays
+from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.sim.scenario import SECOND, Fault, Scenario
@@ -33,6 +33,15 @@ R = reconciliation.Reconciliation
 def _small_buckets_on_spark(scenario: Scenario) -> Scenario:
     """Buckets come fast, and nothing is redone inline."""
     return replace(scenario, width_us=50_000, timing=replace(scenario.timing, inline_rows=0, inline_buckets=1))
+
+
+def _hardly_any_memory(scenario: Scenario) -> Scenario:
+    """Much less than arrives while a job runs, and buckets wait for as long as they may."""
+    return replace(
+        _small_buckets_on_spark(scenario),
+        timing=replace(scenario.timing, inline_rows=0, inline_buckets=1, buffer_rows_max=20),
+        delays=Delays(2_000_000, DelayPolicy.DELAY, DelayPolicy.DELAY),
+    )
 
 
 def _dies_while_asking(scenario: Scenario) -> Scenario:
@@ -156,6 +165,10 @@ def _hangs_with_its_job() -> Any:
 def _jobs_chase_for_ever() -> Any:
     start = R.start
     return mock.patch.object(R, "start", lambda self, *args: start(self, *args[:6]))
+
+
+def _evicts_what_a_chase_needs() -> Any:
+    return mock.patch.object(R, "keep_from", lambda self, stable, live: live)
 
 
 def _no_stagger() -> Any:
@@ -322,6 +335,15 @@ BUGS = (
         ("convergence",),
         60,
         change=_small_buckets_on_spark,
+    ),
+    Bug(
+        "R6 what comes during a last job stays",
+        "liveness",
+        _evicts_what_a_chase_needs,
+        (*SOURCES, "redos"),
+        ("convergence",),
+        60,
+        change=_hardly_any_memory,
     ),
     Bug("R4 who has diverged asks", "liveness", _never_asks, SOURCES, ("convergence",)),
     Bug("B27 one after the other", "quality", _no_stagger, SOURCES, ("stagger",), 60),
