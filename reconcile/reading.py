@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from borealis_py.log.base import Record
-from borealis_py.log.stream import StreamDecoder, follow
+from borealis_py.log.stream import StreamDecoder, follow, records_from
 from borealis_py.protocol.redo import SourceRange
 from reconcile.decode import decode_source
 from reconcile.work import Opened
@@ -62,7 +62,7 @@ class StreamReading:
         self._replica = -1
         self._in_vain = 0  # replicas in a row that had nothing more to say
         self._began_at = -1
-        self._said: Iterator[tuple[Record, StreamRecord]] = iter(())
+        self._said: Iterator[StreamRecord] = iter(())
         self._records: Iterator[Record] | None = None
 
     def read(self, rows: int, target: int, check: Check) -> bool:
@@ -70,14 +70,14 @@ class StreamReading:
         stream = self._union.streams[self._index]
         before = stream.tuples
         while self._union.closed(self._index) < target:
-            found = next(self._said, None)
-            if found is None:
+            said = next(self._said, None)
+            if said is None:
                 if not self._next_replica():
                     return False
                 continue
             check()
             with suppress(RetentionLost):  # told as what it is here: no replica's topic has it
-                self._union.feed_stream(self._index, [(self._replica, found[1])])
+                self._union.feed_stream(self._index, [(self._replica, said)])
             if stream.fold.waits(self._replica):
                 self._said = iter(())  # the others must say what is between
             if stream.tuples - before >= rows:
@@ -93,8 +93,7 @@ class StreamReading:
         self._began_at = closed
         self._replica = (self._replica + 1) % len(self._feeds)
         opened, feed = self._opened, self._feeds[self._replica]
-        at = opened.lookup.find(feed, opened.buckets.timestamp_ms(closed))
-        self._records = opened.lookup.read(feed, at, opened.lookup.bounds(feed)[1])
+        self._records = records_from(opened.lookup, feed, opened.buckets, closed)
         self._said = follow(self._records, StreamDecoder(opened.streams[self._index].schema_id))
         return True
 

@@ -167,12 +167,17 @@ def unpacker(codec: RowCodec) -> Callable[[Rows], Rows]:
     return lambda rows: rows.rows(codec) if isinstance(rows, Encoded) else rows
 
 
-def follow(records: Iterator[Record], decoder: StreamDecoder) -> Iterator[tuple[Record, StreamRecord]]:
-    """The records of one replica's stream that decode; one that does not is told of and passed over."""
+def records_from(lookup: Lookup, feed: Feed, buckets: Buckets, bucket: int) -> Iterator[Record]:
+    """One replica's records from the first that may speak of `bucket` (B37) to the end now. Raises LogError."""
+    return lookup.read(feed, lookup.find(feed, buckets.timestamp_ms(bucket)), lookup.bounds(feed)[1])
+
+
+def follow(records: Iterator[Record], decoder: StreamDecoder) -> Iterator[StreamRecord]:
+    """What the records of one replica's stream say; one that does not decode is told of and passed over."""
     for record in records:
         said = readable(record, decoder)
         if said is not None:
-            yield record, said
+            yield said
 
 
 def readable(record: Record, decoder: StreamDecoder) -> StreamRecord | None:
@@ -199,13 +204,10 @@ def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, schema: str, bucket: i
     Raises:
         LogError: the log could not be read.
     """
-    first, end = lookup.bounds(feed)
-    if first == 0:
+    if lookup.bounds(feed)[0] == 0:
         return False
     fold = StreamFold(feed.topic, 2, bucket)  # two: one cursor that waits is no error
-    for _, said in follow(
-        lookup.read(feed, lookup.find(feed, buckets.timestamp_ms(bucket)), end), StreamDecoder(schema)
-    ):
+    for said in follow(records_from(lookup, feed, buckets, bucket), StreamDecoder(schema)):
         fold.read([(0, said)])
         if fold.waits(0) or fold.next > bucket:
             break
@@ -221,8 +223,7 @@ def read_stable(
         StreamGap: it has not said all of them, or they are gone. LogError: the log could not be read.
     """
     fold, found = StreamFold(feed.topic, 2, first), dict[int, Output]()  # two: one cursor that waits is no error
-    at = lookup.find(feed, buckets.timestamp_ms(first))
-    for _, said in follow(lookup.read(feed, at, lookup.bounds(feed)[1]), StreamDecoder(schema)):
+    for said in follow(records_from(lookup, feed, buckets, first), StreamDecoder(schema)):
         for event in fold.read([(0, said)]):
             if isinstance(event, Stable) and (event.output.rows is not None or event.output.rejects):
                 found[event.end - 1] = decoded(event.output, codec)
