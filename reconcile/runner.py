@@ -180,12 +180,10 @@ class Redos:
         why_inline: why there is no Spark now; empty when there is. For the status.
     """
 
-    def __init__(
-        self, remote: Redo, local: Redo, peers: Redo | None = None, why_inline: Callable[[], str] = lambda: ""
-    ) -> None:
+    def __init__(self, remote: Redo, local: Redo, why_inline: Callable[[], str] = lambda: "") -> None:
         self._remote = remote
         self._local = local
-        self.peers = peers
+        self.peers: Redo | None = None
         self.why_inline = why_inline
 
     def start(self, job: RedoJob, local: bool = False) -> None:
