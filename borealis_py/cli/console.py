@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_PIPE_WIDTH = 220
+_PIPE_WIDTH = 300
 """Columns of a table that goes into a pipe or a file, where nobody's window is too narrow."""
 
 
@@ -51,15 +51,20 @@ def print_json(value: Any) -> None:
         raise SystemExit(0) from None
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """A table on standard output. A column whose name ends with ">" is aligned to the right."""
+def make_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
+    """A table as all commands show it. A column whose name ends with ">" is aligned to the right."""
     table = Table(title=title or None, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         right = name.endswith(">")
         table.add_column(name.rstrip(">"), justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    out().print(table)
+    return table
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """A table on standard output, see `make_table`."""
+    out().print(make_table(title, columns, rows))
 
 
 @contextmanager

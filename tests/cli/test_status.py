@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
-from borealis_py.cli.status import _print, _row, as_json, sight
-from borealis_py.host.appstate import AppState
+from borealis_py.cli.replica_table import COLUMNS, inline_lines, replica_table, row
+from borealis_py.host.appstate import AppState, Statuses
+from borealis_py.host.overview import overview, sight
 from borealis_py.log.messages import Description, InputStatus, Status
 from borealis_py.query import App
 from sunion.bucket import Buckets
@@ -25,60 +27,110 @@ def status(**changes: object) -> Status:
     fields: dict[str, object] = {
         "query": "q", "replica": 0, "inc": 1, "uid": "u", "pid": 1, "at_wall_us": WALL_US, "state": "STABLE",
         "f_s": NOW, "f_l": NOW, "asking": False, "granted": False, "head": None, "publishing": True, "progress": NOW,
-        "stable_rows": 5, "tentative_rows": 7, "stable_buckets": 0, "tentative_buckets": 0, "tuples_in": 9,
-        "rejected": 0, "checkpoint_bucket": 0, "checkpoint_wall_us": 0, "threshold_us": 1, "failure_policy": "process",
-        "stabilization_policy": "process", "inputs": (source("s"),),
+        "stable_rows": 5, "tentative_rows": 7, "stable_buckets": 0, "tentative_buckets": 2, "tuples_in": 9,
+        "rejected": 0, "checkpoint_bucket": 0, "checkpoint_wall_us": 0, "threshold_us": 3_000_000,
+        "failure_policy": "process", "stabilization_policy": "process", "inputs": (source("s"),),
     }  # fmt: skip
     return Status(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def shown(now_us: int = WALL_US, **changes: object) -> list[str]:
-    return [str(cell) for cell in _row(sight(status(**changes), BUCKET_US, now_us), now_us)]
+def shown(now_us: int = WALL_US, **changes: object) -> dict[str, str]:
+    cells = row(sight(status(**changes), BUCKET_US, now_us), now_us)
+    return dict(zip(("name", *(c.rstrip(">") for c in COLUMNS)), map(str, cells), strict=True))
+
+
+def printed(state: AppState, statuses: Statuses, width: int | None = None) -> str:
+    console = Console(width=width or 250)
+    with console.capture() as capture:
+        console.print(replica_table(state, statuses, WALL_US, width))
+    return capture.get()
 
 
 def test_a_stable_replica() -> None:
-    row = shown()
-    assert row[:8] == ["q", "0", "STABLE", "22:13:20.0", "0.0 s", "", "", ""]
-    assert row[8:] == ["yes", "5", "7", "none", "9", "0", "0 MB", "s:ok"]
+    assert shown() == {
+        "name": "q", "r": "0", "state": "STABLE", "inc": "1", "stable until": "22:13:20.0", "lag": "0.0 s",
+        "live until": "", "live lag": "", "to correct": "", "X": "3s", "grant": "", "publishes": "yes", "stable": "5",
+        "tentative": "7", "tentative buckets": "2", "checkpoint": "none", "tuples in": "9", "rejected": "0",
+        "memory": "0 MB", "inputs": "s:ok",
+    }  # fmt: skip
 
 
 def test_a_diverged_replica_shows_both_frontiers() -> None:
     row = shown(state="UPSTREAM_FAILURE", f_s=NOW - 35, asking=True, head=1)
-    assert row[3:8] == ["22:13:16.5", "3.5 s", "22:13:20.0", "0.0 s", "waits for 1"]
-    assert shown(state="STABILIZATION", asking=True, granted=True)[7] == "granted"
+    assert (row["stable until"], row["lag"]) == ("22:13:16.5", "3.5 s")
+    assert (row["live until"], row["live lag"], row["to correct"]) == ("22:13:20.0", "0.0 s", "35")
+    assert row["grant"] == "waits for 1"
+    assert shown(state="STABILIZATION", asking=True, granted=True)["grant"] == "granted"
 
 
 def test_one_that_is_silent_is_gone() -> None:
-    assert shown(now_us=WALL_US + 4_000_000)[2] == "STABLE"
-    assert shown(now_us=WALL_US + 6_000_000)[2] == "gone, was STABLE"
-    assert shown(event="STOPPED")[2] == "gone, was STABLE"
+    assert shown(now_us=WALL_US + 4_000_000)["state"] == "STABLE"
+    assert shown(now_us=WALL_US + 6_000_000)["state"] == "gone, was STABLE"
+    assert shown(event="STOPPED")["state"] == "gone, was STABLE"
+
+
+@pytest.mark.parametrize(
+    ("changes", "now_us", "ready"),
+    [
+        ({}, WALL_US, True),
+        ({"state": "UPSTREAM_FAILURE"}, WALL_US, True),
+        ({"state": "RECOVERING"}, WALL_US, False),
+        ({"event": "STOPPED"}, WALL_US, False),
+        ({}, WALL_US + 6_000_000, False),
+    ],
+)
+def test_who_is_ready(changes: dict[str, object], now_us: int, ready: bool) -> None:
+    assert sight(status(**changes), BUCKET_US, now_us).ready is ready
 
 
 def test_history_shows_its_day() -> None:
-    assert shown(f_s=NOW - 864_001, f_l=NOW - 864_001)[3] == "2023-11-13T22:13:19.900000Z"
+    assert shown(f_s=NOW - 864_001, f_l=NOW - 864_001)["stable until"] == "2023-11-13T22:13:19.900000Z"
 
 
 def test_the_end() -> None:
     last = Buckets(BUCKET_US).last
-    assert shown(f_s=last, f_l=last)[3:5] == ["END", ""]
+    row = shown(f_s=last, f_l=last)
+    assert (row["stable until"], row["lag"]) == ("END", "")
 
 
-def test_every_node_of_a_chain_is_there_with_its_queries(capsys: pytest.CaptureFixture[str]) -> None:
+def chain() -> tuple[AppState, Statuses]:
     app = App("chain", bucket="100ms")
     cut = app.source("s", schema={"x": "int"}).filter("x > 0").node("cut", replicas=1)
     app.query("p", cut.filter("x > 1"), replicas=1)
     app.query("q", cut, replicas=2)
-    state = AppState("chain", app.describe(), Description("", "", 0, ""))
     statuses = {("cut", 0): status(query="cut"), ("q", 1): status(query="q", replica=1)}
-    found = [(r["query"], r["replica"], r["of_queries"]) for r in as_json(state, statuses, WALL_US)["replicas"]]
+    return AppState("chain", app.describe(), Description("", "", 0, "")), statuses
+
+
+def test_every_node_of_a_chain_is_there_with_its_queries() -> None:
+    state, statuses = chain()
+    found = [(r["query"], r["replica"], r["of_queries"]) for r in overview(state, statuses, WALL_US)["replicas"]]
     assert found == [("cut", 0, ["p", "q"]), ("p", 0, ["p"]), ("q", 0, ["q"]), ("q", 1, ["q"])]
-    _print(state, statuses, WALL_US)
-    shown = capsys.readouterr().out
+    shown = printed(state, statuses)
     assert "of query" in shown
     assert "p, q" in shown
 
 
-def test_a_process_without_spark_says_why_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_tells_of_its_own_replicas_only() -> None:
+    state, statuses = chain()
+    found = overview(state, statuses, WALL_US, [("q", 1)])
+    assert [(r["query"], r["replica"]) for r in found["replicas"]] == [("q", 1)]
+    assert list(found["thresholds_us"]) == list(found["policies"]) == ["q"]
+    assert list(overview(state, statuses, WALL_US, [("cut", 0)])["thresholds_us"]) == ["p", "q"]
+
+
+@pytest.mark.parametrize("width", [80, 110, 140])
+def test_a_narrow_terminal_does_without_what_matters_least(width: int) -> None:
+    shown = printed(*chain(), width)
+    heads = shown.splitlines()[2]
+    assert all(len(line) <= width for line in shown.splitlines())
+    assert all(name in heads for name in ("node", "r", "state", "lag", "inputs"))
+    assert "live until" not in heads
+    assert ("memory" in heads, "memory" in printed(*chain())) == (False, True)
+    assert "not running" in shown
+
+
+def test_a_process_without_spark_says_why_once() -> None:
     app = App("a")
     s = app.source("s", schema={"x": "int"})
     for query in "pq":
@@ -86,10 +138,8 @@ def test_a_process_without_spark_says_why_once(capsys: pytest.CaptureFixture[str
     state = AppState("a", app.describe(), Description("", "", 0, ""))
     why = "Spark's JVM has ended or was killed; it is being started again"
     statuses = {(q, k): status(query=q, replica=k, why_inline=why if k else "") for q in "pq" for k in (0, 1)}
-    _print(state, statuses, WALL_US)
-    assert capsys.readouterr().err.count(f"redos run inline in replica 1: {why}") == 1
-    _print(state, statuses, WALL_US + 60_000_000)
-    assert "inline" not in capsys.readouterr().err
+    assert inline_lines(state, statuses, WALL_US) == [f"redos run inline in replica 1: {why}"]
+    assert inline_lines(state, statuses, WALL_US + 60_000_000) == []
 
 
 @pytest.mark.parametrize(
@@ -102,4 +152,4 @@ def test_a_process_without_spark_says_why_once(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_inputs(one: InputStatus, said: str) -> None:
-    assert shown(inputs=(one,))[-1] == said
+    assert shown(inputs=(one,))["inputs"] == said

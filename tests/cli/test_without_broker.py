@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from borealis_py.cli.console import print_json
-from borealis_py.cli.status import duration
+from borealis_py.cli.replica_table import duration
 from borealis_py.kafka.broker import free_port
 from tests.cli.conftest import Borealis, app_text, chain_text
 

@@ -1,0 +1,173 @@
+"""How replicas look on a terminal: the table and lines of `borealis status` and `borealis top`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from borealis_py.cli.console import make_table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from borealis_py.host.appstate import AppState, Statuses
+    from borealis_py.host.overview import Sight
+    from borealis_py.log.messages import InputStatus
+
+SILENT_S = 2.0
+DAY_S = 86_400
+GAP = 3
+"""Columns between two cells."""
+COLUMNS = (
+    *("r>", "state", "inc>", "stable until", "lag>", "live until", "live lag>", "to correct>", "X>", "grant"),
+    *("publishes", "stable>", "tentative>", "tentative buckets>", "checkpoint>", "tuples in>", "rejected>", "memory>"),
+    "inputs",
+)
+"""After the node's name. X is the delay threshold; "to correct" counts the buckets between the frontiers, "stable" and
+"tentative" are rows."""
+EXPENDABLE = (
+    *(
+        "live until",
+        "tentative buckets>",
+        "memory>",
+        "checkpoint>",
+        "of query",
+        "stable until",
+        "publishes",
+        "rejected>",
+    ),
+    *("tuples in>", "inc>", "X>", "grant", "live lag>", "stable>", "tentative>", "to correct>"),
+)
+"""What a narrow terminal does without, the first of it first."""
+STYLES = {"STABLE": "green", "UPSTREAM_FAILURE": "yellow", "STABILIZATION": "cyan", "RECOVERING": "magenta"}
+
+
+def replica_table(state: AppState, statuses: Statuses, now_us: int, width: int | None = None) -> Table:
+    """Every replica of an app, in the order of its nodes.
+
+    Args:
+        now_us: wall time. width: columns there are on the terminal; what matters least is left out. None: everything.
+    """
+    from borealis_py.host.overview import keys, queries_of, sight
+
+    columns = ["node" if state.spec.nodes else "query", *COLUMNS]
+    rows: list[list[str | Text]] = []
+    for query, k in keys(state, statuses):
+        found = statuses.get((query, k))
+        if found is None:
+            rows.append([query, str(k), Text("not running", "red"), *[""] * (len(columns) - 3)])
+        else:
+            rows.append(row(sight(found, state.spec.bucket_us, now_us), now_us))
+    if state.spec.nodes:
+        columns.insert(1, "of query")
+        for cells in rows:
+            cells.insert(1, ", ".join(queries_of(state.spec, str(cells[0]))))
+    return make_table(title(state), *_fitting(columns, rows, width))
+
+
+def _fitting(
+    columns: list[str], rows: list[list[str | Text]], width: int | None
+) -> tuple[list[str], list[list[str | Text]]]:
+    """Without the columns that are too many, the least needed first."""
+    widths = [
+        max(cell_len(str(cell)) for cell in (name.rstrip(">"), *cells))
+        for name, *cells in zip(columns, *rows, strict=True)
+    ]
+    keep = set(columns)
+    for name in EXPENDABLE:
+        if width is None or sum(w + GAP for name, w in zip(columns, widths, strict=True) if name in keep) <= width:
+            break
+        keep.discard(name)
+    at = [i for i, name in enumerate(columns) if name in keep]
+    return [columns[i] for i in at], [[cells[i] for i in at] for cells in rows]
+
+
+def title(state: AppState) -> str:
+    """The app and what its queries are set to."""
+    xs = ", ".join(f"{query} {_set(state, query)}" for query in state.spec.queries)
+    return f"app {state.name}: delay thresholds {xs}"
+
+
+def inline_lines(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
+    """Which processes have no Spark, and why."""
+    from borealis_py.host.overview import inline_reasons
+
+    found = inline_reasons(state, statuses, now_us)
+    return [f"redos run inline in {', '.join(map(str, sorted(them)))}: {why}" for why, them in found.items()]
+
+
+def _set(state: AppState, query: str) -> str:
+    """Threshold, and policies where they are not the usual ones."""
+    from borealis_py.host.overview import policies
+    from borealis_py.query import format_duration
+
+    x, (failure, stabilization) = format_duration(state.threshold_us(query)), policies(state, query)
+    usual = failure == stabilization == "process"
+    return x if usual else f"{x} (failure {failure}, stabilization {stabilization})"
+
+
+def row(seen: Sight, now_us: int) -> list[str | Text]:
+    """One replica's cells."""
+    from borealis_py.query import format_duration
+
+    s = seen.status
+    shown = Text(f"gone, was {s.state}", "red") if seen.gone else Text(s.state, STYLES.get(s.state, ""))
+    grant = "granted" if s.granted else f"waits for {s.head}" if s.asking else ""
+    checkpoint = duration((now_us - s.checkpoint_wall_us) / 1e6) if s.checkpoint_wall_us else "none"
+    return [
+        s.query,
+        str(s.replica),
+        shown,
+        str(s.inc),
+        clock(seen.stable_until, seen.stable_lag_s),
+        duration(seen.stable_lag_s),
+        clock(seen.live_until, seen.live_lag_s) if s.f_l != s.f_s else "",
+        duration(seen.live_lag_s) if s.f_l != s.f_s else "",
+        str(seen.uncorrected_buckets or ""),
+        format_duration(s.threshold_us),
+        grant,
+        "yes" if s.publishing and not seen.gone else "",
+        f"{s.stable_rows}",
+        f"{s.tentative_rows}",
+        f"{s.tentative_buckets}",
+        checkpoint,
+        f"{s.tuples_in}",
+        f"{s.rejected}",
+        f"{s.rss_kb / 1000:.0f} MB",
+        Text(" ").join(_input(i, seen.behind_s(i)) for i in s.inputs),
+    ]
+
+
+def _input(source: InputStatus, behind_s: float) -> Text:
+    if source.ended:
+        return Text(f"{source.name}:ended", "dim")
+    if not source.reachable:
+        return Text(f"{source.name}:UNREACHABLE", "red")
+    if source.late:
+        return Text(f"{source.name}:late", "yellow")
+    # Silence of all sources makes nothing late (no bucket is created): it shows here and nowhere else.
+    behind = behind_s > SILENT_S
+    return (
+        Text(f"{source.name}:{duration(behind_s)} behind", "yellow") if behind else Text(f"{source.name}:ok", "green")
+    )
+
+
+def clock(shown: str, lag_s: float | None) -> str:
+    """The time of an ISO time to a tenth of a second, without the day; of history, as it is."""
+    if lag_s is None or abs(lag_s) >= DAY_S:
+        return shown
+    time_of_day = shown.partition("T")[2].removesuffix("Z")
+    whole, _, fraction = time_of_day.partition(".")
+    return f"{whole}.{(fraction or '0')[0]}"
+
+
+def duration(seconds: float | None) -> str:
+    """A duration for people: 0.2 s, 3 min, 2 h, 5 d."""
+    if seconds is None:
+        return ""
+    for unit, name in ((DAY_S, "d"), (3_600, "h"), (60, "min")):
+        if abs(seconds) >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.1f} s"

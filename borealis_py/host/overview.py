@@ -1,0 +1,143 @@
+"""What a person, a program or a probe is told about an app that runs: the statuses of its replicas and what follows
+from them. One model for `borealis status`, `borealis top` and a replica process's `/api/v1/status`.
+
+Pure: it is handed the statuses, from wherever they were read. Knows no log, no clock and no terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from borealis_py.host import origin
+from borealis_py.host.appstate import AppState, Statuses
+from borealis_py.host.replicas import ProcessName, process_of
+from borealis_py.log.messages import InputStatus, Status
+from borealis_py.query.spec import AppSpec
+from sunion.bucket import Buckets
+
+GONE_S = 5.0
+"""A replica says something every second; one that was silent for so long does not run, or cannot reach the broker."""
+
+Key = tuple[str, int]
+"""(node, replica); a query is the node of its name."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """One status and what follows from it. `stable_lag_s` and `live_lag_s`: how far the frontiers lie behind the
+    replica's clock; None: the sources have ended, nothing is left to do.
+    """
+
+    status: Status
+    age_s: float
+    stable_lag_s: float | None
+    live_lag_s: float | None
+    stable_until: str
+    live_until: str
+    bucket_us: int
+
+    def behind_s(self, source: InputStatus) -> float:
+        """How far the source's last boundary lies behind the clock of the replica."""
+        return (self.status.at_wall_us - source.closed * self.bucket_us) / 1e6
+
+    @property
+    def gone(self) -> bool:
+        return self.age_s > GONE_S or self.status.event == "STOPPED"
+
+    @property
+    def ready(self) -> bool:
+        """It runs and is past RECOVERING."""
+        return not self.gone and self.status.state != "RECOVERING"
+
+    @property
+    def uncorrected_buckets(self) -> int:
+        """How many buckets it has run for timeliness and not yet on complete input: F_l - F_s."""
+        return self.status.f_l - self.status.f_s
+
+
+def sight(status: Status, bucket_us: int, now_us: int) -> Sight:
+    """A status as seen at wall time `now_us`."""
+    s = status
+    (stable_until, stable_lag), (live_until, live_lag) = (_frontier(b, bucket_us, s.at_wall_us) for b in (s.f_s, s.f_l))
+    return Sight(s, (now_us - s.at_wall_us) / 1e6, stable_lag, live_lag, stable_until, live_until, bucket_us)
+
+
+def _frontier(bucket: int, bucket_us: int, wall_us: int) -> tuple[str, float | None]:
+    buckets = Buckets(bucket_us)
+    if bucket >= buckets.last:
+        return "END", None
+    return origin.show(buckets.start(bucket)), (wall_us - buckets.start(bucket)) / 1e6
+
+
+def overview(state: AppState, statuses: Statuses, now_us: int, only: Sequence[Key] | None = None) -> dict[str, Any]:
+    """Everything known, for programs: what `status --json` prints.
+
+    Args:
+        now_us: wall time.
+        only: these replicas and the queries they serve, as a process tells of its own; None: the whole app.
+    """
+    shown = keys(state, statuses) if only is None else list(only)
+    told = {q for node, _ in shown for q in queries_of(state.spec, node)}
+    queries = [q for q in state.spec.queries if only is None or q in told]
+    buckets = Buckets(state.spec.bucket_us)
+    return {
+        "app": state.name,
+        "hash": state.hash,
+        "bucket_us": state.spec.bucket_us,
+        "origin_us": buckets.start(state.origin),
+        "at_wall_us": now_us,
+        "thresholds_us": {query: state.threshold_us(query) for query in queries},
+        "policies": {query: list(policies(state, query)) for query in queries},
+        "failed_sources_until_wall_us": {s: until for s, until in state.failed_until.items() if until > now_us},
+        "replicas": [_one(state, statuses.get(key), key, now_us) for key in shown],
+    }
+
+
+def _one(state: AppState, found: Status | None, key: Key, now_us: int) -> dict[str, Any]:
+    node, replica = key
+    of = queries_of(state.spec, node)
+    if found is None:
+        return {"query": node, "of_queries": of, "replica": replica, "running": False, "ready": False, "state": None}
+    seen = sight(found, state.spec.bucket_us, now_us)
+    return {
+        "running": not seen.gone,
+        "ready": seen.ready,
+        "age_s": seen.age_s,
+        "stable_until": seen.stable_until,
+        "live_until": seen.live_until,
+        "stable_lag_s": seen.stable_lag_s,
+        "live_lag_s": seen.live_lag_s,
+        "uncorrected_buckets": seen.uncorrected_buckets,
+        "of_queries": of,
+        **msgspec.to_builtins(found),
+    }
+
+
+def queries_of(spec: AppSpec, node: str) -> list[str]:
+    """The queries that read a node; none for one that the app does not have (any more)."""
+    return [s.query for s in spec.serves(node)] if node in spec.all_nodes else []
+
+
+def keys(state: AppState, statuses: Statuses) -> list[Key]:
+    """The replicas that should be, and others that spoke, in the order of the app."""
+    expected = state.replicas()
+    return expected + [key for key in statuses if key not in set(expected)]
+
+
+def policies(state: AppState, query: str) -> tuple[str, str]:
+    """For failure and stabilization: what was set, else the app's file."""
+    policy, spec = state.policies.get(query), state.spec.queries[query]
+    return (spec.on_failure, spec.on_stabilization) if policy is None else (policy.failure, policy.stabilization)
+
+
+def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str, set[ProcessName]]:
+    """Why redos do not run on Spark, and in which processes that run."""
+    told: dict[str, set[ProcessName]] = {}
+    for (node, k), s in statuses.items():
+        if s.why_inline and not sight(s, state.spec.bucket_us, now_us).gone:
+            told.setdefault(s.why_inline, set()).add(process_of(state.spec, node, k))
+    return told
