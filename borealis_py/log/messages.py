@@ -90,7 +90,8 @@ class Status(msgspec.Struct, frozen=True):
 
     `event`: "" for the periodic one, else SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION,
     REDO, REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, TOOK_OVER. `state`: RECOVERING, STABLE, UPSTREAM_FAILURE or
-    STABILIZATION. `granted`: holds the grant. `why_inline`: why redos do not run on Spark now; "": they do.
+    STABILIZATION. `granted`: holds the grant. `why_inline`: why redos do not run on Spark now; "": they do. `http`:
+    where its process answers HTTP; "": nowhere.
     """
 
     query: str
@@ -124,6 +125,7 @@ class Status(msgspec.Struct, frozen=True):
     detail: str = ""
     redo: RedoStatus | None = None
     why_inline: str = ""
+    http: str = ""
 
 
 def encode(message: msgspec.Struct) -> bytes:

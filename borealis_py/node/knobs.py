@@ -14,11 +14,16 @@ import structlog
 from borealis_py.log.base import Record
 from borealis_py.log.messages import Incarnation, Policy, SourceFailure, Threshold, decode
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing, budget
-from borealis_py.query.spec import Serves
+from borealis_py.query.spec import QuerySpec, Serves
 
 log = structlog.get_logger("borealis.settings")
 
 _EAGER_FIRST = (DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND)
+
+
+def declared(query: QuerySpec) -> Delays:
+    """Threshold and policies as the app's file has them: in force until a setting says otherwise."""
+    return Delays(query.threshold_us, DelayPolicy(query.on_failure), DelayPolicy(query.on_stabilization))
 
 
 def effective(serves: Sequence[Serves], delays: Mapping[str, Delays], timing: Timing) -> Delays:
@@ -72,6 +77,11 @@ class Knobs:
         self._queries = {query: delays[query] for query in self._serves}
         self._incarnation = f"incarnation/{node}/{replica}"
         self._timing = timing
+
+    @property
+    def queries(self) -> Mapping[str, Delays]:
+        """Of each query that reads the node, as they are now."""
+        return dict(self._queries)
 
     @property
     def delays(self) -> Delays:

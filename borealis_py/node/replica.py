@@ -33,7 +33,7 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.inlet import Inlet
 from borealis_py.node.knobs import Knobs
 from borealis_py.node.peers import Peers
-from borealis_py.node.reporter import Reporter
+from borealis_py.node.reporter import Reporter, Seen, unseen
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.life import Identity, Start
 from borealis_py.protocol.manager import Manager
@@ -74,7 +74,7 @@ class Replica:
 
     Args:
         uid: a random id of this process. redos: who runs redo jobs; closed by the caller. why_inline: why those do not
-            run on Spark now; empty when they do.
+            run on Spark now; empty when they do. seen: is left each status, in the loop's thread.
     """
 
     def __init__(
@@ -88,6 +88,7 @@ class Replica:
         uid: str,
         wake: Wake,
         why_inline: Callable[[], str] = lambda: "",
+        seen: Seen = unseen,
     ) -> None:
         self.spec = spec
         self.buckets = Buckets(spec.bucket_us)
@@ -100,7 +101,7 @@ class Replica:
         codecs, self._streams = codecs_of(kernel, spec.inputs)
         self._inlet = Inlet(spec, log_, self._lookup, codecs, self._streams, self.knobs, wake)
         self._encoder = StreamEncoder(spec.own_feed, self.buckets, kernel, kernel.schema_id)
-        self._reporter = Reporter(spec, self._appender, clock, self.knobs, why_inline)
+        self._reporter = Reporter(spec, self._appender, clock, self.knobs, why_inline, seen)
         self.manager = self._begin(uid)
         self._unreachable: frozenset[int] = frozenset()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -16,23 +17,51 @@ from borealis_py.node.knobs import Knobs
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Phase
+from borealis_py.protocol.settings import Delays
 from borealis_py.protocol.turn import Note
 from sunion.inputs import SourceInput
 
 PERIOD_US = 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What a loop leaves for others in its process to look at, immutable: the status, and the settings it has read.
+
+    `delays`: of each query that reads the node. `failed_until`: source -> wall time in microseconds.
+    """
+
+    status: Status
+    delays: Mapping[str, Delays]
+    failed_until: Mapping[str, int]
+
+
+Seen = Callable[[Glance], None]
+"""Called in the loop's thread: must not block."""
+
+
+def unseen(glance: Glance) -> None:
+    """Nobody looks."""
+
+
 class Reporter:
-    """Tells of a replica once a second and at every event."""
+    """Tells of a replica once a second and at every event: the status topic, the log, and `seen`."""
 
     def __init__(
-        self, spec: ReplicaSpec, appender: Appender, clock: Clock, knobs: Knobs, why_inline: Callable[[], str]
+        self,
+        spec: ReplicaSpec,
+        appender: Appender,
+        clock: Clock,
+        knobs: Knobs,
+        why_inline: Callable[[], str],
+        seen: Seen = unseen,
     ) -> None:
         self._spec = spec
         self._appender = appender
         self._clock = clock
         self._knobs = knobs
         self._why_inline = why_inline
+        self._seen = seen
         self._due = 0
         self._key = f"{spec.query}/{spec.replica}".encode()
         self._log = structlog.get_logger("borealis.replica").bind(query=spec.query, replica=spec.replica)
@@ -69,6 +98,7 @@ class Reporter:
         wall = self._clock.wall_us()
         status = self._status(manager, unreachable, note, wall)
         self._appender.append(NewRecord(self._spec.status_feed, encode(status), self._key))
+        self._seen(Glance(status, self._knobs.queries, dict(self._knobs.failed_until)))
 
     def _status(self, m: Manager, unreachable: frozenset[int], note: Note, wall: int) -> Status:
         redo, delays = None, self._knobs.stated
@@ -107,6 +137,7 @@ class Reporter:
             detail=note.detail,
             redo=redo,
             why_inline=self._why_inline(),
+            http=self._spec.http,
         )
 
     @staticmethod

@@ -12,6 +12,7 @@ from borealis_py.log.clock import Clock, SystemClock
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import PeerRedo, Peers
 from borealis_py.node.replica import Replica
+from borealis_py.node.reporter import Seen, unseen
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.states import ReplicaState
 from reconcile.runner import Redos
@@ -30,6 +31,7 @@ def run_replica(
     stop: threading.Event,
     uid: str,
     clock: Clock | None = None,
+    seen: Seen = unseen,
 ) -> None:
     """Run one incarnation until `stop` is set. Blocks.
 
@@ -38,6 +40,7 @@ def run_replica(
 
     Args:
         uid: random, new for every call (protocol B30).
+        seen: is left each status; called in this thread, must not block.
 
     Raises:
         LostWhileRunning, RetentionLost: see above. Superseded, LogError: as `Replica.turn`.
@@ -49,7 +52,7 @@ def run_replica(
     store = CheckpointStore(spec.checkpoints(spec.replica), spec.query_hash, kernel)
     redos.peers = PeerRedo(Peers(spec, store, kernel), spec.log, woken.set)
     try:
-        replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline)
+        replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline, seen)
         why = ""
         try:
             while not stop.is_set():

@@ -21,7 +21,7 @@ class ReplicaSpec:
     `partition`: the node's in the control log. `origin`: first bucket. `query_hash`: checkpoints of another query are
     refused. `app_json`: for the kernel and redo tasks. `delays`: at the start, of each query that reads the node.
     `serves`: how the node lies in those. `position`: in its longest chain, from 1. `corrected`: its rows go to a
-    corrected stream; without one only its dead letters are published.
+    corrected stream; without one only its dead letters are published. `http`: where its process answers, for status.
     """
 
     app: str
@@ -40,6 +40,7 @@ class ReplicaSpec:
     serves: tuple[Serves, ...] = ()
     position: int = 1
     corrected: bool = True
+    http: str = ""
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """What is read of one input."""
