@@ -36,7 +36,7 @@ def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
     """
     timing.validate()
     for name, query in spec.queries.items():
-        _check_threshold(timing, name, query.threshold_us, spec.position(name))
+        check_threshold(timing, name, query.threshold_us, spec.position(name))
     return [_check(spec, name, timing) for name in spec.all_nodes]
 
 
@@ -60,7 +60,8 @@ def _check(spec: AppSpec, name: str, timing: Timing) -> NodeReport:
     )
 
 
-def _check_threshold(timing: Timing, query: str, threshold_us: int, depth: int) -> None:
+def check_threshold(timing: Timing, query: str, threshold_us: int, depth: int) -> None:
+    """Raises SettingsError with the query's name when the threshold cannot hold in a chain of `depth` nodes."""
     try:
         budget(timing, threshold_us, depth=depth)
     except SettingsError as exc:

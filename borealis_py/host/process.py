@@ -31,12 +31,13 @@ from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailab
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError, Wake
+from borealis_py.node.knobs import declared
 from borealis_py.node.replica import Superseded
 from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
+from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query.errors import QueryError
-from borealis_py.query.spec import AppSpec, QuerySpec
+from borealis_py.query.spec import AppSpec
 from reconcile.runner import Redo, Redos, ThreadRedo
 from reconcile.spark import SparkRedo
 from reconcile.work import Kernel, Work, make_kernel, node_work
@@ -68,7 +69,7 @@ def replica_spec(
         partition=list(spec.all_nodes).index(node),
         query_hash=spec.query_hash(node),
         app_json=spec.to_json(),
-        delays={s.query: _delays(spec.query(s.query)) for s in serves},
+        delays={s.query: declared(spec.query(s.query)) for s in serves},
         log=kafka,
         data_dir=data_dir / spec.name,
         timing=timing,
@@ -76,10 +77,6 @@ def replica_spec(
         position=spec.position(node),
         corrected=node in spec.queries,
     )
-
-
-def _delays(query: QuerySpec) -> Delays:
-    return Delays(query.threshold_us, DelayPolicy(query.on_failure), DelayPolicy(query.on_stabilization))
 
 
 def work_of(spec: ReplicaSpec) -> Work:

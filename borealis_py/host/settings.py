@@ -12,16 +12,14 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from borealis_py.host.appstate import AppState, NoSuchApp, StatusReader, put_settings
+from borealis_py.host.appstate import GONE_S, RECENT_MS, AppState, NoSuchApp, StatusReader, put_settings
+from borealis_py.host.check import check_threshold
 from borealis_py.log.base import Log
 from borealis_py.log.messages import Policy, Status, Threshold
-from borealis_py.node.knobs import stated
+from borealis_py.node.knobs import declared, stated
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing, budget
 from borealis_py.query import format_duration
 
-SILENT_S = 5.0
-"""A replica says something every second; one that was silent for so long does not run, or cannot reach the broker."""
-RECENT_MS = 60_000
 LOOK_S = 0.1
 MOST_US = 365 * 86_400_000_000
 """Beyond a year a threshold is a slip of the keyboard."""
@@ -90,8 +88,7 @@ def in_force(state: AppState, query: str, timing: Timing) -> Delays:
         NoSuchApp: a node of that name, or a query that is gone.
     """
     refuse_unknown(state, query)
-    spec = state.spec.query(query)
-    delays = Delays(spec.threshold_us, DelayPolicy(spec.on_failure), DelayPolicy(spec.on_stabilization))
+    delays = declared(state.spec.query(query))
     try:
         budget(timing, state.threshold_us(query), depth=state.spec.position(query))
         delays = replace(delays, threshold_us=state.threshold_us(query))
@@ -124,10 +121,7 @@ def checked(state: AppState, query: str, threshold_us: int, timing: Timing) -> N
     """Raises SettingsError with the query's name and the least, or the most, that would do."""
     if threshold_us > MOST_US:
         raise SettingsError(f"query {query!r}: a delay threshold of more than {format_duration(MOST_US)} holds nothing")
-    try:
-        budget(timing, threshold_us, depth=state.spec.position(query))
-    except SettingsError as exc:
-        raise SettingsError(f"query {query!r}: {exc}") from exc
+    check_threshold(timing, query, threshold_us, state.spec.position(query))
 
 
 def change(
@@ -212,7 +206,7 @@ class _Watch:
                 continue
             # How old a status is that lay there already only its own clock tells; later ones are as old as our looks.
             age_s = max(0.0, (wall_us - status.at_wall_us) / 1e6) if self._first else 0.0
-            self._heard[key] = now - (age_s if status.event != "STOPPED" else SILENT_S)
+            self._heard[key] = now - (age_s if status.event != "STOPPED" else GONE_S)
             if _says(status) == self._wanted[key]:
                 self._since.setdefault(key, status.at_wall_us)
             else:
@@ -229,7 +223,7 @@ class _Watch:
             Obeys(
                 node=key[0],
                 replica=key[1],
-                running=now - self._heard.get(key, -SILENT_S) < SILENT_S,
+                running=now - self._heard.get(key, -GONE_S) < GONE_S,
                 wanted=wanted,
                 says=_says(self._reader.newest[key]) if key in self._reader.newest else None,
                 since_wall_us=self._since.get(key),
