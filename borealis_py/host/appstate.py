@@ -23,7 +23,7 @@ APP_KEY = "app"
 RECENT_MS = 60_000
 """Where to look for statuses first: a replica writes one a second."""
 GONE_S = 5.0
-"""A replica that was silent for so long does not run, or cannot reach the broker."""
+"""A replica says something every second; one that was silent for so long does not run, or cannot reach the broker."""
 
 
 class NoSuchApp(LogError):

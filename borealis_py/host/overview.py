@@ -13,14 +13,11 @@ from typing import Any
 import msgspec
 
 from borealis_py.host import origin
-from borealis_py.host.appstate import AppState, Statuses
+from borealis_py.host.appstate import GONE_S, AppState, Statuses
 from borealis_py.host.replicas import ProcessName, process_of
 from borealis_py.log.messages import InputStatus, Status
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
-
-GONE_S = 5.0
-"""A replica says something every second; one that was silent for so long does not run, or cannot reach the broker."""
 
 Key = tuple[str, int]
 """(node, replica); a query is the node of its name."""
