@@ -39,6 +39,10 @@ class StreamFenced(PublisherError):
     """A newer publisher took the stream while this one was at work."""
 
 
+class StreamForgotten(PublisherError):
+    """Retention has deleted all that the stream's publishers sent: where to go on cannot be known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The source to be written.
@@ -101,25 +105,26 @@ class Claim:
         self.epoch = 0
         self._target = target
         self._uid = uid
-        self._trimmed = start > 0
-        self._end = end
+        self._start, self._end = start, end
         self._take_over = take_over
         self._watch_us = max(WATCH_US, 3 * target.bucket_us)
         self._watching_since_us: int | None = None
         self._attempts = 0
+        self._told = start == 0  # something says how far the stream has come
         self._complete = False
 
     def read(self, records: Sequence[Record], position: int, now_us: int) -> None:
         """What was read of the source's log, and the reader's position after it.
 
         Raises:
-            StreamTaken, StreamEnded: before ownership.
+            StreamTaken, StreamEnded, StreamForgotten: before ownership.
             StreamFenced: after.
         """
         for record in records:
             self._one(record, now_us)
         if self._watching_since_us is None and position >= self._end:
             self._refuse_ended()
+            self._refuse_forgotten()
             self._watching_since_us = now_us
 
     def claims(self, now_us: int) -> list[NewRecord]:
@@ -137,7 +142,7 @@ class Claim:
 
     def _claim(self) -> NewRecord:
         self._attempts += 1
-        self.epoch = self.fold.epoch + 1
+        self.epoch = max(self.fold.epoch, self._start) + 1  # a claim's is at most its offset + 1: above any deleted one
         buckets = self._target.buckets
         stamp = buckets.timestamp_ms(buckets.closed_by(self.fold.boundary))
         return NewRecord(self._target.feed, pack(ClaimHeader(self.epoch, self._uid)), timestamp_ms=stamp)
@@ -171,8 +176,11 @@ class Claim:
         if isinstance(header, ClaimHeader):
             record = SourceRecord(offset, header.epoch, header.uid, claim=True)
         else:
-            if self._trimmed and header.epoch > self.fold.epoch:  # its EPOCH was deleted by retention
+            if self._start and header.epoch > self.fold.epoch:  # its EPOCH was deleted by retention
                 self.fold = replace(self.fold, epoch=header.epoch, owner=header.uid)
+            if self._start and (header.epoch, header.uid) == (self.fold.epoch, self.fold.owner):
+                self._told = True
+                self.fold = replace(self.fold, last_seq=max(self.fold.last_seq, header.first_seq - 1))
             seqs = range(header.first_seq, header.first_seq + len(stimes))
             record = SourceRecord(offset, header.epoch, header.uid, False, seqs, stimes, None, header.boundary)
         target = self._target
@@ -198,6 +206,14 @@ class Claim:
             raise StreamEnded(
                 f"{self._name()} has ended: its publisher sent END, and nothing can follow that. To publish it again, "
                 "start the app anew with `borealis up --reset`, or publish to another source"
+            )
+
+    def _refuse_forgotten(self) -> None:
+        if not self._told:
+            raise StreamForgotten(
+                f"{self._name()}: retention has deleted all that its publisher sent: how far it had come is unknown, "
+                "and new rows could be dropped as repeated ones. Start the app anew with `borealis up --reset`, or "
+                "publish to another source; keep a source for longer than its publisher may be away"
             )
 
     def _taken(self) -> str:

@@ -72,6 +72,7 @@ class Publisher:
         Raises:
             StreamTaken: another publisher is at work.
             StreamEnded: END lies in the log.
+            StreamForgotten: retention has deleted what tells where to go on.
             LogUnreachable: no broker.
             PublisherError: not done in time.
         """

@@ -120,7 +120,7 @@ class PublisherSession:
         """Do what is due: read the own log, claim, send boundaries, look at deliveries.
 
         Raises:
-            StreamTaken, StreamEnded: the source cannot be had.
+            StreamTaken, StreamEnded, StreamForgotten: the source cannot be had.
             StreamFenced: a newer publisher has it.
             PublishFailed: the log refused a record.
         """

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from borealis_py.client.claim import PublisherError, Target
+from borealis_py.client.claim import PublisherError, StreamForgotten, Target
 from borealis_py.client.session import PublisherSession
 from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.log.base import LogError
@@ -80,6 +80,8 @@ class PublisherProcess(Process):
         self._clock = clock
         self._width_us = target.bucket_us
         self._was_ready = False
+        self.forgotten = ""
+        """Why nobody can publish this source any more."""
         self.session = PublisherSession(client, target, {"v": "int64"}, name, self.wake, take_over)
 
     def turn(self) -> int | None:
@@ -88,7 +90,8 @@ class PublisherProcess(Process):
             if self.session.ready and not self.session.closed:
                 self._send(now)
             self.session.turn(now)
-        except (PublisherError, LogError):
+        except (PublisherError, LogError) as exc:
+            self.forgotten = str(exc) if isinstance(exc, StreamForgotten) else ""
             self._ended(self)
             return None
         if self.session.ready is not self._was_ready:

@@ -35,6 +35,11 @@ class SourceSeat(Seat):
         process.wake()
         return process
 
+    def ended(self, process: Process) -> None:
+        if isinstance(process, PublisherProcess) and process.forgotten:
+            self.give_up(process.forgotten)
+        super().ended(process)
+
     @property
     def at_work(self) -> bool:
         """It publishes, in time."""

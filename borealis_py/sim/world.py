@@ -162,7 +162,10 @@ class World:
 
     @property
     def ended_by_retention(self) -> str | None:
-        """The named error of a node whose replicas have all ended; only where retention ate what was needed."""
+        """The named error of a source, or of a node whose replicas have all ended: retention ate what was needed."""
+        for source in self.sources:
+            if source.given_up is not None and self.scenario.eaten:
+                return source.given_up
         for plan in self.scenario.nodes:
             errors = [s.given_up for s in self.of_node(plan.name) if s.given_up is not None]
             alive = [s for s in self.of_node(plan.name) if s.given_up is None and not s.down]

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.client.claim import AHEAD_MAX_US, PublisherError, StreamEnded, StreamFenced, StreamTaken
+from borealis_py.client.claim import (
+    AHEAD_MAX_US,
+    PublisherError,
+    StreamEnded,
+    StreamFenced,
+    StreamForgotten,
+    StreamTaken,
+)
 from borealis_py.client.pump import Pace
 from borealis_py.client.session import Boundaries, PublishFailed
 from borealis_py.log.base import NewRecord
@@ -275,6 +282,36 @@ def test_after_retention_took_the_epoch_record_the_rest_is_still_understood() ->
     first.stop()
     world.memory.delete_before(world.target.feed, 4)
     assert world.ready("q").last_seq == 4
+
+
+def test_after_retention_left_nothing_but_boundaries_the_rows_before_them_still_count() -> None:
+    """A live publisher that numbered its rows from 0 again would have them dropped as repeated ones."""
+    world = World()
+    first = world.ready("p")
+    for n in range(5):
+        assert first.send(row(n))
+    world.run(2)
+    first.pause()
+    before = world.folded().state
+    world.memory.delete_before(world.target.feed, world.memory.broker.partition(world.target.feed).stable_end - 1)
+    second = world.ready("q")
+    assert second.last_seq == 4
+    assert second.session._claim.epoch > before.epoch
+
+
+def test_after_retention_took_all_the_source_is_refused_by_name() -> None:
+    """Simulator, seed 610902: claims were numbered from 1 again, and replicas passed them over for ever."""
+    world = World()
+    first = world.ready("p")
+    first.send(row(0))
+    world.run(2)
+    first.pause()
+    world.run(1)
+    world.memory.delete_before(world.target.feed, world.memory.broker.partition(world.target.feed).stable_end)
+    second = world.publisher("q")
+    world.run(3)
+    assert isinstance(second.error, StreamForgotten)
+    assert "borealis up --reset" in str(second.error)
 
 
 @pytest.mark.parametrize(
