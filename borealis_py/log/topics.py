@@ -22,6 +22,8 @@ EVENT_TIME = (
 )
 COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "600000"), ("min.compaction.lag.ms", "600000"))
 SHORT = (("retention.ms", "3600000"), ("segment.ms", "600000"))
+LETTERS = (("retention.ms", "600000"), ("segment.ms", "60000"), ("max.message.bytes", str(RECORD_BYTES_MAX)))
+"""What is said about redos is of no use after seconds, and may be large: it carries states."""
 
 
 def stream(app: str, name: str) -> str:
@@ -39,6 +41,17 @@ def input_feeds(app: str, of: Input) -> tuple[Feed, ...]:
     if not of.replicas:
         return (Feed(stream(app, of.name)),)
     return tuple(Feed(replica(app, of.name, k)) for k in range(of.replicas))
+
+
+def redo(app: str, name: str, index: int) -> str:
+    """Where replica `index` of a node, running as a Spark task, and its driver talk about redos."""
+    return f"{app}.{name}.r{index}.redo"
+
+
+def redo_feeds(app: str, name: str, index: int, partition: int = 0) -> tuple[Feed, Feed]:
+    """What a task asks, and what its driver answers, so that neither reads its own. `partition`: of the node."""
+    topic = redo(app, name, index)
+    return Feed(topic, 2 * partition), Feed(topic, 2 * partition + 1)
 
 
 def progress(app: str, name: str) -> str:
@@ -59,6 +72,11 @@ def status(app: str) -> str:
 
 def deadletter(app: str) -> str:
     return f"{app}.deadletter"
+
+
+def of_redos(app: str, replicas: Mapping[str, int]) -> list[TopicSpec]:
+    """The topics of tasks and drivers, for the Spark host only. `replicas`: of each node and query."""
+    return [TopicSpec(redo(app, n, k), 2, LETTERS) for n, count in replicas.items() for k in range(count)]
 
 
 def of_app(

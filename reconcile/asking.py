@@ -1,0 +1,175 @@
+"""A redo by letter: a replica that runs as a Spark task asks the driver of its application for a job (design 3.3).
+
+Whatever becomes of the driver (dead, hung, without a free slot, slow, a newer one), the job ends as a `RedoFailed` at a
+deadline at the latest, and the replica runs it inline. Not thread-safe: it belongs to the replica's loop, which polls
+`results` in every turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+
+import structlog
+
+from borealis_py.log.base import Feed, Log, LogError, NewRecord, Wake
+from borealis_py.log.clock import Clock
+from borealis_py.log.codec import RowCodec
+from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoResult
+from reconcile.letters import ASK_BYTES_MAX, Answer, Assembly, Cancel, Letter, Stop, Taken, asks, decode, encode
+from reconcile.task import pack_job, unpack_result
+
+log = structlog.get_logger("borealis.redo")
+
+TAKE_US = 1_300_000
+"""A job that was not taken by then will not be: the driver says "no free slot" a little earlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Whom a task writes to. `session`: of its driver's application; `uid`: the asking incarnation."""
+
+    session: str
+    uid: str
+    ask: Feed
+    answer: Feed
+
+
+@dataclass(slots=True)
+class _Asked:
+    began_us: int
+    taken: bool = False
+
+
+class AskingRedo:
+    """`reconcile.runner.Redo` that asks the driver.
+
+    Args:
+        codec: encodes states and decodes rows.
+        deadline_s: what a job has once it runs; the replica's own deadline comes a little later.
+        on_stop: called when the driver wants the task to end.
+
+    Raises:
+        LogError: the answers cannot be read.
+    """
+
+    def __init__(
+        self,
+        log_: Log,
+        address: Address,
+        codec: RowCodec,
+        wake: Wake,
+        clock: Clock,
+        deadline_s: float,
+        on_stop: Callable[[], None] = lambda: None,
+        take_us: int = TAKE_US,
+    ) -> None:
+        self._address = address
+        self._codec = codec
+        self._clock = clock
+        self._budget_s = 0.9 * deadline_s
+        self._on_stop = on_stop
+        self._take_us = take_us
+        self._asked: dict[int, _Asked] = {}
+        self._ready: list[RedoResult] = []
+        self._assembly = Assembly()
+        self._wake = wake
+        self._broken = ""
+        self.why_inline = ""
+        """Why the last job was not run by the driver; empty once it took one again."""
+        with closing(log_.lookup()) as lookup:
+            end = lookup.bounds(address.answer)[1]
+        self._reader, self._appender = log_.reader(wake), log_.appender(lambda: None)
+        self._reader.open(address.answer, end)
+
+    def start(self, job: RedoJob) -> None:
+        if job.id in self._asked:
+            raise ValueError(f"redo job {job.id} is running already")
+        self._asked[job.id] = _Asked(self._clock.now_us())
+        packed = pack_job(job, self._codec, self._budget_s)
+        if self._broken:
+            self._fail(job.id, self._broken)
+        elif len(packed) > ASK_BYTES_MAX:
+            self._fail(job.id, f"a state of {len(packed) >> 20} MB is too large to be sent to the driver")
+        else:
+            for letter in asks(self._address.session, (self._address.uid, job.id), packed):
+                self._send(letter)
+
+    def results(self) -> list[RedoResult]:
+        self._read()
+        self._check_taken()
+        ready, self._ready = self._ready, []
+        return ready
+
+    def cancel(self, job_id: int) -> None:
+        self._ready = [r for r in self._ready if r.id != job_id]
+        if self._asked.pop(job_id, None) is not None:
+            self._cancel(job_id)
+
+    def close(self) -> None:
+        for job_id in list(self._asked):
+            self.cancel(job_id)
+        self._reader.close()
+        self._appender.close()
+
+    def _read(self) -> None:
+        if self._broken:
+            return
+        try:
+            records = self._reader.poll()
+        except LogError as exc:
+            self._broken = f"the driver's answers cannot be read: {exc}"
+            log.warning("redos run inline from now on", why=self._broken)
+            for job_id in list(self._asked):
+                self._fail(job_id, self._broken)
+            return
+        for record in records:
+            letter = decode(record.value)
+            if letter is not None and letter.session == self._address.session:
+                self._take(letter)
+
+    def _take(self, letter: Letter) -> None:
+        if isinstance(letter, Stop):
+            self._on_stop()
+        elif letter.uid != self._address.uid or letter.id not in self._asked:
+            return
+        elif isinstance(letter, Taken):
+            self._asked[letter.id].taken = True
+            self.why_inline = ""
+        elif isinstance(letter, Answer):
+            body = self._assembly.add(letter)
+            if body is not None:
+                self._answered(letter.id, body)
+
+    def _answered(self, job_id: int, body: bytes) -> None:
+        asked = self._asked[job_id]
+        seconds = (self._clock.now_us() - asked.began_us) / 1e6
+        try:
+            result = unpack_result(body, self._codec, "spark", seconds)
+        except Exception as exc:  # not an answer at all: as good as none
+            self._fail(job_id, f"the driver's answer cannot be read: {type(exc).__name__}: {exc}")
+            return
+        if not asked.taken and isinstance(result, RedoFailed):
+            self.why_inline = result.reason
+        del self._asked[job_id]
+        self._ready.append(result)
+
+    def _check_taken(self) -> None:
+        now = self._clock.now_us()
+        for job_id, asked in list(self._asked.items()):
+            if not asked.taken and now - asked.began_us >= self._take_us:
+                self._cancel(job_id)
+                self._fail(job_id, f"the driver did not take the redo within {self._take_us / 1e6:g} s")
+
+    def _fail(self, job_id: int, reason: str) -> None:
+        del self._asked[job_id]
+        self.why_inline = reason
+        self._ready.append(RedoFailed(job_id, reason))
+        self._wake()
+
+    def _cancel(self, job_id: int) -> None:
+        self._send(Cancel(self._address.session, self._address.uid, job_id))
+
+    def _send(self, letter: Letter) -> None:
+        self._appender.append(NewRecord(self._address.ask, encode(letter)))

@@ -1,0 +1,121 @@
+"""What a replica's task and the driver of its Spark application say to each other about redos, as records of a log.
+
+    task -> driver   Ask (in parts), Cancel
+    driver -> task   Taken, Answer (in parts), Stop
+
+A letter counts only for who it names: `session` is one life of a driver's application, `uid` one incarnation of a
+replica, `id` one of its jobs. What is late, repeated, cut short or of somebody else says nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from borealis_py.log.topics import ENVELOPE_BYTES_MAX
+
+ASK_BYTES_MAX = 64 << 20
+"""A larger job or answer does not travel; the redo runs inline."""
+
+
+class Ask(msgspec.Struct, array_like=True, frozen=True, tag="ASK"):
+    """Run this job. `body`: part of `reconcile.task.pack_job`."""
+
+    session: str
+    uid: str
+    id: int
+    part: int
+    parts: int
+    body: bytes
+
+
+class Cancel(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL"):
+    """Its answer no longer matters."""
+
+    session: str
+    uid: str
+    id: int
+
+
+class Taken(msgspec.Struct, array_like=True, frozen=True, tag="TAKEN"):
+    """The driver has a slot for the job, and has submitted it."""
+
+    session: str
+    uid: str
+    id: int
+
+
+class Answer(msgspec.Struct, array_like=True, frozen=True, tag="ANSWER"):
+    """How the job ended. `body`: part of what `reconcile.task.run_packed` gave, a result or a named failure."""
+
+    session: str
+    uid: str
+    id: int
+    part: int
+    parts: int
+    body: bytes
+
+
+class Stop(msgspec.Struct, array_like=True, frozen=True, tag="STOP"):
+    """Every task of the session is to end in order."""
+
+    session: str
+
+
+Letter = Ask | Cancel | Taken | Answer | Stop
+Job = tuple[str, int]
+"""Who asked (uid) and which of its jobs."""
+
+_decoder = msgspec.msgpack.Decoder(Letter)
+
+
+def encode(letter: Letter) -> bytes:
+    return msgspec.msgpack.encode(letter)
+
+
+def decode(value: bytes | None) -> Letter | None:
+    """None for what is no letter of this version."""
+    try:
+        return _decoder.decode(value or b"")
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def asks(session: str, job: Job, body: bytes) -> list[Ask]:
+    """The letters of one request."""
+    parts = _cut(body)
+    return [Ask(session, *job, n, len(parts), part) for n, part in enumerate(parts)]
+
+
+def answers(session: str, job: Job, body: bytes) -> list[Answer]:
+    """The letters of one answer."""
+    parts = _cut(body)
+    return [Answer(session, *job, n, len(parts), part) for n, part in enumerate(parts)]
+
+
+def _cut(body: bytes) -> list[bytes]:
+    return [body[i : i + ENVELOPE_BYTES_MAX] for i in range(0, len(body), ENVELOPE_BYTES_MAX)] or [b""]
+
+
+class Assembly:
+    """Puts the parts of bodies together. A body of which a part is missing or comes twice is never whole.
+
+    Of one correspondent only its newest job is kept: a task has one job at a time.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[int, list[bytes]]] = {}
+
+    def add(self, letter: Ask | Answer) -> bytes | None:
+        """The whole body with its last part; None before, and for what does not continue it."""
+        job_id, parts = self._open.get(letter.uid, (letter.id, []))
+        if job_id != letter.id:
+            parts = []
+        if letter.part != len(parts):
+            self._open.pop(letter.uid, None)
+            return None
+        parts.append(letter.body)
+        if len(parts) < letter.parts:
+            self._open[letter.uid] = (letter.id, parts)
+            return None
+        self._open.pop(letter.uid, None)
+        return b"".join(parts)
