@@ -5,12 +5,14 @@ into being (protocol A1, R1). It runs nothing and says nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from borealis_py.protocol.delay import Creation, Feed, InputView, Presence, view
+from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Note, Turn
 from sunion.bucket import Buckets
 from sunion.inputs import StreamInput, Unpack
-from sunion.model import Input, Ordered, RowOps
+from sunion.model import Input, Ordered, Output, RowOps
 from sunion.union import Mark, SUnion
 
 
@@ -107,6 +109,26 @@ class Intake:
             elif isinstance(source, StreamInput) and (said := source.tentative(bucket)) is not None:
                 total += said.completeness
         return total / len(self.union.inputs)
+
+    def slice(self, first: int, limit: int, timing: Timing) -> tuple[int, int]:
+        """How far to run in one turn, and the rows in it: bounded work, any stretch of empty buckets."""
+        rows = 0
+        for n, bucket in enumerate(self.union.busy(first, limit)):
+            count = self.union.count(bucket)
+            if n and (n >= timing.slice_buckets or rows + count > timing.slice_rows):
+                return bucket, rows
+            rows += count
+        return limit, rows
+
+    def with_rejects(self, first: int, end: int, outputs: Mapping[int, Output]) -> Mapping[int, Output]:
+        """Outputs of the complete buckets [first, end) with the dead letters of their input."""
+        merged = dict(outputs)
+        for bucket in self.union.busy(first, end):
+            rejects = self.union.rejects(bucket)
+            if rejects:
+                output = merged.get(bucket, Output())
+                merged[bucket] = replace(output, rejects=rejects + output.rejects)
+        return merged
 
     def ran(self, bucket: int) -> None:
         """The bucket ran live: a feed of an input that was not stable in it is LATE unless it had spoken (R3)."""

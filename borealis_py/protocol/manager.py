@@ -10,7 +10,6 @@ input, so failures may overlap at will. `states.TRANSITIONS` has every step; `ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from borealis_py.protocol import delay
 from borealis_py.protocol.checkpointing import Checkpointing
@@ -227,7 +226,7 @@ class Manager:
         if self.reconciliation.job is not None or self.f_s >= target or self._blocked:
             return
         if self.reconciliation.inline(self.union, self.f_s, target):
-            end, rows = self._slice(self.f_s, target)
+            end, rows = self.intake.slice(self.f_s, target, self.timing)
             self.reconciliation.ran_inline(self.f_s, end, rows, self._now)
             self._step_stable(end)
         else:
@@ -242,36 +241,17 @@ class Manager:
         """The own topic has not acknowledged what was said: go no further (B43)."""
         return self.output.waiting > self.timing.outbox_max
 
-    def _slice(self, first: int, limit: int) -> tuple[int, int]:
-        """How far to run in one turn, and the rows in it: bounded work, any stretch of empty buckets."""
-        rows = 0
-        for n, bucket in enumerate(self.union.busy(first, limit)):
-            count = self.union.count(bucket)
-            if n and (n >= self.timing.slice_buckets or rows + count > self.timing.slice_rows):
-                return bucket, rows
-            rows += count
-        return limit, rows
-
     def _run_stable(self) -> None:
         """R2: complete buckets run once, on the state that both frontiers share."""
         if self.f_s != self.f_l or self.reconciliation.job is not None or self.complete <= self.f_s or self._blocked:
             return
-        self._step_stable(self._slice(self.f_s, self.complete)[0])
+        self._step_stable(self.intake.slice(self.f_s, self.complete, self.timing)[0])
         self.intake.forgive()
 
     def _step_stable(self, end: int) -> None:
         first = self.f_s
         self._s, outputs = self._fragment.step(self._s, first, end, self.union.ordered(first, end))
-        self._advance_stable(end, self._with_rejects(first, end, outputs))
-
-    def _with_rejects(self, first: int, end: int, outputs: Mapping[int, Output]) -> Mapping[int, Output]:
-        merged = dict(outputs)
-        for bucket in self.union.busy(first, end):
-            rejects = self.union.rejects(bucket)
-            if rejects:
-                output = merged.get(bucket, Output())
-                merged[bucket] = replace(output, rejects=rejects + output.rejects)
-        return merged
+        self._advance_stable(end, self.intake.with_rejects(first, end, outputs))
 
     def _advance_stable(self, end: int, outputs: Mapping[int, Output]) -> None:
         first, together = self.f_s, self.f_s == self.f_l

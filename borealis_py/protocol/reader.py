@@ -1,7 +1,7 @@
 """Reading all replicas of a stream: each stable bucket from whoever says it first (protocol A3, R5).
 
-No choice, no switching: every replica's topic is a feed with a cursor of its own. Clients use it now; a node's stream
-input will.
+No choice, no switching: every replica's topic is a feed with a cursor of its own. For clients; a node reads its inputs
+by `Intake`.
 """
 
 from __future__ import annotations
