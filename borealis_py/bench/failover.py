@@ -31,8 +31,7 @@ from borealis_py.bench.listening import CorrectedListener, Listener, LiveListene
 from borealis_py.bench.stage import Running, Stage, staged
 from borealis_py.demo.checker.topics import read_all
 from borealis_py.host import launch
-from borealis_py.host.appstate import StatusReader
-from borealis_py.host.replicas import ProcessName, process_of
+from borealis_py.host.replicas import ProcessName
 from borealis_py.host.tidy import terminated_as_interrupt
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
@@ -176,9 +175,8 @@ class _Drill:
         state, log = self.running.state, stage.log
         self.live_listener = LiveListener("live subscriber", log, state, QUERY, stop)
         self.corrected_listener = CorrectedListener("reader of the corrected stream", log, state, QUERY, stop)
-        self._lookup, self._statuses = log.lookup(), StatusReader(log, state.name)
+        self._lookup = log.lookup()
         stack.callback(self._lookup.close)
-        stack.callback(self._statuses.close)
         for listener in self._listeners:
             listener.start()
             stack.callback(listener.join, 10)
@@ -215,7 +213,7 @@ class _Drill:
         time.sleep(LIVE_WATCH_S)
         until = self._clock.now_us()
         self._start_again(name)
-        return Kill(str(name), quiet, at, until)
+        return Kill(quiet, at, until)
 
     def corrected(self, tick: Tick, number: int) -> Kill:
         """Kill whoever writes the corrected stream."""
@@ -231,7 +229,7 @@ class _Drill:
         time.sleep(CORRECTED_WATCH_S)
         until = self._clock.now_us()
         self._start_again(name)
-        return Kill(str(name), quiet, at, until)
+        return Kill(quiet, at, until)
 
     def _quiet(self, tick: Tick, number: int, what: str) -> int:
         tick(number, what)
@@ -258,19 +256,11 @@ class _Drill:
     def _start_again(self, name: ProcessName) -> None:
         running, log = self.running, self._stage.log
         self._until(lambda: running.processes.ended(name) is not None, 10.0, f"{name} survived kill -9")
+        since_ms = self._clock.wall_us() // 1000
         options = launch.ProcessOptions(log, self._stage.work, spark=False, take_over=True)
         running.pids = launch.start(running.state, running.processes, options)
-        self._until(lambda: self._ready(name), READY_S, f"{name} is not ready again")
-
-    def _ready(self, name: ProcessName) -> bool:
-        """All replicas of a process say so. Raises BenchError when it has ended instead."""
-        running = self.running
-        if running.processes.ended(name) is not None:
-            raise BenchError(f"{name} ended while starting. Its last words:\n{running.processes.log_tail(name)}")
-        self._statuses.poll()
-        pid, newest = running.pids[name], self._statuses.newest
-        mine = [key for key in running.state.replicas() if process_of(running.state.spec, *key) == name]
-        return all(key in newest and newest[key].pid == pid and newest[key].state != "RECOVERING" for key in mine)
+        only = {name: running.pids[name]}
+        launch.wait_ready(log, running.state, running.processes, only, since_ms, timeout_s=READY_S)
 
     def _until(self, condition: Callable[[], bool], timeout_s: float, otherwise: str) -> None:
         deadline = time.monotonic() + timeout_s

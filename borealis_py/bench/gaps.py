@@ -22,7 +22,6 @@ class Kill:
     `quiet`: from here to the kill nothing was disturbed. `until`: what stands still later has other reasons.
     """
 
-    victim: str
     quiet: int
     at: int
     until: int

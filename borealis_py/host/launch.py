@@ -211,7 +211,7 @@ def wait_ready(
     on_status: Callable[[Status], None] = lambda status: None,
     timeout_s: float = READY_TIMEOUT_S,
 ) -> None:
-    """Wait until every replica of every node says that it is ready.
+    """Wait until every replica that these processes run says that it is ready.
 
     Args:
         since_ms: wall time before the processes were started.
@@ -220,7 +220,7 @@ def wait_ready(
     Raises:
         LaunchError: a process ended, with the end of its log; or time ran out.
     """
-    missing = set(state.replicas())
+    missing = {(node, k) for node, k in state.replicas() if process_of(state.spec, node, k) in pids}
     reader = StatusReader(log, state.name, since_ms)
     deadline = time.monotonic() + timeout_s
     try:

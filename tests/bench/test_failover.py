@@ -27,7 +27,7 @@ def every(step_ms: int, end_ms: int, without: range = range(0)) -> list[int]:
 
 
 def kill(at_ms: int, until_ms: int) -> Kill:
-    return Kill("replica 0", (at_ms - 1_000) * MS, at_ms * MS, until_ms * MS)
+    return Kill((at_ms - 1_000) * MS, at_ms * MS, until_ms * MS)
 
 
 def test_a_kill_that_nobody_notices_has_no_gap() -> None:
