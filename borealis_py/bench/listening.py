@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 
 from borealis_py.client.subscriber import CorrectedSubscription
 from borealis_py.host.appstate import AppState
@@ -17,10 +17,8 @@ from sunion.model import Kind
 LOOK_S = 0.1
 """How long a listener sleeps at most: it must see that it is to stop."""
 
-Wait = Callable[[float], object]
 
-
-class Listener(threading.Thread):
+class Listener(threading.Thread, ABC):
     """Follows a stream until `stop`. `times`: arrivals, monotonic microseconds; `error`: why it ended before."""
 
     def __init__(self, name: str, log: Log, state: AppState, query: str, stop: threading.Event) -> None:
@@ -36,8 +34,9 @@ class Listener(threading.Thread):
         except (LogError, RetentionLost) as exc:
             self.error = f"{self.name}: {exc}"
 
+    @abstractmethod
     def _follow(self) -> None:
-        raise NotImplementedError
+        """Note arrivals until `stop`."""
 
     def _arrived(self) -> None:
         self.times.append(SystemClock().now_us())
