@@ -89,14 +89,21 @@ def _leader(world: World, fault: Fault) -> Undo:
 
 def _resets(world: World, fault: Fault) -> Undo:
     """The connection breaks again and again: what is in flight waits, and commits have no answer."""
-    seat = replica_of(world, fault)
+    return _off_and_on(world, fault, replica_of(world, fault), (20_000, 250_000), 700_000)
 
+
+def _source_flaps(world: World, fault: Fault) -> Undo:
+    """Cut off and back, faster than any timeout."""
+    return _off_and_on(world, fault, source_of(world, fault), (50_000, 600_000), 400_000)
+
+
+def _off_and_on(world: World, fault: Fault, seat: Seat, lasts_us: tuple[int, int], pause_us: int) -> Undo:
     def once(rng: random.Random) -> tuple[Undo, int]:
         cut = cut_of()
         seat.cut(cut)
-        return partial(seat.mend, cut), rng.randrange(20_000, 250_000)
+        return partial(seat.mend, cut), rng.randrange(*lasts_us)
 
-    return again_and_again(world, fault, once, 700_000)
+    return again_and_again(world, fault, once, pause_us)
 
 
 def _slowed(world: World, seat: Seat, make: Callable[[Delays], Delays]) -> Undo:
@@ -237,6 +244,7 @@ FAULTS: dict[str, Doing] = {
     "loss": _loss,
     "slow": _slow,
     "source_slow": _source_slow,
+    "source_flaps": _source_flaps,
     "reorder": _reorder,
     "clogged": _clogged,
     "late_requests": _late_requests,

@@ -191,18 +191,6 @@ def _source_failed(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _source_flaps(world: World, fault: Fault) -> Undo:
-    """Cut off and back, faster than any timeout."""
-    seat = source_of(world, fault)
-
-    def once(rng: random.Random) -> tuple[Undo, int]:
-        cut = cut_of()
-        seat.cut(cut)
-        return partial(seat.mend, cut), rng.randrange(50_000, 600_000)
-
-    return again_and_again(world, fault, once, 400_000)
-
-
 def _burst(world: World, fault: Fault) -> Undo:
     """Tuples come faster for a while: the input has it from the beginning (`Wiring`)."""
     return nothing
@@ -226,6 +214,5 @@ FAULTS: dict[str, Doing] = {
     "source_clock": _source_clock,
     "source_drift": _source_drift,
     "source_failed": _source_failed,
-    "source_flaps": _source_flaps,
     "burst": _burst,
 }
