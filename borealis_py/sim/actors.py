@@ -80,7 +80,6 @@ class Process(ABC):
         self.scheduler = scheduler
         self.name = name
         self.rng = rng
-        self.turns = 0
         self.ticker = Ticker(scheduler, self._turn)
         self._turn_us = turn_us
 
@@ -103,7 +102,6 @@ class Process(ABC):
         """Do one turn; returns when the next is due, in simulated time."""
 
     def _turn(self) -> None:
-        self.turns += 1
         low, high = self._turn_us
         self.ticker.not_before = self.scheduler.now_us + low + int(self.rng.random() * (high - low))
         due = self.turn()

@@ -11,7 +11,6 @@ from borealis_py.sim.kinds import CLASSES
 AFTERMATH_US = 2_000_000
 """A fault is at work until so long after its end: its consequences are what counts."""
 
-Transition = tuple[ReplicaState, ReplicaState]
 Cell = tuple[str, str, str]
 """From, to, fault class."""
 

@@ -116,12 +116,12 @@ class Delays:
         for at, _, bucket in self.watching.watch.began.get(key, ()):
             if all(self._there(name, key, bucket, at) for name in plan.inputs):
                 detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs were there"
-                raise Violation("avoidable", detail, bucket, plan.name)
+                raise Violation("avoidable", detail, bucket)
             if at < self._limit(plan.name, bucket) and all(
                 self._comes(name, plan.name, k, bucket) for name in plan.inputs
             ):
                 detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs came in time"
-                raise Violation("avoidable", detail, bucket, plan.name)
+                raise Violation("avoidable", detail, bucket)
 
     def _limit(self, node: str, bucket: int) -> int:
         """Until when this node may wait for the bucket, whatever the threshold is (R13); less what looking takes."""

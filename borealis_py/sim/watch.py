@@ -38,7 +38,7 @@ class Overlap:
         self.longest_us = max(self.longest_us, now_us - self.since)
         if now_us - self.since > OVERLAP_US and not self.excused:
             detail = f"replicas of {node} reconcile at once for {(now_us - self.since) / 1e6} s, and nobody passed T"
-            raise Violation("stagger", detail, node=node)
+            raise Violation("stagger", detail)
 
 
 @dataclass
@@ -61,22 +61,22 @@ class Watch:
         """After every turn of a replica."""
         f_s, f_l = manager.f_s, manager.f_l
         if f_s > f_l:
-            raise Violation("frontiers", f"{name}: F_s {f_s} > F_l {f_l}", f_l, node)
+            raise Violation("frontiers", f"{name}: F_s {f_s} > F_l {f_l}", f_l)
         before = self._frontiers.get(name, (0, 0))
         if f_s < before[0] or f_l < before[1]:
-            raise Violation("frontiers", f"{name}: ({f_s}, {f_l}) after {before}", f_s, node)
+            raise Violation("frontiers", f"{name}: ({f_s}, {f_l}) after {before}", f_s)
         self._frontiers[name] = (f_s, f_l)
         if f_l > f_s and f_l > before[1] > 0:
             self._ran(now_us, node, manager, before, f_s, f_l)
         if (manager.state is ReplicaState.STABLE) != (f_s == f_l) and manager.state is not ReplicaState.RECOVERING:
-            raise Violation("state", f"{name}: {manager.state.value} at F_s {f_s}, F_l {f_l}", f_s, node)
+            raise Violation("state", f"{name}: {manager.state.value} at F_s {f_s}, F_l {f_l}", f_s)
         job = manager.reconciliation.job
         if job is not None:  # its buckets are said at once
             self._largest[name] = max(self._largest.get(name, 0), job.end - job.first)
         if manager.output.waiting > self.outbox_max + self._largest.get(name, 0):
-            raise Violation("buffers", f"{name}: {manager.output.waiting} records are not acknowledged", f_s, node)
+            raise Violation("buffers", f"{name}: {manager.output.waiting} records are not acknowledged", f_s)
         if manager.union.kept_rows > self.rows_max:
-            raise Violation("buffers", f"{name}: {manager.union.kept_rows} rows in memory", f_s, node)
+            raise Violation("buffers", f"{name}: {manager.union.kept_rows} rows in memory", f_s)
 
     def _ran(self, now_us: int, node: str, manager: Manager, before: tuple[int, int], f_s: int, f_l: int) -> None:
         key, inc = (node, manager.identity.replica), manager.identity.inc

@@ -13,7 +13,6 @@ from borealis_py.client.claim import Target
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.node.checkpoints import CheckpointStore
-from borealis_py.node.knobs import effective
 from borealis_py.node.peers import Peers
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, budget
@@ -95,11 +94,6 @@ class Wiring:
 
     def serves(self, node: str) -> tuple[Serves, ...]:
         return (Serves(query=QUERY, hops=self.hops[node], depth=self.depth),)
-
-    def wait_us(self, node: str) -> int:
-        """D of a node, at the scenario's first threshold."""
-        s = self.scenario
-        return effective(self.serves(node), {QUERY: s.delays}, s.timing).threshold_us - s.timing.slack_us
 
     def inputs(self, node: str) -> tuple[model.Input, ...]:
         return tuple(
