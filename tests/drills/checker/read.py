@@ -2,56 +2,28 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import TopicPartition
 
 from borealis_py.demo.checker.history import Raw, replay
+from borealis_py.demo.checker.topics import CannotRead, open_consumer, read_whole
 from tests.drills.checker.evidence import Evidence, dead_letters, progress, published, session
 from tests.drills.checker.network import Network
 from tests.drills.checker.sources import fold
-
-STALL_S = 30.0
-
-
-class CannotRead(Exception):
-    """A topic is not there or could not be read to its end."""
 
 
 class Topics:
     """Whole topics of one broker, as they lie. `committed`: without what was aborted."""
 
     def __init__(self, bootstrap: str) -> None:
-        options = {
-            "bootstrap_servers": bootstrap,
-            "group_id": None,
-            "enable_auto_commit": False,
-            "auto_offset_reset": "earliest",
-        }
-        self._committed = KafkaConsumer(isolation_level="read_committed", **options)
-        self._written = KafkaConsumer(isolation_level="read_uncommitted", **options)
+        self._committed = open_consumer(bootstrap)
+        self._written = open_consumer(bootstrap, "read_uncommitted")
 
     def read(self, topic: str, committed: bool = True) -> list[Raw]:
         """Every record of the topic's partition 0, from its beginning to its end now. Raises CannotRead."""
-        consumer = self._committed if committed else self._written
-        if topic not in consumer.topics():
-            raise CannotRead(f"topic {topic} does not exist")
-        feed = TopicPartition(topic, 0)
-        consumer.assign([feed])
-        consumer.seek_to_beginning(feed)
-        end = consumer.end_offsets([feed])[feed]
-        out: list[Raw] = []
-        deadline = time.monotonic() + STALL_S
-        while (position := consumer.position(feed)) < end:
-            for record in consumer.poll(timeout_ms=500, max_records=10_000).get(feed, ()):
-                out.append(Raw(record.offset, record.value, tuple(record.headers)))
-            if consumer.position(feed) > position:
-                deadline = time.monotonic() + STALL_S
-            elif time.monotonic() > deadline:
-                raise CannotRead(f"topic {topic}: stuck at offset {position} of {end}")
-        return out
+        return read_whole(self._committed if committed else self._written, topic)
 
     def first_at(self, topic: str, timestamp_ms: int) -> int:
         """Offset of the first record of that time or later. Raises CannotRead."""
