@@ -75,9 +75,10 @@ def encode(letter: Letter) -> bytes:
 def decode(value: bytes | None) -> Letter | None:
     """None for what is no letter of this version."""
     try:
-        return _decoder.decode(value or b"")
+        letter: Letter = _decoder.decode(value or b"")
     except (msgspec.DecodeError, msgspec.ValidationError):
         return None
+    return letter
 
 
 def asks(session: str, job: Job, body: bytes) -> list[Ask]:

@@ -22,66 +22,27 @@ from pathlib import Path
 
 import structlog
 
-from borealis_py.engine import compile_query
-from borealis_py.host.appstate import AppState, read_app
+from borealis_py.host.appstate import read_app
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.replicas import KAFKA_PROPERTIES, ProcessName
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
+from borealis_py.host.specs import KernelDiffers, check_fingerprint, replica_spec, work_of
+from borealis_py.host.supervise import EXIT_SUPERSEDED, supervise
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError, Wake
-from borealis_py.node.knobs import declared
-from borealis_py.node.replica import Superseded
-from borealis_py.node.run import LostWhileRunning, run_replica
+from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query.errors import QueryError
-from borealis_py.query.spec import AppSpec
 from reconcile.runner import Redo, Redos, ThreadRedo
 from reconcile.spark import SparkRedo
-from reconcile.work import Kernel, Work, make_kernel, node_work
-from sunion.errors import RetentionLost
+from reconcile.work import Kernel, make_kernel
 
 log = structlog.get_logger("borealis.host")
 
-RESTART_S = 1.0
-"""Pause before a loop that failed starts again from its last checkpoint."""
 LOCAL_REDO_S = 600.0
-
-EXIT_SUPERSEDED = 3
-EXIT_STOPPED = 4
-
-
-def replica_spec(
-    state: AppState, node: str, replica: int, kafka: KafkaLog, data_dir: Path, timing: Timing
-) -> ReplicaSpec:
-    """What replica `replica` of a node or query is told. Raises QueryError for an unknown one."""
-    spec = state.spec
-    serves = spec.serves(node)
-    return ReplicaSpec(
-        app=spec.name,
-        query=node,
-        replica=replica,
-        inputs=spec.inputs_of(node),
-        bucket_us=spec.bucket_us,
-        origin=state.origin,
-        partition=list(spec.all_nodes).index(node),
-        query_hash=spec.query_hash(node),
-        app_json=spec.to_json(),
-        delays={s.query: declared(spec.query(s.query)) for s in serves},
-        log=kafka,
-        data_dir=data_dir / spec.name,
-        timing=timing,
-        serves=serves,
-        position=spec.position(node),
-        corrected=node in spec.queries,
-    )
-
-
-def work_of(spec: ReplicaSpec) -> Work:
-    """The same for redo tasks."""
-    return node_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us)
 
 
 def make_redos(spec: ReplicaSpec, keeper: SessionKeeper, kernel: Kernel, wake: Wake) -> Redos:
@@ -114,37 +75,16 @@ class ReplicaProcess:
         return self.code
 
     def _supervise(self, spec: ReplicaSpec) -> None:
-        """Start a loop that failed again, from its last checkpoint and with a new incarnation."""
-        line = log.bind(query=spec.query, replica=spec.replica)
-        while not self.stop.is_set():
-            try:
-                run_replica(
-                    spec,
-                    partial(make_kernel, spec.app_json, spec.query),
-                    partial(make_redos, spec, self.keeper),
-                    self.stop,
-                    uuid.uuid4().hex[:8],
-                )
-            except Superseded as exc:
-                line.warning("this replica ends: its index runs elsewhere", why=str(exc))
-                self._end(EXIT_SUPERSEDED)
-            except LostWhileRunning as exc:
-                line.warning("records it needs are gone: starts again, perhaps from a peer's checkpoint", why=str(exc))
-            except RetentionLost as exc:
-                line.error("this query stops: records it needs are gone; nothing false was called stable", why=str(exc))
-                self.code = EXIT_STOPPED
-                return
-            except Exception as exc:
-                line.error(
-                    "the replica failed and starts again from its last checkpoint",
-                    why=f"{type(exc).__name__}: {exc}",
-                    exc_info=not isinstance(exc, LogError),
-                )
-                self.stop.wait(RESTART_S)
+        """Run it until it ends for good; what concerns the whole process ends the others too."""
+        code = supervise(partial(self._run, spec), spec, self.stop)
+        self.code = code or self.code
+        if code == EXIT_SUPERSEDED:
+            self.stop.set()
 
-    def _end(self, code: int) -> None:
-        self.code = code
-        self.stop.set()
+    def _run(self, spec: ReplicaSpec) -> None:
+        """One incarnation."""
+        kernel, redos = partial(make_kernel, spec.app_json, spec.query), partial(make_redos, spec, self.keeper)
+        run_replica(spec, kernel, redos, self.stop, uuid.uuid4().hex[:8])
 
 
 def open_sessions(specs: list[ReplicaSpec], spark: bool, master: str, output: Path) -> SessionKeeper:
@@ -192,24 +132,6 @@ def main(argv: list[str] | None = None) -> int:
         return process.run()
     finally:
         process.keeper.stop()
-
-
-class KernelDiffers(Exception):
-    """This machine would compute other bits than the one that described the app: replicas would not agree."""
-
-
-def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
-    """Raises KernelDiffers, QueryError."""
-    kernel = compile_query(AppSpec.from_json(spec.app_json), spec.query)
-    own = kernel.fingerprint
-    kernel.close()
-    known = state.description.fingerprint.split(",")
-    if own not in known:
-        raise KernelDiffers(
-            f"{state.spec.label(spec.query)}: this machine's kernel has fingerprint {own}, the app was described with "
-            f"{', '.join(known)}. Replicas must run the same engine version on the same architecture and C library; "
-            "install the same version of borealis-py, or describe the app anew with `borealis up --reset`"
-        )
 
 
 def _stopper(process: ReplicaProcess) -> Callable[[int, object], None]:

@@ -1,4 +1,4 @@
-"""A redo by letter: the bits of a direct run, and at a deadline at the latest a sentence, whatever happens to letters."""
+"""A redo by letter: the bits of a direct run; at a deadline at the latest a sentence, whatever letters meet."""
 
 from __future__ import annotations
 

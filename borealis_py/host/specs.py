@@ -1,0 +1,69 @@
+"""What each replica of an app is told, and whether this machine may run it. The same for every host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from borealis_py.engine import compile_query
+from borealis_py.host.appstate import AppState
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.node.knobs import declared
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Timing
+from borealis_py.query.spec import AppSpec
+from reconcile.work import Work, node_work
+
+
+def replica_spec(
+    state: AppState, node: str, replica: int, kafka: KafkaLog, data_dir: Path, timing: Timing
+) -> ReplicaSpec:
+    """What replica `replica` of a node or query is told. Raises QueryError for an unknown one."""
+    spec = state.spec
+    serves = spec.serves(node)
+    return ReplicaSpec(
+        app=spec.name,
+        query=node,
+        replica=replica,
+        inputs=spec.inputs_of(node),
+        bucket_us=spec.bucket_us,
+        origin=state.origin,
+        partition=list(spec.all_nodes).index(node),
+        query_hash=spec.query_hash(node),
+        app_json=spec.to_json(),
+        delays={s.query: declared(spec.query(s.query)) for s in serves},
+        log=kafka,
+        data_dir=data_dir / spec.name,
+        timing=timing,
+        serves=serves,
+        position=spec.position(node),
+        corrected=node in spec.queries,
+    )
+
+
+def work_of(spec: ReplicaSpec) -> Work:
+    """The same for redo tasks."""
+    return node_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us)
+
+
+class KernelDiffers(Exception):
+    """This machine would compute other bits than the one that described the app: replicas would not agree."""
+
+
+def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
+    """Raises KernelDiffers, QueryError."""
+    check_kernel(spec, state.description.fingerprint.split(","))
+
+
+def check_kernel(spec: ReplicaSpec, known: Sequence[str]) -> None:
+    """Likewise, given the fingerprints that the app was described with."""
+    app = AppSpec.from_json(spec.app_json)
+    kernel = compile_query(app, spec.query)
+    own = kernel.fingerprint
+    kernel.close()
+    if own not in known:
+        raise KernelDiffers(
+            f"{app.label(spec.query)}: this machine's kernel has fingerprint {own}, the app was described with "
+            f"{', '.join(known)}. Replicas must run the same engine version on the same architecture and C library; "
+            "install the same version of borealis-py, or describe the app anew with `borealis up --reset`"
+        )
