@@ -20,6 +20,7 @@ from kafka.admin import KafkaAdminClient
 from borealis_py.demo.checker.history import Raw
 from borealis_py.host import launch
 from borealis_py.host.appstate import AppState, StatusReader, put_settings
+from borealis_py.host.replicas import ProcessName
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError
 from borealis_py.log.messages import SourceFailure, Status
@@ -78,12 +79,10 @@ class Cluster:
     def start(self, *members: Member) -> None:
         """Start replicas (again). Does not wait."""
         for member in members:
-            arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--replica", str(member.k)]
-            arguments += ["--data-dir", str(self.directory), "--take-over"]
-            arguments += ["--node", member.node] if self.plan.chain else []
-            arguments += [] if member in self.plan.spark else ["--no-spark"]
-            for name, value in self.plan.timing:
-                arguments += ["--timing", f"{name}={value}"]
+            spark = member in self.plan.spark
+            options = launch.ProcessOptions(self.log, self.directory, self.plan.timing, spark=spark, take_over=True)
+            name = ProcessName(member.k, member.node if self.plan.chain else "")
+            arguments = options.arguments(self.plan.name, name)
             self.replicas[member] = self._spawn(str(member), "borealis_py.host.process", arguments)
 
     def feed(self, sources: Sequence[str], take_over: bool = False) -> Process:

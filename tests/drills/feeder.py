@@ -11,6 +11,7 @@ import json
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from borealis_py.client.publisher import Publisher
@@ -52,23 +53,17 @@ def main() -> None:
     args = parser.parse_args()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    errors: list[BaseException] = []
 
     def run(source: str) -> None:
         try:
             it = publisher(source, app=args.app, bootstrap=args.bootstrap, take_over=args.take_over)
             feed(it, source, args.period_us, args.start_us, args.acks, stop)
-        except BaseException as exc:
-            errors.append(exc)
-            stop.set()
+        finally:
+            stop.set()  # one that failed ends the others
 
-    threads = [threading.Thread(target=run, args=(source,)) for source in args.sources.split(",")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+    sources = args.sources.split(",")
+    with ThreadPoolExecutor(len(sources)) as pool:
+        list(pool.map(run, sources))
 
 
 if __name__ == "__main__":

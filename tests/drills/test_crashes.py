@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 def test_killed_and_paused_processes(bootstrap: str, tmp_path: Path, chain: bool) -> None:
     with cluster(bootstrap, Plan("crashes", chain), tmp_path) as it:
-        kill_a_replica_of_the_first_node(it)
-        kill_the_publishing_replica(it)
-        kill_the_other_replica_of_the_query(it)
+        kill_a_replica(it, Member(it.plan.cut, 0))
+        kill_a_replica(it, it.publishing(), took_over=True)
+        kill_a_replica(it, Member(QUERY, 1 - it.publishing().k))
         kill_a_source_publisher(it)
         kill_the_subscriber(it)
         pause_a_replica(it)
@@ -42,34 +42,12 @@ def unnoticed(it: Cluster) -> Iterator[int]:
     assert not found
 
 
-def kill_a_replica_of_the_first_node(it: Cluster) -> None:
-    """Its peer goes on."""
-    victim = Member(it.plan.cut, 0)
+def kill_a_replica(it: Cluster, victim: Member, took_over: bool = False) -> None:
+    """Its peer goes on, and takes over what it published."""
     with unnoticed(it) as begin:
         it.replicas[victim].kill()
-        it.until_well(*(m for m in it.plan.members if m != victim))
-        it.start(victim)
-        it.until_event(victim, "READY", begin)
-        it.until_well()
-
-
-def kill_the_publishing_replica(it: Cluster) -> None:
-    """The other one takes the corrected stream over."""
-    victim = it.publishing()
-    with unnoticed(it) as begin:
-        it.replicas[victim].kill()
-        it.until_event(Member(QUERY, 1 - victim.k), "TOOK_OVER", begin)
-        it.until_well(*(m for m in it.plan.members if m != victim))
-        it.start(victim)
-        it.until_event(victim, "READY", begin)
-        it.until_well()
-
-
-def kill_the_other_replica_of_the_query(it: Cluster) -> None:
-    """The one that does not publish."""
-    victim = Member(QUERY, 1 - it.publishing().k)
-    with unnoticed(it) as begin:
-        it.replicas[victim].kill()
+        if took_over:
+            it.until_event(Member(victim.node, 1 - victim.k), "TOOK_OVER", begin)
         it.until_well(*(m for m in it.plan.members if m != victim))
         it.start(victim)
         it.until_event(victim, "READY", begin)

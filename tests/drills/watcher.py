@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -51,29 +52,17 @@ def main() -> None:
     parser.add_argument("--query", required=True)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    errors: list[BaseException] = []
     with args.out.open("w", encoding="utf-8") as file:
         notebook = Notebook(file)
 
         def follow(view: str, lines: Iterator[dict[str, Any]]) -> None:
-            try:
-                for line in lines:
-                    notebook.write({"view": view, "saw": {"at_us": time.time_ns() // 1000, **line}})
-                notebook.write({"ended": view})
-            except BaseException as exc:
-                errors.append(exc)
+            for line in lines:
+                notebook.write({"view": view, "saw": {"at_us": time.time_ns() // 1000, **line}})
+            notebook.write({"ended": view})
 
         where = args.bootstrap, args.app, args.query
-        threads = [
-            threading.Thread(target=follow, args=("live", live_lines(*where)), daemon=True),
-            threading.Thread(target=follow, args=("corrected", corrected_lines(*where)), daemon=True),
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    if errors:
-        raise errors[0]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(follow, ("live", "corrected"), (live_lines(*where), corrected_lines(*where))))
 
 
 if __name__ == "__main__":
