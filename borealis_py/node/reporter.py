@@ -90,6 +90,12 @@ class Reporter:
             self._log.warning("redo failed; going on inline", why=note.detail, **line)
         elif note.event == "ADOPT_FAILED":
             self._log.warning("a peer's checkpoint was not adopted; going on alone", why=note.detail, **line)
+        elif note.event == "DRIFT":
+            self._log.warning(
+                "buckets run without a source that is alive: check its clock, or raise the threshold",
+                why=note.detail,
+                **line,
+            )
         else:
             self._log.info(note.event, detail=note.detail, **line)
         self._send(manager, unreachable, note)

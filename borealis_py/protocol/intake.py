@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from borealis_py.protocol.delay import Creation, Feed, InputView, Presence, view
+from borealis_py.protocol.drift import Drift
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Note, Turn
 from sunion.bucket import Buckets
@@ -42,6 +43,8 @@ class Intake:
         self.feeds = [[Feed(start) for _ in range(max(1, i.replicas))] for i in inputs]
         self._buckets = buckets
         self._waited: list[tuple[int, int]] = []
+        self._drifts = {index: Drift(buckets.width_us) for index in self.union.sources}
+        self._spoke: list[int] = []
         self._tidied = (start, start)
 
     def read(self, turn: Turn, live: int) -> None:
@@ -56,6 +59,7 @@ class Intake:
             feed, closed = self.feeds[index][0], self.union.closed(index)
             if closed > feed.said:
                 feed.word(closed - 1, False, live)
+                self._spoke.append(index)
             elif records:
                 feed.heard = True
         for index, said in turn.streams.items():
@@ -70,6 +74,17 @@ class Intake:
         for bucket, held in self._waited:
             self.creation.waited(bucket, now, held, self._buckets.width_us)
         self._waited.clear()
+
+    def drift_notes(self, now: int, wait: int) -> list[Note]:
+        """B23: sources that have just spoken, and are behind the fastest by more than `wait` all the time."""
+        notes: list[Note] = []
+        for index in self._spoke:
+            lag = max(0, self.union.top + 1 - self.union.closed(index)) * self._buckets.width_us
+            if self._drifts[index].closed(now, lag, wait):
+                name = self.union.inputs[index].name
+                notes.append(Note("DRIFT", f"source {name} is {lag / 1e6:g} s behind, more than D = {wait / 1e6:g} s"))
+        self._spoke.clear()
+        return notes
 
     def view(self, index: int, bucket: int) -> InputView:
         """One input as R3 sees it."""

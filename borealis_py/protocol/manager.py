@@ -142,6 +142,7 @@ class Manager:
         keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
         self.intake.tidy(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
         self._effects += self.intake.silence_notes(late_before)
+        self._effects += self.intake.drift_notes(now, self._wait)
         self._effects += self._heart.beat(
             now, self.state, self.output, self.stagger.asking, self.control.own_ask,
             self.publishing.frontier, self.checkpointing.kept,
