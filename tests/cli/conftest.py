@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +73,41 @@ def borealis(capsys: pytest.CaptureFixture[str]) -> Borealis:
         return Said(code, *capsys.readouterr())
 
     return run
+
+
+def status(borealis: Borealis, app: str) -> dict[str, Any]:
+    """What `borealis status --json` says of an app."""
+    said = borealis("status", "--json", "--app", app)
+    assert said.code == 0, said.err
+    found: dict[str, Any] = json.loads(said.out)
+    return found
+
+
+def statuses(borealis: Borealis, app: str) -> dict[tuple[str, int], dict[str, Any]]:
+    """The same of each replica, by node and index."""
+    return {(r["query"], r["replica"]): r for r in status(borealis, app)["replicas"]}
+
+
+@pytest.fixture(scope="module")
+def site(request: pytest.FixtureRequest, bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A directory from which the module's app was started without Spark: `APP` is its name, `TEXT` its file."""
+    directory = tmp_path_factory.mktemp("site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(directory)
+        patch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+        (directory / "app.py").write_text(request.module.TEXT)
+        try:
+            assert main(["up", "app.py", "--no-spark"]) == 0
+            yield directory
+        finally:
+            main(["down", "--app", request.module.APP])
+
+
+@pytest.fixture
+def there(site: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run in `site` and find its broker."""
+    monkeypatch.chdir(site)
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
 
 
 @pytest.fixture

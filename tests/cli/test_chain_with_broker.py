@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from borealis_py.cli.main import main
 from borealis_py.host.replicas import ProcessName, ReplicaProcesses
-from tests.cli.conftest import Borealis
+from tests.cli.conftest import Borealis, statuses
 from tests.support.running import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
-NAME = "cli-chain"
-FILE = f"""
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240), pytest.mark.usefixtures("there")]
+APP = "cli-chain"
+TEXT = f"""
 from borealis_py import App
 
-app = App("{NAME}", bucket="100ms")
+app = App("{APP}", bucket="100ms")
 left, right = (app.source(s, schema={{"key": "string", "value": "double"}}) for s in ("left", "right"))
 cleaned = app.union(left, right).filter("value > 0").node("cleaned")
 app.query("sums", cleaned.window("1s").group_by("key").agg(n="count(*)", total="sum(value / 3)"), "2s", replicas=2)
@@ -31,42 +28,15 @@ PROCESSES = [ProcessName(k, node) for k in (0, 1) for node in ("", "cleaned")]
 ROWS = 400
 
 
-@pytest.fixture(scope="module")
-def site(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory from which the chain was started."""
-    directory = tmp_path_factory.mktemp("chain")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(directory)
-        patch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-        (directory / "app.py").write_text(FILE)
-        try:
-            assert main(["up", "app.py", "--no-spark"]) == 0
-            yield directory
-        finally:
-            main(["down", "--app", NAME])
-
-
-@pytest.fixture(autouse=True)
-def there(site: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(site)
-    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-
-
 @pytest.fixture
 def processes(site: Path) -> ReplicaProcesses:
-    return ReplicaProcesses(site / ".borealis", NAME)
-
-
-def statuses(borealis: Borealis) -> dict[tuple[str, int], dict[str, Any]]:
-    said = borealis("status", "--json", "--app", NAME)
-    assert said.code == 0, said.err
-    return {(r["query"], r["replica"]): r for r in json.loads(said.out)["replicas"]}
+    return ReplicaProcesses(site / ".borealis", APP)
 
 
 def test_every_node_runs_in_processes_of_its_own(borealis: Borealis, processes: ReplicaProcesses) -> None:
     pids = {name: process.pid for name, process in processes.running().items()}
     assert list(pids) == PROCESSES
-    found = statuses(borealis)
+    found = statuses(borealis, APP)
     assert {key: r["pid"] for key, r in found.items()} == {
         ("cleaned", 0): pids[PROCESSES[1]], ("cleaned", 1): pids[PROCESSES[3]],
         ("sums", 0): pids[PROCESSES[0]], ("sums", 1): pids[PROCESSES[2]], ("big", 0): pids[PROCESSES[0]],
@@ -78,7 +48,7 @@ def test_every_node_runs_in_processes_of_its_own(borealis: Borealis, processes: 
 def test_an_index_of_a_node_that_runs_is_taken(bootstrap: str, site: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from borealis_py.host.process import main as process
 
-    arguments = ["--bootstrap", bootstrap, "--app", NAME, "--replica", "1", "--node", "cleaned", "--no-spark"]
+    arguments = ["--bootstrap", bootstrap, "--app", APP, "--replica", "1", "--node", "cleaned", "--no-spark"]
     assert process([*arguments, "--data-dir", str(site / "other")]) == 1
     assert "replica 1 of node cleaned is running already" in capfd.readouterr().err
 
@@ -96,18 +66,18 @@ def test_up_starts_a_node_that_was_killed(borealis: Borealis, processes: Replica
 
 
 def test_only_queries_have_results(borealis: Borealis) -> None:
-    said = borealis("subscribe", "cleaned", "--app", NAME)
+    said = borealis("subscribe", "cleaned", "--app", APP)
     assert said.code == 2
     assert "'cleaned' is a node of sums, big, and only a query has a corrected view" in said.err
-    said = borealis("subscribe", "cleaned", "--view", "raw", "--replica", "2", "--app", NAME)
+    said = borealis("subscribe", "cleaned", "--view", "raw", "--replica", "2", "--app", APP)
     assert said.code == 2
     assert "node 'cleaned' has replicas 0 to 1" in said.err
-    said = borealis("publish", "cleaned", "rows.csv", "--app", NAME)
+    said = borealis("publish", "cleaned", "rows.csv", "--app", APP)
     assert "no source 'cleaned' (it is a node: replicas write its stream)" in said.err
 
 
 def test_a_lost_source_is_the_business_of_who_reads_it(borealis: Borealis) -> None:
-    said = borealis("fail", "source", "left", "--for", "3s", "--app", NAME, "--json")
+    said = borealis("fail", "source", "left", "--for", "3s", "--app", APP, "--json")
     assert said.code == 0, said.err
     lost = json.loads(said.out)["unreachable_for"]
     assert {r["query"] for r in lost} == {"cleaned"}
@@ -119,23 +89,23 @@ def test_the_whole_way_and_back(borealis: Borealis, site: Path, processes: Repli
     for seed, source in enumerate(("left", "right")):
         rows = [f"{start_us + i * 5_000},{'abc'[(i + seed) % 3]},{(i * 7 + seed) % 20}" for i in range(ROWS)]
         (site / f"{source}.csv").write_text("at,key,value\n" + "\n".join(rows) + "\n")
-        assert borealis("publish", source, f"{source}.csv", "--stime", "at", "--app", NAME).code == 0
-    said = borealis("subscribe", "big", "--app", NAME)
+        assert borealis("publish", source, f"{source}.csv", "--stime", "at", "--app", APP).code == 0
+    said = borealis("subscribe", "big", "--app", APP)
     assert said.code == 0, said.err
-    raw = borealis("subscribe", "cleaned", "--view", "raw", "--replica", "0", "--app", NAME)
+    raw = borealis("subscribe", "cleaned", "--view", "raw", "--replica", "0", "--app", APP)
     assert raw.code == 0, raw.err
     first, *_, last = raw.out.splitlines()
     assert json.loads(first)["inc"] == 2  # it was killed once
     assert json.loads(last)["kind"] == "BOUNDARY"  # the end of the sources is the end of the view
     values = [json.loads(line)["value"]["value"] for line in said.out.splitlines()]
     assert len(values) == sum((i * 7 + seed) % 20 > 15 for seed in (0, 1) for i in range(ROWS))
-    until(lambda: all(r["stable_until"] == "END" for r in statuses(borealis).values()), "every node is at the end")
-    said = borealis("audit", "--no-spark", "--whole", "--json", "--app", NAME)
+    until(lambda: all(r["stable_until"] == "END" for r in statuses(borealis, APP).values()), "every node is at the end")
+    said = borealis("audit", "--no-spark", "--whole", "--json", "--app", APP)
     assert said.code == 0, said.err
     found = {r["query"]: r for r in json.loads(said.out)}
     assert (found["big"]["rows"], found["big"]["clean"], found["sums"]["clean"]) == (len(values), True, True)
     assert found["sums"]["rows"] > 3
-    said = borealis("down", "--app", NAME)
+    said = borealis("down", "--app", APP)
     assert said.code == 0
     assert said.err.count(" of node cleaned stopped (pid ") == 2
     assert processes.running() == {}

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from borealis_py.cli.main import main
 from borealis_py.host.appstate import put_settings
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.messages import Threshold
-from tests.cli.conftest import Borealis
+from tests.cli.conftest import Borealis, status, statuses
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(180), pytest.mark.usefixtures("there")]
 APP = "changing"
 TEXT = f"""
 from borealis_py import App
@@ -28,43 +25,16 @@ app.query("big", cleaned.filter("value > 10"), delay_threshold="1s", on_failure=
 """
 
 
-@pytest.fixture(scope="module")
-def site(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory from which the app was started."""
-    directory = tmp_path_factory.mktemp("site")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(directory)
-        patch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-        (directory / "app.py").write_text(TEXT)
-        try:
-            assert main(["up", "app.py", "--no-spark"]) == 0
-            yield directory
-        finally:
-            main(["down", "--app", APP])
-
-
-@pytest.fixture(autouse=True)
-def there(site: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(site)
-    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-
-
 def changed(borealis: Borealis, *arguments: str) -> dict[str, Any]:
     said = borealis(*arguments, "--app", APP, "--timeout", "60s", "--json")
     assert said.code == 0, said.err
     found: dict[str, Any] = json.loads(said.out)
     after = found["after"]
-    told = json.loads(borealis("status", "--json", "--app", APP).out)
+    told = status(borealis, APP)
     assert told["thresholds_us"][found["query"]] == after["threshold_us"]
     assert told["policies"][found["query"]] == [after["failure"], after["stabilization"]]
     assert all(r["in_force"] for r in found["replicas"])
     return found
-
-
-def status(borealis: Borealis) -> dict[tuple[str, int], dict[str, Any]]:
-    said = borealis("status", "--json", "--app", APP)
-    assert said.code == 0, said.err
-    return {(r["query"], r["replica"]): r for r in json.loads(said.out)["replicas"]}
 
 
 def test_a_threshold_is_in_force_at_every_node_of_the_query(borealis: Borealis) -> None:
@@ -76,7 +46,7 @@ def test_a_threshold_is_in_force_at_every_node_of_the_query(borealis: Borealis) 
         assert replica in said.out
     assert said.out.count("since") == 4
     assert "big.r0" not in said.out
-    shown = {key: r["threshold_us"] for key, r in status(borealis).items()}
+    shown = {key: r["threshold_us"] for key, r in statuses(borealis, APP).items()}
     assert shown == {("cleaned", 0): 700_000, ("cleaned", 1): 700_000, ("sums", 0): 700_000, ("sums", 1): 700_000} | {
         ("big", 0): 1_000_000
     }
@@ -90,7 +60,7 @@ def test_policies_are_in_force_and_what_is_not_named_stays(borealis: Borealis) -
     found = changed(borealis, "policy", "sums", "--failure", "suspend")
     assert found["before"]["failure"] == "delay"
     assert (found["after"]["failure"], found["after"]["stabilization"]) == ("suspend", "suspend")
-    shown = {key: (r["failure_policy"], r["stabilization_policy"]) for key, r in status(borealis).items()}
+    shown = {key: (r["failure_policy"], r["stabilization_policy"]) for key, r in statuses(borealis, APP).items()}
     assert shown["sums", 1] == ("suspend", "suspend")
     assert shown["big", 0] == ("suspend", "process")
     assert shown["cleaned", 0] == ("suspend", "process")  # the most eager of each
@@ -126,13 +96,13 @@ def test_the_same_again_says_that_nothing_changed(borealis: Borealis) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(borealis: Borealis, arguments: list[str], code: int, message: str) -> None:
-    before = status(borealis)
+    before = statuses(borealis, APP)
     said = borealis(*arguments, "--app", APP)
     assert said.code == code
     assert message in said.err
     assert "Traceback" not in said.err
     assert said.out == ""
-    after = status(borealis)
+    after = statuses(borealis, APP)
     assert {k: r["threshold_us"] for k, r in after.items()} == {k: r["threshold_us"] for k, r in before.items()}
 
 

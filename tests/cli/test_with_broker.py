@@ -7,15 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from borealis_py.cli.main import main
 from borealis_py.host import launch
 from borealis_py.host.appfile import load_app
 from borealis_py.host.appstate import read_app
@@ -25,40 +22,13 @@ from borealis_py.log.base import Feed
 from borealis_py.log.records import BatchHeader, unpack_source, unpack_stimes
 from borealis_py.protocol.settings import Timing
 from sunion.model import FOREVER
-from tests.cli.conftest import Borealis, app_text
+from tests.cli.conftest import Borealis, app_text, status
 from tests.support.running import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(180), pytest.mark.usefixtures("there")]
 APP = "clitest"
+TEXT = app_text(APP)
 KEYS = ("a", "b", "c")
-
-
-@pytest.fixture(scope="module")
-def site(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory from which an app with three replicas was started."""
-    directory = tmp_path_factory.mktemp("site")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(directory)
-        patch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-        (directory / "app.py").write_text(app_text(APP))
-        try:
-            assert main(["up", "app.py", "--no-spark"]) == 0
-            yield directory
-        finally:
-            main(["down", "--app", APP])
-
-
-@pytest.fixture(autouse=True)
-def there(site: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(site)
-    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-
-
-def status(borealis: Borealis) -> dict[str, Any]:
-    said = borealis("status", "--json", "--app", APP)
-    assert said.code == 0, said.err
-    found: dict[str, Any] = json.loads(said.out)
-    return found
 
 
 def pids(site: Path) -> list[int]:
@@ -72,7 +42,7 @@ def write_rows(path: Path, n: int) -> None:
 
 
 def test_replicas_are_up(borealis: Borealis, site: Path) -> None:
-    found = status(borealis)
+    found = status(borealis, APP)
     assert {(r["query"], r["replica"], r["running"]) for r in found["replicas"]} == {
         ("sums", 0, True),
         ("sums", 1, True),
@@ -195,10 +165,10 @@ def test_published_rows_come_out_and_stand_the_audit(borealis: Borealis, site: P
 def test_a_threshold_changes_while_it_runs(borealis: Borealis) -> None:
     assert borealis("threshold", "sums", "700ms", "--app", APP).code == 0
     deadline = time.monotonic() + 30
-    while {r["threshold_us"] for r in status(borealis)["replicas"] if r["query"] == "sums"} != {700_000}:
+    while {r["threshold_us"] for r in status(borealis, APP)["replicas"] if r["query"] == "sums"} != {700_000}:
         assert time.monotonic() < deadline, "the replicas did not read the new threshold"
     assert borealis("up", "app.py", "--no-spark").code == 0
-    assert status(borealis)["thresholds_us"]["sums"] == 700_000  # the file did not change: what the user set stays
+    assert status(borealis, APP)["thresholds_us"]["sums"] == 700_000  # the file did not change: what the user set stays
 
 
 def test_a_source_fails_on_purpose(borealis: Borealis) -> None:
@@ -206,7 +176,7 @@ def test_a_source_fails_on_purpose(borealis: Borealis) -> None:
     assert said.code == 0, said.err
     found = json.loads(said.out)
     assert {(r["query"], r["replica"]) for r in found["unreachable_for"]} == {("sums", 0), ("sums", 1), ("big", 0)}
-    assert status(borealis)["failed_sources_until_wall_us"] == {"left": found["until_wall_us"]}
+    assert status(borealis, APP)["failed_sources_until_wall_us"] == {"left": found["until_wall_us"]}
 
 
 def test_several_apps_must_be_chosen_from(borealis: Borealis, site: Path, bootstrap: str) -> None:
