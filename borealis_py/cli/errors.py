@@ -38,11 +38,10 @@ def hint_of(exc: Exception) -> str | None:
     from borealis_py.client.ingest import IngestError
     from borealis_py.host.appfile import AppFileError
     from borealis_py.protocol.settings import SettingsError
-    from borealis_py.query.errors import QueryError
 
     if isinstance(exc, SettingsError):
         return "raise delay_threshold in the app's file, or lower `timing:` in borealis.yaml"
-    if isinstance(exc, QueryError | AppFileError):
+    if isinstance(exc, AppFileError):  # a QueryError may be about what the command was given, and no file
         return "`borealis check app.py` tells whether a file is right, without a broker"
     if isinstance(exc, IngestError):
         return "`borealis publish --help` has the formats"

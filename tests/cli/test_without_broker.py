@@ -78,6 +78,13 @@ def test_check_shows_the_nodes_of_a_chain(borealis: Borealis, here: Path) -> Non
     assert (found["queries"]["big"]["wait_us"], found["queries"]["big"]["least_threshold_us"]) == (2_725_000, 500_000)
 
 
+def test_a_word_of_the_command_is_not_blamed_on_a_file(borealis: Borealis, here: Path) -> None:
+    said = borealis("threshold", "q", "soon")
+    assert said.code == 1
+    assert "'soon' is not a duration" in said.err
+    assert "borealis check" not in said.err
+
+
 def test_check_uses_the_timing_of_the_configuration(borealis: Borealis, here: Path) -> None:
     (here / "app.py").write_text(app_text())
     (here / "borealis.yaml").write_text("timing: {slack: 2s}\n")
