@@ -29,7 +29,6 @@ class Follower(threading.Thread):
         self.ended = False
         self.error: str | None = None
         self._log, self._state, self._stop_event = log, state, stop
-        self._spoken = 0
 
     def run(self) -> None:
         clock = SystemClock()

@@ -16,12 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.operators import Partial
+from borealis_py.engine.operators import RAW_BYTES_MAX, Partial
 from borealis_py.engine.rows import segment_schema
 from borealis_py.query.names import STIME
-
-RAW_BYTES_MAX = 2_000
-"""A rejected row's bytes are cut to this."""
 
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _FIELDS: dict[str, Any] = {"string": str | None, "int64": _INT64 | None, "double": float | None, "bool": bool | None}

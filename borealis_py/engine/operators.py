@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -22,20 +22,12 @@ from borealis_py.engine.rows import merge, sorted_by_stime
 from sunion.model import Reject
 
 RAW_BYTES_MAX = 2_000
-"""A rejected row's JSON is cut to this."""
+"""A rejected row's bytes are cut to this."""
 
 Partial = tuple[int, pa.RecordBatch]
 """(bucket, partial aggregates or rows of it)."""
 Slots = list[pa.RecordBatch | None]
 """The rows of the present bucket, by operator."""
-
-
-class Stateless(Protocol):
-    """An operator without state: its rows of a bucket follow from its inputs' rows of that bucket."""
-
-    def run(
-        self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]
-    ) -> pa.RecordBatch | None: ...
 
 
 @dataclass(frozen=True)

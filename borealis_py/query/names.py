@@ -45,7 +45,7 @@ def check_columns(names: Iterable[str], where: str, reserved: Iterable[str]) -> 
         if name.startswith("__"):
             raise QueryError(f"column name {name!r} in {where}: names that start with '__' are used internally")
         if name.lower() in taken:
-            raise QueryError(f"column name {name!r} in {where} is reserved: {_why(name.lower(), where)}")
+            raise QueryError(f"column name {name!r} in {where} is reserved: {_why(name.lower())}")
         if name.lower() in seen:
             raise QueryError(
                 f"column name {name!r} in {where} is there twice (as {seen[name.lower()]!r}; SQL ignores case)"
@@ -53,7 +53,7 @@ def check_columns(names: Iterable[str], where: str, reserved: Iterable[str]) -> 
         seen[name.lower()] = name
 
 
-def _why(name: str, where: str) -> str:
+def _why(name: str) -> str:
     if name == STIME:
         return "every stream has it already, the tuple's time in microseconds (int64)"
     if name in (WINDOW_START, WINDOW_END):
