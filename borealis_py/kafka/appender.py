@@ -93,11 +93,13 @@ class KafkaAppender:
 
     def _run(self) -> None:
         while not self._closed.is_set():
+            producer = self._producer
             try:
-                self._producer.poll(_POLL_S)
+                producer.poll(_POLL_S)
             except KafkaException as exc:  # a fatal error is told here
                 with self._lock:
-                    self._renew(error_of(exc))
+                    if producer is self._producer:  # else an append has met the error first
+                        self._renew(error_of(exc))
             if self._waiting:
                 with self._lock:
                     while self._waiting and self._produce(*self._waiting[0]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -123,6 +124,36 @@ def test_after_a_fatal_error_a_new_producer_goes_on_with_other_feeds(
     assert "out of sequence" in (done[1] or "")
     assert "after a record that was refused" in (done[2] or "")
     assert done[3] is None
+    appender.close()
+
+
+class DiesWhilePolled:
+    """A client whose fatal error is met by an append while `poll` is about to tell of it."""
+
+    def __init__(self) -> None:
+        self.polled, self.go_on = threading.Event(), threading.Event()
+
+    def poll(self, timeout: float) -> None:
+        self.polled.set()
+        assert self.go_on.wait(20)
+        raise KafkaException(KafkaError(KafkaError._FATAL, "out of sequence", fatal=True))
+
+    def purge(self) -> None: ...
+
+    def flush(self, timeout: float) -> None: ...
+
+
+def test_a_fatal_error_that_is_told_twice_costs_one_producer(log: KafkaLog, new_feed: NewFeed, waiter: Waiter) -> None:
+    feed = new_feed()
+    appender = log.appender(waiter.wake)
+    successor, dying = appender._producer, DiesWhilePolled()
+    appender._producer = dying  # type: ignore[assignment]
+    assert dying.polled.wait(20)
+    appender._producer = successor
+    dying.go_on.set()
+    appender.append(NewRecord(feed, b"1"), token=1)
+    assert [(d.token, d.error) for d in waiter.deliver(appender, 1)] == [(1, None)]
+    assert appender._producer is successor
     appender.close()
 
 
