@@ -45,11 +45,12 @@ def carry_out(query: str, asked: Change, timeout: str, bootstrap: str | None, ap
         try:
             found = change(context.log, state, query, asked, timing, timeout_us / 1e6, tell)
         except SettingsError as exc:
-            least = format_duration(timing.least_threshold_us(state.spec.position(query)))
+            least_us = timing.least_threshold_us(state.spec.position(query))
             hint = (
-                f"the least that would do: `borealis threshold {query} {least}`; less needs a lower `timing:` at `up`"
+                f"the least that would do: `borealis threshold {query} {format_duration(least_us)}`; "
+                "less needs a lower `timing:` at `up`"
             )
-            fail(str(exc), hint)
+            fail(str(exc), None if (asked.threshold_us or 0) > least_us else hint)
             raise typer.Exit(1) from exc
     if json:
         print_json(as_json(state.name, found))

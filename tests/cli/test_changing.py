@@ -100,6 +100,7 @@ def test_what_makes_no_sense_is_refused(borealis: Borealis, arguments: list[str]
     said = borealis(*arguments, "--app", APP)
     assert said.code == code
     assert message in said.err
+    assert ("the least that would do" in said.err) == ("499ms" in arguments)
     assert "Traceback" not in said.err
     assert said.out == ""
     after = statuses(borealis, APP)
