@@ -32,6 +32,8 @@ APP = "bench-throughput"
 RAW_EVENTS = "bench-raw.events"
 RAW_RESULTS = "bench-raw.results-{run}"
 TIMEOUT_S = 120.0
+ONLY = ProcessName(0)
+"""The one process of the app."""
 
 Tick = Callable[[int], None]
 """Told how many events have been written."""
@@ -138,10 +140,10 @@ class _Watch:
 
     def wait(self, running: Running) -> tuple[float, float, float]:
         """Beginning and end in seconds since 1970, processor time between them in seconds. Raises BenchError."""
-        process = psutil.Process(running.pids[ProcessName(0)])
+        process = psutil.Process(running.pids[ONLY])
         began: tuple[float, float] | None = None
         deadline = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < deadline and running.processes.ended(0) is None:
+        while time.monotonic() < deadline and running.processes.ended(ONLY) is None:
             self._woken.clear()
             for record in self._reader.poll():
                 if record.feed == self._settings and (record.key or b"").startswith(b"incarnation/"):
@@ -149,7 +151,7 @@ class _Watch:
                 elif began and record.feed == self._progress and (read_progress(record.value) or 0) >= self._bucket:
                     return began[0], time.time(), _cpu_s(process) - began[1]
             self._woken.wait(0.5)
-        raise BenchError(f"the replica did not get through its backlog:\n{running.processes.log_tail(0)}")
+        raise BenchError(f"the replica did not get through its backlog:\n{running.processes.log_tail(ONLY)}")
 
     def close(self) -> None:
         self._reader.close()

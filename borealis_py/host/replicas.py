@@ -51,14 +51,6 @@ class ProcessName:
         return f"replica {self.replica}" + (f" of node {self.node}" if self.node else "")
 
 
-Which = ProcessName | int
-"""An index alone means the process of the queries."""
-
-
-def name_of(which: Which) -> ProcessName:
-    return ProcessName(which) if isinstance(which, int) else which
-
-
 def process_names(spec: AppSpec) -> list[ProcessName]:
     """Every process that an app needs, those of upstream nodes first."""
     nodes = [ProcessName(k, name) for name, node in spec.nodes.items() for k in range(node.replicas)]
@@ -87,22 +79,21 @@ class ReplicaProcesses:
         self.directory = data_dir / app
         self._started: dict[ProcessName, subprocess.Popen[bytes]] = {}
 
-    def log_file(self, which: Which) -> Path:
+    def log_file(self, name: ProcessName) -> Path:
         """What the process writes to standard output and error."""
-        return self.directory / f"{name_of(which).stem}.log"
+        return self.directory / f"{name.stem}.log"
 
     def running(self) -> dict[ProcessName, psutil.Process]:
         """Those that run, by name."""
         found = {name: self._process(name) for name in self._noted()}
         return {name: process for name, process in found.items() if process is not None}
 
-    def start(self, which: Which, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+    def start(self, name: ProcessName, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
         """Start a process, in a session of its own: it outlives this one. Returns its pid.
 
         Args:
             arguments: of `borealis_py.host.process`.
         """
-        name = name_of(which)
         self.directory.mkdir(parents=True, exist_ok=True)
         with self.log_file(name).open("wb") as output:
             process = subprocess.Popen(
@@ -121,9 +112,9 @@ class ReplicaProcesses:
             partial.replace(self._pid_file(name))
         return process.pid
 
-    def ended(self, which: Which) -> int | None:
+    def ended(self, name: ProcessName) -> int | None:
         """The exit code of a process that `start` of this object started; None while it runs."""
-        process = self._started.get(name_of(which))
+        process = self._started.get(name)
         return None if process is None else process.poll()
 
     def release(self) -> None:
@@ -133,14 +124,13 @@ class ReplicaProcesses:
                 process.returncode = 0
         self._started.clear()
 
-    def stop(self, which: Sequence[Which] | None = None, timeout_s: float = 15.0) -> list[Stopped]:
+    def stop(self, names: Sequence[ProcessName] | None = None, timeout_s: float = 15.0) -> list[Stopped]:
         """Ask the processes to end, and kill those that do not within `timeout_s`.
 
         Args:
-            which: names or indexes; None: all.
+            names: which; None: all.
         """
-        wanted = None if which is None else {name_of(w) for w in which}
-        chosen = {name: p for name, p in self.running().items() if wanted is None or name in wanted}
+        chosen = {name: p for name, p in self.running().items() if names is None or name in names}
         for process in chosen.values():
             with suppress(psutil.NoSuchProcess):
                 process.terminate()
@@ -156,9 +146,9 @@ class ReplicaProcesses:
                 self._started.pop(name).wait()
         return [Stopped(name, process.pid, process.pid in forced) for name, process in chosen.items()]
 
-    def log_tail(self, which: Which, lines: int = 12) -> str:
+    def log_tail(self, name: ProcessName, lines: int = 12) -> str:
         """The end of a process's output, its JSON lines made readable."""
-        path = self.log_file(which)
+        path = self.log_file(name)
         try:
             with path.open("rb") as file:
                 file.seek(max(0, path.stat().st_size - _TAIL_BYTES))

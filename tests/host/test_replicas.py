@@ -15,9 +15,7 @@ import pytest
 from borealis_py.host.replicas import (
     ProcessName,
     ReplicaProcesses,
-    Which,
     apps_here,
-    name_of,
     process_names,
     process_of,
     readable,
@@ -44,19 +42,19 @@ def children() -> Iterator[list[subprocess.Popen[bytes]]]:
         child.stdout.close()
 
 
-def put(processes: ReplicaProcesses, replica: Which, code: str, children: list[subprocess.Popen[bytes]]) -> int:
+def put(processes: ReplicaProcesses, name: ProcessName, code: str, children: list[subprocess.Popen[bytes]]) -> int:
     """A process that stands for a replica's, noted as `start` notes it."""
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     children.append(child)
     assert child.stdout is not None
     assert child.stdout.readline() == b"up\n"
-    note(processes, replica, child.pid, psutil.Process(child.pid).create_time())
+    note(processes, name, child.pid, psutil.Process(child.pid).create_time())
     return child.pid
 
 
-def note(processes: ReplicaProcesses, replica: Which, pid: int, created: float) -> None:
+def note(processes: ReplicaProcesses, name: ProcessName, pid: int, created: float) -> None:
     processes.directory.mkdir(parents=True, exist_ok=True)
-    (processes.directory / f"{name_of(replica).stem}.pid").write_text(json.dumps({"pid": pid, "created": created}))
+    (processes.directory / f"{name.stem}.pid").write_text(json.dumps({"pid": pid, "created": created}))
 
 
 def test_found_again_and_stopped(
@@ -66,7 +64,7 @@ def test_found_again_and_stopped(
     pids = {name: put(processes, name, OBEYS, children) for name in names}
     assert {name: p.pid for name, p in processes.running().items()} == pids
     assert apps_here(tmp_path) == ["app"]
-    stopped = processes.stop([1, ProcessName(0, "cut-1")])
+    stopped = processes.stop([ProcessName(1), ProcessName(0, "cut-1")])
     assert [(s.name, s.pid, s.forced) for s in stopped] == [(n, pids[n], False) for n in names[1:3]]
     assert list(processes.running()) == [names[0], names[3]]
     processes.stop()
@@ -75,7 +73,7 @@ def test_found_again_and_stopped(
 
 
 def test_killed_when_it_does_not_end(processes: ReplicaProcesses, children: list[subprocess.Popen[bytes]]) -> None:
-    pid = put(processes, 0, REFUSES, children)
+    pid = put(processes, ProcessName(0), REFUSES, children)
     (stopped,) = processes.stop(timeout_s=0.2)
     assert stopped.forced
     assert not psutil.pid_exists(pid)
@@ -83,7 +81,7 @@ def test_killed_when_it_does_not_end(processes: ReplicaProcesses, children: list
 
 def test_a_pid_that_is_anothers_by_now_is_left_alone(processes: ReplicaProcesses) -> None:
     me = psutil.Process(os.getpid())
-    note(processes, 0, me.pid, me.create_time() - 10)
+    note(processes, ProcessName(0), me.pid, me.create_time() - 10)
     assert processes.running() == {}
     assert processes.stop() == []
 
@@ -96,11 +94,12 @@ def test_a_damaged_pid_file_is_no_process(processes: ReplicaProcesses, text: str
 
 
 def test_the_end_of_the_log_tells_why_it_ended(processes: ReplicaProcesses) -> None:
-    processes.start(3, ["--nonsense"])
-    child = processes._started[ProcessName(3)]
+    three = ProcessName(3)
+    processes.start(three, ["--nonsense"])
+    child = processes._started[three]
     assert child.wait(60) == 2
-    assert processes.ended(3) == 2
-    assert "--bootstrap" in processes.log_tail(3)
+    assert processes.ended(three) == 2
+    assert "--bootstrap" in processes.log_tail(three)
     assert processes.running() == {}
     processes.release()
 
