@@ -33,7 +33,7 @@ class Context:
         return read_app(self.log, name)
 
 
-def open_context(bootstrap: str | None = None, data_dir: Path | None = None) -> Context:
+def open_context(bootstrap: str | None = None, data_dir: Path | None = None, http: str | None = None) -> Context:
     """Read the configuration; connects to nothing yet.
 
     Raises:
@@ -42,7 +42,7 @@ def open_context(bootstrap: str | None = None, data_dir: Path | None = None) -> 
     from borealis_py.host.config import load
     from borealis_py.kafka.log import KafkaLog
 
-    config = load(bootstrap=bootstrap, data_dir=data_dir)
+    config = load(bootstrap=bootstrap, data_dir=data_dir, http=http)
     address = config.bootstrap
     if "bootstrap" not in config.model_fields_set:
         address = _local_broker(config.data_dir) or address

@@ -10,6 +10,7 @@ def is_expected(exc: Exception) -> bool:
     from borealis_py.client.claim import PublisherError
     from borealis_py.client.ingest import IngestError
     from borealis_py.demo.scenario import DemoFailed
+    from borealis_py.host.address import AddressError
     from borealis_py.host.appfile import AppFileError
     from borealis_py.host.config import ConfigError
     from borealis_py.host.errors import LaunchError
@@ -20,6 +21,7 @@ def is_expected(exc: Exception) -> bool:
     from sunion.errors import RetentionLost
 
     ours = (
+        AddressError,
         AppFileError,
         ConfigError,
         DemoFailed,

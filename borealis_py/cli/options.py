@@ -21,4 +21,13 @@ DataDir = Annotated[
 ]
 AppName = Annotated[str | None, typer.Option("--app", help="Which app, where the broker serves several.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Where the first process answers /healthz, /readyz, /metrics, /api/v1/status; the others take the ports "
+        "after it. Port 0: any free one. Also BOREALIS_HTTP.",
+    ),
+]
 NoSpark = Annotated[bool, typer.Option("--no-spark", help="Redo in the process itself; needs no Java.")]

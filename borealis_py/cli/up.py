@@ -10,12 +10,12 @@ import typer
 from borealis_py.cli.check import AppFile
 from borealis_py.cli.console import say, waiting
 from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.options import Bootstrap, DataDir, NoSpark
+from borealis_py.cli.options import Bootstrap, DataDir, Http, NoSpark
 
 if TYPE_CHECKING:
     from borealis_py.host.appstate import AppState
     from borealis_py.host.launch import ProcessOptions
-    from borealis_py.host.replicas import ReplicaProcesses
+    from borealis_py.host.replicas import ProcessName, ReplicaProcesses
     from borealis_py.log.messages import Status
 
 Host = Annotated[str, typer.Option("--host", help="Where replicas run: process (one on this machine for each index).")]
@@ -40,6 +40,7 @@ def up(
     origin: Origin = "earliest",
     reset: Reset = False,
     take_over: TakeOver = False,
+    http: Http = None,
 ) -> None:
     """Start an app, or what is missing of it. Safe to repeat."""
     if host != "process":
@@ -49,7 +50,7 @@ def up(
     from borealis_py.host.appfile import load_app
     from borealis_py.host.replicas import ReplicaProcesses
 
-    context = open_context(bootstrap, data_dir)
+    context = open_context(bootstrap, data_dir, http)
     spec = load_app(file).describe()
     reports = launch.check(spec, context.config.protocol_timing())
     processes = ReplicaProcesses(context.data_dir, spec.name)
@@ -70,12 +71,20 @@ def up(
 
 
 def _options(context: Context, spark: bool, take_over: bool) -> ProcessOptions:
+    from borealis_py.host.address import Address
     from borealis_py.host.launch import ProcessOptions
 
+    http = context.config.http
     timing = context.config.timing_overrides()
     master = context.config.spark.get("master")
     return ProcessOptions(
-        context.log, context.data_dir, timing, None if master is None else str(master), spark, take_over
+        context.log,
+        context.data_dir,
+        timing,
+        None if master is None else str(master),
+        spark,
+        take_over,
+        None if http is None else Address.parse(http),
     )
 
 
@@ -89,9 +98,12 @@ def _start(context: Context, state: AppState, processes: ReplicaProcesses, optio
         try:
             pids = launch.start(state, processes, options)
             seen: dict[tuple[str, int], str] = {}
+            urls: dict[ProcessName, str] = {}
 
             def show(status: Status) -> None:
-                if status.pid == pids.get(process_of(state.spec, status.query, status.replica)):
+                process = process_of(state.spec, status.query, status.replica)
+                if status.pid == pids.get(process):
+                    urls[process] = f"; {status.http}" if status.http else ""
                     seen[status.query, status.replica] = status.state
                     states = ", ".join(f"{query}.r{k} {s}" for (query, k), s in sorted(seen.items()))
                     spinner.update(f"waiting for replicas: {states}")
@@ -103,6 +115,6 @@ def _start(context: Context, state: AppState, processes: ReplicaProcesses, optio
     for process, pid in pids.items():
         queries = ", ".join(name for name, q in state.spec.queries.items() if process.replica < q.replicas)
         told, runs = "was running" if process in before else "started", "" if process.node else f": {queries}"
-        say(f"{process} {told} (pid {pid}){runs}; log {processes.log_file(process)}")
+        say(f"{process} {told} (pid {pid}){runs}; log {processes.log_file(process)}{urls.get(process, '')}")
     names = ", ".join(f"{state.name}.{query}" for query in state.spec.queries)
     say(f"app {state.name} is up. Corrected streams: {names} at {context.log.bootstrap}", "bold green")

@@ -2,6 +2,7 @@
 
 bootstrap: localhost:9092          # borealis.yaml; or BOREALIS_BOOTSTRAP, or --bootstrap
 data_dir: .borealis
+http: 127.0.0.1:9400               # where replica processes answer HTTP; the others take the ports after it
 kafka:                             # handed to librdkafka untouched
   security.protocol: SASL_SSL
 timing:                            # protocol.settings.Timing, with units
@@ -22,6 +23,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
+from borealis_py.host.address import Address
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.errors import did_you_mean
 from borealis_py.query.units import parse_duration
@@ -43,6 +45,7 @@ class Config(BaseSettings):
 
     bootstrap: str = Field(default=DEFAULT_BOOTSTRAP, min_length=1)
     data_dir: Path = Path(".borealis")
+    http: str | None = None
     kafka: dict[str, str] = {}
     timing: dict[str, str | int] = {}
     spark: dict[str, str | int] = {}
@@ -57,6 +60,11 @@ class Config(BaseSettings):
         if nested:
             raise ValueError(f"write Kafka properties with dots, like security.protocol: SSL; {nested[0]!r} is nested")
         return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in value.items()}
+
+    @field_validator("http", mode="after")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        return None if value is None else str(Address.parse(value))
 
     @field_validator("data_dir", mode="after")
     @classmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -58,6 +58,19 @@ class HttpServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+def open_http(where: str | None, board: Board, closing: ExitStack) -> str:
+    """Listen at HOST:PORT until `closing` ends, unless None. Returns the URL, "" for none.
+
+    Raises:
+        AddressError: no such address. HttpUnavailable: see `HttpServer`.
+    """
+    if where is None:
+        return ""
+    server = HttpServer(Address.parse(where), board)
+    closing.callback(server.close)
+    return server.url
 
 
 def _listen(address: Address, pages: Pages) -> _Server:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from borealis_py.host import origin as origins
+from borealis_py.host.address import Address
 from borealis_py.host.appstate import APP_KEY, AppState, NoSuchApp, StatusReader, put_settings, read_settings
 from borealis_py.host.check import NodeReport as NodeReport
 from borealis_py.host.check import check as check
@@ -154,7 +155,7 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
-    """What the replica processes are told beside the app."""
+    """What the replica processes are told beside the app. `http`: of the first; the others take the ports after it."""
 
     kafka: KafkaLog
     data_dir: Path
@@ -162,15 +163,17 @@ class ProcessOptions:
     master: str | None = None
     spark: bool = True
     take_over: bool = False
+    http: Address | None = None
 
-    def arguments(self, app: str, process: ProcessName) -> list[str]:
-        """The command line of one process."""
+    def arguments(self, app: str, process: ProcessName, place: int = 0) -> list[str]:
+        """The command line of one process, the one at `place` of the app's. Raises AddressError."""
         out = ["--bootstrap", self.kafka.bootstrap, "--app", app, "--replica", str(process.replica)]
         out += ["--node", process.node] if process.node else []
         out += ["--data-dir", str(self.data_dir)]
         for name, micros in self.timing:
             out += ["--timing", f"{name}={micros}"]
         out += ["--master", self.master] if self.master else []
+        out += ["--http", str(self.http.after(place))] if self.http else []
         out += [] if self.spark else ["--no-spark"]
         return out + (["--take-over"] if self.take_over else [])
 
@@ -183,12 +186,13 @@ Pids = dict[ProcessName, int]
 
 
 def start(state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> Pids:
-    """Start the processes that do not run yet. Returns the pid of each that runs now."""
+    """Start the processes that do not run yet. Returns the pid of each that runs now. Raises AddressError."""
     wanted = process_names(state.spec)
+    arguments = {name: options.arguments(state.name, name, place) for place, name in enumerate(wanted)}
     running = {name: process.pid for name, process in processes.running().items()}
     for name in wanted:
         if name not in running:
-            running[name] = processes.start(name, options.arguments(state.name, name), options.environment())
+            running[name] = processes.start(name, arguments[name], options.environment())
     return {name: running[name] for name in wanted}
 
 

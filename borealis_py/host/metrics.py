@@ -1,5 +1,5 @@
-"""What `/metrics` says, as Prometheus wants it: base units (seconds, bytes), counters end with `_total`, and labels have
-few values (app, node, replica, input, state, event, engine). Keys and rows of the data are never labels.
+"""What `/metrics` says, as Prometheus likes it: base units (seconds, bytes), counters ending with `_total`, and labels
+of few values (app, node, replica, input, state, event, engine). Keys and rows of the data are never labels.
 
 Made from the board at each scrape. Counts begin again with a replica's incarnation, as Prometheus expects of a restart.
 Times are stimes or wall time, in seconds since 1970: `time() - x` is a lag.

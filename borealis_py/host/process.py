@@ -17,12 +17,17 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import structlog
 
+from borealis_py.host.address import AddressError
 from borealis_py.host.appstate import read_app
+from borealis_py.host.board import Board
+from borealis_py.host.httpd import HttpUnavailable, open_http
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.replicas import KAFKA_PROPERTIES, ProcessName
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
@@ -32,6 +37,7 @@ from borealis_py.host.supervise import EXIT_SUPERSEDED, supervise
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError, Wake
+from borealis_py.node.reporter import Seen, unseen
 from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import SettingsError, Timing
@@ -57,13 +63,14 @@ def make_redos(spec: ReplicaSpec, keeper: SessionKeeper, kernel: Kernel, wake: W
 
 
 class ReplicaProcess:
-    """All loops of one replica index, and their Spark application."""
+    """All loops of one replica index, and their Spark application. `seen`: is left each status."""
 
-    def __init__(self, specs: list[ReplicaSpec], keeper: SessionKeeper) -> None:
+    def __init__(self, specs: list[ReplicaSpec], keeper: SessionKeeper, seen: Seen = unseen) -> None:
         self.stop = threading.Event()
         self.code = 0
         self._specs = specs
         self.keeper = keeper
+        self._seen = seen
 
     def run(self) -> int:
         """Run until stopped; returns the exit code."""
@@ -84,7 +91,7 @@ class ReplicaProcess:
     def _run(self, spec: ReplicaSpec) -> None:
         """One incarnation."""
         kernel, redos = partial(make_kernel, spec.app_json, spec.query), partial(make_redos, spec, self.keeper)
-        run_replica(spec, kernel, redos, self.stop, uuid.uuid4().hex[:8])
+        run_replica(spec, kernel, redos, self.stop, uuid.uuid4().hex[:8], seen=self._seen)
 
 
 def open_sessions(specs: list[ReplicaSpec], spark: bool, master: str, output: Path) -> SessionKeeper:
@@ -113,6 +120,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--no-spark", action="store_true")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--take-over", action="store_true")
+    parser.add_argument("--http", metavar="HOST:PORT", help="answer HTTP there; port 0: any free one")
     parser.add_argument("--timing", action="append", default=[], metavar="NAME=MICROSECONDS")
     return parser.parse_args(argv)
 
@@ -121,9 +129,15 @@ def main(argv: list[str] | None = None) -> int:
     """Exit codes: 0 stopped, 1 could not start, 3 superseded, 4 a query stopped for lost records."""
     args = parse(argv)
     configure_logs()
+    with ExitStack() as closing:
+        return _run(args, closing)
+
+
+def _run(args: argparse.Namespace, closing: ExitStack) -> int:
+    """`closing`: ends what is open once the replicas have ended."""
     try:
-        process = _open(args)
-    except (LogError, QueryError, SettingsError, IndexTaken, KernelDiffers) as exc:
+        process = _open(args, closing)
+    except (LogError, QueryError, SettingsError, IndexTaken, KernelDiffers, AddressError, HttpUnavailable) as exc:
         log.error("replica does not start", replica=args.replica, nodes=args.node, why=str(exc))
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -138,7 +152,7 @@ def _stopper(process: ReplicaProcess) -> Callable[[int, object], None]:
     return lambda number, frame: process.stop.set()
 
 
-def _open(args: argparse.Namespace) -> ReplicaProcess:
+def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess:
     kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
     timing = Timing(**{name: int(value) for name, value in (t.split("=", 1) for t in args.timing)})
     state = read_app(kafka, args.app)
@@ -155,10 +169,13 @@ def _open(args: argparse.Namespace) -> ReplicaProcess:
         ensure_free(kafka, specs)
     for spec in specs:
         check_fingerprint(spec, state)
+    board = Board(state, [(spec.query, spec.replica) for spec in specs])
+    url = open_http(args.http, board, closing)
+    specs = [replace(spec, http=url) for spec in specs]
     name = ProcessName(args.replica, args.node[0] if args.node else "")
     output = args.data_dir / args.app / f"{name.stem}.spark.log"
     output.parent.mkdir(parents=True, exist_ok=True)
-    return ReplicaProcess(specs, open_sessions(specs, not args.no_spark, args.master, output))
+    return ReplicaProcess(specs, open_sessions(specs, not args.no_spark, args.master, output), board.tell)
 
 
 if __name__ == "__main__":

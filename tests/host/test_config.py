@@ -14,7 +14,7 @@ from borealis_py.protocol.settings import SettingsError, Timing
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current directory and no settings from the environment of the tests."""
     monkeypatch.chdir(tmp_path)
-    for name in ("CONFIG", "BOOTSTRAP", "DATA_DIR"):
+    for name in ("CONFIG", "BOOTSTRAP", "DATA_DIR", "HTTP"):
         monkeypatch.delenv(f"BOREALIS_{name}", raising=False)
     return tmp_path
 
@@ -55,6 +55,15 @@ def test_kafka_properties_are_a_dotted_map_of_text(here: Path) -> None:
         "enable.ssl.certificate.verification": "false",
         "linger.ms": "5",
     }
+
+
+def test_where_to_answer_http(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load().http is None
+    write(here, "http: 127.0.0.1:9400\n")
+    assert load().http == "127.0.0.1:9400"
+    monkeypatch.setenv("BOREALIS_HTTP", "nowhere")
+    with pytest.raises(ConfigError, match=r"'http': 'nowhere' is not HOST:PORT; .*BOREALIS_HTTP"):
+        load()
 
 
 def test_timing_has_units(here: Path) -> None:

@@ -10,7 +10,9 @@ from dataclasses import replace
 import pytest
 
 from borealis_py.host import launch
+from borealis_py.host.address import Address, AddressError
 from borealis_py.host.appstate import (
+    AppState,
     NoSuchApp,
     StatusReader,
     find_app,
@@ -26,7 +28,7 @@ from borealis_py.host.replicas import ProcessName
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord
-from borealis_py.log.messages import Policy, SourceFailure, Threshold
+from borealis_py.log.messages import Description, Policy, SourceFailure, Threshold
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query import App, AppSpec
 
@@ -236,7 +238,22 @@ def test_a_process_is_told_everything() -> None:
     assert (told.bootstrap, told.app, told.replica, told.data_dir) == ("host:1", "app", 3, launch.Path("/d"))
     assert told.node == []
     assert parse(options.arguments("app", ProcessName(0, "n"))).node == ["n"]
+    assert told.http is None
     assert (told.no_spark, told.take_over, told.master, told.timing) == (True, True, "local[1]", ["delta_us=5"])
+
+
+def test_each_process_answers_http_at_a_port_of_its_own(tmp_path: launch.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = launch.ProcessOptions(KafkaLog("host:1"), tmp_path, http=Address("127.0.0.1", 9400))
+    state = AppState("a", chain_of("a"), Description("", "", 0, ""))
+    processes = launch.ReplicaProcesses(tmp_path, "a")
+    started: dict[ProcessName, str] = {}
+    monkeypatch.setattr(processes, "start", lambda name, told, env: started.update({name: parse(told).http}) or 1)
+    launch.start(state, processes, options)
+    assert [started[name] for name in launch.process_names(state.spec)] == [f"127.0.0.1:{9400 + i}" for i in range(3)]
+    started.clear()
+    with pytest.raises(AddressError, match="2 more ports"):
+        launch.start(state, processes, replace(options, http=Address("127.0.0.1", 65_534)))
+    assert not started
 
 
 def append(log: KafkaLog, topic: str, key: bytes, value: bytes) -> None:
