@@ -135,18 +135,18 @@ class Cluster:
             raise
         self.waits.append((time.monotonic() - begin, what))
 
+    def said(self, member: Member, since_us: int = 0) -> list[Status]:
+        """Its statuses, in order."""
+        key = member.node, member.k
+        return [s for s in self.statuses if (s.query, s.replica) == key and s.at_wall_us >= since_us]
+
     def newest(self, member: Member) -> Status | None:
         """What it said last."""
-        found = (s for s in reversed(self.statuses) if (s.query, s.replica) == (member.node, member.k))
-        return next(found, None)
+        return next(reversed(self.said(member)), None)
 
     def events(self, member: Member, since_us: int = 0) -> list[str]:
         """Names of what happened to it, in order."""
-        return [
-            s.event
-            for s in self.statuses
-            if s.event and (s.query, s.replica) == (member.node, member.k) and s.at_wall_us >= since_us
-        ]
+        return [s.event for s in self.said(member, since_us) if s.event]
 
     def until_event(self, member: Member, event: str, since_us: int, timeout_s: float = 30.0) -> None:
         """Wait until something happens to it."""

@@ -92,8 +92,7 @@ def a_source_is_lost_again_during_stabilization(it: Cluster) -> None:
 
 def again(it: Cluster, member: Member, since_us: int) -> bool:
     """It went from STABILIZATION straight to UPSTREAM_FAILURE."""
-    said = [s for s in it.statuses if (s.query, s.replica) == (member.node, member.k) and s.at_wall_us > since_us]
-    return ("STABILIZATION", "UPSTREAM_FAILURE") in pairwise(s.state for s in said)
+    return ("STABILIZATION", "UPSTREAM_FAILURE") in pairwise(s.state for s in it.said(member, since_us))
 
 
 def the_broker_is_killed(it: Cluster, broker: LocalBroker) -> None:

@@ -44,11 +44,7 @@ def a_redo_on_spark(it: Cluster, member: Member) -> None:
 
 def engines(it: Cluster, member: Member, since_us: int) -> list[str]:
     """Where its redos ran, of jobs and of slices."""
-    return [
-        s.redo.engine
-        for s in it.statuses
-        if s.redo is not None and (s.query, s.replica) == (member.node, member.k) and s.at_wall_us >= since_us
-    ]
+    return [s.redo.engine for s in it.said(member, since_us) if s.redo is not None]
 
 
 def a_redo_that_hangs(it: Cluster, member: Member) -> None:
@@ -92,5 +88,4 @@ def family(it: Cluster, member: Member) -> list[psutil.Process]:
 
 def last_detail(it: Cluster, member: Member, event: str) -> str:
     """Why it happened, as its status says."""
-    found = [s.detail for s in it.statuses if s.event == event and (s.query, s.replica) == (member.node, member.k)]
-    return found[-1]
+    return [s.detail for s in it.said(member) if s.event == event][-1]
