@@ -78,7 +78,7 @@ class RedoServer:
 
     Args:
         session: letters of another one are ignored.
-        count: slots that redos may take at a time.
+        count: slots that redos may take at a time; 0: every job is refused at once.
 
     Raises:
         LogError: the tasks' letters cannot be read.
@@ -170,7 +170,7 @@ class RedoServer:
     def _dispatch(self, now: int) -> None:
         self._held_until = [t for t in self._held_until if t > now]
         while self._waiting:
-            if now - self._waiting[0].came_us >= WAIT_US:
+            if not self._count or now - self._waiting[0].came_us >= WAIT_US:
                 self._refuse(self._waiting.popleft(), self._why_full())
             elif len(self._running) + len(self._held_until) < self._count:
                 self._start(self._waiting.popleft())
@@ -185,6 +185,8 @@ class RedoServer:
         self._send(errand.desk, Taken(self._session, *errand.job))
 
     def _why_full(self) -> str:
+        if not self._count:
+            return "the application has no slot for redos"
         slots = f"{self._count} slot{'s' if self._count != 1 else ''} for redos"
         return f"no free slot within {WAIT_US / 1e6:g} s: the application has {slots}"
 

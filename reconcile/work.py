@@ -161,3 +161,9 @@ def forget(packed: bytes) -> None:
     found = _opened.pop(hashlib.sha256(packed).digest(), None)
     if found is not None:
         found.close()
+
+
+def forget_all() -> None:
+    """Let go of everything opened here: this process has other things to do."""
+    while _opened:
+        _opened.popitem()[1].close()

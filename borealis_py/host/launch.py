@@ -101,6 +101,11 @@ def topics_of(spec: AppSpec) -> list[TopicSpec]:
     return topics.of_app(spec.name, list(spec.sources), queries, nodes)
 
 
+def redo_topics_of(spec: AppSpec) -> list[TopicSpec]:
+    """Those where tasks and drivers talk, made by who needs them: a driver that starts."""
+    return topics.of_redos(spec.name, {name: node.replicas for name, node in spec.all_nodes.items()})
+
+
 def refuse_changed(before: AppState, spec: AppSpec) -> None:
     """Raises LaunchError, with both hashes, when the results would be others than those that lie there."""
     if before.hash == spec.hash:
@@ -138,13 +143,13 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses) -> None:
     """Delete the app's topics and checkpoints. Its replicas below this data directory are stopped first."""
     processes.stop()
     there = set(_topic_names(log))
-    names = {t.name for t in topics_of(spec)}
+    names = {t.name for t in (*topics_of(spec), *redo_topics_of(spec))}
     try:
         before = described(log, spec.name)
     except NoSuchApp:  # unreadable: exactly what a reset is for
         before = None
     if before is not None:
-        names |= {t.name for t in topics_of(before.spec)}
+        names |= {t.name for t in (*topics_of(before.spec), *redo_topics_of(before.spec))}
     admin = log.admin()
     try:
         admin.delete(sorted(names & there))

@@ -2,7 +2,8 @@
 
     python -m borealis_py.host.process --bootstrap localhost:9092 --app flights --replica 0 --data-dir .borealis
 
-It runs that replica of all queries, or with --node NAME (more than once, if you like) of these nodes.
+It runs that replica of all queries, or with --node NAME (more than once, if you like) of these nodes: in this process,
+or with --host spark as tasks of its Spark application (`host/onspark`).
 
 A crash of one process never touches the other. SIGTERM and SIGINT end it in order.
 """
@@ -28,7 +29,9 @@ from borealis_py.host.address import AddressError
 from borealis_py.host.appstate import read_app
 from borealis_py.host.board import Board
 from borealis_py.host.httpd import HttpUnavailable, open_http
+from borealis_py.host.launch import create_topics, redo_topics_of
 from borealis_py.host.logs import configure_logs
+from borealis_py.host.onspark.driver import DriverSettings, SparkDriver
 from borealis_py.host.replicas import KAFKA_PROPERTIES, ProcessName
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
@@ -49,6 +52,8 @@ from reconcile.work import Kernel, make_kernel
 log = structlog.get_logger("borealis.host")
 
 LOCAL_REDO_S = 600.0
+HOSTS = ("process", "spark")
+REDO_SLOTS = 1
 
 
 def make_redos(spec: ReplicaSpec, keeper: SessionKeeper, kernel: Kernel, wake: Wake) -> Redos:
@@ -77,8 +82,11 @@ class ReplicaProcess:
         threads = [threading.Thread(target=self._supervise, args=(s,), name=s.name) for s in self._specs]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        finally:
+            self.keeper.stop()
         return self.code
 
     def _supervise(self, spec: ReplicaSpec) -> None:
@@ -117,8 +125,10 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--replica", type=int, required=True)
     parser.add_argument("--node", action="append", default=[], help="run this node instead of all queries")
     parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--host", choices=HOSTS, default=HOSTS[0], help="where replicas run")
     parser.add_argument("--no-spark", action="store_true")
     parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--redo-slots", type=int, default=REDO_SLOTS, help="with --host spark: slots for redo jobs")
     parser.add_argument("--take-over", action="store_true")
     parser.add_argument("--http", metavar="HOST:PORT", help="answer HTTP there; port 0: any free one")
     parser.add_argument("--timing", action="append", default=[], metavar="NAME=MICROSECONDS")
@@ -142,17 +152,14 @@ def _run(args: argparse.Namespace, closing: ExitStack) -> int:
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stopper(process))
-    try:
-        return process.run()
-    finally:
-        process.keeper.stop()
+    return process.run()
 
 
-def _stopper(process: ReplicaProcess) -> Callable[[int, object], None]:
+def _stopper(process: ReplicaProcess | SparkDriver) -> Callable[[int, object], None]:
     return lambda number, frame: process.stop.set()
 
 
-def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess:
+def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | SparkDriver:
     kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
     timing = Timing(**{name: int(value) for name, value in (t.split("=", 1) for t in args.timing)})
     state = read_app(kafka, args.app)
@@ -175,6 +182,10 @@ def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess:
     name = ProcessName(args.replica, args.node[0] if args.node else "")
     output = args.data_dir / args.app / f"{name.stem}.spark.log"
     output.parent.mkdir(parents=True, exist_ok=True)
+    if args.host == "spark":
+        create_topics(kafka, redo_topics_of(state.spec))
+        settings = DriverSettings(args.master, args.redo_slots, output)
+        return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings)
     return ReplicaProcess(specs, open_sessions(specs, not args.no_spark, args.master, output), board.tell)
 
 

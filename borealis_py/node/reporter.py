@@ -116,7 +116,7 @@ class Reporter:
             replica=self._spec.replica,
             inc=m.identity.inc,
             uid=m.identity.uid,
-            pid=os.getpid(),
+            pid=self._spec.pid or os.getpid(),
             at_wall_us=wall,
             state=m.state.value,
             f_s=m.f_s,

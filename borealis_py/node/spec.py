@@ -22,6 +22,7 @@ class ReplicaSpec:
     refused. `app_json`: for the kernel and redo tasks. `delays`: at the start, of each query that reads the node.
     `serves`: how the node lies in those. `position`: in its longest chain, from 1. `corrected`: its rows go to a
     corrected stream; without one only its dead letters are published. `http`: where its process answers, for status.
+    `pid`: for status, of the process that stands for it, where another one runs it; 0: the one that runs it.
     """
 
     app: str
@@ -41,6 +42,7 @@ class ReplicaSpec:
     position: int = 1
     corrected: bool = True
     http: str = ""
+    pid: int = 0
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """What is read of one input."""

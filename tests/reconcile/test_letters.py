@@ -217,6 +217,14 @@ def test_with_all_slots_taken_a_job_waits_and_then_is_refused_by_name(office, re
     assert done.outputs == replica.expected(10, 20)
 
 
+def test_an_application_without_slots_for_redos_says_so_at_once(replica):
+    office = Office(count=0)
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    assert task.results() == [RedoFailed(1, "the application has no slot for redos")]
+
+
 def test_letters_of_other_incarnations_and_sessions_are_nobodys(office, replica):
     zombie, task, other = office.task("old"), office.task("new"), office.task("new", "s0")
     zombie.start(replica.job(10, 15, id=1))

@@ -1,0 +1,167 @@
+"""One life of a Spark application: its replicas' tasks, the redos they ask for, and the look-out for its end.
+
+Holds no state of the data path. When it ends before it was told to, its host (`driver.py`) starts another one, whose
+replicas go on from their checkpoints.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Mapping, MutableMapping
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+
+from borealis_py.host.onspark.plan import SlotPlan, slots_there, waiting
+from borealis_py.host.onspark.slots import SparkSlots
+from borealis_py.host.onspark.task import NodeTask, TaskEnd, run_tasks
+from borealis_py.host.spark import ReplicaSession
+from borealis_py.host.supervise import EXIT_STOPPED, TaskDied, supervise
+from borealis_py.log.base import Log
+from borealis_py.log.clock import SystemClock
+from borealis_py.log.topics import redo_feeds
+from reconcile.serving import Desk, RedoServer
+from reconcile.spark import explain
+
+log = structlog.get_logger("borealis.host")
+
+LOOK_S = 0.5
+TURN_S = 0.1
+STOP_S = 6.0
+"""Tasks that were told to end have not by then: they are ended with Spark."""
+STARVED_S = 10.0
+"""A task that waits so long for a slot is worth a word."""
+
+
+class Application:
+    """Runs tasks on a warm session until `stop`, or until the session has failed.
+
+    Args:
+        tasks: one a node; their `session` is this application's.
+        works: of each node, packed, for redo jobs.
+        ended: exit codes of nodes that cannot go on; shared by all lives of the application, filled in here.
+    """
+
+    def __init__(
+        self,
+        session: ReplicaSession,
+        plan: SlotPlan,
+        tasks: list[NodeTask],
+        works: Mapping[str, bytes],
+        letters: Log,
+        stop: threading.Event,
+        ended: MutableMapping[str, int],
+    ) -> None:
+        self._session, self._plan, self._stop, self._ended = session, plan, stop, ended
+        self._context: Any = session.context
+        self._tasks = [task for task in tasks if task.name not in ended]
+        self._over = threading.Event()
+        self._news = threading.Event()
+        self._ailing: str | None = None
+        slots = SparkSlots(self._context, works, self._news.set, session.warm_soon)
+        desks = [_desk(task) for task in self._tasks]
+        self._server = RedoServer(letters, desks, tasks[0].session, slots, plan.redos, self._news.set, SystemClock())
+
+    def run(self) -> str | None:
+        """Blocks. Returns why the application failed; None: it was stopped, or nothing is left to run."""
+        serving = threading.Thread(target=self._serve, name="redo letters", daemon=True)
+        looking = threading.Thread(target=self._look, name="watch Spark", daemon=True)
+        threads = [threading.Thread(target=self._keep, args=(t,), name=t.name, daemon=True) for t in self._tasks]
+        for thread in (serving, looking, *threads):
+            thread.start()
+        while any(t.is_alive() for t in threads) and not self._stop.is_set() and self._ailing is None:
+            self._stop.wait(TURN_S)
+        failed = None if self._stop.is_set() else self._ailing
+        self._over.set()
+        if failed is None:
+            self._stop_tasks(threads)
+        self._session.stop()
+        for thread in (serving, *threads):
+            thread.join(LOOK_S)
+        self._server.close()
+        return failed
+
+    def _stop_tasks(self, threads: list[threading.Thread]) -> None:
+        """Tell them again and again: one that just starts has not heard it the first time."""
+        deadline = time.monotonic() + STOP_S
+        while any(t.is_alive() for t in threads) and time.monotonic() < deadline:
+            self._server.stop_tasks()
+            for thread in threads:
+                thread.join(LOOK_S / len(threads))
+
+    # A replica --------------------------------------------------------------------------------------------------------
+
+    def _keep(self, task: NodeTask) -> None:
+        """Run it until it ends for good; what concerns the whole process ends the others too."""
+        code = supervise(partial(self._run, task), task.spec, self._over)
+        if code:
+            self._ended[task.name] = code
+        if code not in (0, EXIT_STOPPED):
+            self._stop.set()
+
+    def _run(self, task: NodeTask) -> None:
+        """One incarnation: a job of one task."""
+        context = self._context
+        try:
+            context.setJobGroup(self._group(task), f"replica {task.name}", False)
+            (answer,) = context.parallelize([task.pack()], 1).mapPartitions(run_tasks).collect()
+        except Exception as exc:
+            raise TaskDied(f"its task died. {explain(exc)}") from exc
+        msgspec.msgpack.decode(bytes(answer), type=TaskEnd).reraise()
+        if not self._over.is_set():
+            raise TaskDied("its task was ended from outside")
+
+    @staticmethod
+    def _group(task: NodeTask) -> str:
+        return f"replica {task.name} {task.session}"
+
+    # Beside them ------------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while not self._over.is_set():
+            self._news.wait(TURN_S)
+            self._news.clear()
+            try:
+                self._server.turn()
+            except Exception as exc:
+                log.error("a turn of redos failed; tasks redo inline", why=str(exc), exc_info=exc)
+                self._over.wait(LOOK_S)
+
+    def _look(self) -> None:
+        """In a thread, since a JVM that hangs does not answer."""
+        starved: dict[str, float] = {}
+        while not self._over.wait(LOOK_S):
+            try:
+                self._ailing = self._session.ailing or self._stopped()
+                for task in self._tasks:
+                    self._tell_starved(task, starved)
+            except Exception as exc:
+                self._ailing = self._session.ailing
+                log.debug("Spark was asked in vain", why=explain(exc))
+
+    def _stopped(self) -> str | None:
+        return "Spark has stopped the application" if self._context._jsc.sc().isStopped() else None
+
+    def _tell_starved(self, task: NodeTask, starved: dict[str, float]) -> None:
+        if not waiting(self._context, self._group(task)):
+            starved.pop(task.name, None)
+            return
+        now = time.monotonic()
+        if now - starved.setdefault(task.name, now) >= STARVED_S:
+            starved[task.name] = now
+            there, needed = slots_there(self._context), str(self._plan)
+            log.warning("a replica waits for a slot of the cluster", task=task.name, needed=needed, there=there)
+
+
+def new_session() -> str:
+    """Name of one life of an application."""
+    return uuid.uuid4().hex[:8]
+
+
+def _desk(task: NodeTask) -> Desk:
+    spec = task.spec
+    return Desk(spec.query, *redo_feeds(spec.app, spec.query, spec.replica))

@@ -1,0 +1,133 @@
+"""The process of one replica index whose replicas are Spark tasks: starts an application, and again when it failed.
+
+Started as `borealis_py.host.process --host spark`, with the same arguments, files and exit codes as the process host.
+Replicas without Spark are not what was asked for: an application that cannot be started at first is an error, one that
+dies later is started again until it comes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from borealis_py.host.onspark.application import Application, new_session
+from borealis_py.host.onspark.plan import SlotPlan, await_slots, reach
+from borealis_py.host.onspark.task import NodeTask
+from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable
+from borealis_py.host.specs import work_of
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.node.spec import ReplicaSpec
+
+log = structlog.get_logger("borealis.host")
+
+PAUSE_S = 1.0
+PAUSE_MAX_S = 30.0
+"""Between two attempts to start again; each pause is twice the one before."""
+EXIT_NO_SPARK = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """How the application is asked for.
+
+    Args:
+        redos: slots for redo jobs.
+        extra: Spark properties of the user; they win.
+        output: file for what Spark prints.
+    """
+
+    master: str
+    redos: int
+    output: Path
+    extra: tuple[tuple[str, str], ...] = ()
+
+
+class SparkDriver:
+    """All replicas of one process as tasks of its application.
+
+    Args:
+        fingerprints: kernels that may run the app.
+    """
+
+    def __init__(
+        self, specs: list[ReplicaSpec], kafka: KafkaLog, fingerprints: tuple[str, ...], settings: DriverSettings
+    ) -> None:
+        self.stop = threading.Event()
+        self._specs = [replace(spec, pid=os.getpid()) for spec in specs]
+        self._fingerprints = fingerprints
+        self._settings = settings
+        self._plan = SlotPlan(tuple(spec.name for spec in specs), settings.redos, settings.master)
+        self._works = {spec.query: work_of(spec).pack() for spec in specs}
+        self._letters = _patient(kafka)
+        self._ended: dict[str, int] = {}
+
+    def run(self) -> int:
+        """Run until stopped; returns the exit code."""
+        pause_s, started = PAUSE_S, False
+        while not self.stop.is_set():
+            try:
+                session = self._start()
+            except SparkUnavailable as exc:
+                if not started:
+                    log.error("replicas do not start", why=f"{exc}. --host process runs them without Spark")
+                    return EXIT_NO_SPARK
+                log.warning("Spark does not start again", why=str(exc), next_try_s=pause_s)
+                self.stop.wait(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
+                continue
+            pause_s, started = PAUSE_S, True
+            why = self._live(session)
+            if why is None:
+                break
+            log.warning("Spark has died: its replicas start again in another application", why=why)
+        return max(self._ended.values(), default=0)
+
+    def _start(self) -> ReplicaSession:
+        """A session with all its slots, warm for every node. Raises SparkUnavailable."""
+        plan, settings = self._plan, self._settings
+        reach(plan.master)
+        if plan.asked_master != plan.master:
+            log.info("Spark's master is widened", asked=plan.asked_master, given=plan.master, why=f"it runs {plan}")
+        name = f"{self._specs[0].app} {', '.join(plan.tasks)}"
+        spark = SparkSettings(plan.asked_master, plan.needed, extra=(*plan.properties, *settings.extra))
+        session = ReplicaSession.start(name, spark, settings.output)
+        try:
+            await_slots(session.context, plan, self.stop)
+            for work in self._works.values():
+                session.warm(work)
+        except BaseException:
+            session.stop()
+            raise
+        session.keep_warm()
+        return session
+
+    def _live(self, session: ReplicaSession) -> str | None:
+        """One life of the application; why it ended, unless it was to."""
+        name, log_file = new_session(), _shared_log() if self._plan.local else ""
+        tasks = [NodeTask(spec, name, self._fingerprints, self._letters, log_file) for spec in self._specs]
+        log.info("replicas are submitted as Spark tasks", session=name, slots=str(self._plan))
+        return Application(session, self._plan, tasks, self._works, self._letters, self.stop, self._ended).run()
+
+
+def _shared_log() -> str:
+    """This process's standard error, if it is a file: tasks on this machine write to its end, too. Else empty."""
+    try:
+        path = os.readlink(f"/proc/self/fd/{sys.stderr.fileno()}")
+        if not os.path.isfile(path):
+            return ""
+        handle = sys.stderr.fileno()
+        fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) | os.O_APPEND)
+    except (OSError, ValueError):  # no /proc here, or no file behind it
+        return ""
+    return path
+
+
+def _patient(kafka: KafkaLog) -> KafkaLog:
+    """The same log for letters: one topic a client, so that a long poll delays nothing and saves both sides work."""
+    return KafkaLog.of(kafka.bootstrap, {"fetch.wait.max.ms": "500", **dict(kafka.properties)})

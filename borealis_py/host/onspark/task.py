@@ -1,0 +1,130 @@
+"""What a Spark task runs: one incarnation of one replica, the same `run_replica` as in a process.
+
+A task is told everything as a value and gives back how its incarnation ended; whether there will be another is the
+driver's to decide (`application.py`), so that every reason is in the driver's log.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import structlog
+
+from borealis_py.host.logs import configure_logs
+from borealis_py.host.onspark.guard import ended_with_host
+from borealis_py.host.specs import KernelDiffers, check_kernel, work_of
+from borealis_py.log.base import Log, LogError, Wake
+from borealis_py.log.clock import SystemClock
+from borealis_py.log.topics import redo_feeds
+from borealis_py.node.replica import Superseded
+from borealis_py.node.run import LostWhileRunning, run_replica
+from borealis_py.node.spec import ReplicaSpec
+from reconcile.asking import Address, AskingRedo
+from reconcile.runner import Redos, ThreadRedo
+from reconcile.work import Kernel, forget_all, make_kernel
+from sunion.errors import RetentionLost
+
+log = structlog.get_logger("borealis.host")
+
+LOCAL_REDO_S = 600.0
+
+_ENDS = {"superseded": Superseded, "lost": LostWhileRunning, "retention": RetentionLost, "kernel": KernelDiffers}
+
+
+class TaskEnd(msgspec.Struct, array_like=True, frozen=True):
+    """How an incarnation ended: "" in order, "failed", or a key of `_ENDS`."""
+
+    kind: str = ""
+    why: str = ""
+
+    def reraise(self) -> None:
+        """Raise in the driver what the incarnation ended with."""
+        if self.kind in _ENDS:
+            raise _ENDS[self.kind](self.why)
+        if self.kind:
+            raise LogError(self.why)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTask:
+    """One replica of one node, or of one partition of it once nodes have them: all it is told.
+
+    Args:
+        session: of the driver's application. fingerprints: kernels that may run the app.
+        letters: the log to its driver (the data's, with patience where that costs nothing).
+        log_file: where this machine's driver writes its log; empty: the worker's own standard error.
+    """
+
+    spec: ReplicaSpec
+    session: str
+    fingerprints: tuple[str, ...]
+    letters: Log
+    log_file: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def pack(self) -> bytes:
+        return pickle.dumps(self)
+
+    def run(self) -> TaskEnd:
+        """One incarnation, in this thread, which is the worker's main one."""
+        stop = threading.Event()
+        with ended_with_host(stop):
+            try:
+                check_kernel(self.spec, self.fingerprints)
+                self._run(stop)
+            except Exception as exc:
+                return _end_of(exc)
+        return TaskEnd()
+
+    def _run(self, stop: threading.Event) -> None:
+        spec, uid = self.spec, uuid.uuid4().hex[:8]
+        log.info("replica runs as a Spark task", query=spec.query, replica=spec.replica, worker_pid=os.getpid())
+        kernel = partial(make_kernel, spec.app_json, spec.query)
+        run_replica(spec, kernel, partial(self._make_redos, uid, stop), stop, uid)
+
+    def _make_redos(self, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake) -> Redos:
+        spec = self.spec
+        ask, answer = redo_feeds(spec.app, spec.query, spec.replica)
+        deadline_s = spec.timing.redo_deadline_us / 1e6
+        address = Address(self.session, uid, ask, answer)
+        asking = AskingRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
+        local = ThreadRedo(work_of(spec), wake, LOCAL_REDO_S)
+        return Redos(asking, local, why_inline=lambda: asking.why_inline)
+
+
+def _end_of(exc: Exception) -> TaskEnd:
+    for kind, type_ in _ENDS.items():
+        if isinstance(exc, type_):
+            return TaskEnd(kind, str(exc))
+    if not isinstance(exc, LogError):
+        log.error("the replica failed", why=f"{type(exc).__name__}: {exc}", exc_info=exc)
+    return TaskEnd("failed", str(exc) if isinstance(exc, LogError) else f"{type(exc).__name__}: {exc}")
+
+
+def run_tasks(packed: Iterable[bytes]) -> Iterator[bytes]:
+    """In the worker: the tasks of a partition, of which there is one."""
+    for one in packed:
+        task: NodeTask = pickle.loads(one)
+        _say_where_the_driver_says(task.log_file)
+        configure_logs(json=True)
+        forget_all()
+        yield msgspec.msgpack.encode(task.run())
+
+
+def _say_where_the_driver_says(log_file: str) -> None:
+    if log_file:
+        sys.stderr.flush()
+        handle = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.dup2(handle, sys.stderr.fileno())
+        os.close(handle)
