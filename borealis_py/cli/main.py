@@ -28,6 +28,7 @@ from borealis_py.cli import (
     status,
     subscribe,
     threshold,
+    top,
     up,
 )
 from borealis_py.cli.console import fail as show_error
@@ -68,6 +69,7 @@ app.command("down")(down.down)
 app.command("publish")(publish.publish)
 app.command("subscribe")(subscribe.subscribe)
 app.command("status")(status.status)
+app.command("top")(top.top)
 app.command("threshold", context_settings={"ignore_unknown_options": True})(threshold.threshold)  # -1s is a value
 app.command("policy")(policy.policy)
 app.add_typer(fail.app, name="fail")

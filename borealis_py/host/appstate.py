@@ -190,8 +190,9 @@ class StatusReader:
 
     def poll(self) -> list[Status]:
         """What was written since the last call, in order; `newest` is up to date afterwards."""
-        end = self._lookup.bounds(self._feed)[1]
-        if end <= self._next:
+        first, end = self._lookup.bounds(self._feed)
+        self._next = first if end < self._next else max(first, self._next)  # made anew; deleted for its age
+        if end == self._next:
             return []
         records = self._lookup.read(self._feed, self._next, end)
         found = [s for s in (_status(r.value) for r in records) if s is not None]

@@ -96,7 +96,7 @@ def test_a_threshold_shows_where_it_is_obeyed(borealis: Borealis) -> None:
     assert line in get(f"{url}/metrics")[1].splitlines()
 
 
-@pytest.mark.parametrize("command", ["status"])
+@pytest.mark.parametrize("command", ["status", "top"])
 def test_two_apps_on_one_broker_do_not_see_each_other(borealis: Borealis, command: str) -> None:
     one, other = (told(borealis, command, app) for app in (APP, OTHER))
     assert [(r["query"], r["replica"]) for r in one["replicas"]] == [("sums", 0), ("sums", 1), ("big", 0)]

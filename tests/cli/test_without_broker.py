@@ -13,7 +13,20 @@ from borealis_py.cli.replica_table import duration
 from borealis_py.kafka.broker import free_port
 from tests.cli.conftest import Borealis, app_text, chain_text
 
-COMMANDS = ["broker", "check", "up", "down", "publish", "subscribe", "status", "threshold", "fail", "audit", "demo"]
+COMMANDS = [
+    "broker",
+    "check",
+    "up",
+    "down",
+    "publish",
+    "subscribe",
+    "status",
+    "top",
+    "threshold",
+    "fail",
+    "audit",
+    "demo",
+]
 
 
 def test_version_and_help(borealis: Borealis) -> None:
@@ -44,6 +57,7 @@ def test_every_command_has_help(borealis: Borealis, command: list[str]) -> None:
         ["publish", "s", "f.csv", "--speed", "2"],
         ["publish", "s", "f.csv", "--stime", "t", "--start", "now"],
         ["up", "app.py", "--host", "spark"],
+        ["top", "--count", "0"],
     ],
 )
 def test_wrong_usage_is_exit_code_2(borealis: Borealis, here: Path, arguments: list[str]) -> None:
@@ -134,6 +148,7 @@ def test_debug_shows_the_traceback(borealis: Borealis, here: Path) -> None:
         ["publish", "left", "rows.csv"],
         ["subscribe", "sums"],
         ["status"],
+        ["top"],
         ["threshold", "sums", "1s"],
         ["fail", "source", "left", "--for", "1s"],
         ["audit", "sums"],

@@ -1,0 +1,159 @@
+"""`borealis top`: `borealis status`, kept up to date, and what has happened."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from borealis_py.cli.console import out, print_json
+from borealis_py.cli.context import open_context
+from borealis_py.cli.keys import Keys
+from borealis_py.cli.options import AppName, Bootstrap, Json
+from borealis_py.cli.replica_table import inline_lines, replica_table
+
+if TYPE_CHECKING:
+    from borealis_py.host.follow import Follower, View
+    from borealis_py.log.messages import Status
+
+DRAW_S = 0.2
+"""How soon a key, a signal or a new view shows."""
+LEAST_US = 100_000
+QUITS = ("q", "Q", "\x1b", "\x03", "\x04")
+COLOURS = {
+    "UP_FAILURE": "yellow",
+    "FIRST_TENTATIVE": "yellow",
+    "SILENT": "yellow",
+    "STOPPED": "red",
+    "REDO_FAILED": "red",
+}
+Every = Annotated[str, typer.Option("--every", help="How often to look: 1s, 500ms.")]
+Count = Annotated[
+    int | None,
+    typer.Option(
+        "--count", min=1, help="Print so many times, one below the other.", show_default="1 into a pipe or file"
+    ),
+]
+
+
+def top(
+    bootstrap: Bootstrap = None, app: AppName = None, every: Every = "1s", count: Count = None, json: Json = False
+) -> None:
+    """Watch all replicas of all nodes, and what happens to them, until q or Ctrl-C."""
+    from borealis_py.host.follow import Follower
+    from borealis_py.query import QueryError, parse_duration
+
+    every_us = parse_duration(every, "--every")
+    if every_us < LEAST_US:
+        raise QueryError(f"--every: {every} is too often; at least 100ms")
+    follower = Follower(open_context(bootstrap).log, app)
+    stop = threading.Event()
+    with _signals(stop):
+        if sys.stdout.isatty() and count is None and not json:
+            watch(follower, every_us / 1e6, stop)
+        else:
+            _print(follower, every_us / 1e6, count or 1, json, stop)
+
+
+def _print(follower: Follower, every_s: float, count: int, json: bool, stop: threading.Event) -> None:
+    from borealis_py.host.overview import overview
+
+    console = out()
+    for number in range(count):
+        if number and stop.wait(every_s):
+            return
+        view = follower.look()
+        if json:
+            print_json(overview(view.state, view.statuses, view.now_us))
+        else:
+            console.print(picture(view, console.width, None, ""))
+    follower.close()
+
+
+def watch(follower: Follower, every_s: float, stop: threading.Event) -> None:
+    """Keep a terminal's screen up to date until a key, or whoever sets `stop`, ends it. Closes the follower."""
+    looking = threading.Thread(target=_look, args=(follower, every_s, stop), name="top", daemon=True)
+    console = out()
+    with Keys(stop) as keys, Live(console=console, screen=True, auto_refresh=False) as screen:
+        how = "q or Ctrl-C ends" if keys.there else "Ctrl-C ends"
+        looking.start()
+        shown: object = None
+        while not stop.is_set():
+            now = (follower.view, console.size)
+            if now != shown:
+                screen.update(picture(follower.view, console.width, console.height, how), refresh=True)
+                shown = now
+            if any(key in QUITS for key in keys.next(DRAW_S)):
+                stop.set()
+    looking.join(2 * DRAW_S)  # one that waits for a broker goes with the process
+
+
+def _look(follower: Follower, every_s: float, stop: threading.Event) -> None:
+    while not stop.is_set():
+        follower.look()
+        stop.wait(every_s)
+    follower.close()
+
+
+def picture(view: View, width: int, height: int | None, how: str) -> RenderableType:
+    """All there is to see.
+
+    Args:
+        width, height: of the terminal; height None: as many lines as there are. how: to end it.
+    """
+    table = replica_table(view.state, view.statuses, view.now_us, width)
+    notes = [Text(line, "yellow") for line in inline_lines(view.state, view.statuses, view.now_us)]
+    if view.problem:
+        notes.insert(0, Text(f"not up to date: {view.problem}", "red"))
+    above: list[RenderableType] = [Text.assemble((_headline(view), "bold"), (f"   {how}", "dim")), *notes, table]
+    events = [_event(s) for s in view.events]
+    if height is not None:
+        room = height - len(Console(width=width).render_lines(Group(*above), pad=False)) - 1
+        events = events[-room:] if room > 0 else []
+    return Group(*above, *events)
+
+
+def _headline(view: View) -> str:
+    from borealis_py.host.overview import keys, sight
+
+    expected = keys(view.state, view.statuses)
+    seen = [sight(s, view.state.spec.bucket_us, view.now_us) for s in view.statuses.values()]
+    states = [s.status.state for s in seen if not s.gone]
+    counts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
+    gone = len(expected) - len(states)
+    counts += [f"{gone} not running"] if gone else []
+    return f"{_time(view.now_us)} UTC   {len(expected)} replicas: {', '.join(counts)}"
+
+
+def _event(status: Status) -> Text:
+    who = f"{status.query}.r{status.replica}"
+    said = f"{_time(status.at_wall_us)}  {who}  {status.event}"
+    if status.redo is not None:
+        redo = status.redo
+        said += f"  {redo.engine}: {redo.end - redo.first} buckets, {redo.rows} rows in {redo.seconds:.2f} s"
+    return Text(f"{said}  {status.detail}".rstrip(), COLOURS.get(status.event, ""), overflow="ellipsis", no_wrap=True)
+
+
+def _time(wall_us: int) -> str:
+    return f"{datetime.fromtimestamp(wall_us / 1e6, UTC):%H:%M:%S}"
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    """Signals end it like q does, so that the terminal is put back."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
