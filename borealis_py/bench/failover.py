@@ -20,7 +20,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 import psutil
@@ -28,7 +27,7 @@ import psutil
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.gaps import GapFigures, Kill, gap_figures
 from borealis_py.bench.listening import CorrectedListener, Listener, LiveListener
-from borealis_py.bench.stage import Running, Stage, staged
+from borealis_py.bench.stage import Running, Stage, directory, staged
 from borealis_py.demo.checker.topics import read_all
 from borealis_py.host import launch
 from borealis_py.host.replicas import ProcessName
@@ -116,15 +115,10 @@ def run(kills: int, work: Path | None, tick: Tick) -> FailoverFigures:
         BenchError, CannotRead: something could not be measured.
         BrokerError, LaunchError, LogError: what it was to be measured on did not start.
     """
-    with ExitStack() as stack:
-        stack.enter_context(terminated_as_interrupt())
-        if work is None:
-            given = stack.enter_context(TemporaryDirectory(prefix="borealis-bench-", ignore_cleanup_errors=True))
-            directory = Path(given)
-        else:
-            directory = work.resolve() / time.strftime("%Y%m%d-%H%M%S")
+    with terminated_as_interrupt(), directory(work) as mine:
         tick(0, "starting Apache Kafka and the replicas")
-        return measure(stack.enter_context(staged(directory)), kills, tick)
+        with staged(mine) as stage:
+            return measure(stage, kills, tick)
 
 
 def measure(stage: Stage, kills: int, tick: Tick) -> FailoverFigures:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from borealis_py.bench import delay, memory, redo, throughput
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError, DelayFigures, ProcessMemory, RedoFigures, ThroughputFigures
-from borealis_py.bench.stage import Running, Stage, staged
+from borealis_py.bench.stage import Running, Stage, directory, staged
 from borealis_py.bench.throughput import Prepared
 from borealis_py.demo.measure import STARTUP_US
 from borealis_py.host.tidy import terminated_as_interrupt
@@ -76,7 +75,7 @@ def run(options: Options, console: Console) -> Report:
         BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
     started, load = time.monotonic(), os.getloadavg()[0]
-    with _bars(console) as bars, _directory(options.work) as work, terminated_as_interrupt():
+    with _bars(console) as bars, directory(options.work) as work, terminated_as_interrupt():
         bars.say("starting Apache Kafka")
         with staged(work) as stage:
             running, delays, processes = _delay(stage, options, bars)
@@ -182,12 +181,3 @@ def _bars(console: Console) -> Iterator[_Bars]:
         bars = _Bars(progress)
         yield bars
         bars.done()
-
-
-@contextmanager
-def _directory(given: Path | None) -> Iterator[Path]:
-    if given is not None:
-        yield given.resolve() / time.strftime("%Y%m%d-%H%M%S")  # a broker's data of another run would be measured, too
-        return
-    with tempfile.TemporaryDirectory(prefix="borealis-bench-", ignore_cleanup_errors=True) as temporary:
-        yield Path(temporary)

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from borealis_py.bench.figures import BenchError
 from borealis_py.host import launch
@@ -109,6 +111,16 @@ class Stage:
             return list(lookup.read(feed, *lookup.bounds(feed)))
         finally:
             lookup.close()
+
+
+@contextmanager
+def directory(given: Path | None) -> Iterator[Path]:
+    """Where a run keeps its data and logs: a directory of its own below `given`, else one that is gone in the end."""
+    if given is not None:
+        yield given.resolve() / time.strftime("%Y%m%d-%H%M%S")  # a broker's data of another run would be measured, too
+        return
+    with TemporaryDirectory(prefix="borealis-bench-", ignore_cleanup_errors=True) as temporary:
+        yield Path(temporary)
 
 
 @contextmanager
