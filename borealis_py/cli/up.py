@@ -18,7 +18,23 @@ if TYPE_CHECKING:
     from borealis_py.host.replicas import ProcessName, ReplicaProcesses
     from borealis_py.log.messages import Status
 
-Host = Annotated[str, typer.Option("--host", help="Where replicas run: process (one on this machine for each index).")]
+HOSTS = ("process", "spark")
+Host = Annotated[
+    str,
+    typer.Option(
+        "--host",
+        help="Where replicas run: in a process on this machine for each index (process), or as tasks of that process's "
+        "Spark application (spark).",
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="Spark's master: local[n], spark://host:port ... Also in borealis.yaml.",
+        show_default="local[2]",
+    ),
+]
 Origin = Annotated[
     str,
     typer.Option(
@@ -41,11 +57,13 @@ def up(
     reset: Reset = False,
     take_over: TakeOver = False,
     http: Http = None,
+    master: Master = None,
 ) -> None:
     """Start an app, or what is missing of it. Safe to repeat."""
-    if host != "process":
-        known = "replicas as Spark tasks are not there yet; " if host == "spark" else ""
-        raise typer.BadParameter(f"{host!r}: {known}choose process", param_hint="--host")
+    if host not in HOSTS:
+        raise typer.BadParameter(f"{host!r}: choose {' or '.join(HOSTS)}", param_hint="--host")
+    if host == "spark" and no_spark:
+        raise typer.BadParameter("replicas cannot be Spark tasks without Spark", param_hint="--no-spark")
     from borealis_py.host import launch
     from borealis_py.host.appfile import load_app
     from borealis_py.host.replicas import ReplicaProcesses
@@ -67,24 +85,26 @@ def up(
                 "`borealis down` and `borealis up` have all of them read",
                 "yellow",
             )
-    _start(context, state, processes, _options(context, not no_spark, take_over))
+    _start(context, state, processes, _options(context, not no_spark, take_over, host, master))
 
 
-def _options(context: Context, spark: bool, take_over: bool) -> ProcessOptions:
+def _options(context: Context, spark: bool, take_over: bool, host: str, master: str | None) -> ProcessOptions:
     from borealis_py.host.address import Address
     from borealis_py.host.launch import ProcessOptions
 
-    http = context.config.http
-    timing = context.config.timing_overrides()
-    master = context.config.spark.get("master")
+    config = context.config
+    configured, slots = config.spark.get("master"), config.spark.get("redo_slots")
     return ProcessOptions(
         context.log,
         context.data_dir,
-        timing,
-        None if master is None else str(master),
+        config.timing_overrides(),
+        master or (None if configured is None else str(configured)),
         spark,
         take_over,
-        None if http is None else Address.parse(http),
+        None if config.http is None else Address.parse(config.http),
+        host,
+        None if slots is None else int(slots),
+        tuple(config.spark_properties.items()),
     )
 
 

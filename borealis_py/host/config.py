@@ -8,8 +8,10 @@ kafka:                             # handed to librdkafka untouched
 timing:                            # protocol.settings.Timing, with units
   delta: 125ms
   inline_rows: 2000
-spark:                             # of each replica's application
+spark:                             # of each replica process's application
   master: local[2]
+  redo_slots: 1                    # with `up --host spark`
+  spark.executor.memory: 1g        # any property of Spark's, likewise
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from borealis_py.query.units import parse_duration
 
 FILE = "borealis.yaml"
 DEFAULT_BOOTSTRAP = "localhost:9092"
+_SPARK = ("master", "redo_slots")
 _TIMING = {f.name for f in fields(Timing)}
 
 
@@ -60,6 +63,27 @@ class Config(BaseSettings):
         if nested:
             raise ValueError(f"write Kafka properties with dots, like security.protocol: SSL; {nested[0]!r} is nested")
         return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in value.items()}
+
+    @field_validator("spark", mode="before")
+    @classmethod
+    def _spark(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        for name in value:
+            if name not in _SPARK and not name.startswith("spark."):
+                hint = did_you_mean(name, _SPARK) or ";"
+                raise ValueError(
+                    f"unknown setting {name!r}{hint} settings: {', '.join(_SPARK)}, and spark.* of Spark's"
+                )
+        slots = value.get("redo_slots", 1)
+        if not str(slots).isdigit():
+            raise ValueError(f"redo_slots: {slots!r} is not a whole number from 0 up")
+        return {name: str(v).lower() if isinstance(v, bool) else v for name, v in value.items()}
+
+    @property
+    def spark_properties(self) -> dict[str, str]:
+        """Spark's own properties that the user set."""
+        return {name: str(value) for name, value in self.spark.items() if name.startswith("spark.")}
 
     @field_validator("http", mode="after")
     @classmethod

@@ -21,7 +21,14 @@ from borealis_py.host.appstate import APP_KEY, AppState, NoSuchApp, StatusReader
 from borealis_py.host.check import NodeReport as NodeReport
 from borealis_py.host.check import check as check
 from borealis_py.host.errors import LaunchError
-from borealis_py.host.replicas import KAFKA_PROPERTIES, ProcessName, ReplicaProcesses, process_names, process_of
+from borealis_py.host.replicas import (
+    KAFKA_PROPERTIES,
+    SPARK_PROPERTIES,
+    ProcessName,
+    ReplicaProcesses,
+    process_names,
+    process_of,
+)
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
@@ -160,7 +167,11 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
-    """What the replica processes are told beside the app. `http`: of the first; the others take the ports after it."""
+    """What the replica processes are told beside the app.
+
+    `http`: of the first; the others take the ports after it. `host`: "process" or "spark"; `redo_slots` and
+    `spark_properties` are for the latter.
+    """
 
     kafka: KafkaLog
     data_dir: Path
@@ -169,6 +180,9 @@ class ProcessOptions:
     spark: bool = True
     take_over: bool = False
     http: Address | None = None
+    host: str = "process"
+    redo_slots: int | None = None
+    spark_properties: tuple[tuple[str, str], ...] = ()
 
     def arguments(self, app: str, process: ProcessName, place: int = 0) -> list[str]:
         """The command line of one process, the one at `place` of the app's. Raises AddressError."""
@@ -180,11 +194,14 @@ class ProcessOptions:
         out += ["--master", self.master] if self.master else []
         out += ["--http", str(self.http.after(place))] if self.http else []
         out += [] if self.spark else ["--no-spark"]
+        out += ["--host", self.host] if self.host != "process" else []
+        out += [] if self.redo_slots is None else ["--redo-slots", str(self.redo_slots)]
         return out + (["--take-over"] if self.take_over else [])
 
     def environment(self) -> dict[str, str]:
-        """Kafka's properties: a password in them is not for the list of processes."""
-        return {KAFKA_PROPERTIES: json.dumps(dict(self.kafka.properties))}
+        """Kafka's and Spark's properties: a password in them is not for the list of processes."""
+        spark = {SPARK_PROPERTIES: json.dumps(dict(self.spark_properties))} if self.spark_properties else {}
+        return {KAFKA_PROPERTIES: json.dumps(dict(self.kafka.properties)), **spark}
 
 
 Pids = dict[ProcessName, int]

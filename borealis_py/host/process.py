@@ -32,7 +32,7 @@ from borealis_py.host.httpd import HttpUnavailable, open_http
 from borealis_py.host.launch import create_topics, redo_topics_of
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.onspark.driver import DriverSettings, SparkDriver
-from borealis_py.host.replicas import KAFKA_PROPERTIES, ProcessName
+from borealis_py.host.replicas import KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
 from borealis_py.host.specs import KernelDiffers, check_fingerprint, replica_spec, work_of
@@ -184,7 +184,8 @@ def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | Spar
     output.parent.mkdir(parents=True, exist_ok=True)
     if args.host == "spark":
         create_topics(kafka, redo_topics_of(state.spec))
-        settings = DriverSettings(args.master, args.redo_slots, output)
+        extra = json.loads(os.environ.get(SPARK_PROPERTIES, "{}"))
+        settings = DriverSettings(args.master, args.redo_slots, output, tuple(extra.items()))
         return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings)
     return ReplicaProcess(specs, open_sessions(specs, not args.no_spark, args.master, output), board.tell)
 

@@ -27,6 +27,8 @@ _TAIL_BYTES = 65_536
 
 KAFKA_PROPERTIES = "BOREALIS_KAFKA_PROPERTIES"
 """Environment variable of a replica process: properties for Kafka's clients as a JSON object."""
+SPARK_PROPERTIES = "BOREALIS_SPARK_PROPERTIES"
+"""Likewise of its Spark application, with the Spark host."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

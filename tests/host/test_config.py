@@ -108,3 +108,23 @@ def test_timing_that_cannot_hold_together(here: Path) -> None:
     write(here, "timing:\n  delta: 10ms\n")
     with pytest.raises(SettingsError, match="at least 100000 us"):
         load().protocol_timing()
+
+
+def test_spark_takes_its_own_properties_and_two_of_ours(here: Path) -> None:
+    write(
+        here,
+        "spark:\n  master: spark://m:7077\n  redo_slots: 2\n  spark.executor.memory: 1g\n  spark.ui.enabled: true\n",
+    )
+    config = load()
+    assert (config.spark["master"], config.spark["redo_slots"]) == ("spark://m:7077", 2)
+    assert config.spark_properties == {"spark.executor.memory": "1g", "spark.ui.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("mastr: local", "'mastr'; did you mean 'master'"), ("redo_slots: -1", "redo_slots: -1 is not a whole number")],
+)
+def test_a_spark_setting_that_is_none_is_refused(here: Path, text: str, says: str) -> None:
+    write(here, f"spark:\n  {text}\n")
+    with pytest.raises(ConfigError, match=says):
+        load()

@@ -260,3 +260,16 @@ def append(log: KafkaLog, topic: str, key: bytes, value: bytes) -> None:
     with closing(log.appender(lambda: None)) as appender:
         appender.append(NewRecord(Feed(topic), value, key), 1)
         assert appender.flush(10)
+
+
+def test_a_driver_of_tasks_is_told_so_and_its_secrets_are_no_arguments() -> None:
+    properties = (("spark.authenticate.secret", "hush"),)
+    options = launch.ProcessOptions(KafkaLog("h:1"), launch.Path("/d"), (), "spark://m:7077", True, False)
+    told = parse(options.arguments("app", ProcessName(0)))
+    assert (told.host, told.redo_slots) == ("process", 1)
+    options = replace(options, host="spark", redo_slots=0, spark_properties=properties)
+    arguments = options.arguments("app", ProcessName(0))
+    told = parse(arguments)
+    assert (told.host, told.redo_slots, told.master) == ("spark", 0, "spark://m:7077")
+    assert "hush" not in " ".join(arguments)
+    assert options.environment()["BOREALIS_SPARK_PROPERTIES"] == '{"spark.authenticate.secret": "hush"}'

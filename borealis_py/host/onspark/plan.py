@@ -66,7 +66,8 @@ class SlotPlan:
 
     def __str__(self) -> str:
         redos = f" and {self.redos} for redos" if self.redos else ""
-        return f"{self.needed} slots: {len(self.tasks)} for {', '.join(self.tasks)}{redos}"
+        slots = "slot" if self.needed == 1 else "slots"
+        return f"{self.needed} {slots}: {len(self.tasks)} for {', '.join(self.tasks)}{redos}"
 
 
 def addresses(master: str) -> list[tuple[str, int]]:
