@@ -49,7 +49,7 @@ def run_replica(
     woken = threading.Event()
     kernel = make_kernel()
     redos = make_redos(kernel, woken.set)
-    store = CheckpointStore(spec.checkpoints(spec.replica), spec.query_hash, kernel)
+    store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel)
     redos.peers = PeerRedo(Peers(spec, store, kernel), spec.log, woken.set)
     try:
         replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline, seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from borealis_py.log import topics
@@ -37,10 +37,10 @@ class ReplicaSpec:
     delays: Mapping[str, Delays]
     log: Log
     data_dir: Path
-    timing: Timing = field(default_factory=Timing)
-    serves: tuple[Serves, ...] = ()
-    position: int = 1
-    corrected: bool = True
+    timing: Timing
+    serves: tuple[Serves, ...]
+    position: int
+    corrected: bool
     http: str = ""
     pid: int = 0
 
@@ -48,9 +48,10 @@ class ReplicaSpec:
         """What is read of one input."""
         return topics.input_feeds(self.app, self.inputs[index])
 
-    def checkpoints(self, replica: int) -> Path:
-        """Where replica `replica` of this node keeps its checkpoints."""
-        return self.data_dir / "checkpoints" / f"{self.query}.r{replica}"
+    @property
+    def checkpoints(self) -> Path:
+        """Where this replica keeps its checkpoints; its peers' lie beside it."""
+        return self.data_dir / "checkpoints" / self.name
 
     @property
     def own_feed(self) -> Feed:

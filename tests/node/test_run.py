@@ -31,7 +31,7 @@ class Losing:
 
 def start(replica: Losing, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
-    spec: Any = SimpleNamespace(checkpoints=lambda k: directory, replica=0, query_hash="", log=None, bucket_us=100_000)
+    spec: Any = SimpleNamespace(checkpoints=directory, query_hash="", log=None, bucket_us=100_000)
     monkeypatch.setattr(run, "Replica", lambda *args: replica)
     run_replica(spec, lambda: nothing, lambda kernel, wake: nothing, threading.Event(), "uid")
 
