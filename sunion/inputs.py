@@ -73,6 +73,7 @@ class SourceInput(Kept):
     fold: SourceFold = field(default_factory=lambda: SourceFold(0))
     offset: int = 0
     marks: list[tuple[int, Mark]] = field(default_factory=list)
+    letters: bool = True
 
     def mark(self, bucket: int) -> Mark:
         """Where to start reading so as to see everything of `bucket` and later."""
@@ -105,7 +106,7 @@ class SourceInput(Kept):
             self.tuples += count
             if bucket >= low:
                 self.keep(bucket, rows, count, bucket >= evicted)
-        if accepted.rejects and accepted.reject_bucket >= low:
+        if accepted.rejects and accepted.reject_bucket >= low and self.letters:
             self.rejects.setdefault(accepted.reject_bucket, []).extend(accepted.rejects)
         return accepted
 

@@ -36,12 +36,14 @@ class Kind(Enum):
 class Input:
     """One input of a node: a source (`replicas` 0), or the stream of a node that runs in so many replicas.
 
-    `sources`: all that its rows come from; of a source only itself.
+    `sources`: all that its rows come from; of a source only itself. `letters`: its dead letters are this node's to
+    tell; of the partitions that read one source, the first one's.
     """
 
     name: str
     replicas: int = 0
     sources: tuple[str, ...] = ()
+    letters: bool = True
 
     @classmethod
     def source(cls, name: str) -> Input:

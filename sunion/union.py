@@ -49,7 +49,8 @@ class SUnion:
     def _input(self, of: Input, index: int, unpack: Mapping[int, Unpack]) -> SourceInput | StreamInput:
         if of.replicas:
             return StreamInput.of(of.name, of.sources, of.replicas, self.origin, unpack.get(index, lambda rows: rows))
-        return SourceInput(of.name, of.sources, self.origin, fold=SourceFold(self.buckets.start(self.origin)))
+        start = SourceFold(self.buckets.start(self.origin))
+        return SourceInput(of.name, of.sources, self.origin, fold=start, letters=of.letters)
 
     @property
     def sources(self) -> dict[int, SourceInput]:

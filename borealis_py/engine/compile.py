@@ -15,15 +15,27 @@ import pyarrow as pa
 from borealis_py.engine import aggregates as agg
 from borealis_py.engine.duck import Duck, Feed, RowError, Statement, first_line
 from borealis_py.engine.expressions import Expression, Place, Tree, check_outside, describe, parse, sql_of
-from borealis_py.engine.operators import Pipe, Source, Union, Window
+from borealis_py.engine.operators import Merge, Part, Pipe, Source, Union, Window
+from borealis_py.engine.parts import KEY_TYPES
 from borealis_py.engine.rows import column_type, segment_schema
 from borealis_py.query.errors import QueryError
-from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START
-from borealis_py.query.plan import CutOp, FilterOp, MapOp, Op, SourceOp, UnionOp, WindowOp, inputs_of
+from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, base_name
+from borealis_py.query.plan import (
+    CutOp,
+    FilterOp,
+    MapOp,
+    MergeOp,
+    Op,
+    PartOp,
+    SourceOp,
+    UnionOp,
+    WindowOp,
+    inputs_of,
+)
 from borealis_py.query.spec import AppSpec
 
 Sql = Callable[[str], str]
-Operator = Source | Union | Pipe | Window
+Operator = Source | Part | Merge | Union | Pipe | Window
 
 T = TypeVar("T")
 
@@ -117,6 +129,12 @@ class _Compiler:
             return self._map(op, self._relations[op.input])
         if isinstance(op, CutOp):
             return self._materialised(self._relations[op.input])
+        if isinstance(op, PartOp):
+            whole = self._keyed(self._relations[op.input], op.by)
+            return self._add(Part(whole.slot, op.by, op.count, op.index), whole.schema)
+        if isinstance(op, MergeOp):
+            parts = [self._keyed(self._relations[i], op.by) for i in op.inputs]
+            return self._add(Merge(tuple(r.slot for r in parts), op.by), parts[0].schema)
         return self._window(op, self._relations[op.input])
 
     def _add(self, operator: Operator, schema: pa.Schema) -> Relation:
@@ -127,7 +145,14 @@ class _Compiler:
         if relation.chain is None:
             return relation
         statement = self.statement(relation.select, relation.base, self.label)
-        return self._add(Pipe(self.node, relation.slot, statement), relation.schema)
+        return self._add(Pipe(base_name(self.node), relation.slot, statement), relation.schema)
+
+    def _keyed(self, relation: Relation, by: Sequence[str]) -> Relation:
+        for name in by:
+            kind = relation.schema.field(name).type
+            if kind not in KEY_TYPES:
+                raise QueryError(f"{self.label} is partitioned by {name!r}, which is {kind}: a key is one value")
+        return self._materialised(relation)
 
     def _union(self, op: UnionOp) -> Relation:
         inputs = [self._materialised(self._relations[i]) for i in op.inputs]
@@ -250,7 +275,7 @@ class _WindowBuilder:
         schema = pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *fields, (STIME, _INT)])
         bucket = c.app.bucket_us
         return Window(
-            node=c.node,
+            node=base_name(c.node),
             input=self._source.slot,
             size=op.size_us // bucket,
             every=op.every_us // bucket,

@@ -18,6 +18,7 @@ from borealis_py.engine.aggregates import POSITION
 from borealis_py.engine.blame import group_numbers, run_by_group, run_by_row
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
+from borealis_py.engine.parts import by_key, part_of
 from borealis_py.engine.rows import merge, sorted_by_stime
 from sunion.model import Reject
 
@@ -56,6 +57,38 @@ class Union:
         return merge(
             [b if b is None or tuple(b.schema.names) == self.columns else b.select(self.columns) for b in found]
         )
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows that fall to one partition of the node."""
+
+    operator_class: ClassVar = OperatorClass.REPEATABLE
+    input: int
+    by: tuple[str, ...]
+    count: int
+    index: int
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (self.input,)
+
+    def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
+        batch = slots[self.input]
+        return None if batch is None else part_of(batch, self.by, self.count, self.index)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Rows of all partitions of a node, by (stime, key, position)."""
+
+    operator_class: ClassVar = OperatorClass.REPEATABLE
+    inputs: tuple[int, ...]
+    by: tuple[str, ...]
+
+    def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
+        merged = merge([slots[i] for i in self.inputs])
+        return None if merged is None else by_key(merged, self.by)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ Names and shapes are checked here at once; expressions by the engine when the qu
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, get_args
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns, check_schema, check_stream_name
+from borealis_py.query.partitions import check_keys, checked
 from borealis_py.query.plan import FilterOp, MapOp, Op, Plan, SourceOp, UnionOp, WindowOp
-from borealis_py.query.spec import AppSpec, NodeSpec, Policy, QuerySpec
+from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, Policy, QuerySpec
 from borealis_py.query.units import format_duration, parse_duration
 
 
@@ -71,18 +72,27 @@ class Stream:
             )
         return Windowed(self, size_us, every_us)
 
-    def node(self, name: str, replicas: int | None = None) -> Stream:
+    def node(
+        self,
+        name: str,
+        replicas: int | None = None,
+        partitions: int | None = None,
+        by: str | Sequence[str] | None = None,
+    ) -> Stream:
         """Cut here: what leads to this stream runs as a node of its own, and the result reads that node's stream.
 
         Nodes run in processes of their own and fail independently; several queries may read one.
 
         Args:
             replicas: how many run it, 1 to 9; None: as many as the query has that reads it and has most.
+            partitions, by: run it in so many parts, each with the rows whose key columns `by` fall to it, which fail,
+                recover and are corrected on their own. All it reads, groups and gives must have these columns. The
+                result is in the order (stime, by, seq), the same bits however many parts there are.
 
         Raises:
-            QueryError: a name that is taken or cannot be used.
+            QueryError: a name that is taken or cannot be used, partitions that cannot be.
         """
-        return self._app._cut(self, name, replicas)
+        return self._app._cut(self, name, replicas, checked(partitions, by, self, f"node {name!r}"))
 
 
 class Windowed:
@@ -148,7 +158,7 @@ class App:
         if self.bucket_us % 1000:
             raise QueryError(f"bucket of app {name!r}: {bucket!r} is not whole milliseconds (Kafka's timestamps are)")
         self._sources: dict[str, dict[str, str]] = {}
-        self._nodes: dict[str, tuple[Stream, int | None]] = {}
+        self._nodes: dict[str, NodeSpec] = {}  # in order: a stream is there before what is made of it
         self._queries: dict[str, QuerySpec] = {}
 
     def source(self, name: str, schema: Mapping[str, str]) -> Stream:
@@ -186,6 +196,8 @@ class App:
         on_failure: Policy = "process",
         on_stabilization: Policy = "process",
         replicas: int = 2,
+        partitions: int | None = None,
+        by: str | Sequence[str] | None = None,
     ) -> None:
         """Run `stream` continuously as query `name`; its results are the corrected stream `<app>.<name>`.
 
@@ -195,9 +207,12 @@ class App:
                 bucket up to it, or "suspend": nothing tentative.
             on_stabilization: the same for new input while corrections are being made.
             replicas: how many run it, 1 to 9.
+            partitions, by: as for `Stream.node`. The corrected stream's topic has as many partitions, and keeps the
+                order of each key.
 
         Raises:
-            QueryError: a name that is taken or cannot be used, a threshold or policy that makes no sense.
+            QueryError: a name that is taken or cannot be used, a threshold or policy that makes no sense, partitions
+                that cannot be.
         """
         self._free(check_stream_name(name, "query"), "query")
         where = f"query {name!r}"
@@ -205,7 +220,8 @@ class App:
         for what, policy in (("on_failure", on_failure), ("on_stabilization", on_stabilization)):
             if policy not in get_args(Policy):
                 raise QueryError(f"{where}: {what}={policy!r}; choose process, delay or suspend")
-        plan, inputs = _linearise(stream)
+        parts = checked(partitions, by, stream, where)
+        plan, inputs = _linearise(stream, parts, where)
         self._queries[name] = QuerySpec(
             inputs=inputs,
             plan=plan,
@@ -213,13 +229,15 @@ class App:
             on_failure=on_failure,
             on_stabilization=on_stabilization,
             replicas=_checked_replicas(replicas, where),
+            partitions=parts,
         )
 
-    def _cut(self, stream: Stream, name: str, replicas: int | None) -> Stream:
+    def _cut(self, stream: Stream, name: str, replicas: int | None, parts: Partitioning | None) -> Stream:
         self._free(check_stream_name(name, "node"), "node")
         if replicas is not None:
             _checked_replicas(replicas, f"node {name!r}")
-        self._nodes[name] = stream, replicas
+        plan, inputs = _linearise(stream, parts, f"node {name!r}")
+        self._nodes[name] = NodeSpec(inputs=inputs, plan=plan, replicas=replicas or 0, partitions=parts)
         return Stream(self, stream.columns, {"op": "source", "name": name}, ())
 
     def describe(self) -> AppSpec:
@@ -228,12 +246,8 @@ class App:
         Raises:
             QueryError: a node that no query reads.
         """
-        fragments = {name: _linearise(stream) for name, (stream, _) in self._nodes.items()}
-        replicas = self._replicas({name: inputs for name, (_, inputs) in fragments.items()})
-        nodes = {
-            name: NodeSpec(inputs=inputs, plan=plan, replicas=replicas[name])
-            for name, (plan, inputs) in fragments.items()  # in order: a stream is there before what is made of it
-        }
+        replicas = self._replicas()
+        nodes = {name: node.model_copy(update={"replicas": replicas[name]}) for name, node in self._nodes.items()}
         return AppSpec(
             name=self.name,
             bucket_us=self.bucket_us,
@@ -242,7 +256,7 @@ class App:
             queries=dict(self._queries),
         )
 
-    def _replicas(self, inputs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    def _replicas(self) -> dict[str, int]:
         """How many replicas each node has; as many as its largest query where nothing else was said."""
         largest: dict[str, int] = {}
 
@@ -252,13 +266,13 @@ class App:
 
         for spec in self._queries.values():
             read(spec.inputs, spec.replicas)
-        for name in reversed(list(inputs)):
+        for name, node in reversed(self._nodes.items()):
             if name not in largest:
                 raise QueryError(
                     f"node {name!r} is read by no query: use the stream that .node({name!r}) gives, or leave it out"
                 )
-            read(inputs[name], largest[name])
-        return {name: said or largest[name] for name, (_, said) in self._nodes.items()}
+            read(node.inputs, largest[name])
+        return {name: node.replicas or largest[name] for name, node in self._nodes.items()}
 
     def _free(self, name: str, what: str) -> None:
         kinds: dict[str, Container[str]] = {"source": self._sources, "node": self._nodes, "query": self._queries}
@@ -283,7 +297,7 @@ _OPS: dict[str, type[SourceOp | FilterOp | MapOp | UnionOp | WindowOp]] = {
 }  # fmt: skip
 
 
-def _linearise(result: Stream) -> tuple[Plan, tuple[str, ...]]:
+def _linearise(result: Stream, parts: Partitioning | None, where: str) -> tuple[Plan, tuple[str, ...]]:
     """The operators below `result` down to sources and cuts, inputs first, each once; inputs in order of first use."""
     at: dict[Stream, int] = {}
     plan: list[Op] = []
@@ -304,6 +318,8 @@ def _linearise(result: Stream) -> tuple[Plan, tuple[str, ...]]:
             fields["input"] = inputs[0]
         at[stream] = len(plan)
         plan.append(_OPS[fields["op"]](**fields))
+    if parts is not None:
+        check_keys(tuple(plan), parts.by, [stream.columns for stream in at], where)
     return tuple(plan), tuple(op.name for op in plan if isinstance(op, SourceOp))
 
 

@@ -35,6 +35,21 @@ def check_stream_name(name: str, what: str) -> str:
     return name
 
 
+def part_name(name: str, index: int) -> str:
+    """Partition `index` of a partitioned node, which runs as a node of its own. No name of a user's has a dot."""
+    return f"{name}.{index}"
+
+
+def base_name(name: str) -> str:
+    """The node that a user named, of a node or of one of its partitions."""
+    return name.partition(".")[0]
+
+
+def part_index(name: str) -> int:
+    """Which partition of its node this is; 0 for a node that is not partitioned."""
+    return int(name.partition(".")[2] or 0)
+
+
 def check_columns(names: Iterable[str], where: str, reserved: Iterable[str]) -> None:
     """Spelling, clashes and duplicates (names that differ in case only are one name in SQL). Raises QueryError."""
     taken = {r.lower() for r in reserved}

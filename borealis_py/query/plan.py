@@ -6,7 +6,7 @@ No engine: expressions are strings that the engine checks when it loads a plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -69,7 +69,28 @@ class CutOp(Value):
     name: str
 
 
-Op = Annotated[SourceOp | FilterOp | MapOp | UnionOp | WindowOp | CutOp, Field(discriminator="op")]
+class PartOp(Value):
+    """The rows of its input whose columns `by` fall to partition `index` of `count`."""
+
+    op: Literal["part"] = "part"
+    input: int
+    by: tuple[str, ...]
+    count: int
+    index: int
+
+
+class MergeOp(Value):
+    """Rows of all partitions of a node in the one order of a partitioned stream: by (stime, columns `by`, position).
+
+    Rows that agree in `by` come from one partition, so the order does not depend on how many there are.
+    """
+
+    op: Literal["merge"] = "merge"
+    inputs: tuple[int, ...]
+    by: tuple[str, ...]
+
+
+Op = Annotated[SourceOp | FilterOp | MapOp | UnionOp | WindowOp | CutOp | PartOp | MergeOp, Field(discriminator="op")]
 Plan = tuple[Op, ...]
 
 
@@ -77,14 +98,15 @@ def inputs_of(op: Op) -> tuple[int, ...]:
     """The operators that this one reads, by index."""
     if isinstance(op, SourceOp):
         return ()
-    return op.inputs if isinstance(op, UnionOp) else (op.input,)
+    return op.inputs if isinstance(op, UnionOp | MergeOp) else (op.input,)
 
 
-def inlined(fragments: Mapping[str, Plan]) -> Plan:
+def inlined(fragments: Mapping[str, Plan], ordered: Mapping[str, tuple[str, ...]]) -> Plan:
     """One plan of several: what a fragment reads of another becomes a `CutOp` there; it reads sources only.
 
     Args:
         fragments: plans by node, each after those it reads; the last one gives the result.
+        ordered: the columns by which partitioned ones are ordered.
     """
     plan: list[Op] = []
     sources: dict[str, int] = {}
@@ -101,15 +123,20 @@ def inlined(fragments: Mapping[str, Plan]) -> Plan:
             if isinstance(op, SourceOp):
                 sources[op.name] = len(plan)
             at.append(len(plan))
-            plan.append(_moved(op, at))
+            plan.append(moved(op, at))
+        result = at[-1]
+        if node in ordered:
+            plan.append(MergeOp(inputs=(result,), by=ordered[node]))
+            result = len(plan) - 1
         results[node] = len(plan)
-        plan.append(CutOp(input=at[-1], name=node))
+        plan.append(CutOp(input=result, name=node))
     return tuple(plan[:-1])
 
 
-def _moved(op: Op, at: list[int]) -> Op:
+def moved(op: Op, at: Sequence[int]) -> Op:
+    """The same operator where operator i of its plan stands at `at[i]`."""
     if isinstance(op, SourceOp):
         return op
-    if isinstance(op, UnionOp):
+    if isinstance(op, UnionOp | MergeOp):
         return op.model_copy(update={"inputs": tuple(at[i] for i in op.inputs)})
     return op.model_copy(update={"input": at[op.input]})

@@ -12,10 +12,18 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.names import base_name, part_index
 from borealis_py.query.plan import Plan, SourceOp, Value, inlined, inputs_of
 from sunion.model import Input
 
 Policy = Literal["process", "delay", "suspend"]
+
+
+class Partitioning(Value):
+    """`count` partitions, each with the rows whose columns `by` fall to it."""
+
+    by: tuple[str, ...]
+    count: int
 
 
 class NodeSpec(Value):
@@ -27,6 +35,7 @@ class NodeSpec(Value):
     inputs: tuple[str, ...]
     plan: Plan
     replicas: int = 2
+    partitions: Partitioning | None = None
 
 
 class QuerySpec(NodeSpec):
@@ -102,12 +111,13 @@ class AppSpec(Value):
 
     def label(self, name: str) -> str:
         """What to call a node in a message: "node 'cleaned'", "query 'delays'"."""
-        return f"{'node' if name in self.nodes else 'query'} {name!r}"
+        return f"{'node' if name in self.nodes else 'query'} {base_name(name)!r}"
 
     def inputs_of(self, name: str) -> tuple[Input, ...]:
         """What a node reads, in the order of its SUnion's inputs. Raises QueryError."""
+        letters = part_index(name) == 0
         return tuple(
-            Input(i, self.nodes[i].replicas, self.sources_of(i)) if i in self.nodes else Input.source(i)
+            Input(i, self.nodes[i].replicas, self.sources_of(i)) if i in self.nodes else Input(i, 0, (i,), letters)
             for i in self.node(name).inputs
         )
 
@@ -157,9 +167,11 @@ class AppSpec(Value):
             QueryError: an unknown query.
         """
         spec = self.query(query)
-        plan = inlined({name: self.node(name).plan for name in self.upstream_of(query)})
+        upstream = {name: self.node(name) for name in self.upstream_of(query)}
+        ordered = {name: node.partitions.by for name, node in upstream.items() if node.partitions is not None}
+        plan = inlined({name: node.plan for name, node in upstream.items()}, ordered)
         inputs = tuple(op.name for op in plan if isinstance(op, SourceOp))
-        flat = spec.model_copy(update={"plan": plan, "inputs": inputs})
+        flat = spec.model_copy(update={"plan": plan, "inputs": inputs, "partitions": None})
         return AppSpec(
             name=self.name,
             bucket_us=self.bucket_us,

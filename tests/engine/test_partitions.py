@@ -1,0 +1,156 @@
+"""Partitioned nodes give the same bits for any number of partitions, and the bits of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from borealis_py import App, QueryError
+from borealis_py.engine import canonical_hash, compile_query
+from borealis_py.engine.parts import by_key, part_of, partitions_of
+from borealis_py.engine.rows import merge
+from borealis_py.query import AppSpec, Stream
+from borealis_py.query.partitions import physical
+from sunion.model import Output
+from tests.engine import worlds
+from tests.engine.test_chain import compiled, lived, rejects_of, rows_of, stepped
+from tests.engine.worlds import COLUMNS, Buckets
+
+LAST = 26
+
+
+def grouped(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    """Sums of doubles in an order that shows, of a window that keeps rows and of one that keeps partials."""
+    sums = app.union(a, b).window("300ms").group_by("k").agg(s="sum(x)", f="first(x)", i="sum(i % 1000)")
+    sums = sums.node("sums", partitions=n, by="k")
+    return sums.window("600ms").agg(l="list(k)", s="sum(s)", f="list(f)")
+
+
+def rejecting(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    """i * 3 overflows now and then, before and behind the cut."""
+    mapped = app.union(a, b).map(k="k", y="i * 3", x="x").filter("x > 0").node("mapped", partitions=n, by="k")
+    return mapped.map(k="k", z="y * 2")
+
+
+def twice(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    """Partitions that read partitions, by other columns and in another number."""
+    first = app.union(a, b).map(k="k", b="b", x="x").node("first", partitions=n, by=("k", "b"))
+    counts = first.window("200ms").group_by("b", "k").agg(n="count(*)", x="sum(x)")
+    return counts.node("counts", partitions=3 - n % 2, by="b").filter("n > 0")
+
+
+def of_doubles(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    return app.union(b, a).window("100ms").group_by("x").agg(n="count(*)").node("counts", partitions=n, by="x")
+
+
+BUILDS = {f.__name__: f for f in (grouped, rejecting, twice, of_doubles)}
+
+
+def described(build: Callable[[App, Stream, Stream, int], Stream], n: int, **query: object) -> AppSpec:
+    app = App("test", bucket="100ms")
+    a, b = app.source("a", schema=COLUMNS), app.source("b", schema=COLUMNS)
+    app.query("q", build(app, a, b, n), **query)  # type: ignore[arg-type]
+    return app.describe()
+
+
+@pytest.mark.parametrize("name", BUILDS)
+@settings(max_examples=5, deadline=None)
+@given(data=st.data(), history=worlds.histories(LAST))
+def test_any_number_of_partitions_gives_the_bits_of_the_whole(name: str, data: st.DataObject, history: Buckets) -> None:
+    found = []
+    for n in (1, 2, 4):
+        app = described(BUILDS[name], n)
+        flat = compile_query(app.flattened("q"), "q")
+        expected = stepped(flat, worlds.ordered(flat, history), [])
+        flat.close()
+        spec = physical(app)
+        with compiled(spec) as (kernels, _):
+            streams = lived(spec, kernels, history, data)
+        assert rows_of(streams["q"]) == rows_of(expected)
+        assert rejects_of(*streams.values()) == rejects_of(expected)
+        found.append(rows_of(streams["q"]))
+    assert found[0] == found[1] == found[2]
+
+
+def together(streams: Mapping[str, Mapping[int, Output]], query: str, by: tuple[str, ...]) -> dict[int, str]:
+    """The rows of all partitions of a query, in the one order."""
+    parts = [outputs for name, outputs in streams.items() if name.startswith(f"{query}.")]
+    rows = {b: merge([p[b].rows for p in parts if b in p]) for b in {b for p in parts for b in p}}
+    return {b: canonical_hash(by_key(found, by)) for b, found in rows.items() if found is not None}
+
+
+@settings(max_examples=5, deadline=None)
+@given(data=st.data(), history=worlds.histories(LAST), n=st.sampled_from([1, 2, 4]))
+def test_a_partitioned_query_gives_the_bits_of_the_whole(data: st.DataObject, history: Buckets, n: int) -> None:
+    def build(app: App, a: Stream, b: Stream, n: int) -> Stream:
+        return app.union(a, b).node("n").window("400ms", every="200ms").group_by("k").agg(n="count(*)", x="sum(x)")
+
+    app = described(build, n, partitions=n, by="k")
+    flat = compile_query(app.flattened("q"), "q")
+    expected = stepped(flat, worlds.ordered(flat, history), [])
+    flat.close()
+    spec = physical(app)
+    assert list(spec.queries) == [f"q.{i}" for i in range(n)]
+    kernels = {name: compile_query(spec, name) for name in spec.all_nodes}
+    streams = lived(spec, kernels, history, data)
+    for kernel in kernels.values():
+        kernel.close()
+    assert together(streams, "q", ("k",)) == rows_of(expected)
+
+
+KEYS = pa.record_batch(
+    {
+        "s": ["a", "b", None, "a", "ü"],
+        "i": [1, -1, None, 1, 2**62],
+        "d": [0.0, 1.5, None, -0.0, float("nan")],
+        "b": [True, False, None, True, False],
+        "stime": [5, 4, 3, 2, 1],
+    }
+)
+
+
+def test_rows_fall_to_the_partitions_they_always_fell_to() -> None:
+    """States and logs outlive a release: these figures may not change."""
+    assert {c: partitions_of(KEYS, (c,), 1000).tolist() for c in ("s", "i", "d", "b")} == {
+        "s": [200, 576, 926, 200, 5],
+        "i": [947, 23, 927, 947, 798],
+        "d": [680, 79, 815, 680, 874],
+        "b": [481, 649, 494, 481, 649],
+    }
+    assert partitions_of(KEYS, ("s", "i"), 1000).tolist() == [171, 975, 625, 171, 623]
+
+
+@pytest.mark.parametrize("by", [("s",), ("i",), ("d",), ("b",), ("s", "d")])
+def test_each_row_falls_to_one_partition_and_equal_keys_to_the_same(by: tuple[str, ...]) -> None:
+    parts = [part_of(KEYS, by, 3, index) for index in range(3)]
+    assert sum(p.num_rows for p in parts if p is not None) == KEYS.num_rows
+    where = partitions_of(KEYS, by, 3)
+    assert where[0] == where[3]
+    assert part_of(KEYS, by, 1, 0) is KEYS
+
+
+def test_partitions_are_about_equally_full() -> None:
+    batch = pa.record_batch({"k": [f"carrier {n}" for n in range(4_000)]})
+    counts = np.bincount(partitions_of(batch, ("k",), 8), minlength=8)
+    assert counts.min() > 400
+    assert counts.max() < 600
+
+
+def test_the_order_is_by_stime_then_key_with_nulls_last_then_place() -> None:
+    batch = pa.record_batch({"k": ["b", None, "a", "b", "a"], "n": [0, 1, 2, 3, 4], "stime": [7, 7, 7, 7, 3]})
+    assert by_key(batch, ("k",)).column("n").to_pylist() == [4, 2, 0, 3, 1]
+
+
+def test_a_list_is_no_key() -> None:
+    app = App("a")
+    s = app.source("s", schema={"x": "int"})
+    lists = s.window("1s").group_by("x").agg(l="list(x)").node("n").map(l="l")
+    app.query("q", lists.node("p", partitions=2, by="l"))
+    spec = physical(app.describe())
+    with pytest.raises(QueryError, match=r"node 'p' is partitioned by 'l', which is list<.*>: a key is one value"):
+        compile_query(spec, "p.0")
