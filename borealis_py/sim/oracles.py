@@ -29,13 +29,15 @@ from borealis_py.sim.violation import Violation
 from sunion.model import FOREVER
 
 _rows = msgspec.json.Decoder(list[list[Any]]).decode
+Parts = dict[tuple[type, int], tuple[list[Any], list[Letter]]]
+"""Rows and dead letters of the buckets that are being said, by kind and incarnation: a zombie's parts may stand between
+its successor's."""
 
 
 def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int) -> int:
     """S.r<k>: first occurrences without holes, every STABLE record the failure-free one. Returns the frontier."""
     next_ = origin
-    parts: dict[int, list[Any]] = {}  # by incarnation: a zombie's may stand between its successor's
-    letters: list[Letter] = []
+    open_: Parts = {}
     for record in log:
         header, payload = unpack_stream(record.value)
         if isinstance(header, RangeHeader):
@@ -44,20 +46,29 @@ def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int) 
             next_ = max(next_, header.end)
         elif isinstance(header, StableHeader):
             _no_hole(name, header.bucket, next_, record.offset)
-            if header.part == 0:
-                parts[header.inc], letters = (
-                    [],
-                    [(r.source, r.offset, r.reason.split()[0].strip(":")) for r in header.rejects],
-                )
-            parts.setdefault(header.inc, []).extend(_rows(payload) if payload else [])
+            rows, letters = _gathered(open_, header, payload)
+            letters += [(r.source, r.offset, r.reason.split()[0].strip(":")) for r in header.rejects]
             if header.part + 1 == header.parts:
-                _equal(name, header.bucket, record.offset, parts[header.inc], letters, truth)
+                _equal(name, header.bucket, record.offset, rows, letters, truth)
                 next_ = max(next_, header.bucket + 1)
         elif isinstance(header, TentativeHeader):
-            _label(name, header, payload, truth)
+            rows, _ = _gathered(open_, header, payload)
+            if header.part + 1 == header.parts:
+                _label(name, header, rows, truth)
         else:
             assert isinstance(header, UndoHeader | RecDoneHeader)
     return next_
+
+
+def _gathered(
+    open_: Parts, header: StableHeader | TentativeHeader, payload: memoryview
+) -> tuple[list[Any], list[Letter]]:
+    """With this part."""
+    key = (type(header), header.inc)
+    if header.part == 0 or key not in open_:
+        open_[key] = ([], [])
+    open_[key][0].extend(_rows(payload) if payload else [])
+    return open_[key]
 
 
 def _no_hole(name: str, first: int, next_: int, offset: int) -> None:
@@ -89,13 +100,12 @@ def _equal(name: str, bucket: int, offset: int, rows: list[Any], letters: list[L
         raise Violation("dead letters", said, bucket)
 
 
-def _label(name: str, header: TentativeHeader, payload: memoryview, truth: Truth) -> None:
+def _label(name: str, header: TentativeHeader, rows: list[Any], truth: Truth) -> None:
     """A tentative result that differs must say what it lacks."""
     if not 0 <= header.completeness <= 1 or header.diverged_from > header.bucket:
         raise Violation("label", f"{name}: {header}", header.bucket)
-    if header.bucket >= truth.complete or header.part or header.parts != 1:
+    if header.bucket >= truth.complete:
         return
-    rows = _rows(payload) if payload else []
     expected = truth.rows.get(header.bucket, [])
     if rows != expected and header.completeness >= 1:
         said = f"{name}: tentative bucket {header.bucket} differs and claims completeness 1"
