@@ -121,9 +121,9 @@ class Scenario:
         return int(sum(x for x in (*jumps, *drifts) if x > 0) * SECOND)
 
     @property
-    def eaten(self) -> bool:
-        """Retention may take what is still needed: then the named error is as good an end as any."""
-        return any(f.kind == "retention" for f in self.faults)
+    def eaten(self) -> frozenset[str]:
+        """Sources of which retention may take what is still needed: then the named error is as good an end as any."""
+        return frozenset(self.source_names[f.index % self.sources] for f in self.faults if f.kind == "retention")
 
     def __str__(self) -> str:
         d = self.delays

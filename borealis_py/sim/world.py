@@ -146,6 +146,7 @@ class World:
         """
         healed, well = self.scheduler.now_us, False
         while True:
+            self._nobody_gave_up_in_vain()
             if self.ended_by_retention is not None:
                 self.trace("ended", self.ended_by_retention)
                 return False
@@ -164,7 +165,7 @@ class World:
     def ended_by_retention(self) -> str | None:
         """The named error of a source, or of a node whose replicas have all ended: retention ate what was needed."""
         for source in self.sources:
-            if source.given_up is not None and self.scenario.eaten:
+            if source.given_up is not None and source.name in self.scenario.eaten:
                 return source.given_up
         for plan in self.scenario.nodes:
             errors = [s.given_up for s in self.of_node(plan.name) if s.given_up is not None]
@@ -173,12 +174,16 @@ class World:
                 return errors[0]
         return None
 
+    def _nobody_gave_up_in_vain(self) -> None:
+        """Only who reads a source of which retention took something may end, by name."""
+        for seat in self.replicas:
+            if seat.given_up is not None and self.scenario.eaten.isdisjoint(of.name for of in seat.spec.inputs):
+                raise Violation("convergence", f"{seat.label} has given up: {seat.given_up}")
+
     def _not_healed(self) -> str | None:
         current = self.buckets.of(self.scheduler.now_us - LAG_US * self.wiring.depth)
-        for seat in self.replicas:
-            if seat.given_up is not None and not self.scenario.eaten:
-                return f"{seat.label} has given up: {seat.given_up}"
-            if seat.given_up is not None or seat.down:
+        for i, seat in enumerate(self.replicas):
+            if seat.given_up is not None or i in self.scenario.lost:
                 continue
             if len(seat.replicas) != 1:
                 return f"{seat.label} has {len(seat.replicas)} processes"

@@ -13,6 +13,7 @@ from borealis_py.sim.kinds import KINDS, Aim
 from borealis_py.sim.run import run_scenario
 from borealis_py.sim.scenario import SECOND, Fault, NodePlan, Scenario
 from borealis_py.sim.story import tell
+from borealis_py.sim.violation import Violation
 from borealis_py.sim.world import World
 
 pytestmark = pytest.mark.sim
@@ -51,6 +52,20 @@ def test_retention_that_takes_what_nobody_has_read_ends_the_query_by_name_and_sa
     result = run_scenario(replace(calm(replicas=1, sources=1), faults=(eaten,)), digest=False)
     assert result.ok, result.failure()
     assert "retention" in (result.named_error or "")
+
+
+def test_who_ends_by_name_where_retention_took_nothing_breaks_the_promise() -> None:
+    eaten = Fault("retention", 1, 3 * SECOND, 4 * SECOND)
+    q, n1 = NodePlan("q", ("n1", "s1"), 1), NodePlan("n1", ("s0",), 1)
+    world = World(replace(calm(seconds=6), nodes=(n1, q), faults=(eaten,)))
+
+    def give_up() -> None:
+        world.replicas[0].crash()
+        world.replicas[0].give_up("for no reason")
+
+    world.scheduler.at(world.start_us + 4 * SECOND, give_up)
+    with pytest.raises(Violation, match="n1r0 has given up"):
+        world.run()
 
 
 def test_trimming_what_nobody_needs_does_no_harm() -> None:
