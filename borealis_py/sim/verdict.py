@@ -214,11 +214,10 @@ class Delays:
     def _weaker(self, first: int, until: int) -> bool:
         """A replica could not reach part of the log then, or the threshold changed."""
         start = self.world.start_us
-        for fault in self.scenario.faults:
+        for fault in self.world.struck:
             kind = KINDS[fault.kind]
             cut = kind.fault_class in ("F4", "F5", "F10") and kind.target is not Target.SOURCE
-            ended_us = self.scenario.heal_us if fault.aim else fault.until_us  # an aimed one strikes later
-            if (cut or fault.kind == "threshold") and start + fault.at_us < until and start + ended_us > first:
+            if (cut or fault.kind == "threshold") and start + fault.at_us < until and start + fault.until_us > first:
                 return True
         return False
 

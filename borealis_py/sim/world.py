@@ -23,7 +23,7 @@ from borealis_py.sim.log import MemoryLog
 from borealis_py.sim.moments import Moments
 from borealis_py.sim.people import PublisherProcess
 from borealis_py.sim.pictures import ClientPicture
-from borealis_py.sim.scenario import SECOND, START_US, Scenario
+from borealis_py.sim.scenario import SECOND, START_US, Fault, Scenario
 from borealis_py.sim.seats import ReplicaSeat, SourceSeat
 from borealis_py.sim.transactor import Outcome
 from borealis_py.sim.verdict import judge
@@ -62,6 +62,8 @@ class World:
         self.buckets, self.origin = self.wiring.buckets, self.wiring.origin
         self.wiring.make_topics()
         self.commits_unknown = 0
+        self.struck: list[Fault] = []
+        """What has gone wrong so far, as it happened: an aimed fault with the times at which it struck."""
         self.healed_us: int | None = None
         self.lines: list[str] | None = [] if keep_trace else None
         self.moments = Moments(self)

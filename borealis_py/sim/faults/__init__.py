@@ -33,6 +33,7 @@ def arm(world: World, fault: Fault) -> None:
 def strike(world: World, fault: Fault) -> None:
     """Now."""
     world.trace("fault", str(fault))
+    world.struck.append(fault)
     label = KINDS[fault.kind].fault_class
     coverage = world.watching.coverage
     coverage.begin(label)
