@@ -248,14 +248,14 @@ def availability(
     arrival: Mapping[int, int],
     buckets: range,
     width_us: int,
-    bound_us: int,
+    bounds_us: Callable[[int], int],
     could: Callable[[int, int, int], bool],
 ) -> tuple[int, int]:
     """Every bucket that some clean way could carry from a source to the client has left within the bound.
 
     Args:
         arrival: when the client first had anything of a bucket.
-        bound_us: X plus what a bucket takes without failures, past the bucket's end.
+        bounds_us: a bucket's end -> X plus what a bucket takes without failures, past that.
         could: (from, until when the source must be clean, until when replicas) -> there is such a way.
 
     Returns:
@@ -264,6 +264,7 @@ def availability(
     asked = worst = 0
     for bucket in buckets:
         end = (bucket + 1) * width_us
+        bound_us = bounds_us(end)
         first, last = end - width_us - SETTLE_US, end + bound_us
         if not could(first, end + width_us, last):
             continue

@@ -11,6 +11,7 @@ from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.sim.delays import Delays as Latencies
 from borealis_py.sim.delays import between
 from borealis_py.sim.kinds import KINDS, Aim
+from sunion.model import FOREVER
 
 START_US = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -98,20 +99,30 @@ class Scenario:
     @property
     def threshold_max_us(self) -> int:
         """The largest delay threshold that is ever in force."""
-        changed = [int(f.detail) for f in self.faults if f.kind == "threshold"]
-        return max([self.delays.threshold_us, *changed])
+        return self.threshold_us(self.heal_us)
+
+    def threshold_us(self, end_us: int) -> int:
+        """The largest one that may still have been in force when a bucket was due that had ended then."""
+        most = self.delays.threshold_us
+        for at_us, new_us in self._thresholds():
+            if at_us <= end_us + most:
+                most = max(most, new_us)
+        return most
+
+    def threshold_min_us(self, at_us: int) -> int:
+        """The smallest one until then."""
+        return min([self.delays.threshold_us, *(new_us for since, new_us in self._thresholds() if since <= at_us)])
+
+    def _thresholds(self) -> list[tuple[int, int]]:
+        """Changes: (from when, to what)."""
+        return [(f.at_us, int(f.detail)) for f in self.faults if f.kind == "threshold"]
 
     @property
-    def threshold_min_us(self) -> int:
-        """The smallest one."""
-        changed = [int(f.detail) for f in self.faults if f.kind == "threshold"]
-        return min([self.delays.threshold_us, *changed])
-
-    @property
-    def suspends(self) -> bool:
-        """Some policy of it holds tentative results back altogether."""
-        mine = {self.delays.failure, self.delays.stabilization}
-        return DelayPolicy.SUSPEND in mine or any(f.kind == "policy" and "suspend" in f.detail for f in self.faults)
+    def speaks_until_us(self) -> int:
+        """From then on some policy may hold tentative results back altogether."""
+        if DelayPolicy.SUSPEND in (self.delays.failure, self.delays.stabilization):
+            return 0
+        return min((f.at_us for f in self.faults if f.kind == "policy" and "suspend" in f.detail), default=FOREVER)
 
     @property
     def ahead_us(self) -> int:

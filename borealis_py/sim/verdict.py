@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
@@ -14,7 +15,7 @@ from borealis_py.sim import oracles
 from borealis_py.sim.kernel import QUERY
 from borealis_py.sim.kinds import KINDS, Target
 from borealis_py.sim.oracles import SETTLE_US
-from borealis_py.sim.scenario import SECOND, NodePlan
+from borealis_py.sim.scenario import NodePlan
 from borealis_py.sim.truth import SourceTruth, compute_all, read_source
 from borealis_py.sim.violation import Violation
 from borealis_py.sim.wiring import APP
@@ -87,9 +88,9 @@ class Delays:
                     self._avoidable(plan, k)
         for (node, k), ran_us in self.watching.watch.ran_us.items():
             oracles.premature(f"{node}.r{k}", ran_us, s.width_us, -2 * SKEW_US - s.ahead_us)
-        if not s.suspends and self._memory_is_enough:
+        if self._memory_is_enough:
             self._availability()
-            self._content()  # who suspends says nothing, and whoever reads it goes without
+            self._content()
 
     @property
     def _memory_is_enough(self) -> bool:
@@ -117,20 +118,21 @@ class Delays:
             if all(self._there(name, key, bucket, at) for name in plan.inputs):
                 detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs were there"
                 raise Violation("avoidable", detail, bucket)
-            if at < self._limit(plan.name, bucket) and all(
-                self._comes(name, plan.name, k, bucket) for name in plan.inputs
-            ):
+            limit = self._limit(plan.name, bucket, at)
+            if at < limit and all(self._comes(name, plan.name, k, bucket, limit) for name in plan.inputs):
                 detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs came in time"
                 raise Violation("avoidable", detail, bucket)
 
-    def _limit(self, node: str, bucket: int) -> int:
-        """Until when this node may wait for the bucket, whatever the threshold is (R13); less what looking takes."""
+    def _limit(self, node: str, bucket: int, at: int) -> int:
+        """Until when this node may wait for the bucket, whatever threshold it has had by `at` (R13); less what looking
+        takes."""
         s, wiring = self.scenario, self.world.wiring
         hops = wiring.hops[node]
-        wait_us = s.threshold_min_us - s.timing.slack_of(wiring.depth) - hops * s.timing.hop_us
+        least_us = s.threshold_min_us(at - self.world.start_us)
+        wait_us = least_us - s.timing.slack_of(wiring.depth) - hops * s.timing.hop_us
         return (bucket + 1) * s.width_us + wait_us - LOOK_US - s.ahead_us
 
-    def _comes(self, name: str, node: str, k: int, bucket: int) -> bool:
+    def _comes(self, name: str, node: str, k: int, bucket: int, limit: int) -> bool:
         """This input, well all the time, said the bucket stably in time: a source at once, a stream by some replica
         that was STABLE and readable (B15)."""
         s, watching = self.scenario, self.watching
@@ -144,7 +146,7 @@ class Delays:
             return in_time and watching.sources[name].covers(first, said) and path.covers(first, said)
         for j in range(self.world.wiring.plans[name].replicas):
             said = self._said(name, j).get(bucket, FOREVER)
-            well = said < self._limit(node, bucket) and watching.steady[name, j].covers(first, said)
+            well = said < limit and watching.steady[name, j].covers(first, said)
             if well and path.covers(first, said):
                 return True
         return False
@@ -175,18 +177,27 @@ class Delays:
         return self._stable[node, k]
 
     def _availability(self) -> None:
-        s, world = self.scenario, self.world
-        picture = world.picture
-        last = min(picture.seen, world.buckets.of(world.start_us + s.heal_us - SECOND))
+        world = self.world
         world.asked, world.worst_us = oracles.availability(
-            picture.arrival,
-            range(world.origin + 2, last),
-            s.width_us,
-            s.threshold_max_us + self._failure_free_us(),
+            world.picture.arrival,
+            range(world.origin + 2, world.buckets.of(world.scheduler.now_us)),
+            self.scenario.width_us,
+            self._bound_us,
             lambda first, source_until, until: (
-                self.watching.client.covers(first, until) and self._way(QUERY, first, source_until, until)
+                not self._suspended(until)
+                and self.watching.client.covers(first, until)
+                and self._way(QUERY, first, source_until, until)
             ),
         )
+
+    def _bound_us(self, end: int) -> int:
+        """By when a bucket is promised that ends then, past that."""
+        free_us = self._failure_free_us
+        return self.scenario.threshold_us(end + free_us - self.world.start_us) + free_us
+
+    def _suspended(self, until: int) -> bool:
+        """Who suspends says nothing, and whoever reads it goes without."""
+        return until >= self.world.start_us + self.scenario.speaks_until_us
 
     def _content(self) -> None:
         """No bucket lacks a source that was well, and so was every replica that its rows pass.
@@ -195,11 +206,11 @@ class Delays:
         for its end in vain; and a lower threshold makes buckets overdue at every node at once (B19).
         """
         s, world = self.scenario, self.world
-        until_us = self._failure_free_us() + s.threshold_max_us
         for bucket, lacked in world.picture.lacked.items():
             end = (bucket + 1) * s.width_us
             first = bucket * s.width_us - SETTLE_US - s.ahead_us
-            if self._weaker(first, end + until_us):
+            until = end + self._bound_us(end)
+            if self._suspended(until) or self._weaker(first, until):
                 continue
             for source in lacked:
                 closed = bisect_right(self.closings[source], (bucket, FOREVER))
@@ -207,7 +218,7 @@ class Delays:
                     continue
                 in_time = self.closings[source][closed][1] < end + s.timing.delta_us - s.ahead_us
                 clean = self.watching.sources[source].covers(first, end + s.width_us)
-                if in_time and clean and self._all_well(QUERY, source, first, end + until_us):
+                if in_time and clean and self._all_well(QUERY, source, first, until):
                     detail = f"bucket {bucket} came without {source}, and all on its way was well"
                     raise Violation("content", detail, bucket)
 
@@ -250,6 +261,7 @@ class Delays:
                 return True
         return False
 
+    @cached_property
     def _failure_free_us(self) -> int:
         """The longest that a bucket takes to the client when all is well: at each node messages, turns; skew."""
 
