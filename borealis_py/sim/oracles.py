@@ -187,7 +187,7 @@ class Clean:
         return any(a <= first_us and last_us <= b for a, b in self.spans)
 
 
-UNREAD_US = 1_000_000
+UNREAD_US = 500_000
 """A replica that is up and can reach a source has looked for its end within this."""
 
 
@@ -196,8 +196,7 @@ def needless(
     log: Sequence[Record],
     ran_us: Mapping[tuple[int, int], int],
     sources: Mapping[str, tuple[Clean, Sequence[tuple[int, int]]]],
-    width_us: int,
-    delta_us: int,
+    in_time_us: Callable[[int], int],
 ) -> None:
     """No bucket runs without a source that was in time for it and lies in the log, readable (B14).
 
@@ -207,6 +206,7 @@ def needless(
         ran_us: when (incarnation, bucket) ran live.
         sources: for each one that the node reads itself, when this replica could read it, and (first open bucket, time
             at which it became so).
+        in_time_us: bucket -> by when a source has closed it that is in time.
     """
     for record in log:
         header, _ = unpack_stream(record.value)
@@ -221,20 +221,25 @@ def needless(
             if closed == len(closings):
                 continue
             there = closings[closed][1]
-            in_time = there < (header.bucket + 1) * width_us + delta_us
+            in_time = there < in_time_us(header.bucket)
             if in_time and there < at - UNREAD_US and readable.covers(at - UNREAD_US, at):
                 detail = f"bucket {header.bucket} ran without {source}, in the log for {(at - there) / 1e6} s"
                 raise Violation("needless", f"{name}: {detail}", header.bucket)
 
 
-def premature(name: str, ran_us: Mapping[tuple[int, int], int], width_us: int, wait_us: int) -> None:
-    """No bucket runs incomplete before its time (B9): sources are slow to end it, not this early.
+def premature(
+    name: str, log: Sequence[Record], ran_us: Mapping[tuple[int, int], int], least_us: Callable[[int, bool], int]
+) -> None:
+    """No bucket runs before its time (B9), nor without something that was not waited for.
 
     Args:
-        ran_us: when (incarnation, bucket) ran live. wait_us: the least wait past a bucket's end, less clock skew.
+        ran_us: when (incarnation, bucket) ran live.
+        least_us: (bucket, whether it lacks something) -> the earliest time at which it may run.
     """
+    headers = [unpack_stream(record.value)[0] for record in log]
+    lacking = {(h.inc, h.bucket) for h in headers if isinstance(h, TentativeHeader) and h.lacked}
     for (inc, bucket), at in ran_us.items():
-        early = (bucket + 1) * width_us + wait_us - at
+        early = least_us(bucket, (inc, bucket) in lacking) - at
         if early > 0:
             said = f"{name}.{inc}: bucket {bucket} ran {early / 1e6:.3f} s before its time"
             raise Violation("premature", said, bucket)

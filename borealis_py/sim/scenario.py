@@ -124,12 +124,17 @@ class Scenario:
             return 0
         return min((f.at_us for f in self.faults if f.kind == "policy" and "suspend" in f.detail), default=FOREVER)
 
-    @property
-    def ahead_us(self) -> int:
-        """How far some publisher's clock is ahead of time at most: buckets come into being that much early."""
-        jumps = [float(f.detail) for f in self.faults if f.kind == "source_clock"]
-        drifts = [float(f.detail) * (f.until_us - f.at_us) / SECOND for f in self.faults if f.kind == "source_drift"]
-        return int(sum(x for x in (*jumps, *drifts) if x > 0) * SECOND)
+    def ahead_us(self, first_us: int, last_us: int) -> int:
+        """How far some publisher's clock is ahead at most between these times: buckets come into being that early."""
+        ahead_us = 0
+        for fault in self.faults:
+            if fault.kind not in ("source_clock", "source_drift"):
+                continue
+            per_us = SECOND if fault.kind == "source_clock" else fault.until_us - fault.at_us
+            by_us = int(float(fault.detail) * per_us)
+            if by_us > 0 and fault.at_us <= last_us and first_us <= fault.until_us + by_us:
+                ahead_us += by_us
+        return ahead_us
 
     @property
     def eaten(self) -> frozenset[str]:

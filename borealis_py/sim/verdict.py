@@ -86,8 +86,9 @@ class Delays:
                 for k in range(plan.replicas):
                     self._needless(plan, k)
                     self._avoidable(plan, k)
-        for (node, k), ran_us in self.watching.watch.ran_us.items():
-            oracles.premature(f"{node}.r{k}", ran_us, s.width_us, -2 * SKEW_US - s.ahead_us)
+        for plan in s.nodes:
+            for k in range(plan.replicas):
+                self._premature(plan, k)
         if self._memory_is_enough:
             self._availability()
             self._content()
@@ -97,10 +98,32 @@ class Delays:
         s = self.scenario
         return s.timing.buffer_rows_max > 200_000
 
-    def _needless(self, plan: NodePlan, k: int) -> None:
+    def _ahead_us(self, bucket: int) -> int:
+        """A clock that is ahead makes buckets before their time, and gives others up so much earlier."""
+        width_us, start = self.scenario.width_us, self.world.start_us
+        return self.scenario.ahead_us(bucket * width_us - SETTLE_US - start, (bucket + 1) * width_us - start)
+
+    def _in_time_us(self, bucket: int) -> int:
+        """By when a source that is well closes it."""
+        return (bucket + 1) * self.scenario.width_us + self.scenario.timing.delta_us - self._ahead_us(bucket)
+
+    def _closed_us(self, source: str, bucket: int) -> int:
+        """When the source closed it."""
+        at = bisect_right(self.closings[source], (bucket, FOREVER))
+        return self.closings[source][at][1] if at < len(self.closings[source]) else FOREVER
+
+    def _premature(self, plan: NodePlan, k: int) -> None:
         s = self.scenario
-        if s.ahead_us:
-            return  # a clock that is ahead makes buckets before their time, and gives others up so much earlier
+        # behind other nodes what those have waited need not be waited for again (B12)
+        wait_us = s.timing.delta_us if self.closings.keys() >= set(plan.inputs) else 0
+
+        def least_us(bucket: int, lacks: bool) -> int:
+            return (bucket + 1) * s.width_us + (wait_us if lacks else 0) - 2 * SKEW_US - self._ahead_us(bucket)
+
+        log = self.world.log.committed(Feed(topics.replica(APP, plan.name, k)))
+        oracles.premature(f"{plan.name}.r{k}", log, self.watching.watch.ran_us.get((plan.name, k), {}), least_us)
+
+    def _needless(self, plan: NodePlan, k: int) -> None:
         log = self.world.log.committed(Feed(topics.replica(APP, plan.name, k)))
         key = (plan.name, k)
         pairs = {
@@ -109,7 +132,7 @@ class Delays:
             if name in self.closings
         }
         ran_us = self.watching.watch.ran_us.get(key, {})
-        oracles.needless(f"{plan.name}.r{k}", log, ran_us, pairs, s.width_us, s.timing.delta_us)
+        oracles.needless(f"{plan.name}.r{k}", log, ran_us, pairs, self._in_time_us)
 
     def _avoidable(self, plan: NodePlan, k: int) -> None:
         """Nothing tentative of a bucket that all inputs have said stably, where this replica could read it."""
@@ -130,19 +153,16 @@ class Delays:
         hops = wiring.hops[node]
         least_us = s.threshold_min_us(at - self.world.start_us)
         wait_us = least_us - s.timing.slack_of(wiring.depth) - hops * s.timing.hop_us
-        return (bucket + 1) * s.width_us + wait_us - LOOK_US - s.ahead_us
+        return (bucket + 1) * s.width_us + wait_us - LOOK_US - self._ahead_us(bucket)
 
     def _comes(self, name: str, node: str, k: int, bucket: int, limit: int) -> bool:
         """This input, well all the time, said the bucket stably in time: a source at once, a stream by some replica
         that was STABLE and readable (B15)."""
-        s, watching = self.scenario, self.watching
-        first, path = bucket * s.width_us - SETTLE_US - s.ahead_us, watching.paths[node, k][name]
+        watching, path = self.watching, self.watching.paths[node, k][name]
+        first = bucket * self.scenario.width_us - SETTLE_US - self._ahead_us(bucket)
         if name in self.closings:
-            closed = bisect_right(self.closings[name], (bucket, FOREVER))
-            if closed == len(self.closings[name]):
-                return False
-            said = self.closings[name][closed][1]
-            in_time = said < (bucket + 1) * s.width_us + s.timing.delta_us - s.ahead_us
+            said = self._closed_us(name, bucket)
+            in_time = said < self._in_time_us(bucket)
             return in_time and watching.sources[name].covers(first, said) and path.covers(first, said)
         for j in range(self.world.wiring.plans[name].replicas):
             said = self._said(name, j).get(bucket, FOREVER)
@@ -157,8 +177,7 @@ class Delays:
         if not self.watching.readable[reader][name].covers(since, at):
             return False
         if name in self.closings:
-            closed = bisect_right(self.closings[name], (bucket, FOREVER))
-            return closed < len(self.closings[name]) and self.closings[name][closed][1] < since
+            return self._closed_us(name, bucket) < since
         replicas = self.world.wiring.plans[name].replicas
         return any(self._said(name, j).get(bucket, FOREVER) < since for j in range(replicas))
 
@@ -208,15 +227,12 @@ class Delays:
         s, world = self.scenario, self.world
         for bucket, lacked in world.picture.lacked.items():
             end = (bucket + 1) * s.width_us
-            first = bucket * s.width_us - SETTLE_US - s.ahead_us
+            first = bucket * s.width_us - SETTLE_US - self._ahead_us(bucket)
             until = end + self._bound_us(end)
             if self._suspended(until) or self._weaker(first, until):
                 continue
             for source in lacked:
-                closed = bisect_right(self.closings[source], (bucket, FOREVER))
-                if closed == len(self.closings[source]):
-                    continue
-                in_time = self.closings[source][closed][1] < end + s.timing.delta_us - s.ahead_us
+                in_time = self._closed_us(source, bucket) < self._in_time_us(bucket)
                 clean = self.watching.sources[source].covers(first, end + s.width_us)
                 if in_time and clean and self._all_well(QUERY, source, first, until):
                     detail = f"bucket {bucket} came without {source}, and all on its way was well"
