@@ -134,19 +134,18 @@ class Onlooker:
         process = seat.current if isinstance(seat.current, ReplicaProcess) else None
         names = seat.spec.inputs
         by_input = [seat.input_topics(i) for i in range(len(names))]
-        everything = seat.topics
+        own = seat.spec.own_feed.topic
         if self._seen.get(key) is not process:  # another one than before, which has to catch up first
             self._seen[key] = process
             for clean in (self.steady[key], *self.paths[key].values()):
                 clean.update(now, False)
         state = None if process is None else process.replica.manager.state
         stable, ready = state is ReplicaState.STABLE, state not in (None, ReplicaState.RECOVERING)
-        self.steady[key].update(now, stable and seat.reaches_all(everything))
+        self.steady[key].update(now, stable and seat.reaches_all([own, *frozenset().union(*by_input)]))
         up = not seat.down and not seat.odd
         failed = {source.name for source in self._world.sources if source.failed}
         for i, of in enumerate(names):
-            others = frozenset(t for j, found in enumerate(by_input) if j != i for t in found)
-            self.paths[key][of.name].update(now, ready and seat.reaches_all(everything - others))
+            self.paths[key][of.name].update(now, ready and seat.reaches_all([own, *by_input[i]]))
             readable = up and of.name not in failed and all(seat.reaches(t) for t in by_input[i])
             self.readable[key][of.name].update(now, readable)
 
