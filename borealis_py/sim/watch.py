@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim.violation import Violation
+from sunion.model import FOREVER
 
 OVERLAP_US = 500_000
 """Heartbeats need this long to tell of the end of a grant; a longer overlap is one."""
@@ -17,27 +18,40 @@ OVERLAP_US = 500_000
 class Overlap:
     """How long several replicas of one node have been reconciling at once."""
 
-    since: int | None = None
-    excused: bool = False
     longest_us: int = 0
+    _since: int | None = None
+    _unpassed_since: int = 0
+    _passed: bool = False
+    _excused_until: int = 0
 
-    def look(self, now_us: int, node: str, reconciling: Sequence[Manager], troubled: bool) -> None:
-        """Who reconciles from now on. `troubled`: somebody is or was lately cut off, paused or restarted."""
+    def look(self, now_us: int, node: str, reconciling: Sequence[Manager], excused_until: int) -> int | None:
+        """Who reconciles from now on. Returns when to `check` at the latest.
+
+        Args:
+            excused_until: FOREVER while somebody is cut off, paused or down; the time until which it counts as lately.
+        """
         self.check(now_us, node)
         if len(reconciling) < 2:
-            self.since = None
-            return
-        if self.since is None:
-            self.since, self.excused = now_us, False
-        self.excused = self.excused or troubled or any(m.stagger._passed for m in reconciling)
+            self._since, self._passed = None, False
+            return None
+        if self._since is None:
+            self._since = now_us
+            self._unpassed_since = now_us
+        if self._passed:
+            self._unpassed_since = now_us
+        self._passed = any(m.stagger._passed for m in reconciling)
+        self._excused_until = excused_until
+        at = max(self._unpassed_since, excused_until) + OVERLAP_US + 1
+        return at if at < FOREVER else None
 
     def check(self, now_us: int, node: str) -> None:
         """It may not have lasted until now without an excuse."""
-        if self.since is None:
+        if self._since is None:
             return
-        self.longest_us = max(self.longest_us, now_us - self.since)
-        if now_us - self.since > OVERLAP_US and not self.excused:
-            detail = f"replicas of {node} reconcile at once for {(now_us - self.since) / 1e6} s, and nobody passed T"
+        self.longest_us = max(self.longest_us, now_us - self._since)
+        unexcused_us = now_us - max(self._unpassed_since, self._excused_until)
+        if unexcused_us > OVERLAP_US and not self._passed:
+            detail = f"replicas of {node} reconcile at once for {unexcused_us / 1e6} s, and nobody passed T"
             raise Violation("stagger", detail)
 
 

@@ -23,8 +23,9 @@ from borealis_py.sim.people import BURST, ReplicaProcess
 from borealis_py.sim.pictures import ClientPicture
 from borealis_py.sim.scenario import SECOND
 from borealis_py.sim.seats import ReplicaSeat
-from borealis_py.sim.watch import OVERLAP_US, Overlap, Watch
+from borealis_py.sim.watch import Overlap, Watch
 from borealis_py.sim.wiring import APP
+from sunion.model import FOREVER
 from sunion.view import Change
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Onlooker:
         self._phases: dict[str, Phase] = {}
         self._told: dict[str, tuple[object, ...]] = {}
         self._seen: dict[tuple[str, int], ReplicaProcess | None] = {}
-        self._troubled_until = 0
+        self._troubled_until = dict.fromkeys(self.overlaps, 0)
         self._progress_feed = Feed(topics.progress(APP, QUERY))
         self._corrected_feed = Feed(topics.stream(APP, QUERY))
         world.log.broker.partition(self._progress_feed).watchers[self._see_progress] = None
@@ -125,8 +126,8 @@ class Onlooker:
         self.client.update(now, not world.clients.troubled)
         for seat in world.replicas:
             self._look_at(now, seat)
-        if any(seat.troubled for seat in world.replicas):
-            self._troubled_until = now + 2 * world.scenario.timing.suspicion_us
+            if seat.troubled:
+                self._troubled_until[seat.node] = now + 2 * world.scenario.timing.suspicion_us
         self._look_for_overlaps(now)
 
     def _look_at(self, now: int, seat: ReplicaSeat) -> None:
@@ -159,14 +160,17 @@ class Onlooker:
                 if process.replica.manager.state is ReplicaState.STABILIZATION
                 and process is seat.current  # a zombie may sleep in the middle of one
             ]
-            young = any(
-                now < process.started_us + SECOND + world.scenario.timing.suspicion_us
-                for seat in world.of_node(node)
-                for process in seat.replicas
-            )
-            overlap.look(now, node, reconciling, young or now < self._troubled_until)
-            if overlap.since == now:
-                world.scheduler.after(OVERLAP_US + 1_000, partial(overlap.check, now + OVERLAP_US + 1_000, node))
+            at = overlap.look(now, node, reconciling, self._excused_until(now, node))
+            if at is not None:
+                world.scheduler.at(at, partial(overlap.check, at, node))
+
+    def _excused_until(self, now: int, node: str) -> int:
+        """Until when a node's replicas may not know of each other, as far as can be seen now."""
+        seats, suspicion_us = self._world.of_node(node), self._world.scenario.timing.suspicion_us
+        if any(seat.troubled for seat in seats):
+            return FOREVER
+        started = max((process.started_us for seat in seats for process in seat.replicas), default=0)
+        return max(self._troubled_until[node], started + SECOND + suspicion_us)
 
     def close(self) -> None:
         """The world is over."""
