@@ -17,7 +17,7 @@ from borealis_py.log.base import Feed, Log, LogError, NewRecord, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoResult
-from reconcile.letters import ASK_BYTES_MAX, Answer, Assembly, Cancel, Letter, Stop, Taken, asks, decode, encode
+from reconcile.letters import ASK_BYTES_MAX, Answer, Assembly, Cancel, Letter, Stop, Taken, Told, asks, decode, encode
 from reconcile.task import pack_job, unpack_result
 
 log = structlog.get_logger("borealis.redo")
@@ -107,6 +107,10 @@ class AskingRedo:
         if self._asked.pop(job_id, None) is not None:
             self._cancel(job_id)
 
+    def tell(self, body: bytes) -> None:
+        """Have the driver show this."""
+        self._send(Told(self._address.session, self._address.uid, body))
+
     def close(self) -> None:
         for job_id in list(self._asked):
             self.cancel(job_id)
@@ -132,7 +136,7 @@ class AskingRedo:
     def _take(self, letter: Letter) -> None:
         if isinstance(letter, Stop):
             self._on_stop()
-        elif letter.uid != self._address.uid or letter.id not in self._asked:
+        elif isinstance(letter, Told) or letter.uid != self._address.uid or letter.id not in self._asked:
             return
         elif isinstance(letter, Taken):
             self._asked[letter.id].taken = True

@@ -1,6 +1,6 @@
 """What a replica's task and the driver of its Spark application say to each other about redos, as records of a log.
 
-    task -> driver   Ask (in parts), Cancel
+    task -> driver   Ask (in parts), Cancel, Told
     driver -> task   Taken, Answer (in parts), Stop
 
 A letter counts only for who it names: `session` is one life of a driver's application, `uid` one incarnation of a
@@ -36,6 +36,14 @@ class Cancel(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL"):
     id: int
 
 
+class Told(msgspec.Struct, array_like=True, frozen=True, tag="TOLD"):
+    """What the replica last said of itself, for the pages of its driver. `body`: opaque here."""
+
+    session: str
+    uid: str
+    body: bytes
+
+
 class Taken(msgspec.Struct, array_like=True, frozen=True, tag="TAKEN"):
     """The driver has a slot for the job, and has submitted it."""
 
@@ -61,7 +69,7 @@ class Stop(msgspec.Struct, array_like=True, frozen=True, tag="STOP"):
     session: str
 
 
-Letter = Ask | Cancel | Taken | Answer | Stop
+Letter = Ask | Cancel | Told | Taken | Answer | Stop
 Job = tuple[str, int]
 """Who asked (uid) and which of its jobs."""
 

@@ -7,7 +7,7 @@ host calls it when something arrives and from time to time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
@@ -26,6 +26,7 @@ from reconcile.letters import (
     Letter,
     Stop,
     Taken,
+    Told,
     answers,
     decode,
     encode,
@@ -79,13 +80,22 @@ class RedoServer:
     Args:
         session: letters of another one are ignored.
         count: slots that redos may take at a time; 0: every job is refused at once.
+        on_told: given what tasks tell of themselves.
 
     Raises:
         LogError: the tasks' letters cannot be read.
     """
 
     def __init__(
-        self, log_: Log, desks: list[Desk], session: str, slots: Slots, count: int, wake: Wake, clock: Clock
+        self,
+        log_: Log,
+        desks: list[Desk],
+        session: str,
+        slots: Slots,
+        count: int,
+        wake: Wake,
+        clock: Clock,
+        on_told: Callable[[bytes], None] = lambda body: None,
     ) -> None:
         self._log = log_
         self._desks: Mapping[Feed, Desk] = {desk.ask: desk for desk in desks}
@@ -93,6 +103,7 @@ class RedoServer:
         self._slots = slots
         self._count = count
         self._clock = clock
+        self._on_told = on_told
         self._assemblies = {desk.ask: Assembly() for desk in desks}
         self._waiting: deque[_Errand] = deque()
         self._running: dict[int, _Errand] = {}
@@ -109,6 +120,8 @@ class RedoServer:
                 self._asked(self._desks[feed], letter, now)
             elif isinstance(letter, Cancel):
                 self._cancelled((letter.uid, letter.id))
+            elif isinstance(letter, Told):
+                self._on_told(letter.body)
         for ticket, end in self._slots.ended():
             self._ended(ticket, end, now)
         self._dispatch(now)

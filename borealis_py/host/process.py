@@ -186,7 +186,7 @@ def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | Spar
         create_topics(kafka, redo_topics_of(state.spec))
         extra = json.loads(os.environ.get(SPARK_PROPERTIES, "{}"))
         settings = DriverSettings(args.master, args.redo_slots, output, tuple(extra.items()))
-        return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings)
+        return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings, board.tell)
     return ReplicaProcess(specs, open_sessions(specs, not args.no_spark, args.master, output), board.tell)
 
 

@@ -253,6 +253,16 @@ def test_a_new_driver_leaves_what_its_predecessor_was_asked(office, replica):
     assert len(task.results()) == 1
 
 
+def test_what_a_task_tells_reaches_its_driver_and_no_other(office):
+    heard: list[bytes] = []
+    desks = [Desk("q", ASK, ANSWER)]
+    server = RedoServer(office.log, desks, "s1", HandSlots(), 1, lambda: None, office.clock, heard.append)
+    office.task("u", "s0").tell(b"not ours")
+    office.task().tell(b"well")
+    server.turn()
+    assert heard == [b"well"]
+
+
 def test_stop_reaches_the_tasks_of_the_session(office):
     mine, other = office.task("mine"), office.task("other", "s0")
     office.server.stop_tasks()

@@ -18,12 +18,13 @@ import structlog
 
 from borealis_py.host.onspark.plan import SlotPlan, slots_there, waiting
 from borealis_py.host.onspark.slots import SparkSlots
-from borealis_py.host.onspark.task import NodeTask, TaskEnd, run_tasks
+from borealis_py.host.onspark.task import NodeTask, TaskEnd, run_tasks, unpack_glance
 from borealis_py.host.spark import ReplicaSession
 from borealis_py.host.supervise import EXIT_STOPPED, TaskDied, supervise
 from borealis_py.log.base import Log
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
+from borealis_py.node.reporter import Seen, unseen
 from reconcile.serving import Desk, RedoServer
 from reconcile.spark import explain
 
@@ -44,6 +45,7 @@ class Application:
         tasks: one a node; their `session` is this application's.
         works: of each node, packed, for redo jobs.
         ended: exit codes of nodes that cannot go on; shared by all lives of the application, filled in here.
+        seen: is left what each replica says of itself, in a thread of this process.
     """
 
     def __init__(
@@ -55,16 +57,20 @@ class Application:
         letters: Log,
         stop: threading.Event,
         ended: MutableMapping[str, int],
+        seen: Seen = unseen,
     ) -> None:
         self._session, self._plan, self._stop, self._ended = session, plan, stop, ended
         self._context: Any = session.context
         self._tasks = [task for task in tasks if task.name not in ended]
+        self._seen = seen
         self._over = threading.Event()
         self._news = threading.Event()
         self._ailing: str | None = None
         slots = SparkSlots(self._context, works, self._news.set, session.warm_soon)
         desks = [_desk(task) for task in self._tasks]
-        self._server = RedoServer(letters, desks, tasks[0].session, slots, plan.redos, self._news.set, SystemClock())
+        self._server = RedoServer(
+            letters, desks, tasks[0].session, slots, plan.redos, self._news.set, SystemClock(), self._told
+        )
 
     def run(self) -> str | None:
         """Blocks. Returns why the application failed; None: it was stopped, or nothing is left to run."""
@@ -130,6 +136,11 @@ class Application:
             except Exception as exc:
                 log.error("a turn of redos failed; tasks redo inline", why=str(exc), exc_info=exc)
                 self._over.wait(LOOK_S)
+
+    def _told(self, body: bytes) -> None:
+        glance = unpack_glance(body)
+        if glance is not None:
+            self._seen(glance)
 
     def _look(self) -> None:
         """In a thread, since a JVM that hangs does not answer."""

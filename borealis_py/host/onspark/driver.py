@@ -22,6 +22,7 @@ from borealis_py.host.onspark.task import NodeTask
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable
 from borealis_py.host.specs import work_of
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.node.reporter import Seen, unseen
 from borealis_py.node.spec import ReplicaSpec
 
 log = structlog.get_logger("borealis.host")
@@ -53,12 +54,19 @@ class SparkDriver:
 
     Args:
         fingerprints: kernels that may run the app.
+        seen: is left what each replica says of itself.
     """
 
     def __init__(
-        self, specs: list[ReplicaSpec], kafka: KafkaLog, fingerprints: tuple[str, ...], settings: DriverSettings
+        self,
+        specs: list[ReplicaSpec],
+        kafka: KafkaLog,
+        fingerprints: tuple[str, ...],
+        settings: DriverSettings,
+        seen: Seen = unseen,
     ) -> None:
         self.stop = threading.Event()
+        self._seen = seen
         self._specs = [replace(spec, pid=os.getpid()) for spec in specs]
         self._fingerprints = fingerprints
         self._settings = settings
@@ -112,7 +120,10 @@ class SparkDriver:
         name, log_file = new_session(), _shared_log() if self._plan.local else ""
         tasks = [NodeTask(spec, name, self._fingerprints, self._letters, log_file) for spec in self._specs]
         log.info("replicas are submitted as Spark tasks", session=name, slots=str(self._plan))
-        return Application(session, self._plan, tasks, self._works, self._letters, self.stop, self._ended).run()
+        application = Application(
+            session, self._plan, tasks, self._works, self._letters, self.stop, self._ended, self._seen
+        )
+        return application.run()
 
 
 def _shared_log() -> str:

@@ -25,6 +25,7 @@ from borealis_py.log.base import Log, LogError, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
 from borealis_py.node.replica import Superseded
+from borealis_py.node.reporter import Glance
 from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
 from reconcile.asking import Address, AskingRedo
@@ -91,16 +92,39 @@ class NodeTask:
         spec, uid = self.spec, uuid.uuid4().hex[:8]
         log.info("replica runs as a Spark task", query=spec.query, replica=spec.replica, worker_pid=os.getpid())
         kernel = partial(make_kernel, spec.app_json, spec.query)
-        run_replica(spec, kernel, partial(self._make_redos, uid, stop), stop, uid)
+        link = _Link()
+        run_replica(spec, kernel, partial(self._make_redos, link, uid, stop), stop, uid, seen=link.tell)
 
-    def _make_redos(self, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake) -> Redos:
+    def _make_redos(self, link: _Link, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake) -> Redos:
         spec = self.spec
         ask, answer = redo_feeds(spec.app, spec.query, spec.replica)
         deadline_s = spec.timing.redo_deadline_us / 1e6
         address = Address(self.session, uid, ask, answer)
-        asking = AskingRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
+        link.asking = asking = AskingRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
         local = ThreadRedo(work_of(spec), wake, LOCAL_REDO_S)
         return Redos(asking, local, why_inline=lambda: asking.why_inline)
+
+
+class _Link:
+    """Sends what the loop leaves to be seen to the driver, once it can."""
+
+    asking: AskingRedo | None = None
+
+    def tell(self, glance: Glance) -> None:
+        if self.asking is not None:
+            self.asking.tell(pack_glance(glance))
+
+
+def pack_glance(glance: Glance) -> bytes:
+    return msgspec.msgpack.encode(glance)
+
+
+def unpack_glance(body: bytes) -> Glance | None:
+    """None for another version's."""
+    try:
+        return msgspec.msgpack.decode(body, type=Glance)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _end_of(exc: Exception) -> TaskEnd:
