@@ -21,6 +21,7 @@ from borealis_py.cli import (
     check,
     demo,
     down,
+    explain,
     fail,
     policy,
     publish,
@@ -64,6 +65,7 @@ def root(
 
 app.add_typer(broker.app, name="broker")
 app.command("check")(check.check)
+app.command("explain")(explain.explain)
 app.command("up")(up.up)
 app.command("down")(down.down)
 app.command("publish")(publish.publish)

@@ -16,6 +16,7 @@ from tests.cli.conftest import Borealis, app_text, chain_text
 COMMANDS = [
     "broker",
     "check",
+    "explain",
     "up",
     "down",
     "publish",
@@ -56,7 +57,7 @@ def test_every_command_has_help(borealis: Borealis, command: list[str]) -> None:
         ["fail", "source", "s"],
         ["publish", "s", "f.csv", "--speed", "2"],
         ["publish", "s", "f.csv", "--stime", "t", "--start", "now"],
-        ["up", "app.py", "--host", "spark"],
+        ["up", "app.py", "--host", "moon"],
         ["top", "--count", "0"],
     ],
 )
@@ -99,6 +100,24 @@ def test_a_word_of_the_command_is_not_blamed_on_a_file(borealis: Borealis, here:
     assert "borealis check" not in said.err
 
 
+def test_explain_shows_what_a_loss_costs(borealis: Borealis, here: Path) -> None:
+    (here / "app.py").write_text(chain_text())
+    said = borealis("explain", "app.py")
+    assert said.code == 0
+    lines = [" ".join(line.split()) for line in said.out.splitlines()]
+    assert "source left cleaned (0.50), sums (0.50), big (0.50)" in lines
+    assert "node cleaned sums, big" in lines
+    assert "cleaned sums, big left, right 3 1625ms 125ms process" in lines
+    assert "big cleaned, big 3s 2625ms 100ms 275ms 500ms process" in lines
+    assert "chain.control 3 heartbeats; a partition for each node" in lines
+    found = json.loads(borealis("explain", "app.py", "--json").out)
+    assert found["losses"]["left"]["sums"] == {"outcome": "tentative", "completeness": 0.5, "lacked": ["left"]}
+    assert found["losses"]["cleaned"]["big"]["outcome"] == "silent"
+    assert found["nodes"]["big"]["reads"] == {"cleaned": [f"chain.cleaned.r{k}" for k in range(3)]}
+    assert found["queries"]["big"]["wait_us"] == found["nodes"]["cleaned"]["wait_us"] + 1_000_000
+    assert found["topics"]["chain.control"]["partitions"] == 3
+
+
 def test_check_uses_the_timing_of_the_configuration(borealis: Borealis, here: Path) -> None:
     (here / "app.py").write_text(app_text())
     (here / "borealis.yaml").write_text("timing: {slack: 2s}\n")
@@ -127,10 +146,11 @@ def test_check_uses_the_timing_of_the_configuration(borealis: Borealis, here: Pa
 )
 def test_what_is_wrong_with_an_app(borealis: Borealis, here: Path, text: str, message: str) -> None:
     (here / "app.py").write_text(text)
-    said = borealis("check", "app.py")
-    assert said.code == 1
-    assert said.out == ""
-    assert message in said.err
+    for command in ("check", "explain"):
+        said = borealis(command, "app.py")
+        assert said.code == 1
+        assert said.out == ""
+        assert message in said.err
     assert said.err.startswith("error: ")
     assert "Traceback" not in said.err
 
