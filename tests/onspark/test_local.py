@@ -30,6 +30,16 @@ def lose_b(app: Driven, until_us: int) -> None:
     put_settings(app.log, app.name, {"fail/b": SourceFailure(until_us)})
 
 
+def redo_of(app: Driven, a: Publisher, b: Publisher) -> None:
+    """Lose b while 200 rows come, and heal; until a redo was done on Spark."""
+    lose_b(app, time.time_ns() // 1000 + 120_000_000)
+    until(lambda: app.last(0).state == "UPSTREAM_FAILURE", "UPSTREAM_FAILURE")
+    send((a, b), 0, 200)
+    until(lambda: app.last(0).tentative_rows >= 100, "the rows of a, tentative")
+    lose_b(app, 0)
+    until(lambda: "spark" in engines(app), "a redo on Spark")
+
+
 def engines(app: Driven) -> set[str]:
     """What redos ran on so far."""
     return {s.redo.engine for s in app.statuses() if s.redo is not None}
@@ -42,16 +52,22 @@ def test_a_replica_as_a_task_redoes_on_spark_and_ends_in_order(bootstrap: str, t
         assert app.last(0).pid == app.drivers[0].popen.pid
         assert app.worker(0).pid != app.last(0).pid
         with app.publisher("a") as a, app.publisher("b") as b:
+            redo_of(app, a, b)
+            app.published(200)
+
+            app.drivers[0].signal(signal.SIGSTOP)
             lose_b(app, time.time_ns() // 1000 + 120_000_000)
-            until(lambda: "UP_FAILURE" in app.events(), "UPSTREAM_FAILURE")
-            send((a, b), 0, 200)
-            until(lambda: app.last(0).tentative_rows >= 100, "the rows of a, tentative")
+            until(lambda: app.last(0).state == "UPSTREAM_FAILURE", "UPSTREAM_FAILURE")
+            send((a, b), 200, 400)
+            until(lambda: app.last(0).tentative_rows >= 200, "the rows of a, tentative")
             lose_b(app, 0)
-            until(lambda: "spark" in engines(app), "a redo on Spark")
             a.close(end=True)
             b.close(end=True)
-        app.published(200)
-        assert sorted(app.values()) == list(range(200))
+            app.published(400)
+            app.drivers[0].signal(signal.SIGCONT)
+        assert sorted(app.values()) == list(range(400))
+        (failed,) = [s.detail for s in app.statuses() if s.event == "REDO_FAILED"]
+        assert failed == "the driver did not take the redo within 1.3 s"
         children = app.children(0)
         assert len(children) >= 3  # JVM, daemon, workers
         assert app.end(0) == 0

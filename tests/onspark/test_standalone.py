@@ -1,0 +1,59 @@
+"""Replicas as tasks of a cluster: they run in its executors, survive them, and a cluster too small is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.onspark.driven import READY_S, all_gone, driven, union_app
+from tests.onspark.standalone import Cluster, standalone
+from tests.onspark.test_local import engines, redo_of
+from tests.support.running import until
+
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone(tmp_path_factory.mktemp("spark"), cores=2) as it:
+        yield it
+
+
+def test_a_replica_in_an_executor_redoes_survives_and_ends(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
+    with driven(bootstrap, union_app("cluster"), tmp_path) as app:
+        app.drive(0, master=cluster.master)
+        app.ready(0)
+        with app.publisher("a") as a, app.publisher("b") as b:
+            redo_of(app, a, b)
+            app.published(200)
+            assert "spark" in engines(app)
+
+            (executor,) = cluster.executors()
+            executor.kill()
+            app.ready(0, times=2)
+            a.close(end=True)
+            b.close(end=True)
+        until(lambda: app.last(0).progress > 2**40, "the end of the sources is published")
+        assert sorted(app.values()) == list(range(200))
+        (executor,) = cluster.executors()
+        left = [*app.children(0), executor, *executor.children(recursive=True)]
+        assert app.end(0) == 0
+        assert all_gone(left) == []
+        assert app.events(0)[-1] == "STOPPED"
+
+
+def test_a_cluster_too_small_is_told_with_numbers(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
+    with driven(bootstrap, union_app("small-cluster"), tmp_path) as app:
+        driver = app.drive(0, "--redo-slots", "3", master=cluster.master)
+        assert driver.popen.wait(READY_S) == 1
+        why = "this application needs 4 slots: 1 for all.r0 and 3 for redos; it was given 2 within"
+        assert why in driver.said, driver.said
+
+
+def test_a_master_that_is_not_there_is_told(bootstrap: str, tmp_path: Path) -> None:
+    with driven(bootstrap, union_app("no-cluster"), tmp_path) as app:
+        driver = app.drive(0, master="spark://127.0.0.1:1")
+        assert driver.popen.wait(READY_S) == 1
+        assert "no Spark master answers at spark://127.0.0.1:1" in driver.said
