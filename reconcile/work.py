@@ -23,7 +23,7 @@ from borealis_py.log.stream import unpacker
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 from sunion.inputs import Unpack
-from sunion.model import Fragment, Input, RowOps
+from sunion.model import Fragment, Input, RowOps, Rows
 
 
 class Kernel(Fragment, RowOps, RowCodec, Protocol):
@@ -38,6 +38,9 @@ class Kernel(Fragment, RowOps, RowCodec, Protocol):
 
     def stream_codec(self, name: str) -> StreamCodec:
         """Decodes the rows of one of the node's inputs that is another node's stream."""
+
+    def divide(self, rows: Rows, by: Sequence[str], count: int) -> Sequence[Rows | None]:
+        """The node's rows by the partition, of `count`, that their columns `by` fall to."""
 
     def close(self) -> None:
         """Let go of the engine's connection."""

@@ -37,13 +37,15 @@ class Input:
     """One input of a node: a source (`replicas` 0), or the stream of a node that runs in so many replicas.
 
     `sources`: all that its rows come from; of a source only itself. `letters`: its dead letters are this node's to
-    tell; of the partitions that read one source, the first one's.
+    tell; of the partitions that read one source, the first one's. `partition`: of the stream's topics, if its node
+    writes what each of its readers' partitions is to get apart.
     """
 
     name: str
     replicas: int = 0
     sources: tuple[str, ...] = ()
     letters: bool = True
+    partition: int = 0
 
     @classmethod
     def source(cls, name: str) -> Input:

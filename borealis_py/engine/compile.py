@@ -115,6 +115,8 @@ class _Compiler:
             last = number == len(self._spec.plan) - 1
             # A chain that several operators read is computed once; the result's is computed at the end.
             self._relations.append(self._materialised(relation) if last or self._uses[number] > 1 else relation)
+        if self._spec.exchange is not None:
+            self._keyed(self._relations[-1], self._spec.exchange.by)
         inputs = {name: self._known[name] for name in self._spec.inputs}
         return Compiled(tuple(self._operators), self._relations[-1].schema, inputs)
 
@@ -151,7 +153,9 @@ class _Compiler:
         for name in by:
             kind = relation.schema.field(name).type
             if kind not in KEY_TYPES:
-                raise QueryError(f"{self.label} is partitioned by {name!r}, which is {kind}: a key is one value")
+                raise QueryError(
+                    f"{self.label}: its rows are partitioned by {name!r}, which is {kind}; a key is one value"
+                )
         return self._materialised(relation)
 
     def _union(self, op: UnionOp) -> Relation:

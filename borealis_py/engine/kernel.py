@@ -16,6 +16,7 @@ from borealis_py.engine.compile import Compiled, compile_plan
 from borealis_py.engine.duck import Duck
 from borealis_py.engine.fingerprint import fingerprint
 from borealis_py.engine.operators import Partial, Slots, Window
+from borealis_py.engine.parts import divided
 from borealis_py.engine.rows import ArrowRows
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.spec import AppSpec
@@ -72,6 +73,10 @@ class Kernel(ArrowRows, ArrowRowCodec):
         """Rows of another node's stream. Raises QueryError for a node that this one does not read."""
         self._check_input(name, self.app.nodes)
         return ArrowRowCodec(self._inputs[name], ())
+
+    def divide(self, rows: pa.RecordBatch, by: Sequence[str], count: int) -> list[pa.RecordBatch | None]:
+        """The node's rows by the partition that their columns `by` fall to."""
+        return divided(rows, by, count)
 
     def _check_input(self, name: str, kind: Container[str]) -> None:
         known = [i for i in self.spec.inputs if i in kind]

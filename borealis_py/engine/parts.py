@@ -55,6 +55,15 @@ def part_of(batch: pa.RecordBatch, by: Sequence[str], count: int, index: int) ->
     return batch.filter(pa.array(mine)) if mine.any() else None
 
 
+def divided(batch: pa.RecordBatch, by: Sequence[str], count: int) -> list[pa.RecordBatch | None]:
+    """The rows of each partition, in their order; None where there are none."""
+    if count == 1:
+        return [batch]
+    where = partitions_of(batch, by, count)
+    rows = (np.flatnonzero(where == index) for index in range(count))
+    return [batch.take(pa.array(found)) if len(found) else None for found in rows]
+
+
 def by_key(batch: pa.RecordBatch, by: Sequence[str]) -> pa.RecordBatch:
     """In the order of a partitioned stream: (stime, key ascending with nulls last, position)."""
     keys = [(name, "ascending") for name in (STIME, *by)]

@@ -38,6 +38,7 @@ def replica_spec(
         serves=serves,
         position=spec.position(node),
         corrected=node in spec.queries,
+        exchange=spec.node(node).exchange,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.codec import RowCodec
+from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject, TupleId
 
@@ -31,7 +32,7 @@ def transaction(
     corrected: bool = True,
 ) -> list[NewRecord]:
     """All records of one transaction, rows in order of id. `corrected`: False for a node without a corrected stream."""
-    feed = Feed(topics.stream(app, query))
+    feed = topics.corrected(app, query)
     records: list[NewRecord] = []
     for bucket in sorted(outputs):
         output = outputs[bucket]
@@ -54,7 +55,7 @@ def row_headers(tuple_id: TupleId, stime: int) -> tuple[tuple[str, bytes], ...]:
 def dead_letter(app: str, query: str, reject: Reject) -> NewRecord:
     """One dead letter: value = the raw bytes as far as kept, headers say whence and why."""
     headers = (
-        ("query", query.encode()),
+        ("query", base_name(query).encode()),
         ("source", reject.source.encode()),
         ("offset", str(reject.offset).encode()),
         ("reason", reject.reason.encode()),

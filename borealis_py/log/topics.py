@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from borealis_py.log.base import Feed, TopicSpec
+from borealis_py.query.names import base_name, part_index
 from sunion.model import Input
 
 ENVELOPE_BYTES_MAX = 900_000
@@ -31,6 +33,11 @@ def stream(app: str, name: str) -> str:
     return f"{app}.{name}"
 
 
+def corrected(app: str, query: str) -> Feed:
+    """The corrected stream of a query, or of one partition of it."""
+    return Feed(stream(app, base_name(query)), part_index(query))
+
+
 def replica(app: str, name: str, index: int) -> str:
     """What replica `index` says about stream `name`."""
     return f"{app}.{name}.r{index}"
@@ -40,7 +47,12 @@ def input_feeds(app: str, of: Input) -> tuple[Feed, ...]:
     """What a node reads of one input: a source's topic, or one topic for each replica of a stream."""
     if not of.replicas:
         return (Feed(stream(app, of.name)),)
-    return tuple(Feed(replica(app, of.name, k)) for k in range(of.replicas))
+    return tuple(Feed(replica(app, of.name, k), of.partition) for k in range(of.replicas))
+
+
+def own_feeds(app: str, name: str, index: int, partitions: int) -> tuple[Feed, ...]:
+    """What replica `index` of a node writes: a partition for each partition of its readers."""
+    return tuple(Feed(replica(app, name, index), p) for p in range(partitions))
 
 
 def redo(app: str, name: str, index: int) -> str:
@@ -79,18 +91,28 @@ def of_redos(app: str, replicas: Mapping[str, int]) -> list[TopicSpec]:
     return [TopicSpec(redo(app, n, k), 2, LETTERS) for n, count in replicas.items() for k in range(count)]
 
 
+_NONE: Mapping[str, int] = MappingProxyType({})
+
+
 def of_app(
-    app: str, sources: list[str], queries: dict[str, int], nodes: Mapping[str, int] = MappingProxyType({})
+    app: str,
+    sources: list[str],
+    queries: dict[str, int],
+    nodes: Mapping[str, int] = _NONE,
+    exchanges: Mapping[str, int] = _NONE,
 ) -> list[TopicSpec]:
-    """Every topic of an app.
+    """Every topic of an app as it runs, each partition of a partitioned node a node.
 
     Args:
         queries: name to number of replicas. nodes: likewise, those that no query is named after: they have no corrected
-            stream.
+            stream. exchanges: for nodes whose readers are partitioned alike, in how many.
     """
-    specs = [TopicSpec(stream(app, s), config=EVENT_TIME) for s in (*sources, *queries)]
+    specs = [TopicSpec(stream(app, s), config=EVENT_TIME) for s in sources]
+    parts = Counter(base_name(query) for query in queries)
+    specs += [TopicSpec(stream(app, query), count, EVENT_TIME) for query, count in parts.items()]
     for node, replicas in {**nodes, **queries}.items():
-        specs += [TopicSpec(replica(app, node, k), config=EVENT_TIME) for k in range(replicas)]
+        count = exchanges.get(node, 1)
+        specs += [TopicSpec(replica(app, node, k), count, EVENT_TIME) for k in range(replicas)]
         specs.append(TopicSpec(progress(app, node), config=COMPACTED))
     specs.append(TopicSpec(control(app), partitions=max(1, len(nodes) + len(queries)), config=SHORT))
     specs.append(TopicSpec(settings(app), config=COMPACTED))

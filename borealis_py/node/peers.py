@@ -13,8 +13,7 @@ from contextlib import closing
 
 import structlog
 
-from borealis_py.log import topics
-from borealis_py.log.base import Feed, Log, LogError, Lookup, Wake
+from borealis_py.log.base import Log, LogError, Lookup, Wake
 from borealis_py.log.stream import StreamGap, read_stable
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
@@ -76,8 +75,29 @@ class Peers:
         raise RetentionLost(f"{lost}; no other replica has a checkpoint that covers it")
 
     def _said(self, peer: int, lookup: Lookup, first: int, end: int) -> dict[int, Output]:
-        feed = Feed(topics.replica(self._spec.app, self._spec.query, peer))
-        return read_stable(lookup, feed, self._buckets, self._kernel, self._kernel.schema_id, first, end)
+        return said_by(self._spec, peer, lookup, self._kernel, first, end)
+
+
+def said_by(spec: ReplicaSpec, replica: int, lookup: Lookup, kernel: Kernel, first: int, end: int) -> dict[int, Output]:
+    """What a replica of this node has said of the stable buckets [first, end), all partitions together.
+
+    Their rows come one partition after the other: what was divided once is divided alike again.
+
+    Raises:
+        StreamGap: it has not said all of them, or they are gone. LogError: the log could not be read.
+    """
+    buckets, found = Buckets(spec.bucket_us), dict[int, list[Output]]()
+    for feed in spec.feeds_of(replica):
+        for bucket, output in read_stable(lookup, feed, buckets, kernel, kernel.schema_id, first, end).items():
+            found.setdefault(bucket, []).append(output)
+    return {bucket: _joined(found[bucket], kernel) for bucket in sorted(found)}
+
+
+def _joined(outputs: list[Output], kernel: Kernel) -> Output:
+    if len(outputs) == 1:
+        return outputs[0]
+    rows = [o.rows for o in outputs if o.rows is not None]
+    return Output(kernel.join(rows) if rows else None, tuple(r for o in outputs for r in o.rejects))
 
 
 class PeerRedo:

@@ -15,10 +15,8 @@ import structlog
 
 from borealis_py.log.base import (
     Committed,
-    Delivery,
     Fenced,
     Log,
-    LogError,
     Lookup,
     NewRecord,
     TookOver,
@@ -28,11 +26,12 @@ from borealis_py.log.base import (
 from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, read_progress, transaction
 from borealis_py.log.messages import Heartbeat, Incarnation, encode
-from borealis_py.log.stream import StreamEncoder, read_stable, unpacker
+from borealis_py.log.stream import unpacker
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.inlet import Inlet
 from borealis_py.node.knobs import Knobs
-from borealis_py.node.peers import Peers
+from borealis_py.node.outlet import Outlet
+from borealis_py.node.peers import Peers, said_by
 from borealis_py.node.reporter import Reporter, Seen, unseen
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.life import Identity, Start
@@ -100,7 +99,7 @@ class Replica:
         self.knobs = Knobs(spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
         codecs, self._streams = codecs_of(kernel, spec.inputs)
         self._inlet = Inlet(spec, log_, self._lookup, codecs, self._streams, self.knobs, wake)
-        self._encoder = StreamEncoder(spec.own_feed, self.buckets, kernel, kernel.schema_id)
+        self._outlet = Outlet(spec, self._appender, kernel, self.buckets)
         self._reporter = Reporter(spec, self._appender, clock, self.knobs, why_inline, seen)
         self.manager = self._begin(uid)
         self._unreachable: frozenset[int] = frozenset()
@@ -167,7 +166,7 @@ class Replica:
             streams=arrived.streams,
             delays=self.knobs.delays if arrived.settings else None,
             read_to=self._inlet.read_to(now),
-            acked=self._acked(),
+            acked=self._outlet.acked(),
             redo=self._redos.results(),
             progress=arrived.progress,
             writer=[_writer_event(e) for e in self._transactor.events()],
@@ -190,28 +189,10 @@ class Replica:
             times.append(self._clock.now_us() + look)
         return min(times)
 
-    def _acked(self) -> int | None:
-        acked: int | None = None
-        for delivery in self._appender.deliveries():
-            self._check(delivery)
-            assert isinstance(delivery.token, int)
-            acked = max(acked or 0, delivery.token)
-        return acked
-
-    def _check(self, delivery: Delivery) -> None:
-        if delivery.error is not None:
-            raise LogError(
-                f"{self.spec.own_feed.topic}: the log refused a record ({delivery.error}); "
-                "the replica starts again from its last checkpoint"
-            )
-
     def _carry_out(self, effect: Effect, now: int) -> None:
         match effect:
             case Append(token, record):
-                *head, last = self._encoder.encode(record)
-                for part in head:
-                    self._appender.append(part, 0)  # its refusal must not go unseen
-                self._appender.append(last, token)
+                self._outlet.say(token, record)
             case SendBeat():
                 self._send_beat(effect)
             case AskEnds():
@@ -261,9 +242,8 @@ class Replica:
 
     def _from_own_topic(self, first: int, end: int) -> dict[int, Output]:
         """Stable rows that left memory, or that an earlier incarnation said."""
-        kernel = self._kernel
         with closing(self._log.lookup()) as lookup:
-            return read_stable(lookup, self.spec.own_feed, self.buckets, kernel, kernel.schema_id, first, end)
+            return said_by(self.spec, self.spec.replica, lookup, self._kernel, first, end)
 
     def _checkpoint_written(self) -> None:
         bucket = self._store.written_bucket

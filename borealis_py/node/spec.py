@@ -9,7 +9,7 @@ from pathlib import Path
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log
 from borealis_py.protocol.settings import Delays, Timing
-from borealis_py.query.spec import Serves
+from borealis_py.query.spec import Partitioning, Serves
 from sunion.model import Input
 
 
@@ -21,7 +21,8 @@ class ReplicaSpec:
     `partition`: the node's in the control log. `origin`: first bucket. `query_hash`: checkpoints of another query are
     refused. `app_json`: for the kernel and redo tasks. `delays`: at the start, of each query that reads the node.
     `serves`: how the node lies in those. `position`: in its longest chain, from 1. `corrected`: its rows go to a
-    corrected stream; without one only its dead letters are published. `http`: where its process answers, for status.
+    corrected stream; without one only its dead letters are published. `exchange`: how the node's
+    readers are partitioned, if all alike. `http`: where its process answers, for status.
     `pid`: for status, of the process that stands for it, where another one runs it; 0: the one that runs it.
     """
 
@@ -41,6 +42,7 @@ class ReplicaSpec:
     serves: tuple[Serves, ...]
     position: int
     corrected: bool
+    exchange: Partitioning | None = None
     http: str = ""
     pid: int = 0
 
@@ -53,10 +55,15 @@ class ReplicaSpec:
         """Where this replica keeps its checkpoints; its peers' lie beside it."""
         return self.data_dir / "checkpoints" / self.name
 
+    def feeds_of(self, replica: int) -> tuple[Feed, ...]:
+        """What replica `replica` of this node says."""
+        count = 1 if self.exchange is None else self.exchange.count
+        return topics.own_feeds(self.app, self.query, replica, count)
+
     @property
-    def own_feed(self) -> Feed:
-        """What this replica says."""
-        return Feed(topics.replica(self.app, self.query, self.replica))
+    def own_feeds(self) -> tuple[Feed, ...]:
+        """What this replica says, apart for each partition of its readers."""
+        return self.feeds_of(self.replica)
 
     @property
     def control_feed(self) -> Feed:

@@ -95,7 +95,14 @@ def physical(app: AppSpec) -> AppSpec:
     )
 
 
+def _exchange(app: AppSpec, name: str) -> Partitioning | None:
+    """How all who read a node are partitioned, if alike."""
+    readers = [node.partitions for node in app.all_nodes.values() if name in node.inputs]
+    return readers[0] if readers and all(p == readers[0] for p in readers) else None
+
+
 def _parts(app: AppSpec, name: str, spec: N) -> list[tuple[str, N]]:
+    spec = spec.model_copy(update={"exchange": _exchange(app, name)})
     if spec.partitions is None:
         return [(name, _rewritten(app, spec, None))]
     count = spec.partitions.count
@@ -110,7 +117,7 @@ def _rewritten(app: AppSpec, spec: N, part: PartOp | None) -> N:
     for op in spec.plan:
         if isinstance(op, SourceOp):
             _read(app, op, plan)
-            if part is not None:
+            if part is not None and not (op.name in app.nodes and _exchange(app, op.name)):
                 plan.append(part.model_copy(update={"input": len(plan) - 1}))
         else:
             plan.append(moved(op, at))

@@ -30,12 +30,15 @@ class NodeSpec(Value):
     """One node: a fragment behind one SUnion, whose only output is the stream of the node's name.
 
     `inputs`: names of sources and of other nodes, in order of their first use: input i of the SUnion is inputs[i].
+    `partitions`: of a node as its user wrote it. `exchange`: of a node as it runs, how its readers are partitioned, if
+    all of them alike: it then writes what each is to get into a partition of its own.
     """
 
     inputs: tuple[str, ...]
     plan: Plan
     replicas: int = 2
     partitions: Partitioning | None = None
+    exchange: Partitioning | None = None
 
 
 class QuerySpec(NodeSpec):
@@ -115,11 +118,14 @@ class AppSpec(Value):
 
     def inputs_of(self, name: str) -> tuple[Input, ...]:
         """What a node reads, in the order of its SUnion's inputs. Raises QueryError."""
-        letters = part_index(name) == 0
-        return tuple(
-            Input(i, self.nodes[i].replicas, self.sources_of(i)) if i in self.nodes else Input(i, 0, (i,), letters)
-            for i in self.node(name).inputs
-        )
+        return tuple(self._input(i, part_index(name)) for i in self.node(name).inputs)
+
+    def _input(self, name: str, reader: int) -> Input:
+        if name not in self.nodes:
+            return Input(name, 0, (name,), letters=reader == 0)
+        node = self.nodes[name]
+        partition = reader if node.exchange is not None else 0
+        return Input(name, node.replicas, self.sources_of(name), partition=partition)
 
     def sources_of(self, name: str) -> tuple[str, ...]:
         """All sources that a node's rows come from, in the app's order. Raises QueryError."""

@@ -123,6 +123,9 @@ class ToyKernel:
     def count(self, rows: Sequence[Row]) -> int:
         return len(rows)
 
+    def divide(self, rows: Sequence[Row], by: Sequence[str], count: int) -> list[list[Row] | None]:
+        return [[row for row in rows if row[2] % count == index] or None for index in range(count)]
+
     # Bytes ------------------------------------------------------------------------------------------------------------
 
     def source_codec(self, name: str) -> ToySource:

@@ -120,7 +120,7 @@ class ReplicaSeat(Seat):
     def written(self) -> frozenset[str]:
         """Its own stream, and what it publishes."""
         spec = self.spec
-        return frozenset((spec.own_feed.topic, *self.corrected))
+        return frozenset((spec.own_feeds[0].topic, *self.corrected))
 
     @property
     def corrected(self) -> frozenset[str]:

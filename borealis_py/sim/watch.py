@@ -76,6 +76,10 @@ class Watch:
         f_s, f_l = manager.f_s, manager.f_l
         if f_s > f_l:
             raise Violation("frontiers", f"{name}: F_s {f_s} > F_l {f_l}", f_l)
+        if (
+            name not in self._frontiers
+        ):  # a peer's checkpoint that is ahead of the own topic: its buckets are said at once
+            self._largest[name] = manager.output.waiting
         before = self._frontiers.get(name, (0, 0))
         if f_s < before[0] or f_l < before[1]:
             raise Violation("frontiers", f"{name}: ({f_s}, {f_l}) after {before}", f_s)

@@ -135,7 +135,7 @@ class Onlooker:
         process = seat.current if isinstance(seat.current, ReplicaProcess) else None
         names = seat.spec.inputs
         by_input = [seat.input_topics(i) for i in range(len(names))]
-        own = seat.spec.own_feed.topic
+        own = seat.spec.own_feeds[0].topic
         if self._seen.get(key) is not process:  # another one than before, which has to catch up first
             self._seen[key] = process
             for clean in (self.steady[key], *self.paths[key].values()):

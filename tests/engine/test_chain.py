@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
 from borealis_py.engine import Kernel, OperatorClass, canonical_hash, compile_query
+from borealis_py.engine.parts import divided
 from borealis_py.query import AppSpec, Stream
+from borealis_py.query.names import part_index
 from sunion.model import Output, Reject
 from tests.engine import worlds
 from tests.engine.worlds import COLUMNS, Buckets
@@ -88,6 +90,9 @@ def parts_of(spec: AppSpec, kernel: Kernel, history: Buckets, streams: Mapping[s
                 parts.append(worlds.batch(rows) if rows else None)
             else:
                 rows = streams[name][bucket].rows if bucket in streams[name] else None
+                exchange = spec.nodes[name].exchange
+                if rows is not None and exchange is not None:
+                    rows = divided(rows, exchange.by, exchange.count)[part_index(kernel.query)]
                 codec = kernel.stream_codec(name)
                 parts.append(None if rows is None else codec.decode(codec.encode(rows)))
         if any(part is not None for part in parts):

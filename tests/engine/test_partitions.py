@@ -149,8 +149,9 @@ def test_the_order_is_by_stime_then_key_with_nulls_last_then_place() -> None:
 def test_a_list_is_no_key() -> None:
     app = App("a")
     s = app.source("s", schema={"x": "int"})
-    lists = s.window("1s").group_by("x").agg(l="list(x)").node("n").map(l="l")
-    app.query("q", lists.node("p", partitions=2, by="l"))
+    lists = s.window("1s").group_by("x").agg(l="list(x)").node("n")
+    app.query("q", lists.filter("l[1] > 0").node("p", partitions=2, by="l"))
     spec = physical(app.describe())
-    with pytest.raises(QueryError, match=r"node 'p' is partitioned by 'l', which is list<.*>: a key is one value"):
-        compile_query(spec, "p.0")
+    for name in ("n", "p.0"):
+        with pytest.raises(QueryError, match=r"its rows are partitioned by 'l', a list<.*>; a key is one value"):
+            compile_query(spec, name)

@@ -12,6 +12,7 @@ from borealis_py.query import AppSpec, Stream
 from borealis_py.query.names import base_name, part_index, part_name
 from borealis_py.query.partitions import physical
 from borealis_py.query.plan import MergeOp, PartOp, SourceOp
+from borealis_py.query.spec import Partitioning
 
 FLIGHTS = {"carrier": "string", "origin": "string", "delay": "double"}
 
@@ -104,6 +105,33 @@ def test_the_dead_letters_of_what_all_partitions_read_are_told_by_the_first() ->
     found = [[i.letters for i in spec.inputs_of(f"clean.{p}")] for p in range(3)]
     assert found == [[True, True], [False, False], [False, False]]
     assert all(i.letters for i in chain(1).inputs_of("clean"))
+
+
+def test_a_node_writes_apart_what_each_partition_of_its_readers_gets_if_they_are_alike() -> None:
+    app, s, t = flights()
+    clean = app.union(s, t).filter("delay > 0").node("clean")
+    by_carrier = sums(clean, "carrier").node("sums", partitions=2, by="carrier")
+    app.query("q", by_carrier, partitions=2, by="carrier")
+    spec = physical(app.describe())
+    assert [spec.node(n).exchange for n in ("clean", "sums.0", "q.1")] == [
+        Partitioning(by=("carrier",), count=2)
+    ] * 2 + [None]
+    assert [[(i.name, i.partition) for i in spec.inputs_of(n)] for n in ("sums.1", "q.0")] == [
+        [("clean", 1)],
+        [("sums.0", 0), ("sums.1", 0)],
+    ]
+    assert not [op for node in (*spec.nodes.values(), *spec.queries.values()) for op in node.plan if op.op == "part"]
+
+
+def test_readers_that_differ_pick_their_part_out_of_the_whole() -> None:
+    app, s, _ = flights()
+    clean = s.filter("delay > 0").node("clean")
+    app.query("q", sums(clean, "carrier"), partitions=2, by="carrier")
+    app.query("p", sums(clean, "carrier", "origin"), partitions=2, by="origin")
+    spec = physical(app.describe())
+    assert spec.nodes["clean"].exchange is None
+    assert [(i.name, i.partition) for i in spec.inputs_of("p.1")] == [("clean", 0)]
+    assert spec.queries["p.1"].plan[1] == PartOp(input=0, by=("origin",), count=2, index=1)
 
 
 def test_an_app_without_partitions_runs_as_it_is() -> None:

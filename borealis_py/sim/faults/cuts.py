@@ -45,7 +45,7 @@ def _cut_replica(world: World, fault: Fault) -> Undo:
         "cut_all": lambda: cut_of(),
         "cut_control": lambda: cut_of(control),
         "cut_but_control": lambda: cut_of(control, but=True),
-        "cut_own": lambda: cut_of({spec.own_feed.topic}),
+        "cut_own": lambda: cut_of({spec.own_feeds[0].topic}),
         "cut_input": lambda: cut_of(seat.input_topics(int(fault.detail or 0) % len(spec.inputs))),
         "cut_corrected": lambda: cut_of(seat.corrected),
         "cut_some": lambda: cut_of(_some(seat.topics, chance(world, fault))),
@@ -173,7 +173,7 @@ def _refused(world: World, fault: Fault) -> Undo:
     """The log refuses a record of the replica's stream: an error code."""
     seat = replica_of(world, fault)
     for process in seat.processes:
-        world.log.refuse(process.name, seat.spec.own_feed.topic, Refusal("NOT_ENOUGH_REPLICAS"))
+        world.log.refuse(process.name, seat.spec.own_feeds[0].topic, Refusal("NOT_ENOUGH_REPLICAS"))
     return nothing
 
 
@@ -181,7 +181,7 @@ def _sends(world: World, fault: Fault) -> Undo:
     """A send times out, and has happened."""
     seat = replica_of(world, fault)
     for process in seat.processes:
-        world.log.refuse(process.name, seat.spec.own_feed.topic, Refusal("REQUEST_TIMED_OUT", landed=True))
+        world.log.refuse(process.name, seat.spec.own_feeds[0].topic, Refusal("REQUEST_TIMED_OUT", landed=True))
     return nothing
 
 
