@@ -1,12 +1,19 @@
-"""An app that runs, seen from outside: over HTTP, and beside another app on the same broker. Real processes."""
+"""An app that runs, seen from outside: over HTTP, on a screen, and beside another app on the same broker."""
 
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
 import signal
+import subprocess
+import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +21,26 @@ import psutil
 import pytest
 
 from borealis_py.cli.main import main
-from tests.cli.conftest import Borealis, app_text
+from borealis_py.host.appstate import read_app
+from borealis_py.host.connect import live, publisher
+from borealis_py.kafka.log import KafkaLog
+from sunion.model import Kind
+from tests.cli.conftest import Borealis, status
 from tests.support.running import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 APP, OTHER = "seen", "seen-other"
+SOURCES = ("left", "right", "side")
+REPLICAS = [("cut", 0), ("sums", 0), ("every", 0)]
+TEXT = """
+from borealis_py import App
+
+app = App("{name}", bucket="100ms")
+left, right, side = (app.source(s, schema={{"v": "double"}}) for s in ("left", "right", "side"))
+cut = app.union(left, right).filter("v > 0").node("cut", replicas=1)
+app.query("sums", cut.window("1s").agg(n="count(*)"), "1s", replicas=1)
+app.query("every", app.union(cut, side), "1s", replicas=1)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +51,7 @@ def site(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         patch.chdir(directory)
         patch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
         for name in (APP, OTHER):
-            (directory / f"{name}.py").write_text(app_text(name))
+            (directory / f"{name}.py").write_text(TEXT.format(name=name))
         try:
             assert main(["up", f"{APP}.py", "--no-spark", "--http", "127.0.0.1:0"]) == 0
             assert main(["up", f"{OTHER}.py", "--no-spark"]) == 0
@@ -40,16 +62,8 @@ def site(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 
 
 @pytest.fixture(autouse=True)
-def there(site: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(site)
-    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-
-
-def told(borealis: Borealis, command: str, app: str) -> dict[str, Any]:
-    said = borealis(command, "--json", "--app", app)
-    assert said.code == 0, said.err
-    found: dict[str, Any] = json.loads(said.out)
-    return found
+def _there(there: None) -> None:
+    """Every test runs in `site`."""
 
 
 def get(url: str) -> tuple[int, str]:
@@ -61,46 +75,48 @@ def get(url: str) -> tuple[int, str]:
             return exc.code, exc.read().decode()
 
 
-def urls(borealis: Borealis) -> dict[tuple[str, int], str]:
-    return {(r["query"], r["replica"]): r["http"] for r in told(borealis, "status", APP)["replicas"]}
+def page(url: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(get(f"{url}/api/v1/status")[1])
+    return found
+
+
+def urls(borealis: Borealis) -> dict[str, str]:
+    """Of the process of each node."""
+    return {r["query"]: r["http"] for r in status(borealis, APP)["replicas"]}
 
 
 def test_each_process_answers_for_its_own_replicas(borealis: Borealis) -> None:
     found = urls(borealis)
-    assert found["sums", 0] == found["big", 0] != found["sums", 1]
-    for url, own in ((found["sums", 0], [("sums", 0), ("big", 0)]), (found["sums", 1], [("sums", 1)])):
+    assert found["sums"] == found["every"] != found["cut"]
+    for url, own in ((found["cut"], REPLICAS[:1]), (found["sums"], REPLICAS[1:])):
         assert get(f"{url}/healthz") == get(f"{url}/readyz") == (200, "ok\n")
-        status = json.loads(get(f"{url}/api/v1/status")[1])
-        assert [(r["query"], r["replica"]) for r in status["replicas"]] == own
-        assert {r["state"] for r in status["replicas"]} == {"STABLE"}
-        samples = get(f"{url}/metrics")[1]
-        assert f"borealis_replicas_ready {len(own)}.0" in samples
+        replicas = page(url)["replicas"]
+        assert [(r["query"], r["replica"], r["state"]) for r in replicas] == [(*key, "STABLE") for key in own]
+        assert f"borealis_replicas_ready {len(own)}.0" in get(f"{url}/metrics")[1].splitlines()
         assert get(f"{url}/nonsense")[0] == 404
 
 
 def test_the_page_and_the_command_say_the_same(borealis: Borealis) -> None:
-    command = told(borealis, "status", APP)
-    url = command["replicas"][0]["http"]
-    page = json.loads(get(f"{url}/api/v1/status")[1])
-    assert page.keys() == command.keys()
+    command, found = status(borealis, APP), page(urls(borealis)["cut"])
+    assert found.keys() == command.keys()
     same = ("app", "hash", "bucket_us", "origin_us", "policies", "thresholds_us", "failed_sources_until_wall_us")
-    assert {k: page[k] for k in same} == {k: command[k] for k in same}
-    assert page["replicas"][0].keys() == command["replicas"][0].keys()
+    assert {k: found[k] for k in same} == {k: command[k] for k in same}
+    assert found["replicas"][0].keys() == command["replicas"][0].keys()
 
 
 def test_a_threshold_shows_where_it_is_obeyed(borealis: Borealis) -> None:
-    url = urls(borealis)["sums", 1]
+    url = urls(borealis)["sums"]
     assert borealis("threshold", "sums", "700ms", "--app", APP).code == 0
-    until(lambda: json.loads(get(f"{url}/api/v1/status")[1])["thresholds_us"] == {"sums": 700_000}, "it is on the page")
-    line = 'borealis_replica_delay_threshold_seconds{app="seen",node="sums",replica="1"} 0.7'
+    until(lambda: page(url)["thresholds_us"]["sums"] == 700_000, "it is on the page")
+    line = 'borealis_replica_delay_threshold_seconds{app="seen",node="sums",replica="0"} 0.7'
     assert line in get(f"{url}/metrics")[1].splitlines()
 
 
 @pytest.mark.parametrize("command", ["status", "top"])
 def test_two_apps_on_one_broker_do_not_see_each_other(borealis: Borealis, command: str) -> None:
-    one, other = (told(borealis, command, app) for app in (APP, OTHER))
-    assert [(r["query"], r["replica"]) for r in one["replicas"]] == [("sums", 0), ("sums", 1), ("big", 0)]
-    assert [(r["query"], r["replica"]) for r in other["replicas"]] == [("sums", 0), ("sums", 1), ("big", 0)]
+    one, other = (json.loads(borealis(command, "--json", "--app", app).out) for app in (APP, OTHER))
+    for found in (one, other):
+        assert [(r["query"], r["replica"]) for r in found["replicas"]] == REPLICAS
     for field in ("pid", "uid"):
         assert not {r[field] for r in one["replicas"]} & {r[field] for r in other["replicas"]}
     assert (one["thresholds_us"]["sums"], other["thresholds_us"]["sums"]) == (700_000, 1_000_000)
@@ -110,23 +126,62 @@ def test_two_apps_on_one_broker_do_not_see_each_other(borealis: Borealis, comman
     assert f"several apps on this broker: {APP}, {OTHER}" in said.err
 
 
+def test_a_lost_source_costs_what_was_explained(borealis: Borealis, bootstrap: str) -> None:
+    explained = json.loads(borealis("explain", f"{APP}.py", "--json").out)["losses"]["left"]
+    log = KafkaLog(bootstrap)
+    state = read_app(log, APP)
+    with ExitStack() as stack:
+        for source in SOURCES:
+            stack.enter_context(publisher(source, app=APP, bootstrap=bootstrap))
+        until(lambda: all(r["stable_lag_s"] < 2 for r in status(borealis, APP)["replicas"]), "all are up to date")
+        assert borealis("fail", "source", "left", "--for", "6s", "--app", APP).code == 0
+        assert page(urls(borealis)["cut"])["failed_sources_until_wall_us"].keys() == {"left"}
+        for query in ("sums", "every"):
+            stop = threading.Event()
+            with closing(live(log, state, query, False, stop, empty=True)) as changes:
+                change = next(c for c in changes if c.kind == Kind.TENTATIVE.value)
+            found = {"outcome": "tentative", "completeness": change.completeness, "lacked": list(change.lacked)}
+            assert found == explained[query]
+        samples = get(f"{urls(borealis)['cut']}/metrics")[1]
+        assert re.search(r'_events_total{app="seen",event="FIRST_TENTATIVE",node="cut",replica="0"} [1-9]', samples)
+    assert [explained[q]["completeness"] for q in ("sums", "every")] == [0.5, 0.75]
+
+
+def test_top_on_a_terminal_until_q(bootstrap: str) -> None:
+    far, near = pty.openpty()
+    command = [sys.executable, "-m", "borealis_py.cli.main", "top", "--app", APP]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150", "LINES": "40"}
+    with subprocess.Popen(command, stdin=near, stdout=near, stderr=subprocess.PIPE, env=environment) as process:
+        os.close(near)
+        screen = b""
+        while b"every" not in screen:
+            screen += os.read(far, 65_536)
+        os.write(far, b"q")
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    while b"\x1b[?1049l" not in screen:
+        screen += os.read(far, 65_536)
+    os.close(far)
+    assert b"q or Ctrl-C ends" in screen
+    assert OTHER.encode() not in screen
+
+
 def test_sigterm_ends_it_with_the_process(borealis: Borealis, site: Path) -> None:
-    found = told(borealis, "status", APP)
-    url, pid = next((r["http"], r["pid"]) for r in found["replicas"] if (r["query"], r["replica"]) == ("sums", 1))
-    process = psutil.Process(pid)
+    cut = status(borealis, APP)["replicas"][0]
+    process = psutil.Process(cut["pid"])
     process.send_signal(signal.SIGTERM)
     process.wait(30)
     with pytest.raises(urllib.error.URLError):
-        get(f"{url}/healthz")
-    log = (site / f".borealis/{APP}/replica-1.log").read_text()
-    assert f'"at": "{url}"' in log
+        get(f"{cut['http']}/healthz")
+    log = (site / f".borealis/{APP}/cut.r0.log").read_text()
+    assert f'"at": "{cut["http"]}"' in log
     assert "Traceback" not in log
 
 
 def test_a_port_that_is_taken_is_said_at_up(borealis: Borealis) -> None:
-    taken = urls(borealis)["sums", 0].removeprefix("http://")
-    host, _, port = taken.rpartition(":")
-    said = borealis("up", f"{APP}.py", "--no-spark", "--http", f"{host}:{int(port) - 1}")
+    taken = urls(borealis)["sums"].removeprefix("http://")
+    said = borealis("up", f"{APP}.py", "--no-spark", "--http", taken)
     assert said.code == 1
     assert f"cannot listen for HTTP at {taken}: Address already in use" in said.err
-    assert "replica 1 ended while starting" in said.err
+    assert "replica 0 of node cut ended while starting" in said.err
