@@ -13,6 +13,7 @@ import pytest
 
 from borealis_py.client.publisher import Publisher
 from borealis_py.host.appstate import put_settings
+from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.log.messages import SourceFailure
 from tests.onspark.driven import Driven, all_gone, driven, union_app
 from tests.support.running import until
@@ -120,3 +121,24 @@ def test_two_replicas_and_every_kind_of_death(bootstrap: str, tmp_path: Path) ->
 def _jvm(children: list[psutil.Process]) -> psutil.Process:
     (found,) = [p for p in children if p.name() == "java"]
     return found
+
+
+def test_a_driver_ends_in_order_while_it_starts_and_without_a_broker(tmp_path: Path) -> None:
+    broker = LocalBroker(tmp_path / "broker", free_port())
+    broker.up()
+    try:
+        with driven(broker.bootstrap, union_app("task-stops"), tmp_path) as app:
+            driver = app.drive(0)
+            until(lambda: any(p.name() == "java" for p in app.children(0)), "Spark begins to start")
+            children = app.children(0)
+            assert app.end(0, 40.0) == 0, driver.said
+            assert all_gone(children) == []
+
+            app.drive(0)
+            app.ready(0)
+            children = app.children(0)
+            broker.down(timeout_s=5.0)
+            assert app.end(0, 40.0) == 0
+            assert all_gone(children) == []
+    finally:
+        broker.down(timeout_s=5.0)
