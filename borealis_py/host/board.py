@@ -38,12 +38,19 @@ class Board:
 
     Args:
         state: the app when the process started. replicas: (node, index) of those that are to run here.
+        afar: the loops run in other processes (Spark tasks): that nothing is heard of one says nothing of this process.
         clock: seconds that never go back.
     """
 
-    def __init__(self, state: AppState, replicas: Sequence[Key], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        state: AppState,
+        replicas: Sequence[Key],
+        afar: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.replicas = tuple(replicas)
-        self._started = state
+        self._started, self._afar = state, afar
         self._clock = clock
         self._entries: dict[Key, Entry | None] = dict.fromkeys(replicas)
 
@@ -76,9 +83,11 @@ class Board:
         return overview(self.state, statuses, now_us, self.replicas)
 
     def hung(self) -> list[str]:
-        """The loops that no longer turn, one sentence each. One that starts or has ended does not hang."""
+        """The loops of this process that no longer turn, one sentence each. One that starts or has ended does not."""
+        if self._afar:
+            return []
         return [
-            f"{name(key)} has not turned for {age_s:.0f} s"
+            f"{name(key)} has said nothing for {age_s:.0f} s"
             for key, entry in self.entries.items()
             if (age_s := self._age_s(entry)) > HUNG_S and entry.glance.status.event != "STOPPED"
         ]
@@ -95,7 +104,7 @@ class Board:
         if status.event == "STOPPED":
             return f"{name(key)} has stopped{f': {status.detail}' if status.detail else ''}"
         if self._age_s(entry) > HUNG_S:
-            return f"{name(key)} has not turned for {self._age_s(entry):.0f} s"
+            return f"{name(key)} has said nothing for {self._age_s(entry):.0f} s"
         return f"{name(key)} is RECOVERING" if status.state == "RECOVERING" else ""
 
     def _age_s(self, entry: Entry) -> float:

@@ -176,7 +176,7 @@ def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | Spar
         ensure_free(kafka, specs)
     for spec in specs:
         check_fingerprint(spec, state)
-    board = Board(state, [(spec.query, spec.replica) for spec in specs])
+    board = Board(state, [(spec.query, spec.replica) for spec in specs], afar=args.host == "spark")
     url = open_http(args.http, board, closing)
     specs = [replace(spec, http=url) for spec in specs]
     name = ProcessName(args.replica, args.node[0] if args.node else "")

@@ -42,7 +42,7 @@ def now() -> Now:
 
 @pytest.fixture
 def board(now: Now) -> Board:
-    return Board(app_state(), [Q0, CUT1], now)
+    return Board(app_state(), [Q0, CUT1], clock=now)
 
 
 def both(board: Board, **changes: object) -> None:
@@ -76,9 +76,16 @@ def test_a_loop_that_no_longer_turns_hangs(board: Board, now: Now) -> None:
     assert (board.hung(), board.unready()) == ([], [])
     now.s += 2
     board.tell(glance())
-    assert board.hung() == board.unready() == ["cut.r1 has not turned for 12 s"]
+    assert board.hung() == board.unready() == ["cut.r1 has said nothing for 12 s"]
     board.tell(glance(query="cut", replica=1))
     assert board.hung() == []
+
+
+def test_what_runs_elsewhere_may_be_unready_but_does_not_hang(now: Now) -> None:
+    board = Board(app_state(), [Q0], afar=True, clock=now)
+    board.tell(glance())
+    now.s += HUNG_S + 1
+    assert (board.hung(), board.unready()) == ([], ["q.r0 has said nothing for 11 s"])
 
 
 def test_counts_go_on_over_incarnations(board: Board) -> None:

@@ -31,7 +31,7 @@ def now() -> Now:
 
 @pytest.fixture
 def board(now: Now) -> Board:
-    return Board(app_state(), [Q0, CUT1], now)
+    return Board(app_state(), [Q0, CUT1], clock=now)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_health_and_readiness(server: HttpServer, board: Board, now: Now) -> Non
     now.s += HUNG_S + 1
     for path in ("/healthz", "/readyz"):
         code, text, _ = ask(server, path)
-        assert (code, text) == (503, "q.r0 has not turned for 11 s; cut.r1 has not turned for 11 s\n")
+        assert (code, text) == (503, "q.r0 has said nothing for 11 s; cut.r1 has said nothing for 11 s\n")
 
 
 def test_the_status_is_the_one_of_the_command(server: HttpServer, board: Board) -> None:
