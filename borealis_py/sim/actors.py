@@ -81,6 +81,8 @@ class Process(ABC):
         self.name = name
         self.rng = rng
         self.ticker = Ticker(scheduler, self._turn)
+        self.apart = False
+        """Cut off from everything or asleep, while a successor has its seat."""
         self._turn_us = turn_us
 
     def wake(self) -> None:
@@ -137,7 +139,12 @@ class Seat:
     @property
     def troubled(self) -> bool:
         """A fault is at work here."""
-        return bool(self._down or self._paused or self.cuts or self.odd)
+        return bool(self._down or self._paused or self.cuts or self.odd or self._apart)
+
+    @property
+    def _apart(self) -> bool:
+        """The successor has ended first, so that who knows nothing of it has the seat."""
+        return self.current is not None and self.current.apart
 
     @property
     def down(self) -> bool:
@@ -146,7 +153,7 @@ class Seat:
 
     def reaches(self, topic: str) -> bool:
         """Not cut off from it."""
-        return not any(cut.blocks(topic, out) for cut in self.cuts for out in (True, False))
+        return not self._apart and not any(cut.blocks(topic, out) for cut in self.cuts for out in (True, False))
 
     def reaches_all(self, topics: Collection[str]) -> bool:
         """Up, not paused, not slowed down, and cut off from none of these topics."""
@@ -252,6 +259,7 @@ class Seat:
             old.ticker.pause()
         else:
             self._log.add_cut(old.name, cut)
+        old.apart = True
         self.zombies.append(old)
         self.current = None
         self.start()
@@ -261,11 +269,13 @@ class Seat:
         """The old process can reach everything again, and will find out."""
         if old is None or not old.alive:
             return
+        old.apart = False
         if cut is not None:
             self._log.heal(old.name, cut)
             old.wake()
         elif not self._paused:
             old.ticker.resume()
+        self._changed()
 
     def _kill(self, process: Process) -> None:
         process.ticker.stopped = True

@@ -68,6 +68,17 @@ def test_who_ends_by_name_where_retention_took_nothing_breaks_the_promise() -> N
         world.run()
 
 
+def test_a_replaced_publisher_that_outlives_its_successor_is_not_at_work_until_it_is_back() -> None:
+    """Seed 613646: the judge took it for a healthy source, since it still thought so itself."""
+    duel, doubt = Fault("source_duel", 0, 2 * SECOND, 9 * SECOND), Fault("source_sends", 0, 6 * SECOND, 7 * SECOND)
+    world = World(replace(calm(sources=1), faults=(duel, doubt)))
+    (source,) = world.sources
+    seen = []
+    world.scheduler.at(world.start_us + 8 * SECOND, lambda: seen.append((source.current.name, source.at_work)))  # type: ignore[union-attr]
+    world.run()
+    assert seen == [("p0.1", False)]
+
+
 def test_trimming_what_nobody_needs_does_no_harm() -> None:
     trims = tuple(Fault("trim", 0, at * SECOND, at * SECOND) for at in (4, 6, 8, 10))
     crashes = tuple(Fault("crash", k, (5 + k) * SECOND, (6 + k) * SECOND) for k in range(2))
