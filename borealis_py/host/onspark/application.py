@@ -32,7 +32,7 @@ log = structlog.get_logger("borealis.host")
 
 LOOK_S = 0.5
 TURN_S = 0.1
-STOP_S = 6.0
+STOP_S = 5.0
 """Tasks that were told to end have not by then: they are ended with Spark."""
 STARVED_S = 10.0
 """A task that waits so long for a slot is worth a word."""

@@ -89,6 +89,9 @@ class SparkDriver:
                 self.stop.wait(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
                 continue
+            if self.stop.is_set():
+                session.stop()
+                break
             pause_s, started = PAUSE_S, True
             why = self._live(session)
             if why is None:
@@ -108,7 +111,8 @@ class SparkDriver:
         try:
             await_slots(session.context, plan, self.stop)
             for work in self._works.values():
-                session.warm(work)
+                if not self.stop.is_set():
+                    session.warm(work)
         except BaseException:
             session.stop()
             raise

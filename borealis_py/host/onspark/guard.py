@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,9 @@ LEAVE_S = 8.0
 
 @contextmanager
 def ended_with_host(stop: threading.Event) -> Iterator[None]:
-    """While it lasts, the end of the worker's host sets `stop`. Signals are as before afterwards."""
+    """While it lasts, the end of the worker's host sets `stop`; then it is also the end of this process, since nobody
+    is left to give a result to. Otherwise signals are as before afterwards.
+    """
     over, orphaned = threading.Event(), threading.Event()
 
     def told(number: int, frame: object) -> None:
@@ -30,6 +33,7 @@ def ended_with_host(stop: threading.Event) -> Iterator[None]:
         parent = os.getppid()
         while not over.wait(LOOK_S):
             if orphaned.is_set() or os.getppid() != parent:
+                orphaned.set()
                 stop.set()
                 if not over.wait(LEAVE_S):
                     os._exit(1)
@@ -41,5 +45,8 @@ def ended_with_host(stop: threading.Event) -> Iterator[None]:
         yield
     finally:
         over.set()
+        if orphaned.is_set():
+            sys.stderr.flush()
+            os._exit(0)
         for number, handler in before.items():
             signal.signal(number, handler)
