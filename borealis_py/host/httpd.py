@@ -23,7 +23,7 @@ from borealis_py.host.pages import Answer, Pages, say
 
 log = structlog.get_logger("borealis.http")
 
-AT_ONCE = 16
+AT_ONCE = 8
 """More connections at a time are turned away, so that no flood of threads takes the loops' time."""
 CONNECTION_S = 10.0
 """How long a connection may last, whatever comes or does not come."""
@@ -137,8 +137,10 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    server_version, sys_version = "borealis", ""
     timeout = CONNECTION_S
+
+    def version_string(self) -> str:
+        return "borealis"
 
     def do_GET(self) -> None:
         self._send(self._answered())
