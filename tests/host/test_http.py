@@ -157,6 +157,7 @@ def test_no_bytes_break_it(server: HttpServer, tail: bytes, head: bytes) -> None
     assert ask(server, "/healthz")[:2] == (200, "ok\n")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=60))
 def test_every_request_has_an_answer(method: str, target: str, accept: str) -> None:
     pages = Pages(Board(app_state(), [Q0]))
