@@ -1,23 +1,22 @@
-"""Durable checkpoints: one file each in a directory, written by a thread of its own (design 2.3, protocol R12).
+"""Durable checkpoints: one file each in a place, written by a thread of its own (design 2.3, protocol R12).
 
-A file is committed by rename and carries a hash of its content; a torn or altered one is skipped with a warning and the
-one before it is used. The caller decides when a checkpoint may become durable (B1).
+A file carries a hash of its content; a torn or altered one is skipped with a warning and the one before it is used.
+The caller decides when a checkpoint may become durable (B1).
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import queue
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 import structlog
 
 from borealis_py.log.codec import RowCodec
+from borealis_py.node.places import SUFFIX, Place
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
 from sunion.union import Mark
@@ -54,27 +53,27 @@ class Loaded:
 
 
 def _file(bucket: int) -> str:
-    return f"{bucket:020d}.ckpt"
+    return f"{bucket:020d}{SUFFIX}"
 
 
 class CheckpointStore:
-    """Checkpoints of one replica in `directory`, beside those of its peers: `<node>.r<k>`.
+    """Checkpoints of one replica in `place`, beside those of its peers: `<node>.r<k>`.
 
     `query_hash`: those of another query are not ours.
 
     Use `save` from the replica's loop; it returns at once.
     """
 
-    def __init__(self, directory: Path, query_hash: str, codec: RowCodec, threaded: bool = True) -> None:
-        self.directory = directory
+    def __init__(self, place: Place, query_hash: str, codec: RowCodec, threaded: bool = True) -> None:
+        self.place = place
         self.query_hash = query_hash
         self.codec = codec
-        self._node = directory.name.rpartition(".r")[0]
+        self._node = place.name.rpartition(".r")[0]
         self.failures = 0
         self.written_bucket: int | None = None
         self._queue: queue.Queue[SaveCheckpoint | None] = queue.Queue(maxsize=1)
         self._thread: threading.Thread | None = None
-        directory.mkdir(parents=True, exist_ok=True)
+        place.prepare()
         if threaded:
             self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
             self._thread.start()
@@ -91,46 +90,44 @@ class CheckpointStore:
 
     def newest(self) -> Loaded | None:
         """The newest checkpoint that verifies; torn ones are named in a warning."""
-        found = (self._load(path) for path in sorted(self.directory.glob("*.ckpt"), reverse=True))
+        found = (self._load(self.place, name) for name in reversed(self.place.names()))
         loaded = next((loaded for loaded in found if loaded is not None), None)
         self.written_bucket = None if loaded is None else loaded.bucket
         return loaded
 
-    def _load(self, path: Path) -> Loaded | None:
+    def _load(self, place: Place, name: str) -> Loaded | None:
+        where = place.where(name)
         try:
-            body = self._read(path)
+            body = self._verified(place.read(name))
         except (OSError, ValueError, msgspec.MsgspecError) as exc:
             log.warning(
-                "checkpoint skipped: it does not verify; an older one or the log is used", file=str(path), why=str(exc)
+                "checkpoint skipped: it does not verify; an older one or the log is used", file=where, why=str(exc)
             )
             return None
         if body.query_hash != self.query_hash:
-            log.warning("checkpoint skipped: it belongs to another query", file=str(path))
+            log.warning("checkpoint skipped: it belongs to another query", file=where)
             return None
         marks = tuple(Mark(p.offset, SourceFold(p.boundary, p.epoch, p.owner, p.last_seq)) for p in body.positions)
         return Loaded(body.bucket, self.codec.decode_state(body.state), marks)
 
     def of_peers(self) -> Iterator[tuple[int, Loaded]]:
         """Checkpoints of the node's other replicas that verify, newest first."""
-        found = [(int(path.stem), k, path) for k, d in self._peer_directories() for path in d.glob("*.ckpt")]
-        for _, replica, path in sorted(found, reverse=True):
-            loaded = self._load(path)
+        found = [(name, k, place) for k, place in self._peer_places() for name in place.names()]
+        for name, replica, place in sorted(found, key=lambda f: f[:2], reverse=True):
+            loaded = self._load(place, name)
             if loaded is not None:
                 yield replica, loaded
 
     def of_peer(self, replica: int, bucket: int) -> Loaded | None:
         """The checkpoint of another replica of the node at `bucket`, if it is there and verifies."""
-        path = self._peer_directory(replica) / _file(bucket)
-        return self._load(path) if path.exists() else None
+        place, name = self.place.beside(f"{self._node}.r{replica}"), _file(bucket)
+        return self._load(place, name) if name in place.names() else None
 
-    def _peer_directory(self, replica: int) -> Path:
-        return self.directory.with_name(f"{self._node}.r{replica}")
-
-    def _peer_directories(self) -> Iterator[tuple[int, Path]]:
-        for directory in self.directory.parent.glob(f"{self._node}.r*"):
-            index = directory.name.removeprefix(f"{self._node}.r")
-            if index.isdigit() and directory != self.directory:
-                yield int(index), directory
+    def _peer_places(self) -> Iterator[tuple[int, Place]]:
+        for directory in self.place.neighbours():
+            node, _, index = directory.rpartition(".r")
+            if node == self._node and index.isdigit() and directory != self.place.name:
+                yield int(index), self.place.beside(directory)
 
     def close(self) -> None:
         """Finish what is being written."""
@@ -148,30 +145,29 @@ class CheckpointStore:
         )
         state = self.codec.encode_state(checkpoint.state)
         raw = msgspec.msgpack.encode(Body(self.query_hash, checkpoint.bucket, positions, state))
-        path = self.directory / _file(checkpoint.bucket)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        name = _file(checkpoint.bucket)
         try:
-            with temporary.open("wb") as file:
-                file.write(MAGIC + hashlib.sha256(raw).digest() + raw)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
+            self.place.write(name, MAGIC + hashlib.sha256(raw).digest() + raw)
         except OSError as exc:
             self.failures += 1
             log.error(
                 "checkpoint not written; the replica goes on and will replay more if it restarts",
-                file=str(path),
+                file=self.place.where(name),
                 why=str(exc),
             )
-            temporary.unlink(missing_ok=True)
             return
         self.written_bucket = checkpoint.bucket
-        for old in sorted(self.directory.glob("*.ckpt"))[:-KEEP]:
-            old.unlink(missing_ok=True)
+        self._remove_old()
+
+    def _remove_old(self) -> None:
+        try:
+            for old in self.place.names()[:-KEEP]:
+                self.place.remove(old)
+        except OSError as exc:
+            log.warning("old checkpoints stay", place=self.place.where(""), why=str(exc))
 
     @staticmethod
-    def _read(path: Path) -> Body:
-        data = path.read_bytes()
+    def _verified(data: bytes) -> Body:
         head = len(MAGIC) + 32
         if data[: len(MAGIC)] != MAGIC or len(data) < head:
             raise ValueError("not a checkpoint, or cut short")

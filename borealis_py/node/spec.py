@@ -8,6 +8,7 @@ from pathlib import Path
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log
+from borealis_py.node.places import LocalPlace, Place, place_at
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.spec import Partitioning, Serves
 from sunion.model import Input
@@ -24,6 +25,7 @@ class ReplicaSpec:
     corrected stream; without one only its dead letters are published. `exchange`: how the node's
     readers are partitioned, if all alike. `http`: where its process answers, for status.
     `pid`: for status, of the process that stands for it, where another one runs it; 0: the one that runs it.
+    `checkpoint_uri`: where checkpoints lie, for pyarrow.fs; empty: below `data_dir` on this machine.
     """
 
     app: str
@@ -45,15 +47,18 @@ class ReplicaSpec:
     exchange: Partitioning | None = None
     http: str = ""
     pid: int = 0
+    checkpoint_uri: str = ""
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """What is read of one input."""
         return topics.input_feeds(self.app, self.inputs[index])
 
     @property
-    def checkpoints(self) -> Path:
-        """Where this replica keeps its checkpoints; its peers' lie beside it."""
-        return self.data_dir / "checkpoints" / self.name
+    def checkpoints(self) -> Place:
+        """Where this replica keeps its checkpoints; its peers' lie beside it. Raises PlaceError."""
+        if self.checkpoint_uri:
+            return place_at(self.checkpoint_uri, self.app, self.name)
+        return LocalPlace(self.data_dir / "checkpoints" / self.name)
 
     def feeds_of(self, replica: int) -> tuple[Feed, ...]:
         """What replica `replica` of this node says."""

@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
+from borealis_py.node.places import LocalPlace
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
 from sunion.union import Mark
@@ -24,7 +25,7 @@ class Text:
 
 
 def store(directory: Path, query: str = "q1") -> CheckpointStore:
-    return CheckpointStore(directory, query, Text(), threaded=False)  # type: ignore[arg-type]
+    return CheckpointStore(LocalPlace(directory), query, Text(), threaded=False)  # type: ignore[arg-type]
 
 
 def checkpoint(bucket: int, state: str = "state") -> SaveCheckpoint:
@@ -108,7 +109,7 @@ def test_old_ones_are_removed(tmp_path: Path) -> None:
 
 
 def test_the_writing_thread_finishes_before_close_returns(tmp_path: Path) -> None:
-    it = CheckpointStore(tmp_path, "q1", Text())  # type: ignore[arg-type]
+    it = CheckpointStore(LocalPlace(tmp_path), "q1", Text())  # type: ignore[arg-type]
     it.save(checkpoint(10))
     it.close()
     assert it.written_bucket == 10

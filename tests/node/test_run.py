@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from borealis_py.node import run
+from borealis_py.node.places import LocalPlace
 from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.protocol.states import ReplicaState
 from sunion.errors import RetentionLost
@@ -31,7 +32,7 @@ class Losing:
 
 def start(replica: Losing, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
-    spec: Any = SimpleNamespace(checkpoints=directory, query_hash="", log=None, bucket_us=100_000)
+    spec: Any = SimpleNamespace(checkpoints=LocalPlace(directory), query_hash="", log=None, bucket_us=100_000)
     monkeypatch.setattr(run, "Replica", lambda *args: replica)
     run_replica(spec, lambda: nothing, lambda kernel, wake: nothing, threading.Event(), "uid")
 

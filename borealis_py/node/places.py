@@ -1,0 +1,227 @@
+"""Where checkpoints lie: a local directory, or any file system that pyarrow.fs knows (S3-compatible, HDFS, GCS ...).
+
+A name appears in a place only with its whole content, as far as the file system can promise that:
+
+- local: written aside, synced, renamed;
+- object stores (S3, GCS, Azure): an object appears when its upload is complete, so it is written under its name;
+- others (HDFS, file://): written aside and renamed.
+
+None of it is trusted: a checkpoint carries a hash of its content, and one that does not match is torn (checkpoints.py).
+What is written aside ends in `.tmp` and is never listed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+SUFFIX = ".ckpt"
+OBJECT_STORES = ("s3", "gcs", "abfs")
+_PROBE = f".probe.{os.getpid()}.tmp"
+
+
+class PlaceError(ValueError):
+    """Checkpoints cannot lie there; the message says why."""
+
+
+class Place(Protocol):
+    """The directory of one replica; those of its peers lie beside it. Methods block, and raise OSError."""
+
+    def prepare(self) -> None:
+        """Make it, where directories are made."""
+
+    @property
+    def name(self) -> str:
+        """Of the directory: `<node>.r<k>`."""
+
+    def names(self) -> list[str]:
+        """Of the checkpoints in it, in order; none if it is not there."""
+
+    def read(self, name: str) -> bytes: ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replaces what has this name."""
+
+    def remove(self, name: str) -> None:
+        """Nothing happens if it is not there."""
+
+    def beside(self, name: str) -> Place:
+        """Another replica's."""
+
+    def neighbours(self) -> Iterator[str]:
+        """Names of the directories beside it, its own perhaps among them."""
+
+    def where(self, name: str) -> str:
+        """For people."""
+
+
+class LocalPlace:
+    """A directory of this machine."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    @property
+    def name(self) -> str:
+        return self._directory.name
+
+    def prepare(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self._directory.glob(f"*{SUFFIX}"))
+
+    def read(self, name: str) -> bytes:
+        return (self._directory / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        path = self._directory / name
+        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def remove(self, name: str) -> None:
+        (self._directory / name).unlink(missing_ok=True)
+
+    def beside(self, name: str) -> LocalPlace:
+        return LocalPlace(self._directory.with_name(name))
+
+    def neighbours(self) -> Iterator[str]:
+        return (path.name for path in self._directory.parent.glob("*") if path.is_dir())
+
+    def where(self, name: str) -> str:
+        return str(self._directory / name)
+
+
+class UriPlace:
+    """A directory at a URI of pyarrow.fs: s3://bucket/prefix?endpoint_override=..., hdfs://host:port/path, file:///...
+
+    Args:
+        filesystem, path: as `pyarrow.fs.FileSystem.from_uri` gives them; None: that is asked.
+
+    Raises:
+        PlaceError: no file system knows such a URI.
+    """
+
+    def __init__(self, uri: str, filesystem: Any = None, path: str = "") -> None:
+        self._shown = _without_query(uri)
+        if filesystem is None:
+            filesystem, path = _filesystem(uri)
+        self._fs, self._path = filesystem, path.rstrip("/")
+        self._at_once = filesystem.type_name in OBJECT_STORES
+
+    @property
+    def name(self) -> str:
+        return self._path.rpartition("/")[2]
+
+    def prepare(self) -> None:
+        if not self._at_once:
+            self._fs.create_dir(self._path, recursive=True)
+
+    def names(self) -> list[str]:
+        return sorted(info.base_name for info in self._list(self._path) if info.is_file and _is_checkpoint(info))
+
+    def read(self, name: str) -> bytes:
+        with self._fs.open_input_stream(f"{self._path}/{name}") as file:
+            return bytes(file.read())
+
+    def write(self, name: str, content: bytes) -> None:
+        path = f"{self._path}/{name}"
+        if self._at_once:
+            self._put(path, content)
+            return
+        temporary = f"{path}.{os.getpid()}.tmp"
+        try:
+            self._put(temporary, content)
+            self._rename(temporary, path)
+        except OSError:
+            self._delete(temporary)
+            raise
+
+    def remove(self, name: str) -> None:
+        self._delete(f"{self._path}/{name}")
+
+    def beside(self, name: str) -> UriPlace:
+        parent = self._path.rpartition("/")[0]
+        return UriPlace(f"{self._shown.rpartition('/')[0]}/{name}", self._fs, f"{parent}/{name}")
+
+    def neighbours(self) -> Iterator[str]:
+        return (i.base_name for i in self._list(self._path.rpartition("/")[0]) if not i.is_file)
+
+    def where(self, name: str) -> str:
+        return f"{self._shown}/{name}"
+
+    def _list(self, path: str) -> list[Any]:
+        from pyarrow.fs import FileSelector
+
+        found: list[Any] = self._fs.get_file_info(FileSelector(path, allow_not_found=True))
+        return found
+
+    def _put(self, path: str, content: bytes) -> None:
+        with self._fs.open_output_stream(path) as file:
+            file.write(content)
+
+    def _rename(self, source: str, target: str) -> None:
+        try:
+            self._fs.move(source, target)
+        except OSError:  # HDFS does not replace; what is there has the same bits, or is torn
+            self._delete(target)
+            self._fs.move(source, target)
+
+    def _delete(self, path: str) -> None:
+        try:
+            self._fs.delete_file(path)
+        except OSError:
+            if self._fs.get_file_info(path).is_file:
+                raise
+
+
+def place_at(uri: str, *parts: str) -> UriPlace:
+    """The directory `parts` below a URI; its query stays at the end. Raises PlaceError."""
+    path, mark, query = uri.partition("?")
+    return UriPlace("/".join((path.rstrip("/"), *parts)) + mark + query)
+
+
+def check_writable(uri: str) -> None:
+    """Write something there and remove it again. Raises PlaceError when that is not possible."""
+    try:
+        place = place_at(uri, "probe")
+        place.prepare()
+        place.write(_PROBE, b"")
+        place.remove(_PROBE)
+    except OSError as exc:
+        why = " ".join(str(exc).split()).replace(uri, _without_query(uri))
+        raise PlaceError(f"checkpoints cannot be written at {_without_query(uri)}: {why}") from exc
+
+
+def _filesystem(uri: str) -> tuple[Any, str]:
+    from pyarrow.fs import FileSystem
+
+    try:
+        found: tuple[Any, str] = FileSystem.from_uri(uri)
+    except (ValueError, OSError, ImportError, NotImplementedError) as exc:
+        why = " ".join(str(exc).split()).replace(uri, _without_query(uri))
+        raise PlaceError(
+            f"no checkpoints at {_without_query(uri)}: {why}. Write s3://bucket/path, hdfs://host:port/path or file:///path"
+        ) from exc
+    return found
+
+
+def _is_checkpoint(info: Any) -> bool:
+    return str(info.base_name).endswith(SUFFIX)
+
+
+def _without_query(uri: str) -> str:
+    """It may hold keys."""
+    path = uri.partition("?")[0]
+    scheme, mark, rest = path.partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2]}"

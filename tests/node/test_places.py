@@ -1,0 +1,188 @@
+"""Checkpoints on file systems other than this machine's: whole or not there, torn ones recognised, keys not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
+from structlog.testing import capture_logs
+
+from borealis_py.node.checkpoints import KEEP, CheckpointStore
+from borealis_py.node.places import LocalPlace, Place, PlaceError, UriPlace, check_writable, place_at
+from tests.node.test_checkpoints import Text, checkpoint
+
+
+class Objects(FileSystemHandler):
+    """An object store (`kind` "s3"), or one that renames without replacing as HDFS does ("hdfs"), in memory."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.files: dict[str, bytes] = {}
+        self.written: list[str] = []
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def get_type_name(self) -> str:
+        return self.kind
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: list[str]) -> list[FileInfo]:
+        return [FileInfo(p, FileType.File if p in self.files else FileType.NotFound) for p in paths]
+
+    def get_file_info_selector(self, selector: FileSelector) -> list[FileInfo]:
+        below = [p.removeprefix(f"{selector.base_dir}/") for p in self.files if p.startswith(f"{selector.base_dir}/")]
+        found = {}
+        for path in below:
+            first, _, rest = path.partition("/")
+            found[first] = FileInfo(f"{selector.base_dir}/{first}", FileType.Directory if rest else FileType.File)
+        return list(found.values())
+
+    def open_input_stream(self, path: str) -> Any:
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return pa.PythonFile(pa.BufferReader(self.files[path]), mode="r")
+
+    def open_output_stream(self, path: str, metadata: Any) -> Any:
+        self.written.append(path)
+        store = self
+
+        class Upload(pa.BufferOutputStream):  # type: ignore[misc]
+            def close(self) -> None:
+                store.files[path] = self.getvalue().to_pybytes()
+
+        return pa.PythonFile(Upload(), mode="w")
+
+    def move(self, src: str, dest: str) -> None:
+        if dest in self.files:
+            raise OSError(f"{dest} exists")
+        self.files[dest] = self.files.pop(src)
+
+    def delete_file(self, path: str) -> None:
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        del self.files[path]
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        assert self.kind != "s3"
+
+    def _not_used(self, *arguments: Any) -> Any:
+        raise NotImplementedError
+
+    delete_dir = delete_dir_contents = delete_root_dir_contents = copy_file = _not_used
+    open_input_file = open_append_stream = _not_used
+
+
+Make = Callable[[str], Place]
+
+
+@pytest.fixture(params=["local", "file", "s3", "hdfs"])
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """The place of a replica's name on each kind of file system."""
+    if request.param == "local":
+        return lambda name: LocalPlace(tmp_path / "c" / name)
+    if request.param == "file":
+        return lambda name: place_at(f"file://{tmp_path}", "c", name)
+    fs = PyFileSystem(Objects(request.param))
+    return lambda name: _Named(f"{request.param}://bucket/c/{name}", fs, f"bucket/c/{name}", request.param)
+
+
+class _Named(UriPlace):
+    """PyFileSystem says "py::s3" where the real one says "s3"."""
+
+    def __init__(self, uri: str, filesystem: Any, path: str, kind: str) -> None:
+        super().__init__(uri, filesystem, path)
+        self._at_once = kind == "s3"
+
+
+def store(place: Place, query: str = "q1") -> CheckpointStore:
+    return CheckpointStore(place, query, Text(), threaded=False)  # type: ignore[arg-type]
+
+
+def test_the_newest_comes_back_and_old_ones_go(at: Make) -> None:
+    it = store(at("q.r0"))
+    for bucket in range(10):
+        it.save(checkpoint(bucket, f"state {bucket}"))
+    loaded = store(at("q.r0")).newest()
+    assert loaded is not None
+    assert (loaded.bucket, loaded.state, loaded.marks) == (9, "state 9", checkpoint(9).marks)
+    assert len(at("q.r0").names()) == KEEP
+    assert it.failures == 0
+
+
+def test_a_torn_one_is_skipped_by_name(at: Make) -> None:
+    it = store(at("q.r0"))
+    it.save(checkpoint(10, "old"))
+    it.save(checkpoint(12, "new"))
+    place = at("q.r0")
+    newest = place.names()[-1]
+    place.write(newest, place.read(newest)[:-1])
+    with capture_logs() as lines:
+        loaded = store(place).newest()
+    assert loaded is not None
+    assert loaded.bucket == 10
+    assert [line["file"] for line in lines if line["log_level"] == "warning"] == [place.where(newest)]
+
+
+def test_a_checkpoint_is_written_again_over_what_is_there(at: Make) -> None:
+    it = store(at("q.r0"))
+    it.save(checkpoint(10, "once"))
+    it.save(checkpoint(10, "twice"))
+    loaded = it.newest()
+    assert loaded is not None
+    assert loaded.state == "twice"
+    assert it.failures == 0
+
+
+def test_a_peers_are_found_beside_the_own(at: Make) -> None:
+    stores = [store(at(f"q.r{k}")) for k in range(3)]
+    for it, buckets in ((stores[0], (5,)), (stores[1], (7, 9)), (stores[2], (8,)), (store(at("p.r1")), (99,))):
+        for bucket in buckets:
+            it.save(checkpoint(bucket))
+    assert [(k, c.bucket) for k, c in stores[0].of_peers()] == [(1, 9), (2, 8), (1, 7)]
+    found = stores[0].of_peer(1, 7)
+    assert found is not None
+    assert found.bucket == 7
+    assert stores[0].of_peer(1, 8) is None
+    assert stores[0].of_peer(4, 8) is None
+
+
+def test_a_place_that_is_not_there_yet_has_nothing(at: Make) -> None:
+    assert at("q.r0").names() == []
+    assert list(at("q.r0").neighbours()) == []
+    at("q.r0").remove("x.ckpt")
+
+
+def test_an_object_store_has_no_names_but_the_checkpoints() -> None:
+    objects = Objects("s3")
+    place = _Named("s3://b/q.r0", PyFileSystem(objects), "b/q.r0", "s3")
+    place.prepare()
+    place.write("1.ckpt", b"whole")
+    assert objects.written == ["b/q.r0/1.ckpt"]
+    aside = Objects("hdfs")
+    place = _Named("hdfs://h/q.r0", PyFileSystem(aside), "q.r0", "hdfs")
+    place.write("1.ckpt", b"whole")
+    assert [p.endswith(".tmp") for p in aside.written] == [True]
+    assert list(aside.files) == ["q.r0/1.ckpt"]
+
+
+def test_where_nothing_can_be_written_is_told_without_keys(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PlaceError, match=r"checkpoints cannot be written at file:.*/file: "):
+        check_writable(f"file://{tmp_path}/file")
+    check_writable(f"file://{tmp_path}/new")
+    with pytest.raises(PlaceError, match=r"no checkpoints at nowhere://bucket/x: .*Write s3://") as told:
+        place_at("nowhere://id:hush@bucket/x?secret=hush")
+    assert "hush" not in str(told.value)
+
+
+def test_parts_come_before_the_query_of_a_uri(tmp_path: Path) -> None:
+    place = place_at(f"file://{tmp_path}/base/", "app", "q.r0")
+    assert place.name == "q.r0"
+    assert place.where("1.ckpt") == f"file://{tmp_path}/base/app/q.r0/1.ckpt"
