@@ -60,10 +60,10 @@ def redo(app: str, name: str, index: int) -> str:
     return f"{app}.{name}.r{index}.redo"
 
 
-def redo_feeds(app: str, name: str, index: int, partition: int = 0) -> tuple[Feed, Feed]:
-    """What a task asks, and what its driver answers, so that neither reads its own. `partition`: of the node."""
+def redo_feeds(app: str, name: str, index: int) -> tuple[Feed, Feed]:
+    """What a task asks, and what its driver answers, so that neither reads its own."""
     topic = redo(app, name, index)
-    return Feed(topic, 2 * partition), Feed(topic, 2 * partition + 1)
+    return Feed(topic, 0), Feed(topic, 1)
 
 
 def progress(app: str, name: str) -> str:

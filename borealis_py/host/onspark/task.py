@@ -56,7 +56,7 @@ class TaskEnd(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeTask:
-    """One replica of one node, or of one partition of it once nodes have them: all it is told.
+    """One replica of one node, or of one of its partitions, which are nodes of their own where they run.
 
     Args:
         session: of the driver's application. fingerprints: kernels that may run the app.
