@@ -17,6 +17,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Lookup
 from borealis_py.log.corrected import read_progress
 from borealis_py.protocol.redo import SourceRange
+from borealis_py.query.partitions import flattened, parts_of
 from borealis_py.query.spec import AppSpec
 from reconcile.compare import CorrectedRow, Difference, compare, parse_row
 from reconcile.replay import Replay, ReplayError
@@ -63,10 +64,17 @@ class AuditResult:
         return self.error is None and self.differences == 0
 
 
-def audit_spec(app: AppSpec, query: str, log: Log, origin: int, ahead_max_us: int, whole: bool = False) -> AuditSpec:
-    """The audit of one query of an app, from its sources. Raises QueryError for an unknown query."""
-    corrected, progress = Feed(topics.stream(app.name, query)), Feed(topics.progress(app.name, query))
-    return AuditSpec(node_work(app.flattened(query), query, log, ahead_max_us), corrected, progress, origin, whole)
+def audit_specs(
+    app: AppSpec, query: str, log: Log, origin: int, ahead_max_us: int, whole: bool = False
+) -> list[AuditSpec]:
+    """The audit of one query of an app, from its sources; one for each of its partitions. Raises QueryError for an
+    unknown query.
+    """
+    specs = []
+    for part, flat in zip(parts_of(app, query), flattened(app, query), strict=True):
+        work, progress = node_work(flat, part, log, ahead_max_us), Feed(topics.progress(app.name, part))
+        specs.append(AuditSpec(work, topics.corrected(app.name, part), progress, origin, whole))
+    return specs
 
 
 def audit(spec: AuditSpec) -> AuditResult:

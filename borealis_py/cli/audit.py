@@ -29,14 +29,14 @@ def audit(
     json: Json = False,
 ) -> None:
     """Recompute a query's results from its sources with Spark and compare. Exit code 1 if anything differs."""
-    from reconcile.audit import audit_spec
+    from reconcile.audit import audit_specs
 
     context = open_context(bootstrap)
     state = context.app(app if file is None else _load(file).name)
     spec = state.spec if file is None else _load(file)
     queries = list(spec.queries) if query is None else [query]
     ahead_max_us = context.config.protocol_timing().ahead_max_us
-    todo = [audit_spec(spec, name, context.log, state.origin, ahead_max_us, whole) for name in queries]
+    todo = [one for name in queries for one in audit_specs(spec, name, context.log, state.origin, ahead_max_us, whole)]
     with waiting(f"recomputing {', '.join(queries)} from the sources") as spinner:
         results, engine = _run(context, todo, not no_spark, spinner)
     if json:

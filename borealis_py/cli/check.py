@@ -35,16 +35,18 @@ def check(file: AppFile, json: Json = False) -> None:
 
 def _as_json(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> dict[str, object]:
     def one(r: NodeReport) -> dict[str, object]:
+        parts = spec.node(r.name).partitions
         common = {
             "inputs": r.inputs,
             "columns": dict(r.columns),
             "operator_class": r.operator_class,
             "replicas": spec.node(r.name).replicas,
+            "partitions": None if parts is None else {"by": parts.by, "count": parts.count},
             "position": r.position,
             "serves": r.serves,
             "wait_us": r.wait_us,
             "hash": spec.query_hash(r.name),
-            "fingerprint": r.fingerprint,
+            "fingerprints": r.fingerprints,
         }
         if r.name in spec.nodes:
             return common
@@ -72,7 +74,9 @@ def _print(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> None:
     for r in reports:
         result = "\n".join(f"{name} {kind}" for name, kind in r.columns)
         replicas, wait = str(spec.node(r.name).replicas), format_duration(r.wait_us)
-        rows.append([r.name, ", ".join(r.inputs), result, r.operator_class, replicas, wait])
+        parts = spec.node(r.name).partitions
+        name = r.name if parts is None else f"{r.name}\n{parts.count} partitions by {', '.join(parts.by)}"
+        rows.append([name, ", ".join(r.inputs), result, r.operator_class, replicas, wait])
     print_table("", columns, rows)
     nodes = {q: [r.name for r in reports if q in r.serves] for q in spec.queries}
     print_table(

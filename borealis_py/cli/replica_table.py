@@ -63,7 +63,7 @@ def replica_table(state: AppState, statuses: Statuses, now_us: int, width: int |
     if state.spec.nodes:
         columns.insert(1, "of query")
         for cells in rows:
-            cells.insert(1, ", ".join(queries_of(state.spec, str(cells[0]))))
+            cells.insert(1, ", ".join(queries_of(state.runs, str(cells[0]))))
     return make_table(title(state), *_fitting(columns, rows, width))
 
 

@@ -79,9 +79,9 @@ def subscribe(
 
 def _check(state: AppState, query: str, view: View, replica: int) -> None:
     if view is View.raw:
-        most = state.spec.node(query).replicas - 1
+        most = state.runs.node(query).replicas - 1
         if replica > most:
-            raise typer.BadParameter(f"{state.spec.label(query)} has replicas 0 to {most}", param_hint="--replica")
+            raise typer.BadParameter(f"{state.runs.label(query)} has replicas 0 to {most}", param_hint="--replica")
     elif query in state.spec.nodes:
         served = ", ".join(s.query for s in state.spec.serves(query))
         raise typer.BadParameter(
@@ -100,9 +100,11 @@ def _lines(
 
     if view is View.raw:
         yield from connect.raw(context.log, state, query, replica, stop)
-    elif view is View.live:
-        for change in connect.live(context.log, state, query, beginning, stop):
-            yield asdict(change)
-    else:
-        for row in connect.corrected(context.log, state, query, beginning, stop):
-            yield asdict(row)
+        return
+    whole = state.spec.query(query).partitions is None
+    follow = connect.live if view is View.live else connect.corrected
+    for found in follow(context.log, state, query, beginning, stop):
+        line = asdict(found)
+        if whole:
+            del line["partition"]
+        yield line

@@ -32,7 +32,11 @@ class StreamTaken(PublisherError):
 
 
 class StreamEnded(PublisherError):
-    """END lies in the log: nothing can follow."""
+    """END lies in the log: nothing can follow. `last_seq`: of the last row before it."""
+
+    def __init__(self, message: str, last_seq: int) -> None:
+        super().__init__(message)
+        self.last_seq = last_seq
 
 
 class StreamFenced(PublisherError):
@@ -205,7 +209,8 @@ class Claim:
         if self.fold.ended:
             raise StreamEnded(
                 f"{self._name()} has ended: its publisher sent END, and nothing can follow that. To publish it again, "
-                "start the app anew with `borealis up --reset`, or publish to another source"
+                "start the app anew with `borealis up --reset`, or publish to another source",
+                self.fold.last_seq,
             )
 
     def _refuse_forgotten(self) -> None:

@@ -24,6 +24,7 @@ from borealis_py.log.records import unpack_stream
 from borealis_py.log.stream import StreamDecoder, decoded, readable
 from borealis_py.protocol.reader import StreamReader
 from borealis_py.protocol.settings import SettingsError
+from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
 from sunion.model import StreamRecord
 from sunion.view import Change
@@ -33,18 +34,22 @@ log = structlog.get_logger("borealis.subscriber")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the corrected stream. `id` is "bucket:index", `stime` microseconds since 1970."""
+    """A row of the corrected stream. `id` is "bucket:index", `stime` microseconds since 1970. `partition`: the query's;
+    each has ids of its own.
+    """
 
     id: str
     stime: int
     value: dict[str, Any]
+    partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LiveChange:
     """A change of the live view, for buckets [bucket, end).
 
-    `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; only where asked for).
+    `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; only where asked for). `partition`: of the
+    query; the others go on without it.
     """
 
     kind: str
@@ -54,6 +59,7 @@ class LiveChange:
     completeness: float = 1.0
     lacked: tuple[str, ...] = ()
     diverged_from: int | None = None
+    partition: int = 0
 
 
 def published(lookup: Lookup, app: str, query: str, origin: int) -> int:
@@ -70,6 +76,7 @@ class LiveSubscription:
     """Reads all replicas of a query's stream and keeps the consumer's view.
 
     Args:
+        query: of a partitioned one, one of its partitions.
         start: first bucket to show. wait_us: D = X - slack (protocol R5).
         wait_of: D of a threshold X; then wait_us counts only until the settings say otherwise, and changes are in force
             as they are read, like at replicas (B19). A setting that it raises SettingsError for is ignored.
@@ -99,7 +106,7 @@ class LiveSubscription:
         self._read_to = -(2**62)
         for feed in self._feeds:
             self._reader.open(feed, self._lookup.find(feed, buckets.timestamp_ms(start)))
-        self._settings, self._key = Feed(topics.settings(app)), f"threshold/{query}".encode()
+        self._settings, self._key = Feed(topics.settings(app)), f"threshold/{base_name(query)}".encode()
         self._wait_of = wait_of
         if wait_of is not None:
             self._follow_settings()
@@ -161,22 +168,23 @@ class LiveSubscription:
         self._lookup.close()
 
 
-def live_change(change: Change, codec: RowCodec) -> LiveChange:
+def live_change(change: Change, codec: RowCodec, partition: int = 0) -> LiveChange:
     """The same with its rows decoded."""
     output = decoded(change.output, codec)
     rows = [] if output.rows is None else codec.to_dicts(output.rows)
-    return LiveChange(
-        change.kind.value, change.bucket, change.end, rows, change.completeness, change.lacked, change.diverged_from
-    )
+    kind, lacked, diverged_from = change.kind.value, change.lacked, change.diverged_from
+    return LiveChange(kind, change.bucket, change.end, rows, change.completeness, lacked, diverged_from, partition)
 
 
 class CorrectedSubscription:
-    """Reads the corrected stream: stable rows in order, each once; knows when the stream has ended."""
+    """Reads the corrected stream: stable rows in order, each once; knows when the stream has ended. `query`: of a
+    partitioned one, one of its partitions.
+    """
 
     def __init__(self, log: Log, app: str, query: str, buckets: Buckets, from_beginning: bool, wake: Wake) -> None:
         lookup = log.lookup()
         self._last = buckets.last
-        self._rows = Feed(topics.stream(app, query))
+        self._rows = topics.corrected(app, query)
         self._progress = Feed(topics.progress(app, query))
         self._reader = log.reader(wake)
         first, end = lookup.bounds(self._rows)
@@ -208,13 +216,14 @@ class CorrectedSubscription:
 def corrected_row(record: Record) -> Row:
     """One record of a corrected stream."""
     headers = dict(record.headers)
-    return Row(str(row_id(record)), int(headers["stime"]), json.loads(record.value or b"null"))
+    value = json.loads(record.value or b"null")
+    return Row(str(row_id(record)), int(headers["stime"]), value, record.feed.partition)
 
 
-def raw_records(records: Sequence[Record]) -> Iterator[dict[str, Any]]:
-    """One replica's records as they lie, headers decoded, rows only counted in bytes."""
+def raw_records(records: Sequence[Record]) -> Iterator[tuple[Feed, dict[str, Any]]]:
+    """One replica's records as they lie, and where; headers decoded, rows only counted in bytes."""
     for record in records:
         header, payload = unpack_stream(record.value)
         fields = {name: getattr(header, name) for name in header.__struct_fields__ if name != "rejects"}
         kind = header.__struct_config__.tag
-        yield {"offset": record.offset, "kind": kind, **fields, "payload_bytes": len(payload)}
+        yield record.feed, {"offset": record.offset, "kind": kind, **fields, "payload_bytes": len(payload)}

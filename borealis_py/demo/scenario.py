@@ -35,7 +35,7 @@ from borealis_py.log.base import Appender, Feed, NewRecord
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.messages import SourceFailure, encode
 from borealis_py.protocol.settings import Timing
-from reconcile.audit import AuditResult, audit_on_spark, audit_spec
+from reconcile.audit import AuditResult, audit_on_spark, audit_specs
 
 LEAD_S = 6
 """From deciding T0 to T0: the publishers start in it."""
@@ -272,7 +272,7 @@ def _audit(run_: _Run, work: Path) -> list[AuditResult]:
     try:
         spec = run_.state.spec
         ahead = Timing().ahead_max_us
-        specs = [audit_spec(spec, q, run_.log, run_.state.origin, ahead) for q in spec.queries]
+        specs = [one for q in spec.queries for one in audit_specs(spec, q, run_.log, run_.state.origin, ahead)]
         return audit_on_spark(session.context, specs)
     finally:
         session.stop()

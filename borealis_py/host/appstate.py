@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -15,6 +16,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord
 from borealis_py.log.messages import Description, Policy, SourceFailure, Status, Threshold, decode, encode
 from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 
 T = TypeVar("T")
@@ -30,7 +32,7 @@ class NoSuchApp(LogError):
     """An app, query or source that is not there, or an app that cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AppState:
     """An app as its settings topic has it. `thresholds` in microseconds and `policies` are in force now."""
 
@@ -40,6 +42,11 @@ class AppState:
     thresholds: Mapping[str, int] = field(default_factory=dict)
     policies: Mapping[str, Policy] = field(default_factory=dict)
     failed_until: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def runs(self) -> AppSpec:
+        """The app as it runs: each partition a node of its own."""
+        return physical(self.spec)
 
     @property
     def origin(self) -> int:
@@ -67,7 +74,7 @@ class AppState:
 
     def replicas(self) -> list[tuple[str, int]]:
         """(node, replica index) of each that should run; a query is the node that gives its result."""
-        return [(name, k) for name, node in self.spec.all_nodes.items() for k in range(node.replicas)]
+        return [(name, k) for name, node in self.runs.all_nodes.items() for k in range(node.replicas)]
 
 
 def app_names(log: Log) -> list[str]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from borealis_py.engine import compile_query
+from borealis_py.engine.fingerprint import fingerprint
 from borealis_py.protocol.settings import SettingsError, Timing, budget
+from borealis_py.query.partitions import parts_of, physical
 from borealis_py.query.spec import AppSpec
 
 
@@ -14,7 +16,8 @@ class NodeReport:
     """What `check` found out about one node; a query is the node that gives its result.
 
     `columns`: name and type of each result column. `wait_us`: D, how long past a bucket's end it waits for an input
-    that was there before: the least of what the queries that read it (`serves`) leave it.
+    that was there before: the least of what the queries that read it (`serves`) leave it. `fingerprints`: of each of
+    its partitions.
     """
 
     name: str
@@ -24,7 +27,7 @@ class NodeReport:
     position: int
     serves: tuple[str, ...]
     wait_us: int
-    fingerprint: str
+    fingerprints: tuple[str, ...]
 
 
 def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
@@ -44,10 +47,13 @@ def _check(spec: AppSpec, name: str, timing: Timing) -> NodeReport:
     kernel = compile_query(spec, name)
     try:
         columns = tuple((field.name, str(field.type)) for field in kernel.output_schema)
-        fingerprint, operator_class = kernel.fingerprint, str(kernel.operator_class)
+        operator_class = str(kernel.operator_class)
     finally:
         kernel.close()
-    serves = spec.serves(name)
+    serves, runs = spec.serves(name), physical(spec)
+    parts = parts_of(spec, name)
+    if parts != [name]:
+        compile_query(runs, parts[0]).close()  # a key may be wrong too
     return NodeReport(
         name=name,
         inputs=spec.node(name).inputs,
@@ -56,7 +62,7 @@ def _check(spec: AppSpec, name: str, timing: Timing) -> NodeReport:
         position=spec.position(name),
         serves=tuple(s.query for s in serves),
         wait_us=min(budget(timing, spec.query(s.query).threshold_us, s.hops, s.depth) for s in serves),
-        fingerprint=fingerprint,
+        fingerprints=tuple(fingerprint(runs.query_hash(part)) for part in parts),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, Literal
 
 from borealis_py.client.publisher import Publisher
@@ -23,9 +24,10 @@ from borealis_py.client.subscriber import (
 from borealis_py.host.appstate import AppState, read_app
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, Log, Wake
+from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.protocol.settings import Timing
+from borealis_py.query.partitions import parts_of
 from reconcile.work import make_kernel
 from sunion.bucket import Buckets
 from sunion.model import Kind
@@ -36,22 +38,26 @@ IDLE_S = 0.1
 """How often a waiting iterator looks whether it is to stop."""
 
 
-def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake) -> LiveSubscription:
-    """A live subscription. Raises QueryError for an unknown query."""
+def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake) -> list[LiveSubscription]:
+    """A live subscription of each of its partitions. Raises QueryError for an unknown query."""
     spec = state.spec
     q = spec.query(query)
-    lookup = log.lookup()
-    start = state.origin if from_beginning else published(lookup, spec.name, query, state.origin)
-    lookup.close()
     slack_us = Timing().slack_of(spec.position(query))
 
     def wait_of(threshold_us: int) -> int:
         return max(0, threshold_us - slack_us)
 
-    x_us, buckets = state.threshold_us(query), Buckets(spec.bucket_us)
-    return LiveSubscription(
-        log, SystemClock(), spec.name, query, q.replicas, buckets, start, wait_of(x_us), None, wake, wait_of
-    )
+    x_us, buckets, clock = state.threshold_us(query), Buckets(spec.bucket_us), SystemClock()
+    found = []
+    with closing(log.lookup()) as lookup:
+        for part in parts_of(spec, query):
+            start = state.origin if from_beginning else published(lookup, spec.name, part, state.origin)
+            found.append(
+                LiveSubscription(
+                    log, clock, spec.name, part, q.replicas, buckets, start, wait_of(x_us), None, wake, wait_of
+                )
+            )
+    return found
 
 
 def live(
@@ -59,22 +65,24 @@ def live(
 ) -> Iterator[LiveChange]:
     """Changes of the live view until `stop` or the end of the query. `empty`: tell of buckets without rows too."""
     woken = threading.Event()
-    subscription = open_live(log, state, query, from_beginning, woken.set)
-    kernel = make_kernel(state.spec.to_json(), query)
+    subscriptions = open_live(log, state, query, from_beginning, woken.set)
+    kernel = make_kernel(state.spec.to_json(), query)  # the rows of all partitions are alike
     last = Buckets(state.spec.bucket_us).last
     try:
         while not stop.is_set():
             woken.clear()
-            for change in subscription.poll():
-                if empty or change.output.rows is not None or change.kind not in (Kind.BOUNDARY, Kind.TENTATIVE):
-                    yield live_change(change, kernel)
-            if subscription.stream.next >= last:
+            for partition, subscription in enumerate(subscriptions):
+                for change in subscription.poll():
+                    if empty or change.output.rows is not None or change.kind not in (Kind.BOUNDARY, Kind.TENTATIVE):
+                        yield live_change(change, kernel, partition)
+            if all(subscription.stream.next >= last for subscription in subscriptions):
                 return
-            at = subscription.next_wakeup()
-            wait_s = IDLE_S if at is None else (at - SystemClock().now_us()) / 1e6
+            times = [at for at in (s.next_wakeup() for s in subscriptions) if at is not None]
+            wait_s = (min(times) - SystemClock().now_us()) / 1e6 if times else IDLE_S
             woken.wait(min(IDLE_S, max(0.0, wait_s)))
     finally:
-        subscription.close()
+        for subscription in subscriptions:
+            subscription.close()
         kernel.close()
 
 
@@ -83,33 +91,41 @@ def corrected(log: Log, state: AppState, query: str, from_beginning: bool, stop:
     state.spec.query(query)
     woken = threading.Event()
     buckets = Buckets(state.spec.bucket_us)
-    subscription = CorrectedSubscription(log, state.spec.name, query, buckets, from_beginning, woken.set)
+    subscriptions = [
+        CorrectedSubscription(log, state.spec.name, part, buckets, from_beginning, woken.set)
+        for part in parts_of(state.spec, query)
+    ]
     try:
         while not stop.is_set():
             woken.clear()
-            yield from subscription.poll()
-            if subscription.ended:
+            for subscription in subscriptions:
+                yield from subscription.poll()
+            if all(subscription.ended for subscription in subscriptions):
                 return
             woken.wait(IDLE_S)
     finally:
-        subscription.close()
+        for subscription in subscriptions:
+            subscription.close()
 
 
 def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Event) -> Iterator[dict[str, Any]]:
-    """One replica's records as they lie, from the beginning, until `stop` or the end. `query` may be any node."""
-    state.spec.node(query)
+    """One replica's records as they lie, from the beginning, until `stop` or the end. `query` may be any node, and any
+    partition of one.
+    """
+    exchange = state.runs.node(query).exchange
     woken, last = threading.Event(), Buckets(state.spec.bucket_us).last
     lookup, reader = log.lookup(), log.reader(woken.set)
-    feed = Feed(topics.replica(state.spec.name, query, replica))
+    feeds = set(topics.own_feeds(state.spec.name, query, replica, 1 if exchange is None else exchange.count))
     try:
-        reader.open(feed, lookup.bounds(feed)[0])
-        while not stop.is_set():
+        for feed in feeds:
+            reader.open(feed, lookup.bounds(feed)[0])
+        while feeds and not stop.is_set():
             woken.clear()
-            for record in raw_records(reader.poll()):
-                yield record
+            for feed, record in raw_records(reader.poll()):
+                yield record if exchange is None else {"partition": feed.partition, **record}
                 if record.get("end", 0) >= last:  # of a boundary: the sources have ended
-                    return
-            woken.wait(IDLE_S)
+                    feeds.discard(feed)
+            woken.wait(IDLE_S if feeds else 0)
     finally:
         reader.close()
         lookup.close()

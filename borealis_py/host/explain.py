@@ -17,6 +17,7 @@ from borealis_py.host.launch import topics_of
 from borealis_py.log import topics
 from borealis_py.node.knobs import declared, effective
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing, grow_delta
+from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 
@@ -169,7 +170,9 @@ def _held(spec: AppSpec) -> dict[str, str]:
     """What each topic holds."""
     app = spec.name
     held = {topics.stream(app, name): f"source {name}" for name in spec.sources}
-    held |= {topics.stream(app, name): f"corrected stream of {name}: stable rows as JSON" for name in spec.queries}
+    for name in spec.queries:
+        corrected = topics.corrected(app, name).topic
+        held[corrected] = f"corrected stream of {base_name(name)}: stable rows as JSON"
     for name, node in spec.all_nodes.items():
         for k in range(node.replicas):
             held[topics.replica(app, name, k)] = f"what replica {k} of {name} says, tentative and stable"

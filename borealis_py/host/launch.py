@@ -33,6 +33,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
 from borealis_py.log.messages import Description, Policy, Status, Threshold
+from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 
@@ -55,7 +56,7 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
         LogUnreachable: no broker.
     """
     before = described(log, spec.name)
-    fingerprint = ",".join(sorted({r.fingerprint for r in reports}))
+    fingerprint = ",".join(sorted({f for r in reports for f in r.fingerprints}))
     if before is not None:
         refuse_changed(before, spec)
         spec = _in_the_order_of(before.spec, spec)
@@ -104,13 +105,15 @@ def create_topics(log: Log, specs: list[TopicSpec]) -> None:
 
 def topics_of(spec: AppSpec) -> list[TopicSpec]:
     """Every topic of the app."""
-    queries, nodes = ({name: n.replicas for name, n in kind.items()} for kind in (spec.queries, spec.nodes))
-    return topics.of_app(spec.name, list(spec.sources), queries, nodes)
+    runs = physical(spec)
+    queries, nodes = ({name: n.replicas for name, n in kind.items()} for kind in (runs.queries, runs.nodes))
+    exchanges = {name: n.exchange.count for name, n in runs.nodes.items() if n.exchange is not None}
+    return topics.of_app(spec.name, list(spec.sources), queries, nodes, exchanges)
 
 
 def redo_topics_of(spec: AppSpec) -> list[TopicSpec]:
     """Those where tasks and drivers talk, made by who needs them: a driver that starts."""
-    return topics.of_redos(spec.name, {name: node.replicas for name, node in spec.all_nodes.items()})
+    return topics.of_redos(spec.name, {name: node.replicas for name, node in physical(spec).all_nodes.items()})
 
 
 def refuse_changed(before: AppState, spec: AppSpec) -> None:

@@ -78,7 +78,7 @@ def overview(state: AppState, statuses: Statuses, now_us: int, only: Sequence[Ke
         only: these replicas and the queries they serve, as a process tells of its own; None: the whole app.
     """
     shown = keys(state, statuses) if only is None else list(only)
-    told = {q for node, _ in shown for q in queries_of(state.spec, node)}
+    told = {q for node, _ in shown for q in queries_of(state.runs, node)}
     queries = [q for q in state.spec.queries if only is None or q in told]
     buckets = Buckets(state.spec.bucket_us)
     return {
@@ -96,7 +96,7 @@ def overview(state: AppState, statuses: Statuses, now_us: int, only: Sequence[Ke
 
 def _one(state: AppState, found: Status | None, key: Key, now_us: int) -> dict[str, Any]:
     node, replica = key
-    of = queries_of(state.spec, node)
+    of = queries_of(state.runs, node)
     if found is None:
         return {"query": node, "of_queries": of, "replica": replica, "running": False, "ready": False, "state": None}
     seen = sight(found, state.spec.bucket_us, now_us)

@@ -45,6 +45,7 @@ from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query.errors import QueryError
+from borealis_py.query.partitions import parts_of
 from reconcile.runner import Redo, Redos, ThreadRedo
 from reconcile.spark import SparkRedo
 from reconcile.work import Kernel, make_kernel
@@ -165,8 +166,9 @@ def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | Spar
     state = read_app(kafka, args.app)
     specs = [
         replica_spec(state, node, args.replica, kafka, args.data_dir, timing)
-        for node in args.node or state.spec.queries
-        if args.replica < state.spec.node(node).replicas
+        for name in args.node or state.spec.queries
+        for node in parts_of(state.spec, name)
+        if args.replica < state.runs.node(node).replicas
     ]
     if not specs:
         raise SettingsError(

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 
 SAME_START_S = 0.05
@@ -61,7 +62,8 @@ def process_names(spec: AppSpec) -> list[ProcessName]:
 
 def process_of(spec: AppSpec, node: str, replica: int) -> ProcessName:
     """The process that runs a replica of a node or query."""
-    return ProcessName(replica, node if node in spec.nodes else "")
+    name = base_name(node)  # one process runs all its partitions
+    return ProcessName(replica, name if name in spec.nodes else "")
 
 
 @dataclass(frozen=True, slots=True)

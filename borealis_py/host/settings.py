@@ -177,7 +177,7 @@ def _values(query: str, before: Delays, after: Delays) -> dict[str, msgspec.Stru
 
 def _wanted(state: AppState, query: str, after: Delays, timing: Timing) -> dict[Key, Delays]:
     """What each replica of each node that serves the query is to obey, all its queries considered."""
-    spec = state.spec
+    spec = state.runs
     wanted: dict[Key, Delays] = {}
     for name, node in spec.all_nodes.items():
         serves = spec.serves(name)

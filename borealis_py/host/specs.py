@@ -18,8 +18,8 @@ from reconcile.work import Work, node_work
 def replica_spec(
     state: AppState, node: str, replica: int, kafka: KafkaLog, data_dir: Path, timing: Timing
 ) -> ReplicaSpec:
-    """What replica `replica` of a node or query is told. Raises QueryError for an unknown one."""
-    spec = state.spec
+    """What replica `replica` of a node, as it runs, is told. Raises QueryError for an unknown one."""
+    spec = state.runs
     serves = spec.serves(node)
     return ReplicaSpec(
         app=spec.name,
@@ -31,7 +31,7 @@ def replica_spec(
         partition=list(spec.all_nodes).index(node),
         query_hash=spec.query_hash(node),
         app_json=spec.to_json(),
-        delays={s.query: declared(spec.query(s.query)) for s in serves},
+        delays={s.query: declared(state.spec.query(s.query)) for s in serves},
         log=kafka,
         data_dir=data_dir / spec.name,
         timing=timing,

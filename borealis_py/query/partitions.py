@@ -95,6 +95,28 @@ def physical(app: AppSpec) -> AppSpec:
     )
 
 
+def parts_of(app: AppSpec, name: str) -> list[str]:
+    """The nodes that run a node or query: one for each of its partitions. Raises QueryError for an unknown one."""
+    partitions = app.node(name).partitions
+    return [name] if partitions is None else [part_name(name, i) for i in range(partitions.count)]
+
+
+def flattened(app: AppSpec, query: str) -> list[AppSpec]:
+    """For each of the nodes that run a query, an app of one node that reads sources only and gives the same rows, bit
+    for bit. Raises QueryError.
+    """
+    flat, partitions = app.flattened(query), app.node(query).partitions
+    if partitions is None:
+        return [flat]
+    spec = flat.query(query)
+    found = []
+    for index in range(partitions.count):
+        op = PartOp(input=len(spec.plan) - 1, by=partitions.by, count=partitions.count, index=index)
+        part = spec.model_copy(update={"plan": (*spec.plan, op)})
+        found.append(flat.model_copy(update={"queries": {part_name(query, index): part}}))
+    return found
+
+
 def _exchange(app: AppSpec, name: str) -> Partitioning | None:
     """How all who read a node are partitioned, if alike."""
     readers = [node.partitions for node in app.all_nodes.values() if name in node.inputs]
@@ -122,8 +144,10 @@ def _rewritten(app: AppSpec, spec: N, part: PartOp | None) -> N:
         else:
             plan.append(moved(op, at))
         at.append(len(plan) - 1)
+    if part is not None:
+        plan.append(MergeOp(inputs=(len(plan) - 1,), by=part.by))  # each part is in the order of the whole
     inputs = dict.fromkeys(op.name for op in plan if isinstance(op, SourceOp))
-    return spec.model_copy(update={"plan": tuple(plan), "inputs": tuple(inputs)})
+    return spec.model_copy(update={"plan": tuple(plan), "inputs": tuple(inputs), "partitions": None})
 
 
 def _read(app: AppSpec, op: SourceOp, plan: list[Op]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from borealis_py.query.errors import QueryError, did_you_mean
-from borealis_py.query.names import base_name, part_index
+from borealis_py.query.names import base_name, part_index, part_name
 from borealis_py.query.plan import Plan, SourceOp, Value, inlined, inputs_of
 from sunion.model import Input
 
@@ -87,7 +87,11 @@ class AppSpec(Value):
         return self
 
     def query(self, name: str) -> QuerySpec:
-        """The query of that name. Raises QueryError."""
+        """The query of that name; of a partitioned one that runs, its first partition, which is like the others. Raises
+        QueryError.
+        """
+        if name not in self.queries and part_name(name, 0) in self.queries:
+            return self.queries[part_name(name, 0)]
         if name not in self.queries:
             hint = did_you_mean(name, self.queries) or ";"
             raise QueryError(
@@ -150,12 +154,13 @@ class AppSpec(Value):
     def serves(self, name: str) -> tuple[Serves, ...]:
         """The queries whose results depend on a node, in the app's order. Raises QueryError."""
         self.node(name)
-        found = []
+        found: dict[str, Serves] = {}  # the partitions of a query are alike
         for query in self.queries:
             hops = self._hops(query).get(name)
             if hops is not None:
-                found.append(Serves(query=query, hops=hops, depth=self.position(query)))
-        return tuple(found)
+                whole = base_name(query)
+                found[whole] = Serves(query=whole, hops=hops, depth=self.position(query))
+        return tuple(found.values())
 
     def _hops(self, query: str) -> dict[str, int]:
         """The longest way from each node that the query needs to its result."""
@@ -196,11 +201,10 @@ class AppSpec(Value):
 
     def _determining(self, name: str) -> Any:
         sources = [[source, list(self.sources[source].items())] for source in self.sources_of(name)]
-        plans = [
-            [node, self.node(node).inputs, [op.model_dump(mode="json") for op in self.node(node).plan]]
-            for node in self.upstream_of(name)
-        ]
-        return {"bucket_us": self.bucket_us, "sources": sources, "plans": plans}
+        nodes = {node: self.node(node) for node in self.upstream_of(name)}
+        plans = [[node, spec.inputs, [op.model_dump(mode="json") for op in spec.plan]] for node, spec in nodes.items()]
+        parts = {node: spec.partitions.model_dump() for node, spec in nodes.items() if spec.partitions is not None}
+        return {"bucket_us": self.bucket_us, "sources": sources, "plans": plans} | ({"parts": parts} if parts else {})
 
     def to_json(self) -> str:
         return json.dumps(self.model_dump(mode="json"), separators=(",", ":"))

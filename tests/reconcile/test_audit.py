@@ -13,7 +13,7 @@ from borealis_py.engine import compile_query
 from borealis_py.log.base import Feed, Lookup, Record
 from borealis_py.log.corrected import Progress, row_headers, row_id
 from borealis_py.query import AppSpec
-from reconcile.audit import AuditSpec, audit, audit_spec
+from reconcile.audit import AuditSpec, audit, audit_specs
 from sunion.model import Output, TupleId
 from tests.reconcile import flights_world
 from tests.reconcile.list_world import ORIGIN, ListKernel, StubLog, StubLookup, batch, claim, list_work
@@ -156,7 +156,8 @@ def test_a_query_that_was_cut_into_nodes_is_recomputed_from_its_sources():
 
     def result(rows):
         log = CorrectedLog({**logs, "chain.totals": rows})
-        return audit(audit_spec(spec, "totals", log, flights_world.ORIGIN, flights_world.AHEAD_US))
+        (todo,) = audit_specs(spec, "totals", log, flights_world.ORIGIN, flights_world.AHEAD_US)
+        return audit(todo)
 
     good = result(records)
     assert (good.error, good.differences, good.rows, good.upto) == (None, 0, len(records), end)

@@ -12,7 +12,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.protocol.redo import RedoDone, RedoFailed
-from reconcile.audit import audit, audit_on_spark, audit_spec
+from reconcile.audit import audit, audit_on_spark, audit_specs
 from reconcile.spark import SparkRedo
 from reconcile.work import Kernel, node_work
 from sunion.bucket import Buckets
@@ -110,7 +110,7 @@ def _next(events: Callable[[], list], rung: threading.Semaphore) -> object:
 
 def test_the_audit_finds_what_is_planted(session, kafka, query, kernel):
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
-    specs = [audit_spec(APP, query, kafka, ORIGIN, AHEAD_US)]
+    specs = audit_specs(APP, query, kafka, ORIGIN, AHEAD_US)
     rows = {b: o.rows for b, o in replica.outputs.items() if o.rows is not None}
     planted = sorted(rows)[2]
 
