@@ -158,6 +158,19 @@ def test_an_app_that_is_gone_and_one_begun_anew(log: ListLog) -> None:
     assert (view.problem, view.state.origin, list(view.statuses), view.events) == ("", 77, [("q", 1)], ())
 
 
+def test_an_app_begun_anew_between_two_looks(log: ListLog) -> None:
+    """Its new topic is longer than the old one was when last read."""
+    log.say(event="READY", detail="old")
+    follower = following(log)
+    follower.look()
+    log.describe(origin=77)
+    for n in range(3):
+        log.say(replica=1, event="READY", detail=f"new {n}")
+    view = follower.look()
+    assert list(view.statuses) == [("q", 1)]
+    assert [e.detail for e in view.events] == ["new 0", "new 1", "new 2"]
+
+
 def test_a_reader_goes_on_where_records_were_deleted_or_the_topic_made_anew(log: ListLog) -> None:
     topic = topics.status(NAME)
     reader = StatusReader(cast(Log, log), NAME)
