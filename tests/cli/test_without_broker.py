@@ -18,6 +18,7 @@ COMMANDS = [
     "check",
     "explain",
     "up",
+    "replica",
     "down",
     "publish",
     "subscribe",
@@ -58,6 +59,10 @@ def test_every_command_has_help(borealis: Borealis, command: list[str]) -> None:
         ["publish", "s", "f.csv", "--speed", "2"],
         ["publish", "s", "f.csv", "--stime", "t", "--start", "now"],
         ["up", "app.py", "--host", "moon"],
+        ["replica"],
+        ["replica", "-1"],
+        ["replica", "0", "--host", "moon"],
+        ["replica", "0", "--host", "spark", "--no-spark"],
         ["top", "--count", "0"],
     ],
 )
