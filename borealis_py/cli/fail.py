@@ -56,7 +56,7 @@ def source(
 def _wait(state: AppState, source: str, reader: StatusReader, timeout_s: float) -> list[tuple[str, int]]:
     """The replicas that say that the source is unreachable; returns when all that speak do."""
     lost: set[tuple[str, int]] = set()
-    wanted = {(node, k) for node, k in state.replicas() if source in state.spec.node(node).inputs}
+    wanted = {(node, k) for node, k in state.replicas() if source in state.runs.node(node).inputs}
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and lost != wanted:
         for status in reader.poll():

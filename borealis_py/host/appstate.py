@@ -62,15 +62,16 @@ class AppState:
         return self.thresholds.get(query, self.spec.query(query).threshold_us)
 
     def schema(self, source: str) -> dict[str, str]:
-        """The columns of a source. Raises NoSuchApp with the nearest names."""
-        if source not in self.spec.sources:
-            hint = did_you_mean(source, self.spec.sources) or ";"
+        """The columns of a source, or of one partition of it. Raises NoSuchApp with the nearest names."""
+        sources = self.runs.sources
+        if source not in sources:
+            hint = did_you_mean(source, sources) or ";"
             written = source in self.spec.all_nodes
             kind = f" (it is a {self.spec.label(source).split()[0]}: replicas write its stream)" if written else ""
             raise NoSuchApp(
-                f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(self.spec.sources)}"
+                f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(sources)}"
             )
-        return self.spec.sources[source]
+        return sources[source]
 
     def replicas(self) -> list[tuple[str, int]]:
         """(node, replica index) of each that should run; a query is the node that gives its result."""

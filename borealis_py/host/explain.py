@@ -169,7 +169,7 @@ def _query(spec: AppSpec, name: str, timing: Timing) -> QueryPlan:
 def _held(spec: AppSpec) -> dict[str, str]:
     """What each topic holds."""
     app = spec.name
-    held = {topics.stream(app, name): f"source {name}" for name in spec.sources}
+    held = {topics.source(app, name).topic: f"source {base_name(name)}" for name in spec.sources}
     for name in spec.queries:
         corrected = topics.corrected(app, name).topic
         held[corrected] = f"corrected stream of {base_name(name)}: stable rows as JSON"

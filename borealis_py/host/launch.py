@@ -108,7 +108,7 @@ def topics_of(spec: AppSpec) -> list[TopicSpec]:
     runs = physical(spec)
     queries, nodes = ({name: n.replicas for name, n in kind.items()} for kind in (runs.queries, runs.nodes))
     exchanges = {name: n.exchange.count for name, n in runs.nodes.items() if n.exchange is not None}
-    return topics.of_app(spec.name, list(spec.sources), queries, nodes, exchanges)
+    return topics.of_app(spec.name, list(runs.sources), queries, nodes, exchanges)
 
 
 def redo_topics_of(spec: AppSpec) -> list[TopicSpec]:

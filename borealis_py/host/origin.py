@@ -9,6 +9,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Lookup
 from borealis_py.log.records import BatchHeader, EnvelopeError, unpack_source, unpack_stimes
 from borealis_py.query.errors import QueryError
+from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 
@@ -35,7 +36,7 @@ def choose(log: Log, spec: AppSpec, origin: str, now_us: int) -> int:
         return buckets.of(parse(origin))
     lookup = log.lookup()
     try:
-        firsts = [_first_stime(lookup, Feed(topics.stream(spec.name, source))) for source in spec.sources]
+        firsts = [_first_stime(lookup, topics.source(spec.name, source)) for source in physical(spec).sources]
     finally:
         lookup.close()
     return buckets.of(min((stime for stime in firsts if stime is not None), default=now_us))

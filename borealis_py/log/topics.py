@@ -33,6 +33,11 @@ def stream(app: str, name: str) -> str:
     return f"{app}.{name}"
 
 
+def source(app: str, name: str) -> Feed:
+    """A source, or one partition of it."""
+    return Feed(stream(app, base_name(name)), part_index(name))
+
+
 def corrected(app: str, query: str) -> Feed:
     """The corrected stream of a query, or of one partition of it."""
     return Feed(stream(app, base_name(query)), part_index(query))
@@ -46,7 +51,7 @@ def replica(app: str, name: str, index: int) -> str:
 def input_feeds(app: str, of: Input) -> tuple[Feed, ...]:
     """What a node reads of one input: a source's topic, or one topic for each replica of a stream."""
     if not of.replicas:
-        return (Feed(stream(app, of.name)),)
+        return (source(app, of.name),)
     return tuple(Feed(replica(app, of.name, k), of.partition) for k in range(of.replicas))
 
 
@@ -107,9 +112,8 @@ def of_app(
         queries: name to number of replicas. nodes: likewise, those that no query is named after: they have no corrected
             stream. exchanges: for nodes whose readers are partitioned alike, in how many.
     """
-    specs = [TopicSpec(stream(app, s), config=EVENT_TIME) for s in sources]
-    parts = Counter(base_name(query) for query in queries)
-    specs += [TopicSpec(stream(app, query), count, EVENT_TIME) for query, count in parts.items()]
+    parts = Counter(base_name(name) for name in (*sources, *queries))
+    specs = [TopicSpec(stream(app, name), count, EVENT_TIME) for name, count in parts.items()]
     for node, replicas in {**nodes, **queries}.items():
         count = exchanges.get(node, 1)
         specs += [TopicSpec(replica(app, node, k), count, EVENT_TIME) for k in range(replicas)]

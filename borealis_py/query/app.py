@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns, check_schema, check_stream_name
-from borealis_py.query.partitions import check_keys, checked
+from borealis_py.query.partitions import check_keys, checked, checked_count
 from borealis_py.query.plan import FilterOp, MapOp, Op, Plan, SourceOp, UnionOp, WindowOp
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, Policy, QuerySpec
 from borealis_py.query.units import format_duration, parse_duration
@@ -158,17 +158,24 @@ class App:
         if self.bucket_us % 1000:
             raise QueryError(f"bucket of app {name!r}: {bucket!r} is not whole milliseconds (Kafka's timestamps are)")
         self._sources: dict[str, dict[str, str]] = {}
+        self._source_partitions: dict[str, int] = {}
         self._nodes: dict[str, NodeSpec] = {}  # in order: a stream is there before what is made of it
         self._queries: dict[str, QuerySpec] = {}
 
-    def source(self, name: str, schema: Mapping[str, str]) -> Stream:
+    def source(self, name: str, schema: Mapping[str, str], partitions: int | None = None) -> Stream:
         """A source stream. Types: string, int64, double, bool; any value may be null.
 
+        Args:
+            partitions: of its topic, each with a publisher of its own (`borealis publish NAME.0 ...`). The stream has
+                the rows of all, by (stime, partition, seq), and a bucket is complete when it is in each.
+
         Raises:
-            QueryError: a name that is taken or cannot be used, an unknown type.
+            QueryError: a name that is taken or cannot be used, an unknown type, a number that makes no sense.
         """
         self._free(check_stream_name(name, "source"), "source")
         self._sources[name] = check_schema(schema, f"source {name!r}")
+        if partitions is not None:
+            self._source_partitions[name] = checked_count(partitions, f"source {name!r}")
         return Stream(self, tuple(self._sources[name]), {"op": "source", "name": name}, ())
 
     def union(self, *streams: Stream) -> Stream:
@@ -252,6 +259,7 @@ class App:
             name=self.name,
             bucket_us=self.bucket_us,
             sources=dict(self._sources),
+            source_partitions=dict(self._source_partitions),
             nodes=nodes,
             queries=dict(self._queries),
         )

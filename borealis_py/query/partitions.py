@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, part_name
-from borealis_py.query.plan import MapOp, MergeOp, Op, PartOp, Plan, SourceOp, WindowOp, moved
+from borealis_py.query.plan import MapOp, MergeOp, Op, PartOp, Plan, SourceOp, UnionOp, WindowOp, moved
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, QuerySpec
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ def checked(count: object, by: object, result: Stream, where: str) -> Partitioni
         return None
     if count is None or by is None:
         raise QueryError(f'{where}: partitions and by go together: partitions=4, by="carrier"')
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= PARTITIONS_MAX:
-        raise QueryError(f"{where}: partitions={count!r}; choose 1 to {PARTITIONS_MAX}")
+    number = checked_count(count, where)
     columns = (by,) if isinstance(by, str) else by
     if not isinstance(columns, Sequence) or not columns or not all(isinstance(c, str) for c in columns):
         raise QueryError(f"{where}: by={by!r}; give the name of a column, or several")
@@ -46,7 +45,14 @@ def checked(count: object, by: object, result: Stream, where: str) -> Partitioni
             raise unknown_column(column, f"by of {where}", result.columns)
     if len({c.lower() for c in columns}) < len(columns):
         raise QueryError(f"{where}: by={by!r} names a column twice")
-    return Partitioning(by=tuple(known[c.lower()] for c in columns), count=count)
+    return Partitioning(by=tuple(known[c.lower()] for c in columns), count=number)
+
+
+def checked_count(count: object, where: str) -> int:
+    """A number of partitions. Raises QueryError."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= PARTITIONS_MAX:
+        raise QueryError(f"{where}: partitions={count!r}; choose 1 to {PARTITIONS_MAX}")
+    return count
 
 
 def check_keys(plan: Plan, by: Iterable[str], columns: Sequence[Sequence[str]], where: str) -> None:
@@ -83,13 +89,13 @@ def _check_key(op: Op, key: str, has: Sequence[str], where: str) -> None:
 
 
 def physical(app: AppSpec) -> AppSpec:
-    """The app as it runs: each partition a node of its own. An app without partitions is returned as it is."""
-    if not any(node.partitions for node in app.all_nodes.values()):
+    """The app as it runs: each partition a node, or a source, of its own. One without is returned as it is."""
+    if not app.source_partitions and not any(node.partitions for node in app.all_nodes.values()):
         return app
     return AppSpec(
         name=app.name,
         bucket_us=app.bucket_us,
-        sources=app.sources,
+        sources={part: columns for name, columns in app.sources.items() for part in _source_parts(app, name)},
         nodes={part: node for name, spec in app.nodes.items() for part, node in _parts(app, name, spec)},
         queries={part: query for name, spec in app.queries.items() for part, query in _parts(app, name, spec)},
     )
@@ -107,13 +113,13 @@ def flattened(app: AppSpec, query: str) -> list[AppSpec]:
     """
     flat, partitions = app.flattened(query), app.node(query).partitions
     if partitions is None:
-        return [flat]
+        return [physical(flat)]
     spec = flat.query(query)
     found = []
     for index in range(partitions.count):
         op = PartOp(input=len(spec.plan) - 1, by=partitions.by, count=partitions.count, index=index)
         part = spec.model_copy(update={"plan": (*spec.plan, op)})
-        found.append(flat.model_copy(update={"queries": {part_name(query, index): part}}))
+        found.append(physical(flat.model_copy(update={"queries": {part_name(query, index): part}})))
     return found
 
 
@@ -150,11 +156,20 @@ def _rewritten(app: AppSpec, spec: N, part: PartOp | None) -> N:
     return spec.model_copy(update={"plan": tuple(plan), "inputs": tuple(inputs), "partitions": None})
 
 
+def _source_parts(app: AppSpec, source: str) -> list[str]:
+    count = app.source_partitions.get(source)
+    return [source] if count is None else [part_name(source, i) for i in range(count)]
+
+
 def _read(app: AppSpec, op: SourceOp, plan: list[Op]) -> None:
+    first = len(plan)
+    if op.name in app.source_partitions:
+        plan += [SourceOp(name=part) for part in _source_parts(app, op.name)]
+        plan.append(UnionOp(inputs=tuple(range(first, len(plan)))))
+        return
     of = app.nodes[op.name].partitions if op.name in app.nodes else None
     if of is None:
         plan.append(op)
         return
-    first = len(plan)
     plan += [SourceOp(name=part_name(op.name, i)) for i in range(of.count)]
     plan.append(MergeOp(inputs=tuple(range(first, first + of.count)), by=of.by))

@@ -62,12 +62,14 @@ class Serves(Value):
 class AppSpec(Value):
     """An app: bucket width, sources with their columns' types, queries, and the nodes that queries were cut into.
 
-    `nodes` are those that no query is named after, each after the nodes it reads.
+    `nodes` are those that no query is named after, each after the nodes it reads. `source_partitions`: of sources with
+    several partitions, each written by a publisher of its own, how many.
     """
 
     name: str
     bucket_us: int
     sources: dict[str, dict[str, str]]
+    source_partitions: dict[str, int] = Field(default_factory=dict)
     nodes: dict[str, NodeSpec] = Field(default_factory=dict)
     queries: dict[str, QuerySpec]
 
@@ -187,6 +189,7 @@ class AppSpec(Value):
             name=self.name,
             bucket_us=self.bucket_us,
             sources={name: self.sources[name] for name in inputs},
+            source_partitions={name: n for name, n in self.source_partitions.items() if name in inputs},
             queries={query: flat},
         )
 
@@ -200,11 +203,15 @@ class AppSpec(Value):
         return _digest(self._determining(name))
 
     def _determining(self, name: str) -> Any:
-        sources = [[source, list(self.sources[source].items())] for source in self.sources_of(name)]
+        sources = [(source, list(self.sources[source].items())) for source in self.sources_of(name)]
         nodes = {node: self.node(node) for node in self.upstream_of(name)}
         plans = [[node, spec.inputs, [op.model_dump(mode="json") for op in spec.plan]] for node, spec in nodes.items()]
-        parts = {node: spec.partitions.model_dump() for node, spec in nodes.items() if spec.partitions is not None}
-        return {"bucket_us": self.bucket_us, "sources": sources, "plans": plans} | ({"parts": parts} if parts else {})
+        found: dict[str, Any] = {"bucket_us": self.bucket_us, "sources": sources, "plans": plans}
+        parts: dict[str, Any] = {
+            node: spec.partitions.model_dump() for node, spec in nodes.items() if spec.partitions is not None
+        }
+        parts |= {name: self.source_partitions[name] for name, _ in sources if name in self.source_partitions}
+        return {**found, "parts": parts} if parts else found
 
     def to_json(self) -> str:
         return json.dumps(self.model_dump(mode="json"), separators=(",", ":"))

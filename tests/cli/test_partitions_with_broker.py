@@ -20,7 +20,8 @@ TEXT = f"""
 from borealis_py import App
 
 app = App("{APP}", bucket="100ms")
-left, right = (app.source(s, schema={{"key": "string", "value": "double"}}) for s in ("left", "right"))
+left = app.source("left", schema={{"key": "string", "value": "double"}}, partitions=2)
+right = app.source("right", schema={{"key": "string", "value": "double"}})
 clean = app.union(left, right).filter("value > 0").node("clean", partitions=3, by="key")
 sums = clean.window("1s").group_by("key").agg(n="count(*)", total="sum(value / 3)")
 app.query("sums", sums, "2s", replicas=2, partitions=2, by="key")
@@ -49,6 +50,13 @@ def test_check_and_the_threshold_speak_of_the_whole(borealis: Borealis) -> None:
     )
 
 
+def test_each_partition_of_a_source_has_a_publisher_of_its_own(borealis: Borealis, site: Path) -> None:
+    (site / "empty.csv").write_text("at,key,value\n")
+    said = borealis("publish", "left", "empty.csv", "--stime", "at", "--app", APP)
+    assert said.code == 1
+    assert "no source 'left'; did you mean 'left.1' or 'left.0'? sources: left.0, left.1, right" in said.err
+
+
 def test_only_one_partition_of_a_node_has_a_raw_view(borealis: Borealis) -> None:
     said = borealis("subscribe", "clean", "--view", "raw", "--app", APP)
     assert said.code == 1
@@ -58,14 +66,15 @@ def test_only_one_partition_of_a_node_has_a_raw_view(borealis: Borealis) -> None
 def test_what_is_published_comes_out_whole_although_a_replica_dies(borealis: Borealis, site: Path) -> None:
     start_us = time.time_ns() // 1000 + 200_000
     expected: dict[str, int] = defaultdict(int)
-    for seed, source in enumerate(("left", "right")):
+    for seed, source in enumerate(("left.0", "right", "left.1")):
         rows = []
         for i in range(ROWS):
             key, value = KEYS[(i * 5 + seed) % len(KEYS)], (i * 7 + seed) % 20
             rows.append(f"{start_us + i * 5_000},{key},{value}")
             expected[key] += value > 0
         (site / f"{source}.csv").write_text("at,key,value\n" + "\n".join(rows) + "\n")
-    assert borealis("publish", "left", "left.csv", "--stime", "at", "--app", APP).code == 0
+    assert borealis("publish", "left.1", "left.1.csv", "--stime", "at", "--app", APP).code == 0
+    assert borealis("publish", "left.0", "left.0.csv", "--stime", "at", "--app", APP).code == 0
     victim = ReplicaProcesses(site / ".borealis", APP).running()[ProcessName(0)]
     victim.kill()
     psutil.wait_procs([victim], 10)

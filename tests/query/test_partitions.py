@@ -10,8 +10,8 @@ import pytest
 from borealis_py import App, QueryError
 from borealis_py.query import AppSpec, Stream
 from borealis_py.query.names import base_name, part_index, part_name
-from borealis_py.query.partitions import physical
-from borealis_py.query.plan import MergeOp, PartOp, SourceOp
+from borealis_py.query.partitions import flattened, physical
+from borealis_py.query.plan import MergeOp, PartOp, SourceOp, UnionOp
 from borealis_py.query.spec import Partitioning
 
 FLIGHTS = {"carrier": "string", "origin": "string", "delay": "double"}
@@ -155,3 +155,32 @@ def test_the_number_of_partitions_is_part_of_what_a_node_is() -> None:
 def test_names_of_partitions() -> None:
     assert part_name("clean", 3) == "clean.3"
     assert [(base_name(n), part_index(n)) for n in ("clean.3", "clean")] == [("clean", 3), ("clean", 0)]
+
+
+def test_a_source_with_partitions_is_read_as_one_from_all_of_them() -> None:
+    app = App("a")
+    s = app.source("s", schema=FLIGHTS, partitions=2)
+    t = app.source("t", schema=FLIGHTS)
+    app.query("q", sums(app.union(s, t), "carrier"), partitions=2, by="carrier")
+    spec = physical(app.describe())
+    assert list(spec.sources) == ["s.0", "s.1", "t"]
+    plan = spec.queries["q.1"].plan
+    assert plan[:4] == (
+        SourceOp(name="s.0"), SourceOp(name="s.1"), UnionOp(inputs=(0, 1)),
+        PartOp(input=2, by=("carrier",), count=2, index=1),
+    )  # fmt: skip
+    assert spec.sources_of("q.0") == ("s.0", "s.1", "t")
+    (flat, _) = flattened(app.describe(), "q")
+    assert list(flat.sources) == ["s.0", "s.1", "t"]
+    assert flat.queries["q.0"].inputs == ("s.0", "s.1", "t")
+
+
+def test_a_sources_number_of_partitions_is_checked_and_determines_the_results() -> None:
+    with pytest.raises(QueryError, match="source 's': partitions=0; choose 1 to 64"):
+        App("a").source("s", schema=FLIGHTS, partitions=0)
+    hashes = set()
+    for count in (None, 1, 2):
+        app = App("a")
+        app.query("q", app.source("s", schema=FLIGHTS, partitions=count))
+        hashes.add(app.describe().query_hash("q"))
+    assert len(hashes) == 3
