@@ -87,7 +87,7 @@ def up(
     processes = ReplicaProcesses(context.data_dir, spec.name)
     if reset:
         with waiting(f"deleting what there is of app {spec.name}"):
-            launch.reset(context.log, spec, processes)
+            launch.reset(context.log, spec, processes, context.config.checkpoints)
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
         before = launch.described(context.log, spec.name)
         state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000)
@@ -122,6 +122,7 @@ def process_options(context: Context, spark: bool, take_over: bool, host: str, m
         host,
         None if slots is None else int(slots),
         tuple(config.spark_properties.items()),
+        config.checkpoints,
     )
 
 

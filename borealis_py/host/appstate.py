@@ -68,9 +68,7 @@ class AppState:
             hint = did_you_mean(source, sources) or ";"
             written = source in self.spec.all_nodes
             kind = f" (it is a {self.spec.label(source).split()[0]}: replicas write its stream)" if written else ""
-            raise NoSuchApp(
-                f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(sources)}"
-            )
+            raise NoSuchApp(f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(sources)}")
         return sources[source]
 
     def replicas(self) -> list[tuple[str, int]]:

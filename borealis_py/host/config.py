@@ -2,6 +2,7 @@
 
 bootstrap: localhost:9092          # borealis.yaml; or BOREALIS_BOOTSTRAP, or --bootstrap
 data_dir: .borealis
+checkpoints: s3://bucket/path      # any URI of pyarrow.fs; else below data_dir
 http: 127.0.0.1:9400               # where replica processes answer HTTP; the others take the ports after it
 kafka:                             # handed to librdkafka untouched
   security.protocol: SASL_SSL
@@ -48,6 +49,7 @@ class Config(BaseSettings):
 
     bootstrap: str = Field(default=DEFAULT_BOOTSTRAP, min_length=1)
     data_dir: Path = Path(".borealis")
+    checkpoints: str = ""
     http: str | None = None
     kafka: dict[str, str] = {}
     timing: dict[str, str | int] = {}
@@ -84,6 +86,13 @@ class Config(BaseSettings):
     def spark_properties(self) -> dict[str, str]:
         """Spark's own properties that the user set."""
         return {name: str(value) for name, value in self.spark.items() if name.startswith("spark.")}
+
+    @field_validator("checkpoints", mode="after")
+    @classmethod
+    def _uri(cls, value: str) -> str:
+        if value and "://" not in value:
+            raise ValueError("write a URI, like s3://bucket/path, hdfs://host:port/path or file:///path")
+        return value
 
     @field_validator("http", mode="after")
     @classmethod

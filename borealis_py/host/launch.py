@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from borealis_py.host.check import NodeReport as NodeReport
 from borealis_py.host.check import check as check
 from borealis_py.host.errors import LaunchError
 from borealis_py.host.replicas import (
+    CHECKPOINTS,
     KAFKA_PROPERTIES,
     SPARK_PROPERTIES,
     ProcessName,
@@ -33,6 +35,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
 from borealis_py.log.messages import Description, Policy, Status, Threshold
+from borealis_py.node.places import PlaceError, forget
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
@@ -70,7 +73,8 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
             f"app {spec.name!r} has an origin already, {origins.show(buckets.start(bucket))}: it is written once. "
             "`--reset` starts the app anew"
         )
-    description = Description(spec.to_json(), spec.hash, bucket, fingerprint)
+    life = uuid.uuid4().hex[:8] if before is None else before.description.life
+    description = Description(spec.to_json(), spec.hash, bucket, fingerprint, life)
     values: dict[str, msgspec.Struct] = _changed_settings(before, spec)
     if before is None or before.description != description:
         values[APP_KEY] = description  # last: who finds a description finds its settings too
@@ -149,8 +153,13 @@ def _refuse_other_kernel(before: AppState, fingerprint: str) -> None:
         )
 
 
-def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses) -> None:
-    """Delete the app's topics and checkpoints. Its replicas below this data directory are stopped first."""
+def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str = "") -> None:
+    """Delete the app's topics and checkpoints. Its replicas below this data directory are stopped first.
+
+    Args:
+        checkpoints: a URI where they lie too. Those that are left anywhere belong to a life that is over, and are
+            not used again.
+    """
     processes.stop()
     there = set(_topic_names(log))
     names = {t.name for t in (*topics_of(spec), *redo_topics_of(spec))}
@@ -166,6 +175,11 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses) -> None:
     finally:
         admin.close()
     shutil.rmtree(processes.directory, ignore_errors=True)
+    if checkpoints:
+        try:
+            forget(checkpoints, spec.name)
+        except PlaceError as exc:
+            raise LaunchError(str(exc)) from exc
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +187,7 @@ class ProcessOptions:
     """What the replica processes are told beside the app.
 
     `http`: of the first; the others take the ports after it. `host`: "process" or "spark"; `redo_slots` and
-    `spark_properties` are for the latter.
+    `spark_properties` are for the latter. `checkpoints`: a URI for them; empty: `data_dir`.
     """
 
     kafka: KafkaLog
@@ -186,6 +200,7 @@ class ProcessOptions:
     host: str = "process"
     redo_slots: int | None = None
     spark_properties: tuple[tuple[str, str], ...] = ()
+    checkpoints: str = ""
 
     def arguments(self, app: str, process: ProcessName, place: int = 0) -> list[str]:
         """The command line of one process, the one at `place` of the app's. Raises AddressError."""
@@ -202,9 +217,10 @@ class ProcessOptions:
         return out + (["--take-over"] if self.take_over else [])
 
     def environment(self) -> dict[str, str]:
-        """Kafka's and Spark's properties: a password in them is not for the list of processes."""
+        """Kafka's and Spark's properties, and a URI: a password in them is not for the list of processes."""
         spark = {SPARK_PROPERTIES: json.dumps(dict(self.spark_properties))} if self.spark_properties else {}
-        return {KAFKA_PROPERTIES: json.dumps(dict(self.kafka.properties)), **spark}
+        checkpoints = {CHECKPOINTS: self.checkpoints} if self.checkpoints else {}
+        return {KAFKA_PROPERTIES: json.dumps(dict(self.kafka.properties)), **spark, **checkpoints}
 
 
 Pids = dict[ProcessName, int]

@@ -32,7 +32,7 @@ from borealis_py.host.httpd import HttpUnavailable, open_http
 from borealis_py.host.launch import create_topics, redo_topics_of
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.onspark.driver import DriverSettings, SparkDriver
-from borealis_py.host.replicas import KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
+from borealis_py.host.replicas import CHECKPOINTS, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
 from borealis_py.host.specs import KernelDiffers, check_fingerprint, replica_spec, work_of
@@ -40,6 +40,7 @@ from borealis_py.host.supervise import EXIT_SUPERSEDED, supervise
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError, Wake
+from borealis_py.node.places import PlaceError, check_writable
 from borealis_py.node.reporter import Seen, unseen
 from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
@@ -54,6 +55,17 @@ log = structlog.get_logger("borealis.host")
 
 LOCAL_REDO_S = 600.0
 HOSTS = ("process", "spark")
+NOT_STARTED = (
+    LogError,
+    QueryError,
+    SettingsError,
+    IndexTaken,
+    KernelDiffers,
+    AddressError,
+    HttpUnavailable,
+    PlaceError,
+)
+"""What stands in the way of a start, told as one line."""
 REDO_SLOTS = 1
 
 
@@ -148,7 +160,16 @@ def _run(args: argparse.Namespace, closing: ExitStack) -> int:
     """`closing`: ends what is open once the replicas have ended."""
     try:
         process = _open(args, closing)
-    except (LogError, QueryError, SettingsError, IndexTaken, KernelDiffers, AddressError, HttpUnavailable) as exc:
+    except (
+        LogError,
+        QueryError,
+        SettingsError,
+        IndexTaken,
+        KernelDiffers,
+        AddressError,
+        HttpUnavailable,
+        PlaceError,
+    ) as exc:
         log.error("replica does not start", replica=args.replica, nodes=args.node, why=str(exc))
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -163,9 +184,11 @@ def _stopper(process: ReplicaProcess | SparkDriver) -> Callable[[int, object], N
 def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | SparkDriver:
     kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
     timing = Timing(**{name: int(value) for name, value in (t.split("=", 1) for t in args.timing)})
-    state = read_app(kafka, args.app)
+    state, checkpoints = read_app(kafka, args.app), os.environ.get(CHECKPOINTS, "")
+    if checkpoints:
+        check_writable(checkpoints)
     specs = [
-        replica_spec(state, node, args.replica, kafka, args.data_dir, timing)
+        replica_spec(state, node, args.replica, kafka, args.data_dir, timing, checkpoints)
         for name in args.node or state.spec.queries
         for node in parts_of(state.spec, name)
         if args.replica < state.runs.node(node).replicas

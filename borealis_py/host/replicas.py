@@ -30,6 +30,8 @@ KAFKA_PROPERTIES = "BOREALIS_KAFKA_PROPERTIES"
 """Environment variable of a replica process: properties for Kafka's clients as a JSON object."""
 SPARK_PROPERTIES = "BOREALIS_SPARK_PROPERTIES"
 """Likewise of its Spark application, with the Spark host."""
+CHECKPOINTS = "BOREALIS_CHECKPOINTS"
+"""Likewise: a URI of pyarrow.fs where checkpoints lie."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -131,8 +131,9 @@ class ReplicaSession:
             raise SparkUnavailable(f"Spark runs no Python jobs. {explain(exc)}. {_tail(self.output)}") from exc
         self._works = works
 
-    def keep_warm(self, every_s: float = KEEP_WARM_S) -> None:
-        """Warm again from time to time, in a thread, until `stop`."""
+    def keep_warm(self, every_s: float = KEEP_WARM_S, workers: int | None = None) -> None:
+        """Warm again from time to time, in a thread, until `stop`. `workers`: so many from now on; None: all."""
+        self._workers = workers or self._workers
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_warm, args=(every_s,), name="keep warm", daemon=True)
             self._thread.start()

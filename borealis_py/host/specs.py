@@ -16,7 +16,7 @@ from reconcile.work import Work, node_work
 
 
 def replica_spec(
-    state: AppState, node: str, replica: int, kafka: KafkaLog, data_dir: Path, timing: Timing
+    state: AppState, node: str, replica: int, kafka: KafkaLog, data_dir: Path, timing: Timing, checkpoint_uri: str = ""
 ) -> ReplicaSpec:
     """What replica `replica` of a node, as it runs, is told. Raises QueryError for an unknown one."""
     spec = state.runs
@@ -29,7 +29,7 @@ def replica_spec(
         bucket_us=spec.bucket_us,
         origin=state.origin,
         partition=list(spec.all_nodes).index(node),
-        query_hash=spec.query_hash(node),
+        query_hash="@".join(filter(None, (spec.query_hash(node), state.description.life))),
         app_json=spec.to_json(),
         delays={s.query: declared(state.spec.query(s.query)) for s in serves},
         log=kafka,
@@ -39,6 +39,7 @@ def replica_spec(
         position=spec.position(node),
         corrected=node in spec.queries,
         exchange=spec.node(node).exchange,
+        checkpoint_uri=checkpoint_uri,
     )
 
 

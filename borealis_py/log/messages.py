@@ -39,12 +39,16 @@ class Incarnation(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True):
-    """Settings key `app`: the app as `query.AppSpec` JSON, its hash, the origin bucket, the kernel's fingerprint."""
+    """Settings key `app`: the app as `query.AppSpec` JSON, its hash, the origin bucket, the kernel's fingerprint.
+
+    `life`: random, new when the app begins anew: checkpoints of another life belong to topics that are gone.
+    """
 
     app: str
     hash: str
     origin: int
     fingerprint: str
+    life: str = ""
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

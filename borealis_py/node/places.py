@@ -203,6 +203,17 @@ def check_writable(uri: str) -> None:
         raise PlaceError(f"checkpoints cannot be written at {_without_query(uri)}: {why}") from exc
 
 
+def forget(uri: str, app: str) -> None:
+    """Delete all checkpoints of an app there. Raises PlaceError."""
+    filesystem, path = _filesystem(uri)
+    path = f"{path.rstrip('/')}/{app}"
+    try:
+        if filesystem.get_file_info(path).type.name == "Directory":
+            filesystem.delete_dir(path)
+    except OSError as exc:
+        raise PlaceError(f"checkpoints of app {app} at {_without_query(uri)} cannot be deleted: {exc}") from exc
+
+
 def _filesystem(uri: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem
 

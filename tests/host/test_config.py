@@ -128,3 +128,12 @@ def test_a_spark_setting_that_is_none_is_refused(here: Path, text: str, says: st
     write(here, f"spark:\n  {text}\n")
     with pytest.raises(ConfigError, match=says):
         load()
+
+
+def test_checkpoints_lie_at_a_uri(here: Path) -> None:
+    assert load().checkpoints == ""
+    write(here, "checkpoints: s3://bucket/borealis\n")
+    assert load().checkpoints == "s3://bucket/borealis"
+    write(here, "checkpoints: /somewhere\n")
+    with pytest.raises(ConfigError, match="'checkpoints': write a URI"):
+        load()

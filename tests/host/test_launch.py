@@ -25,6 +25,7 @@ from borealis_py.host.connect import publisher
 from borealis_py.host.errors import LaunchError
 from borealis_py.host.process import parse
 from borealis_py.host.replicas import ProcessName
+from borealis_py.host.specs import replica_spec
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord
@@ -103,7 +104,7 @@ def test_another_query_is_refused(log: KafkaLog, name: str) -> None:
 
 def test_another_kernel_is_refused(log: KafkaLog, name: str) -> None:
     state = describe(log, spec_of(name))
-    reports = [replace(r, fingerprint="other") for r in launch.check(spec_of(name), Timing())]
+    reports = [replace(r, fingerprints=("other",)) for r in launch.check(spec_of(name), Timing())]
     with pytest.raises(LaunchError, match=f"kernel {state.description.fingerprint}, this machine's is other"):
         launch.describe(log, spec_of(name), reports, "earliest", 1)
     assert read_app(log, name) == state
@@ -272,4 +273,18 @@ def test_a_driver_of_tasks_is_told_so_and_its_secrets_are_no_arguments() -> None
     told = parse(arguments)
     assert (told.host, told.redo_slots, told.master) == ("spark", 0, "spark://m:7077")
     assert "hush" not in " ".join(arguments)
+    at = replace(options, checkpoints="s3://id:hush@b/p")
+    assert at.environment()["BOREALIS_CHECKPOINTS"] == "s3://id:hush@b/p"
+    assert "hush" not in " ".join(at.arguments("app", ProcessName(0)))
     assert options.environment()["BOREALIS_SPARK_PROPERTIES"] == '{"spark.authenticate.secret": "hush"}'
+
+
+def test_an_app_that_begins_anew_knows_its_old_checkpoints_from_its_own(log: KafkaLog, name: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    spec, processes = spec_of(name), launch.ReplicaProcesses(tmp_path, name)
+    first = describe(log, spec, "2013-01-01")
+    assert describe(log, spec).description.life == first.description.life != ""
+    launch.reset(log, spec, processes)
+    again = describe(log, spec, "2013-01-01")
+    told = [replica_spec(s, "q", 0, log, tmp_path, Timing()).query_hash for s in (first, again)]
+    assert told[0] != told[1]
+    assert [t.partition("@")[0] for t in told] == [spec.query_hash("q")] * 2

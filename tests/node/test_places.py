@@ -12,7 +12,7 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFi
 from structlog.testing import capture_logs
 
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
-from borealis_py.node.places import LocalPlace, Place, PlaceError, UriPlace, check_writable, place_at
+from borealis_py.node.places import LocalPlace, Place, PlaceError, UriPlace, check_writable, forget, place_at
 from tests.node.test_checkpoints import Text, checkpoint
 
 
@@ -180,6 +180,14 @@ def test_where_nothing_can_be_written_is_told_without_keys(tmp_path: Path) -> No
     with pytest.raises(PlaceError, match=r"no checkpoints at nowhere://bucket/x: .*Write s3://") as told:
         place_at("nowhere://id:hush@bucket/x?secret=hush")
     assert "hush" not in str(told.value)
+
+
+def test_an_app_that_begins_anew_leaves_none(tmp_path: Path) -> None:
+    for app in ("a", "b"):
+        store(place_at(f"file://{tmp_path}", app, "q.r0")).save(checkpoint(10))
+    forget(f"file://{tmp_path}", "a")
+    forget(f"file://{tmp_path}", "never")
+    assert [p.name for p in tmp_path.iterdir()] == ["b"]
 
 
 def test_parts_come_before_the_query_of_a_uri(tmp_path: Path) -> None:

@@ -105,6 +105,12 @@ class Driven(RunningApp):
         driver.signal(signal.SIGTERM)
         return driver.popen.wait(timeout_s)
 
+    def kill_driver(self, replica: int) -> None:
+        """kill -9, and nothing but the driver."""
+        self.drivers[replica].may_end = True
+        self.drivers[replica].popen.kill()
+        self.drivers[replica].popen.wait()
+
     def close(self) -> None:
         for driver in self.started:
             driver.kill()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +18,7 @@ from tests.drills.processes import ROOT, Process
 from tests.support.running import until
 
 HOME = Path(pyspark.__file__).parent
-WORKER = re.compile(r"Successfully registered with master")
+WEB = ("--webui-port", "0", "--host", "127.0.0.1")
 
 
 def _free_port() -> int:
@@ -28,12 +26,11 @@ def _free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def _start(directory: Path, name: str, *arguments: str) -> Process:
-    output = directory / f"{name.rpartition('.')[2]}.log"
+def _start(output: Path, name: str, *arguments: str) -> Process:
     environment = {
         **os.environ,
         "SPARK_HOME": str(HOME),
-        "SPARK_WORKER_DIR": str(directory / "work"),
+        "SPARK_WORKER_DIR": str(output.parent / "work"),
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -52,12 +49,26 @@ def _start(directory: Path, name: str, *arguments: str) -> Process:
     return Process(popen, output)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cluster:
     """`master`: its address."""
 
+    directory: Path
     master: str
-    worker: Process
+    cores: int
+    started: list[Process]
+
+    @property
+    def worker(self) -> Process:
+        """The present one."""
+        return self.started[-1]
+
+    def add_worker(self) -> None:
+        """Start one and wait until the master knows it."""
+        name = f"worker-{len(self.started)}.log"
+        arguments = ("--cores", str(self.cores), "--memory", "2g", *WEB, self.master)
+        self.started.append(_start(self.directory / name, "worker.Worker", *arguments))
+        until(lambda: "Successfully registered with master" in self.worker.said, "a Spark worker")
 
     def executors(self) -> list[psutil.Process]:
         """JVMs that run the tasks of applications."""
@@ -68,16 +79,12 @@ class Cluster:
 def standalone(directory: Path, cores: int) -> Iterator[Cluster]:
     """One whose worker with so many cores is there."""
     port = _free_port()
-    started: list[Process] = []
+    master = _start(directory / "master.log", "master.Master", "--port", str(port), *WEB)
+    cluster = Cluster(directory, f"spark://127.0.0.1:{port}", cores, [master])
     try:
-        web = ("--webui-port", "0", "--host", "127.0.0.1")
-        started.append(_start(directory, "master.Master", "--port", str(port), *web))
-        master = f"spark://127.0.0.1:{port}"
-        until(lambda: "I have been elected leader" in started[0].said, "a Spark master")
-        started.append(_start(directory, "worker.Worker", "--cores", str(cores), "--memory", "2g", *web, master))
-        until(lambda: WORKER.search(started[1].said) is not None, "a Spark worker")
-        yield Cluster(master, started[1])
+        until(lambda: "I have been elected leader" in master.said, "a Spark master")
+        cluster.add_worker()
+        yield cluster
     finally:
-        for process in reversed(started):
-            process.signal(signal.SIGTERM)
+        for process in reversed(cluster.started):
             process.kill()

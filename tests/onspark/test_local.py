@@ -3,7 +3,6 @@ nothing behind."""
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -95,8 +94,7 @@ def test_two_replicas_and_every_kind_of_death(bootstrap: str, tmp_path: Path) ->
             app.published(200)
 
             children = app.children(0)
-            app.drivers[0].may_end = True
-            os.kill(app.drivers[0].popen.pid, signal.SIGKILL)
+            app.kill_driver(0)
             send((a, b), 200, 300)
             app.published(300)
             assert all_gone(children) == []

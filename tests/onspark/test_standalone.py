@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.onspark.driven import READY_S, all_gone, driven, union_app
 from tests.onspark.standalone import Cluster, standalone
-from tests.onspark.test_local import engines, redo_of
+from tests.onspark.test_local import engines, redo_of, send
 from tests.support.running import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
@@ -33,15 +34,32 @@ def test_a_replica_in_an_executor_redoes_survives_and_ends(cluster: Cluster, boo
             (executor,) = cluster.executors()
             executor.kill()
             app.ready(0, times=2)
+
+            left = [*app.children(0), *_all_of(cluster)]
+            app.kill_driver(0)
+            assert all_gone(left) == []
+            app.drive(0, master=cluster.master)
+            app.ready(0, times=3)
+
+            cluster.worker.kill()
+            until(lambda: "waits for a slot" in app.drivers[0].said, "the driver says that slots are missing")
+            cluster.add_worker()
+            app.ready(0, times=4)
+            send((a, b), 200, 300)
             a.close(end=True)
             b.close(end=True)
-        until(lambda: app.last(0).progress > 2**40, "the end of the sources is published")
-        assert sorted(app.values()) == list(range(200))
-        (executor,) = cluster.executors()
-        left = [*app.children(0), executor, *executor.children(recursive=True)]
+            app.published(300)
+        assert sorted(app.values()) == list(range(300))
+        left = [*app.children(0), *_all_of(cluster)]
         assert app.end(0) == 0
         assert all_gone(left) == []
         assert app.events(0)[-1] == "STOPPED"
+
+
+def _all_of(cluster: Cluster) -> list[psutil.Process]:
+    """The executor and what runs below it."""
+    (executor,) = cluster.executors()
+    return [executor, *executor.children(recursive=True)]
 
 
 def test_a_cluster_too_small_is_told_with_numbers(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:

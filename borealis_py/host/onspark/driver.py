@@ -116,7 +116,8 @@ class SparkDriver:
         except BaseException:
             session.stop()
             raise
-        session.keep_warm()
+        if plan.redos:
+            session.keep_warm(workers=plan.redos)  # the others have become replicas
         return session
 
     def _live(self, session: ReplicaSession) -> str | None:

@@ -6,7 +6,6 @@ import re
 import socket
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +13,8 @@ from borealis_py.host.spark import SparkUnavailable
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 REACH_S = 3.0
-SLOTS_S = 30.0
-"""A cluster that has slots gives them within a few seconds."""
+SLOTS_S = 60.0
+"""A cluster that has slots gives them within a few seconds; a busy one needs a while to start an executor."""
 LOOK_S = 0.2
 
 
@@ -122,9 +121,7 @@ def await_slots(context: Any, plan: SlotPlan, stop: threading.Event, timeout_s: 
 
 def waiting(context: Any, group: str) -> bool:
     """A job of this group has been submitted, and none of its tasks runs."""
-    with suppress(Exception):  # a stage that ends while we look
-        tracker = context.statusTracker()
-        stages = [s for j in tracker.getJobIdsForGroup(group) if (job := tracker.getJobInfo(j)) for s in job.stageIds]
-        counts = [info.numActiveTasks for s in stages if (info := tracker.getStageInfo(s)) and not info.numFailedTasks]
-        return bool(counts) and not any(counts)
-    return False
+    tracker = context.statusTracker()
+    active = set(tracker.getJobIdsForGroup(group)) & set(tracker.getActiveJobsIds())
+    stages = [s for j in active if (job := tracker.getJobInfo(j)) for s in job.stageIds]
+    return bool(stages) and not any((info := tracker.getStageInfo(s)) and info.numActiveTasks for s in stages)
