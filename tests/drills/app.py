@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from borealis_py.query import App
-from tests.drills.network import BUCKET_US, NODE, QUERY, SOURCES, WINDOW_US
+from tests.drills.network import BUCKET_US, NODE, NODE_BY, QUERY, QUERY_BY, SOURCES, WINDOW_US
 
 REPLICAS = 2
 
 
-def drill_app(name: str, chain: bool, threshold: str, replicas: int = REPLICAS) -> App:
-    """Sums of three sources, in one node or in two."""
+def drill_app(name: str, chain: bool, threshold: str, replicas: int = REPLICAS, partitions: int | None = None) -> App:
+    """Sums of three sources, in one node or in two, each of these in partitions or not."""
     app = App(name, bucket=f"{BUCKET_US // 1000}ms")
     schema = {"origin": "string", "k": "int64", "v": "int64"}
     cleaned = app.union(*(app.source(s, schema=schema) for s in SOURCES)).filter("v IS NOT NULL")
     if chain:
-        cleaned = cleaned.node(NODE, replicas=replicas)
+        cleaned = cleaned.node(NODE, replicas, partitions, NODE_BY if partitions else None)
     sums = cleaned.window(f"{WINDOW_US // 1000}ms").group_by("origin", "k")
     aggregates = sums.agg(n="count(*)", total="sum(v)", latest="last(v)")
-    app.query(QUERY, aggregates, delay_threshold=threshold, replicas=replicas)
+    by = QUERY_BY if partitions else None
+    app.query(QUERY, aggregates, delay_threshold=threshold, replicas=replicas, partitions=partitions, by=by)
     return app

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from borealis_py.demo.checker.history import Replay, StreamRecord
 from tests.drills.checker import judge
 from tests.drills.checker.evidence import DeadLetter, Evidence, ProgressRecord, Published, Saw, Session
-from tests.drills.checker.network import Row, Truth, by_bucket, stime_of
+from tests.drills.checker.network import Network, Row, Truth, by_bucket, stime_of
+from tests.drills.checker.parts import Piece
 from tests.drills.checker.sources import END, SourceLog
 from tests.drills.checker.words import Verdict
 from tests.drills.network import BUCKET_US, CHAIN, COLUMNS, SOURCES, row_of
@@ -35,8 +36,12 @@ def source_log(source: str) -> SourceLog:
 
 @dataclass
 class World:
-    """Everything that lies in the topics, and what was seen; change what you like, then `judge`."""
+    """Everything that lies in the topics, and what was seen; change what you like, then `judge`.
 
+    `replicas`: for each of `pieces` (of a chain without partitions: each stage) what each replica said.
+    """
+
+    network: Network = CHAIN
     sources: dict[str, SourceLog] = field(default_factory=lambda: {s: source_log(s) for s in SOURCES})
     replicas: list[list[list[StreamRecord]]] = field(default_factory=list)
     corrected: list[Published] = field(default_factory=list)
@@ -50,39 +55,47 @@ class World:
     healed: bool = True
     complete: bool = True
 
+    @property
+    def pieces(self) -> list[Piece]:
+        return [piece for stage in range(2) for piece in self.network.pieces(stage)]
+
     def judge(self) -> Verdict:
         return judge(self.evidence())
 
     def evidence(self) -> Evidence:
         """The world as the checker gets it."""
-        replays = [[Replay(list(records), list(self.unreadable)) for records in stage] for stage in self.replicas]
+        said = zip(self.pieces, self.replicas, strict=True)
+        replays = {piece: [Replay(list(r), list(self.unreadable)) for r in records] for piece, records in said}
         sessions = [
             Session("live 1", "live", self.live, self.complete),
             Session("corrected 1", "corrected", self.polled, self.complete),
         ]
         return Evidence(
-            CHAIN, self.sources, replays, self.corrected, [*self.corrected, *self.aborted], self.progress, self.dead,
-            sessions, self.acknowledged, self.healed, X_US, (T0, LOST * BUCKET_US),
+            self.network, self.sources, replays, self.corrected, [*self.corrected, *self.aborted], self.progress,
+            self.dead, sessions, self.acknowledged, self.healed, X_US, (T0, LOST * BUCKET_US),
         )  # fmt: skip
 
 
-def good() -> World:
+def good(network: Network = CHAIN) -> World:
     """Nothing is wrong with it."""
-    world = World()
-    truth = Truth(CHAIN, {s: log.rows for s, log in world.sources.items()})
+    world = World(network)
+    truth = Truth(network, {s: log.rows for s, log in world.sources.items()})
     lost = {s: [r for r in log.rows if s != "c" or not _lacks(r)] for s, log in world.sources.items()}
-    for stage in range(2):
-        stable = truth.stable[stage]
-        live = by_bucket(CHAIN.run(lost, stage + 1), BUCKET_US)
+    for piece in world.pieces:
+        stable = truth.stable(piece)
+        live = by_bucket(network.keep(network.run(lost, piece.stage + 1), piece), BUCKET_US)
         history = [_stable(b, stable.get(b, ())) for b in range(B0, LOST)]
         history += [_tentative(b, live.get(b, ())) for b in range(LOST, HEALED)]
         history += [StreamRecord("UNDO", 1, LOST, LOST)]
         history += [_stable(b, stable.get(b, ())) for b in range(LOST, LAST)]
         history += [StreamRecord("REC_DONE", 1, LAST, LAST), StreamRecord("BOUNDARY", 1, LAST, FOREVER)]
         world.replicas.append([list(history), list(history)])
-        world.progress.append([ProgressRecord(n, b) for n, b in enumerate((B0 + 5, B0 + 8, FOREVER))])
-    _publish(world, truth)
-    _show(world)
+    for stage in network.stages:
+        marks = [(n, b, part) for part in range(len(stage.parts)) for n, b in enumerate((B0 + 5, B0 + 8, FOREVER))]
+        world.progress.append([ProgressRecord(*mark) for mark in marks])
+    for piece in network.pieces(1):
+        _publish(world, truth, piece)
+        _show(world, piece)
     return world
 
 
@@ -99,26 +112,30 @@ def _tentative(bucket: int, rows: tuple[Row, ...]) -> StreamRecord:
     return StreamRecord("TENTATIVE", 1, bucket, bucket + 1, rows, lacked, 2 / 3, LOST)
 
 
-def _publish(world: World, truth: Truth) -> None:
+def _publish(world: World, truth: Truth, piece: Piece) -> None:
     columns = CHAIN.stages[-1].columns
-    for bucket, rows in sorted(truth.stable[-1].items()):
+    offset = 0
+    for bucket, rows in sorted(truth.stable(piece).items()):
         for index, row in enumerate(rows):
             values = dict(zip(columns, row[:-1], strict=True))
-            world.corrected.append(Published(len(world.corrected), (bucket, index), stime_of(row), values))
+            world.corrected.append(Published(offset, (bucket, index), stime_of(row), values, piece.part))
+            offset += 1
 
 
-def _show(world: World) -> None:
+def _show(world: World, piece: Piece) -> None:
     columns = CHAIN.stages[-1].columns
     at = 0
-    for record in world.replicas[-1][0]:
+    for record in world.replicas[world.pieces.index(piece)][0]:
         late = X_US // 2 if record.kind == "TENTATIVE" else USUAL_US
         at = max(at, (min(record.end, LAST) * BUCKET_US) + late)
         rows = tuple(dict(zip(columns, row[:-1], strict=True)) for row in record.rows)
-        world.live.append(Saw(at, record.kind, record.bucket, record.end, rows, record.lacked))
+        saw = Saw(at, record.kind, record.bucket, record.end, rows, record.lacked, 0, piece.part)
+        world.live.append(saw)
     for row in world.corrected:
-        assert row.id is not None
-        assert row.row is not None
-        world.polled.append(Saw(at, "ROW", row.id[0], row.id[0] + 1, (row.row,), (), row.id[1]))
+        if row.partition == piece.part:
+            assert row.id is not None
+            assert row.row is not None
+            world.polled.append(Saw(at, "ROW", row.id[0], row.id[0] + 1, (row.row,), (), row.id[1], row.partition))
 
 
 def moved(saw: Saw, by_us: int) -> Saw:

@@ -7,6 +7,7 @@ for each source and key. `latest` depends on the order of rows, so replicas that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -67,6 +68,15 @@ CHAIN = Network(
     BUCKET_US,
     (Stage(NODE, _INPUT, cleaned, origin=0), Stage(QUERY, _OUTPUT, sums, origin=2, reach_us=WINDOW_US)),
 )
+PARTITIONS, NODE_BY, QUERY_BY = 2, "v", "k"
+PARTED = replace(
+    CHAIN,
+    stages=(
+        replace(CHAIN.stages[0], partitions=PARTITIONS, by=_INPUT.names.index(NODE_BY)),
+        replace(CHAIN.stages[1], partitions=PARTITIONS, by=_OUTPUT.names.index(QUERY_BY)),
+    ),
+)
+"""The chain with each node in two partitions, by different keys, so that every partition feeds every other."""
 SINGLE = Network(SOURCES, COLUMNS, BUCKET_US, (Stage(QUERY, _OUTPUT, sums_of_all, origin=2, reach_us=WINDOW_US),))
 
 

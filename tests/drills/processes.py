@@ -43,16 +43,27 @@ class Process:
 
 
 class Watcher:
-    """A subscriber process and the file it writes."""
+    """A subscriber process and the file it writes. `partitions`: how many the query has."""
 
-    def __init__(self, process: Process, history: Path) -> None:
+    def __init__(self, process: Process, history: Path, partitions: int = 1) -> None:
         self.process, self.history = process, history
         self.ended: set[str] = set()
-        self.stable_until = 0
-        self.corrected_until = 0
+        self._stable = [0] * partitions
+        self._corrected = [0] * partitions
+        self.live_until = [0] * partitions
         self.tentative: dict[int, tuple[str, ...]] = {}
         """What each tentative bucket lacked."""
         self._at = 0
+
+    @property
+    def stable_until(self) -> int:
+        """All partitions' buckets below it were shown as stable."""
+        return min(self._stable)
+
+    @property
+    def corrected_until(self) -> int:
+        """Rows up to this bucket came of every partition."""
+        return min(self._corrected)
 
     def look(self) -> None:
         """Read what it wrote since the last look."""
@@ -67,12 +78,15 @@ class Watcher:
                 self.ended.add(line["ended"])
                 continue
             saw = line["saw"]
+            of = saw["partition"]
             if saw["kind"] == "TENTATIVE":
                 self.tentative[saw["bucket"]] = tuple(saw["lacked"])
+                self.live_until[of] = max(self.live_until[of], saw["end"])
             elif saw["kind"] in ("STABLE", "BOUNDARY"):
-                self.stable_until = max(self.stable_until, saw["end"])
+                self._stable[of] = max(self._stable[of], saw["end"])
+                self.live_until[of] = max(self.live_until[of], saw["end"])
             elif saw["kind"] == "ROW":
-                self.corrected_until = max(self.corrected_until, saw["bucket"])
+                self._corrected[of] = max(self._corrected[of], saw["bucket"])
 
 
 def spawn(module: str, arguments: Sequence[str], output: Path) -> Process:

@@ -16,12 +16,14 @@ from tests.drills import checker
 from tests.drills.checker import Word
 from tests.drills.checker.evidence import Blackout, DeadLetter, ProgressRecord, Saw
 from tests.drills.checker.network import Truth
+from tests.drills.checker.parts import Piece
 from tests.drills.checker.seen import TURN_US, allowed
 from tests.drills.checker.table import show
 from tests.drills.handmade import B0, BACK, HEALED, LAST, LOST, T0, USUAL_US, X_US, World, good, moved
 from tests.drills.network import BUCKET_US, CHAIN, SINGLE, SOURCES, WINDOW_US
 
 Fault = Callable[[World], None]
+RESULT = Piece(1)
 
 
 def test_a_good_history_gives_no_word() -> None:
@@ -37,14 +39,14 @@ def test_a_good_history_gives_no_word() -> None:
 
 def test_the_network_says_what_a_plain_loop_computes() -> None:
     logs = good().sources
-    found = Truth(CHAIN, {s: log.rows for s, log in logs.items()}).stable[-1]
+    found = Truth(CHAIN, {s: log.rows for s, log in logs.items()}).stable(RESULT)
     at = WINDOW_US * (T0 // WINDOW_US + 1)
     for row in found[(at + WINDOW_US) // BUCKET_US - 1]:
         start, end, origin, k, n, total, latest, stime = row
         mine = [r for r in logs[str(origin)].rows if start <= r[-1] < end and r[1] == k and r[2] is not None]  # type: ignore[operator]
         assert (n, total, latest) == (len(mine), sum(r[2] for r in mine), mine[-1][2])  # type: ignore[misc]
         assert (start, end, stime) == (at, at + WINDOW_US, at + WINDOW_US - 1)
-    assert Truth(SINGLE, {s: log.rows for s, log in logs.items()}).stable == [found]
+    assert Truth(SINGLE, {s: log.rows for s, log in logs.items()}).stable(Piece(0)) == found
 
 
 # One fault each ------------------------------------------------------------------------------------------------------
@@ -296,7 +298,9 @@ def test_every_word_has_a_fault_and_a_sentence() -> None:
 
 def first_part_of_c(w: World) -> None:
     """The first of c's two tuples of bucket LOST had arrived when it ran without c's boundary."""
-    part = [r for r in Truth(CHAIN, {s: log.rows for s, log in w.sources.items()}).stable[0][LOST] if r[0] == "c"][:1]
+    part = [
+        r for r in Truth(CHAIN, {s: log.rows for s, log in w.sources.items()}).stable(Piece(0))[LOST] if r[0] == "c"
+    ][:1]
     assert part
     for records in w.replicas[0]:
         i = next(i for i, r in enumerate(records) if r.kind == "TENTATIVE" and r.bucket == LOST)

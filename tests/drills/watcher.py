@@ -1,6 +1,7 @@
 """`python -m tests.drills.watcher`: the product's subscribers, both views, writing down what they see and when.
 
-One JSON object a line: {"view", "saw": {at_us, kind, bucket, end, rows, lacked, index}}, at the end {"ended": view}.
+One JSON object a line: {"view", "saw": {at_us, kind, bucket, end, rows, lacked, index, partition}}, at the end
+{"ended": view}.
 """
 
 from __future__ import annotations
@@ -35,14 +36,16 @@ class Notebook:
 def live_lines(bootstrap: str, app: str, query: str) -> Iterator[dict[str, Any]]:
     log = KafkaLog(bootstrap)
     for c in live(log, read_app(log, app), query, True, threading.Event(), empty=True):
-        yield {"kind": c.kind, "bucket": c.bucket, "end": c.end, "rows": c.rows, "lacked": c.lacked}
+        what = {"kind": c.kind, "bucket": c.bucket, "end": c.end, "rows": c.rows, "lacked": c.lacked}
+        yield {**what, "partition": c.partition}
 
 
 def corrected_lines(bootstrap: str, app: str, query: str) -> Iterator[dict[str, Any]]:
     log = KafkaLog(bootstrap)
     for row in corrected(log, read_app(log, app), query, True, threading.Event()):
-        bucket, _, index = row.id.partition(":")
-        yield {"kind": "ROW", "bucket": int(bucket), "end": int(bucket) + 1, "rows": [row.value], "index": int(index)}
+        bucket, index = map(int, row.id.split(":"))
+        what = {"kind": "ROW", "bucket": bucket, "end": bucket + 1, "rows": [row.value], "index": index}
+        yield {**what, "partition": row.partition}
 
 
 def main() -> None:

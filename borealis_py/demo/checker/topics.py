@@ -35,15 +35,15 @@ def open_consumer(bootstrap: str, isolation: str = "read_committed") -> KafkaCon
     )
 
 
-def read_whole(consumer: KafkaConsumer, topic: str) -> list[Raw]:
-    """Every record of the topic's partition 0 that the consumer may see, from its beginning to its end now.
+def read_whole(consumer: KafkaConsumer, topic: str, partition: int = 0) -> list[Raw]:
+    """Every record of one partition of the topic that the consumer may see, from its beginning to its end now.
 
     Raises:
         CannotRead: no such topic, or nothing came for `STALL_S` seconds before the end was reached.
     """
     if topic not in consumer.topics():
         raise CannotRead(f"topic {topic} does not exist: did the app run on this broker?")
-    feed = TopicPartition(topic, 0)
+    feed = TopicPartition(topic, partition)
     consumer.assign([feed])
     consumer.seek_to_beginning(feed)
     end = consumer.end_offsets([feed])[feed]

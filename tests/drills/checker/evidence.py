@@ -13,6 +13,7 @@ from typing import Any
 
 from borealis_py.demo.checker.history import Raw, Replay
 from tests.drills.checker.network import Network
+from tests.drills.checker.parts import Piece
 from tests.drills.checker.sources import SourceLog
 
 
@@ -24,6 +25,7 @@ class Published:
     id: tuple[int, int] | None
     stime: int | None
     row: Mapping[str, Any] | None
+    partition: int = 0
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class ProgressRecord:
 
     offset: int
     bucket: int
+    partition: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Saw:
     rows: tuple[Mapping[str, Any], ...] = ()
     lacked: tuple[str, ...] = ()
     index: int = 0
+    partition: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,10 @@ class Session:
     view: str
     seen: Sequence[Saw]
     complete: bool = True
+
+    def of(self, partition: int) -> list[Saw]:
+        """What it saw of one partition of the query, which goes on without the others."""
+        return [saw for saw in self.seen if saw.partition == partition]
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,7 @@ class Evidence:
     """All that is known of one query's run.
 
     Attributes:
-        replicas: for each stage, each replica's topic.
+        replicas: for each piece of each stage, what each replica said in it.
         corrected: rows that read_committed shows; `written`: all that were ever written, aborted ones included.
         progress: for each stage, its records in order.
         acknowledged: for each source, the last sequence number that its publisher was told is in the log.
@@ -93,7 +101,7 @@ class Evidence:
 
     network: Network
     sources: Mapping[str, SourceLog]
-    replicas: Sequence[Sequence[Replay]]
+    replicas: Mapping[Piece, Sequence[Replay]]
     corrected: Sequence[Published]
     written: Sequence[Published]
     progress: Sequence[Sequence[ProgressRecord]]
@@ -114,27 +122,33 @@ class Evidence:
     @property
     def aborted(self) -> list[Published]:
         """Rows that were written in a transaction that never committed."""
-        committed = {row.offset for row in self.corrected}
-        return [row for row in self.written if row.offset not in committed]
+        committed = {(row.partition, row.offset) for row in self.corrected}
+        return [row for row in self.written if (row.partition, row.offset) not in committed]
+
+    @property
+    def result(self) -> list[Piece]:
+        """The partitions of the query."""
+        return self.network.pieces(len(self.network.stages) - 1)
 
 
-def published(raw: Sequence[Raw]) -> list[Published]:
-    """Rows of a corrected topic."""
+def published(raw: Sequence[Raw], partition: int = 0) -> list[Published]:
+    """Rows of one partition of a corrected topic."""
     out = []
     for record in raw:
         headers = dict(record.headers)
         try:
             bucket, _, index = headers["id"].decode().partition(":")
             row = json.loads(record.value or b"null")
-            out.append(Published(record.offset, (int(bucket), int(index)), int(headers["stime"]), row))
+            out.append(Published(record.offset, (int(bucket), int(index)), int(headers["stime"]), row, partition))
         except (KeyError, ValueError):
-            out.append(Published(record.offset, None, None, None))
+            out.append(Published(record.offset, None, None, None, partition))
     return out
 
 
-def progress(raw: Sequence[Raw]) -> list[ProgressRecord]:
-    """Records of a progress topic."""
-    return [ProgressRecord(r.offset, int(json.loads(r.value)["bucket"])) for r in raw if r.value is not None]
+def progress(raw: Sequence[Raw], partition: int = 0) -> list[ProgressRecord]:
+    """Records of a progress topic, which is of one partition of a stage."""
+    found = [(r.offset, int(json.loads(r.value)["bucket"])) for r in raw if r.value is not None]
+    return [ProgressRecord(offset, bucket, partition) for offset, bucket in found]
 
 
 def dead_letters(raw: Sequence[Raw]) -> list[DeadLetter]:

@@ -6,7 +6,7 @@ from tests.drills.checker.evidence import Evidence
 from tests.drills.checker.network import Truth
 from tests.drills.checker.published import judge_corrected, judge_dead_letters, judge_progress, judge_sources
 from tests.drills.checker.seen import judge_bound, judge_session
-from tests.drills.checker.streams import judge_stage
+from tests.drills.checker.streams import judge_piece
 from tests.drills.checker.words import Verdict
 
 
@@ -15,11 +15,12 @@ def judge(evidence: Evidence) -> Verdict:
     verdict = Verdict()
     truth = Truth(evidence.network, {s: log.rows for s, log in evidence.sources.items()})
     judge_sources(evidence, verdict)
-    said = [judge_stage(evidence, truth, stage, verdict) for stage in range(len(evidence.network.stages))]
+    pieces = [piece for stage in range(len(evidence.network.stages)) for piece in evidence.network.pieces(stage)]
+    said = {piece: judge_piece(evidence, truth, piece, verdict) for piece in pieces}
     judge_corrected(evidence, truth, verdict)
     judge_progress(evidence, verdict)
     judge_dead_letters(evidence, verdict)
     for session in evidence.sessions:
-        judge_session(evidence, session, said[-1], verdict)
+        judge_session(evidence, session, said, verdict)
     judge_bound(evidence, verdict)
     return verdict

@@ -13,6 +13,8 @@ from itertools import product
 
 import pyarrow as pa
 
+from tests.drills.checker.parts import Piece, merged, partition_of
+
 Value = int | float | str | None
 Row = tuple[Value, ...]
 Lacked = Mapping[int, frozenset[str]]
@@ -30,6 +32,7 @@ class Stage:
         schema: of the rows as they lie in replica topics; the last column is the stime.
         origin: index of the column that names the source.
         reach_us: how far before the end of its own bucket a result's input may lie; 0: in its own bucket.
+        partitions: how many it runs in, by the value of column number `by`; 0: it is not partitioned.
     """
 
     name: str
@@ -37,16 +40,36 @@ class Stage:
     compute: Callable[[Sequence[Row]], list[Row]]
     origin: int
     reach_us: int = 0
+    partitions: int = 0
+    by: int = 0
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Of a corrected row: its stime travels in a header."""
         return tuple(self.schema.names[:-1])
 
+    @property
+    def parts(self) -> list[str]:
+        """What its partitions are called in names of topics."""
+        return [f"{self.name}.{i}" for i in range(self.partitions)] or [self.name]
+
+    def part_of(self, row: Row) -> int:
+        """The partition that a row with the key column belongs to."""
+        key = self.schema.names[self.by]
+        return partition_of(row[self.by], str(self.schema.field(key).type), self.partitions) if self.partitions else 0
+
+    def says(self, rows: Sequence[Row]) -> list[Row]:
+        """All it makes of all rows of its input, in the order of its stream."""
+        found = self.compute(rows)
+        return [tuple(row) for row in merged(found, self.by)] if self.partitions else found
+
 
 @dataclass(frozen=True)
 class Network:
-    """`sources` in the order of the union; `columns` of a source's tuples. The last stage is the query."""
+    """`sources` in the order of the union; `columns` of a source's tuples. The last stage is the query.
+
+    A partitioned stage's key must be a column of what it reads, too.
+    """
 
     sources: tuple[str, ...]
     columns: tuple[str, ...]
@@ -58,8 +81,29 @@ class Network:
         ranked = [(row[-1], rank, n, row) for rank, s in enumerate(self.sources) for n, row in enumerate(rows[s])]
         found = [row for *_, row in sorted(ranked, key=lambda r: r[:3])]
         for stage in self.stages[:stages]:
-            found = stage.compute(found)
+            found = stage.says(found)
         return found
+
+    def pieces(self, stage: int) -> list[Piece]:
+        """Every Kafka partition that a replica of this stage, in all its partitions, writes."""
+        last = stage + 1 == len(self.stages)
+        readers = 1 if last else max(1, self.stages[stage + 1].partitions)
+        return [Piece(stage, i, j) for i in range(len(self.stages[stage].parts)) for j in range(readers)]
+
+    def keep(self, rows: Iterable[Row], piece: Piece) -> list[Row]:
+        """The rows of a stage that lie in a piece of it."""
+        found = [row for row in rows if self.stages[piece.stage].part_of(row) == piece.part]
+        return found if piece.stage + 1 == len(self.stages) else [r for r in found if self._reader_of(r, piece)]
+
+    def _reader_of(self, row: Row, piece: Piece) -> bool:
+        """Whether it is written for the piece's reader: by the reader's key, which is a column of this stage's."""
+        reader = self.stages[piece.stage + 1]
+        if not reader.partitions:
+            return piece.reader == 0
+        stage = self.stages[piece.stage]
+        column = stage.schema.names.index(reader.schema.names[reader.by])
+        kind = str(stage.schema.field(column).type)
+        return partition_of(row[column], kind, reader.partitions) == piece.reader
 
     def reach(self, stage: int, bucket: int) -> int:
         """The first bucket whose input can matter to what stage number `stage` says of `bucket`."""
@@ -88,50 +132,72 @@ class Truth:
 
     network: Network
     tuples: Mapping[str, Sequence[Row]]
-    stable: list[dict[int, tuple[Row, ...]]] = field(init=False)
-    """For each stage, rows by bucket on complete input; buckets without rows are left out."""
-    _source: dict[str, dict[int, tuple[Row, ...]]] = field(init=False)
+    _stable: dict[Piece, dict[int, tuple[Row, ...]]] = field(init=False)
+    _source: dict[str, dict[int, tuple[tuple[Row, ...], ...]]] = field(init=False)
+    """By source and bucket: the rows for each partition of the first stage."""
 
     def __post_init__(self) -> None:
-        width = self.network.bucket_us
-        count = len(self.network.stages)
-        self.stable = [by_bucket(self.network.run(self.tuples, n), width) for n in range(1, count + 1)]
-        self._source = {s: by_bucket(self.tuples[s], width) for s in self.network.sources}
+        network, width = self.network, self.network.bucket_us
+        self._stable = {}
+        for stage in range(len(network.stages)):
+            rows = network.run(self.tuples, stage + 1)
+            self._stable |= {p: by_bucket(network.keep(rows, p), width) for p in network.pieces(stage)}
+        self._source = {}
+        for source in network.sources:
+            found = by_bucket(self.tuples[source], width)
+            self._source[source] = {bucket: self._parted(rows) for bucket, rows in found.items()}
 
-    def explains(self, stage: int, bucket: int, rows: Sequence[Row], lacked: Lacked) -> bool:
+    def _parted(self, rows: Sequence[Row]) -> tuple[tuple[Row, ...], ...]:
+        first = self.network.stages[0]
+        if not first.partitions:
+            return (tuple(rows),)
+        column = self.network.columns.index(first.schema.names[first.by])
+        kind = str(first.schema.field(first.by).type)
+        where = [partition_of(row[column], kind, first.partitions) for row in rows]
+        parts = range(first.partitions)
+        return tuple(tuple(row for row, at in zip(rows, where, strict=True) if at == part) for part in parts)
+
+    def stable(self, piece: Piece) -> dict[int, tuple[Row, ...]]:
+        """Rows of a piece by bucket on complete input; buckets without rows are left out."""
+        return self._stable[piece]
+
+    def explains(self, piece: Piece, bucket: int, rows: Sequence[Row], lacked: Lacked) -> bool:
         """Whether `rows` follow from all input but that of lacked sources, of which any first part may have been there.
+
+        Where the first stage is partitioned, each partition may have had another first part.
 
         Args:
             lacked: of every bucket that the result may depend on; a bucket not named lacked nothing.
         """
         seen: dict[str, list[Row]] = {s: [] for s in self.network.sources}
-        origin = self.network.stages[stage].origin
+        origin = self.network.stages[piece.stage].origin
         for row in rows:
             if row[origin] not in seen:
                 return False
             seen[str(row[origin])].append(row)
         chosen: dict[str, list[Row]] = {}
         for source, wanted in seen.items():
-            for used in self._possible(source, stage, bucket, lacked):
-                if self._says(stage, bucket, {source: used}) == tuple(wanted):
+            for used in self._possible(source, piece, bucket, lacked):
+                if self._says(piece, bucket, {source: used}) == tuple(wanted):
                     chosen[source] = used
                     break
             else:
                 return False
-        return self._says(stage, bucket, chosen) == tuple(rows)
+        return self._says(piece, bucket, chosen) == tuple(rows)
 
-    def _says(self, stage: int, bucket: int, used: Mapping[str, Sequence[Row]]) -> tuple[Row, ...]:
+    def _says(self, piece: Piece, bucket: int, used: Mapping[str, Sequence[Row]]) -> tuple[Row, ...]:
         rows = {s: used.get(s, ()) for s in self.network.sources}
-        return by_bucket(self.network.run(rows, stage + 1), self.network.bucket_us).get(bucket, ())
+        found = self.network.keep(self.network.run(rows, piece.stage + 1), piece)
+        return by_bucket(found, self.network.bucket_us).get(bucket, ())
 
-    def _possible(self, source: str, stage: int, bucket: int, lacked: Lacked) -> Iterator[list[Row]]:
+    def _possible(self, source: str, piece: Piece, bucket: int, lacked: Lacked) -> Iterator[list[Row]]:
         """What may have been there of one source in the buckets that matter, most likely first."""
-        parts: list[list[tuple[Row, ...]]] = []
-        for b in range(self.network.reach(stage, bucket), bucket + 1):
-            rows = self._source[source].get(b, ())
-            there = [rows[:n] for n in range(len(rows) + 1)] if source in lacked.get(b, ()) else [rows]
-            parts.append(there)
-        for n, choice in enumerate(product(*parts)):
+        choices: list[list[tuple[Row, ...]]] = []
+        for b in range(self.network.reach(piece.stage, bucket), bucket + 1):
+            for rows in self._source[source].get(b, ()):
+                there = [rows[:n] for n in range(len(rows) + 1)] if source in lacked.get(b, ()) else [rows]
+                choices.append(there)
+        for n, choice in enumerate(product(*choices)):
             if n >= CHOICES_MAX:
                 return
-            yield [row for part in choice for row in part]
+            yield sorted((row for part in choice for row in part), key=stime_of)

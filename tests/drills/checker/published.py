@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from tests.drills.checker.evidence import Evidence, Published
 from tests.drills.checker.network import Row, Truth, stime_of
+from tests.drills.checker.parts import Piece
 from tests.drills.checker.words import Verdict, Word
 
 
@@ -25,14 +26,21 @@ def judge_sources(evidence: Evidence, verdict: Verdict) -> None:
 
 
 def judge_corrected(evidence: Evidence, truth: Truth, verdict: Verdict) -> None:
-    """Every result below the frontier once, in order, right, and nothing else."""
-    name = f"corrected {evidence.network.stages[-1].name}"
-    expected = {(b, i): row for b, rows in truth.stable[-1].items() for i, row in enumerate(rows)}
-    until = evidence.complete_until if evidence.healed else last_progress(evidence, -1)
+    """Every result below the frontier once, in order, right, in its partition, and nothing else."""
+    verdict.looked_at["aborted rows"] += len(evidence.aborted)
+    for piece in evidence.result:
+        _judge_partition(evidence, truth, piece, verdict)
+
+
+def _judge_partition(evidence: Evidence, truth: Truth, piece: Piece, verdict: Verdict) -> None:
+    name = _corrected(evidence, piece)
+    expected = {(b, i): row for b, rows in truth.stable(piece).items() for i, row in enumerate(rows)}
+    until = evidence.complete_until if evidence.healed else last_progress(evidence, -1, piece.part)
     seen: set[tuple[int, int]] = set()
     last = (-1, -1)
-    verdict.looked_at["aborted rows"] += len(evidence.aborted)
     for row in evidence.corrected:
+        if row.partition != piece.part:
+            continue
         verdict.looked_at["corrected rows"] += 1
         if row.id is None:
             verdict.say(Word.INCONSISTENT_OFFSETS, name, f"offset {row.offset}: no readable id or stime")
@@ -49,6 +57,10 @@ def judge_corrected(evidence: Evidence, truth: Truth, verdict: Verdict) -> None:
         verdict.say(Word.LOST_WRITE, name, f"{len(missing)} results are missing, the first is {show(missing[0])}")
 
 
+def _corrected(evidence: Evidence, piece: Piece) -> str:
+    return f"corrected {evidence.network.stages[-1].parts[piece.part]}"
+
+
 def _content(row: Published, expected: Row | None, evidence: Evidence, name: str, verdict: Verdict) -> None:
     assert row.id is not None
     if expected is None:
@@ -62,23 +74,29 @@ def _content(row: Published, expected: Row | None, evidence: Evidence, name: str
 def judge_progress(evidence: Evidence, verdict: Verdict) -> None:
     """Progress grows, never beyond what the sources closed, and rows lie below it."""
     for n, stage in enumerate(evidence.network.stages):
-        name = f"progress of {stage.name}"
-        records = evidence.progress[n]
-        verdict.looked_at["progress records"] += len(records)
-        for before, after in pairwise(records):
-            if after.bucket < before.bucket:
-                verdict.say(Word.INCONSISTENT_OFFSETS, name, f"fell from {before.bucket} to {after.bucket}")
-        last = last_progress(evidence, n)
-        if last > evidence.complete_until:
-            verdict.say(
-                Word.INCONSISTENT_OFFSETS, name, f"{last}, but a source is closed below {evidence.complete_until} only"
-            )
-        if evidence.healed and last < evidence.complete_until:
-            verdict.say(Word.INCONSISTENT_OFFSETS, name, f"stays at {last}, complete until {evidence.complete_until}")
-    ahead = [r.id for r in evidence.corrected if r.id is not None and r.id[0] >= last_progress(evidence, -1)]
-    if ahead:
-        name = f"corrected {evidence.network.stages[-1].name}"
-        verdict.say(Word.INCONSISTENT_OFFSETS, name, f"{len(ahead)} rows lie beyond the progress, {show(ahead[0])}")
+        for part, name in enumerate(stage.parts):
+            _judge_progress(evidence, n, part, f"progress of {name}", verdict)
+    for piece in evidence.result:
+        rows = [r.id for r in evidence.corrected if r.id is not None and r.partition == piece.part]
+        ahead = [i for i in rows if i[0] >= last_progress(evidence, -1, piece.part)]
+        if ahead:
+            name = _corrected(evidence, piece)
+            verdict.say(Word.INCONSISTENT_OFFSETS, name, f"{len(ahead)} rows lie beyond the progress, {show(ahead[0])}")
+
+
+def _judge_progress(evidence: Evidence, stage: int, part: int, name: str, verdict: Verdict) -> None:
+    records = [r for r in evidence.progress[stage] if r.partition == part]
+    verdict.looked_at["progress records"] += len(records)
+    for before, after in pairwise(records):
+        if after.bucket < before.bucket:
+            verdict.say(Word.INCONSISTENT_OFFSETS, name, f"fell from {before.bucket} to {after.bucket}")
+    last = last_progress(evidence, stage, part)
+    if last > evidence.complete_until:
+        verdict.say(
+            Word.INCONSISTENT_OFFSETS, name, f"{last}, but a source is closed below {evidence.complete_until} only"
+        )
+    if evidence.healed and last < evidence.complete_until:
+        verdict.say(Word.INCONSISTENT_OFFSETS, name, f"stays at {last}, complete until {evidence.complete_until}")
 
 
 def judge_dead_letters(evidence: Evidence, verdict: Verdict) -> None:
@@ -93,9 +111,9 @@ def judge_dead_letters(evidence: Evidence, verdict: Verdict) -> None:
             verdict.say(Word.LOST_WRITE, "dead letters", f"{source}, offset {offset}: {n} missing")
 
 
-def last_progress(evidence: Evidence, stage: int) -> int:
-    """How far the last progress record of a stage says."""
-    records = evidence.progress[stage]
+def last_progress(evidence: Evidence, stage: int, part: int) -> int:
+    """How far the last progress record of a stage's partition says."""
+    records = [r for r in evidence.progress[stage] if r.partition == part]
     return records[-1].bucket if records else 0
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from kafka import TopicPartition
 
-from borealis_py.demo.checker.history import Raw, replay
+from borealis_py.demo.checker.history import Raw, Replay, replay
 from borealis_py.demo.checker.topics import CannotRead, open_consumer, read_whole
-from tests.drills.checker.evidence import Evidence, dead_letters, progress, published, session
+from tests.drills.checker.evidence import Evidence, Published, dead_letters, progress, published, session
 from tests.drills.checker.network import Network
+from tests.drills.checker.parts import Piece
 from tests.drills.checker.sources import fold
 
 
@@ -21,9 +22,9 @@ class Topics:
         self._committed = open_consumer(bootstrap)
         self._written = open_consumer(bootstrap, "read_uncommitted")
 
-    def read(self, topic: str, committed: bool = True) -> list[Raw]:
-        """Every record of the topic's partition 0, from its beginning to its end now. Raises CannotRead."""
-        return read_whole(self._committed if committed else self._written, topic)
+    def read(self, topic: str, partition: int = 0, committed: bool = True) -> list[Raw]:
+        """Every record of one partition of a topic, from its beginning to its end now. Raises CannotRead."""
+        return read_whole(self._committed if committed else self._written, topic, partition)
 
     def first_at(self, topic: str, timestamp_ms: int) -> int:
         """Offset of the first record of that time or later. Raises CannotRead."""
@@ -54,26 +55,36 @@ def read_evidence(
         replicas: how many each stage has.
         origin_us: start of the app's first bucket.
         histories: files that subscribers wrote, both views in each.
-        deleted: by topic, records that were read before they were deleted.
+        deleted: by topic of one partition, records that were read before they were deleted.
     """
     topics = Topics(bootstrap)
-    query = network.stages[-1].name
+    last = network.stages[-1]
 
-    def read(stream: str) -> list[Raw]:
+    def read(stream: str, partition: int = 0) -> list[Raw]:
         topic = f"{app}.{stream}"
-        return _whole((deleted or {}).get(topic, ()), topics.read(topic))
+        return _whole((deleted or {}).get(topic, ()), topics.read(topic, partition))
 
+    def said(piece: Piece, replica: int) -> Replay:
+        stage = network.stages[piece.stage]
+        return replay(read(f"{stage.parts[piece.part]}.r{replica}", piece.reader), stage.schema)
+
+    def rows(partition: int, committed: bool) -> list[Published]:
+        raw = read(last.name, partition) if committed else topics.read(f"{app}.{last.name}", partition, False)
+        return published(raw, partition)
+
+    numbered = [list(enumerate(stage.parts)) for stage in network.stages]
     try:
         return Evidence(
             network=network,
             sources={s: fold(read(s), network.columns, origin_us) for s in network.sources},
-            replicas=[
-                [replay(read(f"{stage.name}.r{k}"), stage.schema) for k in range(n)]
-                for stage, n in zip(network.stages, replicas, strict=True)
-            ],
-            corrected=published(read(query)),
-            written=published(topics.read(f"{app}.{query}", committed=False)),
-            progress=[progress(read(f"{stage.name}.progress")) for stage in network.stages],
+            replicas={
+                piece: [said(piece, k) for k in range(n)]
+                for stage, n in enumerate(replicas)
+                for piece in network.pieces(stage)
+            },
+            corrected=[row for i, _ in numbered[-1] for row in rows(i, committed=True)],
+            written=[row for i, _ in numbered[-1] for row in rows(i, committed=False)],
+            progress=[[r for i, part in parts for r in progress(read(f"{part}.progress"), i)] for parts in numbered],
             dead_letters=dead_letters(read("deadletter")),
             sessions=[session(path, view) for path in histories for view in ("live", "corrected")],
         )

@@ -8,40 +8,50 @@ from typing import Any
 
 from tests.drills.checker.evidence import Evidence, Saw, Session
 from tests.drills.checker.network import Row
+from tests.drills.checker.parts import Piece
 from tests.drills.checker.published import show
 from tests.drills.checker.streams import END_BUCKETS
-from tests.drills.checker.words import Verdict, Word
+from tests.drills.checker.words import Delay, Verdict, Word
 
 Dict = Mapping[str, Any]
 TURN_US = 50_000
 """A5: within X of its failure-free time, plus one turn."""
 
 
-def judge_session(
-    evidence: Evidence, session: Session, stable: Mapping[int, tuple[Row, ...]], verdict: Verdict
-) -> None:
-    """One subscriber, from its start to its end or death. `stable`: the query's buckets as replicas said them first."""
+Said = Mapping[Piece, Mapping[int, tuple[Row, ...]]]
+"""By piece: the stable buckets as replicas said them first."""
+
+
+def judge_session(evidence: Evidence, session: Session, said: Said, verdict: Verdict) -> None:
+    """One subscriber, from its start to its end or death; of each partition it has a view of its own."""
     verdict.looked_at[f"{session.view} changes"] += len(session.seen)
-    if session.view == "corrected":
-        _Corrected(evidence, session, verdict).judge()
-    else:
-        _Live(evidence, session, stable, verdict).judge()
+    for piece in evidence.result:
+        if session.view == "corrected":
+            _Corrected(evidence, session, piece, verdict).judge()
+        else:
+            _Live(evidence, session, piece, said.get(piece, {}), verdict).judge()
+
+
+def _name(evidence: Evidence, session: Session, piece: Piece) -> str:
+    return session.name if len(evidence.result) == 1 else f"{session.name}, partition {piece.part}"
 
 
 class _Corrected:
     """The corrected view: rows as they are committed, in order, each once."""
 
-    def __init__(self, evidence: Evidence, session: Session, verdict: Verdict) -> None:
-        self._session, self._verdict = session, verdict
-        self._committed = {r.id: r.row for r in evidence.corrected if r.id is not None}
-        self._aborted = {r.id for r in evidence.aborted}
+    def __init__(self, evidence: Evidence, session: Session, piece: Piece, verdict: Verdict) -> None:
+        self._seen, self._complete, self._verdict = session.of(piece.part), session.complete, verdict
+        self._name = _name(evidence, session, piece)
+        rows = (r for r in evidence.corrected if r.partition == piece.part)
+        self._committed = {r.id: r.row for r in rows if r.id is not None}
+        self._aborted = {r.id for r in evidence.aborted if r.partition == piece.part}
 
     def judge(self) -> None:
         """Row by row, then what never came."""
         seen: set[tuple[int, int]] = set()
         last = (-1, -1)
-        name = self._session.name
-        for saw in self._session.seen:
+        name = self._name
+        for saw in self._seen:
             row_id = (saw.bucket, saw.index)
             if row_id in seen:
                 self._verdict.say(Word.DUPLICATE, name, f"id {show(row_id)} delivered again")
@@ -58,7 +68,7 @@ class _Corrected:
                     Word.STABLE_CHANGED, name, f"{show(row_id)} is {saw.rows[0]}, was {self._committed[row_id]}"
                 )
         unseen = [i for i in self._committed if i not in seen]
-        if self._session.complete and unseen:
+        if self._complete and unseen:
             self._verdict.say(Word.UNSEEN, name, f"{len(unseen)} rows, the first is {show(min(unseen))}")
 
 
@@ -66,14 +76,21 @@ class _Live:
     """The live view: `next` its first bucket not stable, `live` the end of what it was shown, `open` tentative ones."""
 
     def __init__(
-        self, evidence: Evidence, session: Session, stable: Mapping[int, tuple[Row, ...]], verdict: Verdict
+        self,
+        evidence: Evidence,
+        session: Session,
+        piece: Piece,
+        stable: Mapping[int, tuple[Row, ...]],
+        verdict: Verdict,
     ) -> None:
-        self._session, self._verdict, self._name = session, verdict, session.name
+        self._seen, self._complete, self._verdict = session.of(piece.part), session.complete, verdict
+        self._name = _name(evidence, session, piece)
         self._columns = evidence.network.stages[-1].columns
         self._rows = {b: self._dicts(rows) for b, rows in stable.items()}
-        self._committed = {r.id[0] for r in evidence.corrected if r.id is not None}
+        rows = (r for r in evidence.corrected if r.partition == piece.part)
+        self._committed = {r.id[0] for r in rows if r.id is not None}
         self._said: dict[int, list[tuple[frozenset[str], list[Dict]]]] = {}
-        for record in (r for replay in evidence.replicas[-1] for r in replay.records if r.kind == "TENTATIVE"):
+        for record in (r for replay in evidence.replicas[piece] for r in replay.records if r.kind == "TENTATIVE"):
             word = frozenset(record.lacked), self._dicts(record.rows)
             self._said.setdefault(record.bucket, []).append(word)
         self._stable: set[int] = set()
@@ -83,14 +100,14 @@ class _Live:
 
     def judge(self) -> None:
         """Change by change, then what never came."""
-        for saw in self._session.seen:
+        for saw in self._seen:
             if saw.kind in ("STABLE", "BOUNDARY"):
                 self._stable_run(saw)
             elif saw.kind == "TENTATIVE":
                 self._tentative(saw)
             elif saw.kind == "REC_DONE" and (left := sorted(b for b in self._open if b < saw.bucket)):
                 self._say(Word.UNLABELLED_PARTIAL, f"REC_DONE({saw.bucket}), but {left[0]} is still tentative")
-        if not self._session.complete:
+        if not self._complete:
             return
         unseen = sorted(self._committed - self._stable)
         if unseen:
@@ -135,35 +152,37 @@ class _Live:
 
 
 def judge_bound(evidence: Evidence, verdict: Verdict) -> None:
-    """Every bucket's first word at any live subscriber, against its end by the publishers' clock."""
+    """Every bucket's first word at any live subscriber, of each partition, against its end by the publishers' clock."""
     if evidence.threshold_us is None:
         return
     width = evidence.network.bucket_us
-    first: dict[int, int] = {}
+    first: dict[tuple[int, int], int] = {}
     for session in evidence.sessions:
         for saw in session.seen if session.view == "live" else ():
             if saw.kind in ("TENTATIVE", "STABLE", "BOUNDARY") and saw.end - saw.bucket < END_BUCKETS:
                 for bucket in range(saw.bucket, saw.end):
-                    first[bucket] = min(first.get(bucket, saw.at_us), saw.at_us)
+                    word = bucket, saw.partition
+                    first[word] = min(first.get(word, saw.at_us), saw.at_us)
     low, high = evidence.quiet_us
-    quiet = [at - (b + 1) * width for b, at in first.items() if low <= (b + 1) * width < high]
+    quiet = [at - (b + 1) * width for (b, _), at in first.items() if low <= (b + 1) * width < high]
     if not quiet:
         verdict.say(Word.BOUND_BROKEN, "live", "no bucket arrived while nothing failed: there is nothing to compare")
         return
     usual_us = median(quiet)
     verdict.looked_at["buckets timed"] = len(first)
-    for bucket, at in sorted(first.items()):
+    for (bucket, partition), at in sorted(first.items()):
         end = (bucket + 1) * width
         if end < low:
             continue  # start-up
         due = allowed(end, usual_us, evidence)
-        verdict.delays_ms.append((at - end - usual_us) / 1000)
+        promised = due == end + usual_us + evidence.threshold_us + TURN_US
+        verdict.delays.append(Delay(bucket, partition, end, at, (at - end - usual_us) / 1000, promised))
         if at > due:
             verdict.say(
                 Word.BOUND_BROKEN,
-                "live",
-                f"bucket {bucket}: {(at - end - usual_us) / 1e6:.3f} s beyond failure-free, X is "
-                f"{evidence.threshold_us / 1e6:g} s",
+                "live" if len(evidence.result) == 1 else f"live, partition {partition}",
+                f"bucket {bucket}: {(at - end - usual_us) / 1e6:.3f} s beyond failure-free, {(at - due) / 1e6:.3f} s "
+                f"more than allowed, X is {evidence.threshold_us / 1e6:g} s",
             )
 
 

@@ -5,22 +5,30 @@ from __future__ import annotations
 from borealis_py.demo.checker.history import Replay, StreamRecord
 from tests.drills.checker.evidence import Evidence
 from tests.drills.checker.network import Row, Truth
+from tests.drills.checker.parts import Piece
 from tests.drills.checker.words import Verdict, Word
 
 END_BUCKETS = 1_000_000
 """A stretch of empty buckets longer than this is END's."""
 
 
-def judge_stage(evidence: Evidence, truth: Truth, stage: int, verdict: Verdict) -> dict[int, tuple[Row, ...]]:
-    """All replicas of one stage. Returns what was said first of each stable bucket."""
+def judge_piece(evidence: Evidence, truth: Truth, piece: Piece, verdict: Verdict) -> dict[int, tuple[Row, ...]]:
+    """All replicas of one piece of a stage. Returns what was said first of each stable bucket."""
     said: dict[int, tuple[Row, ...]] = {}
-    for k, replay in enumerate(evidence.replicas[stage]):
-        name = f"{evidence.network.stages[stage].name}.r{k}"
+    for k, replay in enumerate(evidence.replicas[piece]):
+        name = name_of(evidence, piece, k)
         for text in replay.unreadable:
             verdict.say(Word.INCONSISTENT_OFFSETS, name, f"unreadable record: {text}")
-        _Stable(truth.stable[stage], said, name, verdict).judge(replay)
-        _Tentative(truth, stage, name, verdict).judge(replay)
+        _Stable(truth.stable(piece), said, name, verdict).judge(replay)
+        _Tentative(truth, piece, name, verdict).judge(replay)
     return said
+
+
+def name_of(evidence: Evidence, piece: Piece, replica: int) -> str:
+    """A topic without its app, and its Kafka partition where there are several."""
+    topic = f"{evidence.network.stages[piece.stage].parts[piece.part]}.r{replica}"
+    readers = sum(p.part == piece.part for p in evidence.network.pieces(piece.stage))
+    return f"{topic}[{piece.reader}]" if readers > 1 else topic
 
 
 class _Stable:
@@ -69,8 +77,8 @@ class _Tentative:
     a source's rows of bucket b are all in unless the record of b lists the source.
     """
 
-    def __init__(self, truth: Truth, stage: int, name: str, verdict: Verdict) -> None:
-        self._truth, self._stage, self._name, self._verdict = truth, stage, name, verdict
+    def __init__(self, truth: Truth, piece: Piece, name: str, verdict: Verdict) -> None:
+        self._truth, self._piece, self._name, self._verdict = truth, piece, name, verdict
 
     def judge(self, replay: Replay) -> None:
         """Check each tentative word with what the buckets of its whole episode lacked."""
@@ -93,9 +101,9 @@ class _Tentative:
         complete = not record.lacked and record.completeness == 1.0
         if not 0.0 <= record.completeness <= 1.0 or (record.lacked and record.completeness == 1.0):
             self._say(record, f"completeness {record.completeness}")
-        elif not self._truth.explains(self._stage, record.bucket, record.rows, lacked):
+        elif not self._truth.explains(self._piece, record.bucket, record.rows, lacked):
             said = "claims to lack nothing" if complete else f"lacking {', '.join(sorted(record.lacked)) or 'nothing'}"
-            self._say(record, f"is {record.rows}, of {self._truth.stable[self._stage].get(record.bucket, ())}, {said}")
+            self._say(record, f"is {record.rows}, of {self._truth.stable(self._piece).get(record.bucket, ())}, {said}")
 
     def _say(self, record: StreamRecord, what: str) -> None:
         self._verdict.say(Word.UNLABELLED_PARTIAL, self._name, f"tentative bucket {record.bucket}: {what}")

@@ -52,18 +52,35 @@ class Anomaly:
     what: str
 
 
+@dataclass(frozen=True)
+class Delay:
+    """When a bucket's first word reached a live subscriber. `promised`: it met no blackout: X counts from its end."""
+
+    bucket: int
+    partition: int
+    end_us: int
+    at_us: int
+    added_ms: float
+    promised: bool
+
+
 @dataclass
 class Verdict:
     """All anomalies, and what was looked at: a verdict over nothing is no good verdict."""
 
     anomalies: list[Anomaly] = field(default_factory=list)
     looked_at: Counter[str] = field(default_factory=Counter)
-    delays_ms: list[float] = field(default_factory=list)
-    """Added delay of each bucket that the bound was judged for."""
+    delays: list[Delay] = field(default_factory=list)
+    """Of each bucket that the bound was judged for."""
 
     def say(self, word: Word, where: str, what: str) -> None:
         """Note an anomaly."""
         self.anomalies.append(Anomaly(word, where, what))
+
+    @property
+    def delays_ms(self) -> list[float]:
+        """Added delays."""
+        return [delay.added_ms for delay in self.delays]
 
     @property
     def words(self) -> set[Word]:
