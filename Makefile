@@ -5,10 +5,10 @@ STAMP := $(VENV)/.installed
 PURE := not broker and not spark and not e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt unit sim bench clean
+.PHONY: help setup demo test check fmt unit sim bench compose-test clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(STAMP) ## check what the machine has, install everything into .venv
 
@@ -44,6 +44,9 @@ sim: setup ## 200 simulated worlds
 
 bench: setup ## figures, under 3 minutes
 	@$(VENV)/bin/borealis bench quick
+
+compose-test: setup ## docker-compose.yml really run, broken and judged; needs Docker with Compose and 8 GB, not in `make test`
+	@$(PY) -m tests.compose
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

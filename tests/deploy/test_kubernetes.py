@@ -47,7 +47,7 @@ def containers(workload: Manifest) -> Iterator[Manifest]:
 
 def selects(selector: Mapping[str, str], workload: Manifest) -> bool:
     """Whether a selector's labels are all on the workload's pods."""
-    return selector.items() <= workload["spec"]["template"]["metadata"]["labels"].items()
+    return bool(selector.items() <= workload["spec"]["template"]["metadata"]["labels"].items())
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -1,0 +1,95 @@
+"""`python -m tests.compose`: bring the cluster up, break it, judge it, take it down; a table of what was seen."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from borealis_py.kafka.broker import free_port
+from tests.compose.compose import Compose, ComposeError, compose_command
+from tests.compose.drill import Drill
+
+DAYS = 300
+SPEED = 86_400
+
+
+def main() -> int:
+    """Returns the exit code: 0 all was as it should be."""
+    parser = argparse.ArgumentParser(prog="python -m tests.compose", description=__doc__)
+    parser.add_argument("--days", type=int, default=DAYS, help="of flights, one a second: more for slow machines")
+    parser.add_argument("--project", default=f"borealis-compose-test-{os.getpid()}")
+    parser.add_argument("--keep", action="store_true", help="leave the cluster as it is in the end")
+    args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the cluster is taken down then, too
+    try:
+        command = tuple(compose_command())
+    except ComposeError as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return 2
+    ports = {name: free_port() for name in ("kafka", "replica-0", "replica-1")}
+    settings = {
+        f"{name.replace('-', '_').upper()}_{'HOST_' * (name == 'kafka')}PORT": str(p) for name, p in ports.items()
+    }
+    settings |= {"FLIGHTS_DAYS": str(args.days), "FLIGHTS_SPEED": str(SPEED)}
+    compose = Compose(args.project, settings, command)
+    with tempfile.TemporaryDirectory(prefix="borealis-compose-") as directory:
+        drill = Drill(compose, ports, args.days, Path(directory))
+        try:
+            return _run(drill)
+        finally:
+            if not args.keep:
+                _take_down(drill)
+
+
+def _run(drill: Drill) -> int:
+    try:
+        drill.run()
+    except (AssertionError, ComposeError) as exc:
+        _tell(drill)
+        _show(drill)
+        print(f"FAILED: {exc}", file=sys.stderr, flush=True)
+        return 1
+    _show(drill)
+    return 0
+
+
+def _take_down(drill: Drill) -> None:
+    drill.compose.down()
+    left = drill.compose.left()
+    print(f"taken down; left of it: {', '.join(left) or 'nothing'}", flush=True)
+    if left:
+        raise SystemExit(1)
+
+
+def _show(drill: Drill) -> None:
+    console = Console(width=160)
+    for command, said in drill.outputs:
+        print(f"$ {command}\n{said.rstrip()}" if said.strip() else f"$ {command}")
+    table = Table(title=f"compose-test, {drill.days} days of flights in {drill.days} s", title_justify="left")
+    for column in ("done", "took", "seen"):
+        table.add_column(column)
+    for row in drill.rows:
+        table.add_row(*row)
+    console.print(table)
+    peak = ", ".join(f"{service} {mb:.0f}" for service, mb in sorted(drill.peak_mb.items()))
+    print(f"memory at most, MB, page cache aside: {peak}", flush=True)
+
+
+def _tell(drill: Drill) -> None:
+    """What containers said last, for who has to find out why."""
+    try:
+        print(drill.compose("ps"))
+        print(drill.compose("logs", "--no-color", "--tail", "40"), flush=True)
+    except ComposeError as exc:
+        print(exc, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
