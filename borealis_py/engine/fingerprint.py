@@ -36,8 +36,18 @@ def self_test() -> str:
         connection.close()
 
 
+def ingredients() -> dict[str, str]:
+    """What a fingerprint is made of beside the query, by name, for whoever has to say what differs."""
+    return {
+        "DuckDB": duckdb.__version__,
+        "C library": "-".join(platform.libc_ver()),
+        "architecture": platform.machine(),
+        "self-test": self_test(),
+    }
+
+
 def fingerprint(query_hash: str) -> str:
     """Hex of engine version, C library, architecture, the query and the self-test's result."""
-    libc = "-".join(platform.libc_ver())
-    parts = (duckdb.__version__, libc, platform.machine(), query_hash, self_test())
+    *parts, tested = ingredients().values()
+    parts += [query_hash, tested]
     return hashlib.blake2b("|".join(parts).encode(), digest_size=12).hexdigest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +16,11 @@ import pytest
 from borealis_py.host import supervise as supervising
 from borealis_py.host.onspark.application import Application
 from borealis_py.host.onspark.plan import SlotPlan, waiting
-from borealis_py.host.onspark.task import NodeTask, TaskEnd
+from borealis_py.host.onspark.task import NodeTask, TaskEnd, different
 from borealis_py.host.supervise import EXIT_REFUSED, EXIT_STOPPED, EXIT_SUPERSEDED
 from borealis_py.log.topics import redo_feeds
 from reconcile.letters import Stop, decode
+from tests.drills.processes import ROOT
 from tests.reconcile.letter_log import LetterLog
 from tests.support.running import until
 
@@ -74,7 +77,7 @@ class Life:
     def __init__(self, p: list[Run], q: list[Run]) -> None:
         self.letters, self.stop, self.ended = LetterLog(), threading.Event(), dict[str, int]()
         self.session = Session(Context({"p.r0": p, "q.r0": q}))
-        tasks = [NodeTask(_Spec(n), "s", (), self.letters) for n in "pq"]  # type: ignore[arg-type]
+        tasks = [NodeTask(_Spec(n), "s", (), (), self.letters) for n in "pq"]  # type: ignore[arg-type]
         plan = SlotPlan(tuple(t.name for t in tasks), 1, "local[3]")
         works = {"p": b"", "q": b""}
         session: Any = self.session
@@ -185,7 +188,45 @@ def test_a_task_waits_while_its_job_is_active_and_runs_nowhere(
     assert waiting(SimpleNamespace(statusTracker=lambda: tracker), "group") == waits
 
 
+def test_a_worker_that_computes_other_bits_says_what_is_different() -> None:
+    driver, worker = {"DuckDB": "1.5.6", "self-test": "ab"}, {"DuckDB": "1.5.4", "self-test": "ab"}
+    said = different(driver.items(), worker, "w1")
+    assert said == "The worker on w1 differs from its driver: DuckDB 1.5.4 at the worker, 1.5.6 at its driver"
+    assert "another version of borealis-py" in different(driver.items(), driver, "w1")
+
+
+SPEAKS = """
+import os, sys
+from borealis_py.host.onspark.driver import _shared_log
+from borealis_py.host.onspark.task import _say_where_the_driver_says
+path = _shared_log()
+sys.stderr.write("driver ")
+sys.stderr.flush()
+if os.fork() == 0:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    _say_where_the_driver_says(path)
+    os.write(2, b"task ")
+    _say_where_the_driver_says("/nowhere")
+    os.write(2, b"task ")
+    os._exit(0)
+os.wait()
+os.write(2, b"driver")
+"""
+
+
+@pytest.mark.parametrize("pipe", [False, True])
+def test_tasks_on_this_machine_write_where_their_driver_writes(pipe: bool, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SPEAKS]
+    if pipe:
+        said = subprocess.run(command, stderr=subprocess.PIPE, check=True, cwd=ROOT).stderr
+    else:
+        with (tmp_path / "log").open("wb") as file:
+            subprocess.run(command, stderr=file, check=True, cwd=ROOT)
+        said = (tmp_path / "log").read_bytes()
+    assert said == b"driver task task driver"
+
+
 def test_what_a_task_is_told_travels(tmp_path: Path) -> None:
-    task = NodeTask(_Spec("q"), "s", ("f",), None, "log")  # type: ignore[arg-type]
+    task = NodeTask(_Spec("q"), "s", ("f",), (), None, "log")  # type: ignore[arg-type]
     assert task.name == "q.r0"
     assert len(task.pack()) > 0

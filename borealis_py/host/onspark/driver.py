@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from borealis_py.engine.fingerprint import ingredients
 from borealis_py.host.onspark.application import Application, new_session
 from borealis_py.host.onspark.plan import SlotPlan, await_slots, reach
 from borealis_py.host.onspark.task import NodeTask
@@ -123,7 +124,8 @@ class SparkDriver:
     def _live(self, session: ReplicaSession) -> str | None:
         """One life of the application; why it ended, unless it was to."""
         name, log_file = new_session(), _shared_log() if self._plan.local else ""
-        tasks = [NodeTask(spec, name, self._fingerprints, self._letters, log_file) for spec in self._specs]
+        made_of = tuple(ingredients().items())
+        tasks = [NodeTask(spec, name, self._fingerprints, made_of, self._letters, log_file) for spec in self._specs]
         log.info("replicas are submitted as Spark tasks", session=name, slots=str(self._plan))
         application = Application(
             session, self._plan, tasks, self._works, self._letters, self.stop, self._ended, self._seen
@@ -132,14 +134,13 @@ class SparkDriver:
 
 
 def _shared_log() -> str:
-    """This process's standard error, if it is a file: tasks on this machine write to its end, too. Else empty."""
+    """This process's standard error by a name that tasks on this machine can open, to write to its end, too."""
     try:
-        path = os.readlink(f"/proc/self/fd/{sys.stderr.fileno()}")
-        if not os.path.isfile(path):
-            return ""
         handle = sys.stderr.fileno()
         fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) | os.O_APPEND)
-    except (OSError, ValueError):  # no /proc here, or no file behind it
+        path = f"/proc/{os.getpid()}/fd/{handle}"
+        os.close(os.open(path, os.O_WRONLY | os.O_APPEND))
+    except (OSError, ValueError):  # no /proc here, or a socket
         return ""
     return path
 

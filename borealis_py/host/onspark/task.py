@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 import pickle
+import platform
 import sys
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 import structlog
 
+from borealis_py.engine.fingerprint import ingredients
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.onspark.guard import ended_with_host
 from borealis_py.host.specs import KernelDiffers, check_kernel, work_of
@@ -60,13 +63,15 @@ class NodeTask:
 
     Args:
         session: of the driver's application. fingerprints: kernels that may run the app.
+        made_of: what the driver's kernel is made of (`engine.fingerprint.ingredients`).
         letters: the log to its driver (the data's, with patience where that costs nothing).
-        log_file: where this machine's driver writes its log; empty: the worker's own standard error.
+        log_file: where this machine's driver writes its log; empty, or gone: the worker's own standard error is used.
     """
 
     spec: ReplicaSpec
     session: str
     fingerprints: tuple[str, ...]
+    made_of: tuple[tuple[str, str], ...]
     letters: Log
     log_file: str = ""
 
@@ -84,6 +89,8 @@ class NodeTask:
             try:
                 check_kernel(self.spec, self.fingerprints)
                 self._run(stop)
+            except KernelDiffers as exc:
+                return TaskEnd("kernel", f"{exc}. {different(self.made_of, ingredients(), platform.node())}")
             except Exception as exc:
                 return _end_of(exc)
         return TaskEnd()
@@ -136,6 +143,15 @@ def _end_of(exc: Exception) -> TaskEnd:
     return TaskEnd("failed", str(exc) if isinstance(exc, LogError) else f"{type(exc).__name__}: {exc}")
 
 
+def different(driver: Iterable[tuple[str, str]], worker: Mapping[str, str], host: str) -> str:
+    """Which ingredients of two kernels are not the same."""
+    pairs = [(name, there, worker.get(name, "none")) for name, there in driver]
+    found = [f"{name} {here} at the worker, {there} at its driver" for name, there, here in pairs if here != there]
+    if not found:
+        return f"The worker on {host} has what its driver has, but another version of borealis-py or of the app"
+    return f"The worker on {host} differs from its driver: {'; '.join(found)}"
+
+
 def run_tasks(packed: Iterable[bytes]) -> Iterator[bytes]:
     """In the worker: the tasks of a partition, of which there is one."""
     for one in packed:
@@ -147,8 +163,8 @@ def run_tasks(packed: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _say_where_the_driver_says(log_file: str) -> None:
-    if log_file:
+    with suppress(OSError):
+        handle = os.open(log_file, os.O_WRONLY | os.O_APPEND)
         sys.stderr.flush()
-        handle = os.open(log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.dup2(handle, sys.stderr.fileno())
         os.close(handle)
