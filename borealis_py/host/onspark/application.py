@@ -74,6 +74,10 @@ class Application:
 
     def run(self) -> str | None:
         """Blocks. Returns why the application failed; None: it was stopped, or nothing is left to run."""
+        if self._stop.is_set():  # while it was starting
+            self._session.stop()
+            self._server.close()
+            return None
         serving = threading.Thread(target=self._serve, name="redo letters", daemon=True)
         looking = threading.Thread(target=self._look, name="watch Spark", daemon=True)
         threads = [threading.Thread(target=self._keep, args=(t,), name=t.name, daemon=True) for t in self._tasks]

@@ -23,6 +23,7 @@ from borealis_py.host.onspark.task import NodeTask
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable
 from borealis_py.host.specs import work_of
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.base import LogError
 from borealis_py.node.reporter import Seen, unseen
 from borealis_py.node.spec import ReplicaSpec
 
@@ -81,8 +82,10 @@ class SparkDriver:
         pause_s, started = PAUSE_S, False
         while not self.stop.is_set():
             try:
-                session = self._start()
-            except SparkUnavailable as exc:
+                application = self._start()
+            except (SparkUnavailable, LogError) as exc:
+                if self.stop.is_set():
+                    break
                 if not started:
                     log.error("replicas do not start", why=f"{exc}. --host process runs them without Spark")
                     return EXIT_NO_SPARK
@@ -90,17 +93,23 @@ class SparkDriver:
                 self.stop.wait(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
                 continue
-            if self.stop.is_set():
-                session.stop()
-                break
             pause_s, started = PAUSE_S, True
-            why = self._live(session)
+            why = application.run()
             if why is None:
                 break
             log.warning("Spark has died: its replicas start again in another application", why=why)
         return max(self._ended.values(), default=0)
 
-    def _start(self) -> ReplicaSession:
+    def _start(self) -> Application:
+        """One life of the application, ready to run. Raises SparkUnavailable, LogError."""
+        session = self._open_session()
+        try:
+            return self._application(session)
+        except BaseException:
+            session.stop()
+            raise
+
+    def _open_session(self) -> ReplicaSession:
         """A session with all its slots, warm for every node. Raises SparkUnavailable."""
         plan, settings = self._plan, self._settings
         reach(plan.master)
@@ -121,16 +130,12 @@ class SparkDriver:
             session.keep_warm(workers=plan.redos)  # the others have become replicas
         return session
 
-    def _live(self, session: ReplicaSession) -> str | None:
-        """One life of the application; why it ended, unless it was to."""
+    def _application(self, session: ReplicaSession) -> Application:
         name, log_file = new_session(), _shared_log() if self._plan.local else ""
         made_of = tuple(ingredients().items())
         tasks = [NodeTask(spec, name, self._fingerprints, made_of, self._letters, log_file) for spec in self._specs]
         log.info("replicas are submitted as Spark tasks", session=name, slots=str(self._plan))
-        application = Application(
-            session, self._plan, tasks, self._works, self._letters, self.stop, self._ended, self._seen
-        )
-        return application.run()
+        return Application(session, self._plan, tasks, self._works, self._letters, self.stop, self._ended, self._seen)
 
 
 def _shared_log() -> str:
