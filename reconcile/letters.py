@@ -108,23 +108,23 @@ def _cut(body: bytes) -> list[bytes]:
 class Assembly:
     """Puts the parts of bodies together. A body of which a part is missing or comes twice is never whole.
 
-    Of one correspondent only its newest job is kept: a task has one job at a time.
+    Keeps one job's parts at a time: a task has one job at a time, and what a dead one left must not pile up.
     """
 
     def __init__(self) -> None:
-        self._open: dict[str, tuple[int, list[bytes]]] = {}
+        self._job: Job | None = None
+        self._parts: list[bytes] = []
 
     def add(self, letter: Ask | Answer) -> bytes | None:
         """The whole body with its last part; None before, and for what does not continue it."""
-        job_id, parts = self._open.get(letter.uid, (letter.id, []))
-        if job_id != letter.id:
-            parts = []
-        if letter.part != len(parts):
-            self._open.pop(letter.uid, None)
+        job = (letter.uid, letter.id)
+        if job != self._job:
+            self._job, self._parts = job, []
+        if letter.part != len(self._parts):
+            self._job = None
             return None
-        parts.append(letter.body)
-        if len(parts) < letter.parts:
-            self._open[letter.uid] = (letter.id, parts)
+        self._parts.append(letter.body)
+        if len(self._parts) < letter.parts:
             return None
-        self._open.pop(letter.uid, None)
-        return b"".join(parts)
+        self._job = None
+        return b"".join(self._parts)

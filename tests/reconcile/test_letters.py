@@ -324,16 +324,19 @@ def test_foreign_records_say_nothing(office, replica):
 @pytest.mark.parametrize(
     ("arriving", "whole"),
     [
-        ([(1, 0, 2), (1, 1, 2)], b"01"),
-        ([(1, 0, 3), (1, 2, 3)], None),
-        ([(1, 1, 2)], None),
-        ([(1, 0, 2), (1, 0, 2), (1, 1, 2)], None),
-        ([(1, 0, 2), (2, 0, 2), (2, 1, 2)], b"01"),
-        ([(1, 0, 2), (2, 1, 2)], None),
+        ("u10/2 u11/2", b"01"),
+        ("u10/1", b"0"),
+        ("u10/3 u12/3", None),
+        ("u11/2", None),
+        ("u10/2 u10/2 u11/2", None),
+        ("u10/2 u20/2 u21/2", b"01"),
+        ("u10/2 u21/2", None),
+        ("u10/2 v10/2 v11/2", b"01"),
+        ("u10/2 v10/2 u11/2", None),
     ],
 )
-def test_parts_make_a_whole_only_in_order(arriving, whole):
+def test_parts_make_a_whole_only_in_order_and_of_one_job(arriving, whole):
     assembly = Assembly()
-    found = [assembly.add(Ask("s", "u", i, part, parts, b"%d" % part)) for i, part, parts in arriving]
+    found = [assembly.add(Ask("s", x[0], int(x[1]), int(x[2]), int(x[4]), x[2].encode())) for x in arriving.split()]
     assert found[-1] == whole
     assert all(f is None for f in found[:-1])
