@@ -107,20 +107,21 @@ class Presence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InputView:
-    """One input as the decision sees it: some feed is awaited; all its feeds are late."""
+    """One input as the decision sees it: some feed is awaited; all its feeds are late; what it has lacks a source."""
 
     presence: Presence
     awaited: bool
     all_late: bool
+    lacks: bool = False
 
 
-def view(presence: Presence, feeds: Iterable[Feed], bucket: int) -> InputView:
+def view(presence: Presence, feeds: Iterable[Feed], bucket: int, lacks: bool = False) -> InputView:
     """Sum up an input's feeds for `bucket`."""
     awaited, all_late = False, True
     for feed in feeds:
         awaited = awaited or feed.awaited(bucket)
         all_late = all_late and feed.late
-    return InputView(presence, awaited, all_late)
+    return InputView(presence, awaited, all_late, lacks)
 
 
 ALWAYS = -(2**62)
@@ -144,8 +145,8 @@ def ready_at(end: int, inputs: Iterable[InputView], policy: DelayPolicy, wait: i
     tentative = [v for v in views if v.presence is Presence.TENTATIVE]
     if any(v.awaited for v in tentative):
         at = max(at, end + wait)
-    if tentative and missing and all(v.all_late for v in missing):
-        return at  # their time has passed upstream (B11)
+    if missing and all(v.all_late for v in missing) and any(v.lacks for v in tentative):
+        return at  # their time has passed upstream, which has waited for its own (B11)
     for v in missing:
         at = max(at, end + (delta if v.all_late else wait))
     return at

@@ -89,13 +89,12 @@ class Intake:
     def view(self, index: int, bucket: int) -> InputView:
         """One input as R3 sees it."""
         source = self.union.inputs[index]
+        said = source.tentative(bucket) if isinstance(source, StreamInput) else None
         if source.closed > bucket:
             presence = Presence.STABLE
-        elif isinstance(source, StreamInput) and source.tentative(bucket) is not None:
-            presence = Presence.TENTATIVE
         else:
-            presence = Presence.MISSING
-        return view(presence, self.feeds[index], bucket)
+            presence = Presence.MISSING if said is None else Presence.TENTATIVE
+        return view(presence, self.feeds[index], bucket, said is not None and bool(said.lacked))
 
     def views(self, bucket: int) -> list[InputView]:
         """All inputs."""

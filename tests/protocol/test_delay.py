@@ -127,6 +127,7 @@ def test_an_inputs_feeds_are_summed_up() -> None:
 STABLE = InputView(Presence.STABLE, False, False)
 TENTATIVE = InputView(Presence.TENTATIVE, False, False)
 TENTATIVE_AWAITED = InputView(Presence.TENTATIVE, True, False)
+TENTATIVE_LACKS = InputView(Presence.TENTATIVE, False, False, lacks=True)
 MISSING = InputView(Presence.MISSING, True, False)
 MISSING_LATE = InputView(Presence.MISSING, False, True)
 
@@ -140,7 +141,10 @@ MISSING_LATE = InputView(Presence.MISSING, False, True)
         ([STABLE, MISSING], END + WAIT),
         ([STABLE, MISSING_LATE], END + DELTA),
         ([MISSING, MISSING_LATE], END + WAIT),
-        ([TENTATIVE, MISSING_LATE], ALWAYS),
+        ([TENTATIVE_LACKS, MISSING_LATE], ALWAYS),
+        ([TENTATIVE, MISSING_LATE], END + DELTA),
+        ([TENTATIVE_LACKS, TENTATIVE, MISSING_LATE], ALWAYS),
+        ([TENTATIVE_LACKS, MISSING_LATE, MISSING], END + WAIT),
         ([TENTATIVE_AWAITED, MISSING_LATE], END + WAIT),
         ([TENTATIVE, MISSING], END + WAIT),
         ([TENTATIVE, MISSING, MISSING_LATE], END + WAIT),
