@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.sim.kernel import QUERY
@@ -28,7 +29,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     """
     rng = random.Random(f"scenario {seed}")
     sources = rng.choice((1, 1, 2, 2, 3, 4))
-    plans = _nodes(rng, sources, nodes)
+    plans = _exchanges(seed, _nodes(rng, sources, nodes))
     replicas = sum(n.replicas for n in plans)
     most = max(LEAST_S + 2, min(MOST_S, REPLICA_SECONDS_MAX // replicas))
     drawn_s = LEAST_S + rng.random() ** 3 * (most - LEAST_S)
@@ -89,6 +90,13 @@ def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[NodePl
             inputs = [f"s{rng.randrange(sources)}"]
         plans.append(NodePlan(name, tuple(inputs), rng.choices((1, 2, 3), (4, 5, 2))[0]))
     return tuple(plans)
+
+
+def _exchanges(seed: int, plans: tuple[NodePlan, ...]) -> tuple[NodePlan, ...]:
+    """Some nodes write their stream in partitions. Drawn apart, so that all else of the world stays as it is."""
+    rng = random.Random(f"exchanges {seed}")
+    *cut, query = plans
+    return (*(replace(p, exchange=rng.choice((2, 3))) if rng.random() < 0.25 else p for p in cut), query)
 
 
 def _lost(rng: random.Random, plans: Sequence[NodePlan]) -> tuple[int, ...]:

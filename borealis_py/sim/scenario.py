@@ -42,11 +42,14 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """A node: its name (its stream's too), the sources and earlier nodes it reads, how many replicas it has."""
+    """A node: its name (its stream's too), the sources and earlier nodes it reads, its number of replicas. `exchange`:
+    in how many partitions its stream is written; each of its readers reads one.
+    """
 
     name: str
     inputs: tuple[str, ...]
     replicas: int
+    exchange: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,11 @@ class Scenario:
     @property
     def source_names(self) -> tuple[str, ...]:
         return tuple(f"s{i}" for i in range(self.sources))
+
+    def partition(self, reader: str, of: str) -> int:
+        """Which partition of a node's stream another node reads."""
+        names = [node.name for node in self.nodes]
+        return names.index(reader) % self.nodes[names.index(of)].exchange
 
     @property
     def replicas(self) -> int:
@@ -143,7 +151,10 @@ class Scenario:
 
     def __str__(self) -> str:
         d = self.delays
-        nodes = "; ".join(f"{n.name} reads {', '.join(n.inputs)} x{n.replicas}" for n in self.nodes)
+        nodes = "; ".join(
+            f"{n.name} reads {', '.join(n.inputs)} x{n.replicas}" + f" in {n.exchange} partitions" * (n.exchange > 1)
+            for n in self.nodes
+        )
         head = (
             f"{self.sources} sources of {self.rate} tuples/s; {nodes}; W {self.width_us / 1e3:g} ms, "
             f"window {self.span} buckets, X {d.threshold_us / 1e6:g} s, {d.failure.value}/{d.stabilization.value}, "

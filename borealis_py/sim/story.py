@@ -74,12 +74,12 @@ def _sources(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
 def _streams(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
     for plan in world.scenario.nodes:
         for k in range(plan.replicas):
-            feed = Feed(topics.replica(APP, plan.name, k))
-            partition = world.log.broker.partition(feed)
-            for record in world.log.committed(feed):
-                said = _said(record.value, bucket)
-                if said is not None:
-                    yield partition.appended_us[record.offset], f"{plan.name}.r{k}", f"{said} (offset {record.offset})"
+            for p, feed in enumerate(topics.own_feeds(APP, plan.name, k, plan.exchange)):
+                name, partition = f"{plan.name}.r{k}" + f"/{p}" * (plan.exchange > 1), world.log.broker.partition(feed)
+                for record in world.log.committed(feed):
+                    said = _said(record.value, bucket)
+                    if said is not None:
+                        yield partition.appended_us[record.offset], name, f"{said} (offset {record.offset})"
 
 
 def _said(value: bytes | None, bucket: int) -> str | None:

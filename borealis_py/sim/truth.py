@@ -15,7 +15,7 @@ from typing import Any
 from borealis_py.log.base import Record
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source
 from borealis_py.sim.kernel import UNLUCKY
-from borealis_py.sim.scenario import NodePlan
+from borealis_py.sim.scenario import NodePlan, Scenario
 from sunion.model import FOREVER
 
 MODULUS = 2**61 - 1
@@ -108,14 +108,22 @@ class Truth:
     rows: Mapping[int, list[list[Any]]]
     letters: Mapping[int, list[Letter]]
 
+    def part(self, index: int, count: int) -> Truth:
+        """What lies in one of the partitions of its stream: rows by their value, dead letters in the first."""
+        rows = {b: [row for row in found if row[2] % count == index] for b, found in self.rows.items()}
+        return Truth(self.complete, {b: r for b, r in rows.items() if r}, {} if index else self.letters)
 
-def compute_all(
-    sources: Mapping[str, SourceTruth], nodes: Sequence[NodePlan], width_us: int, span: int
-) -> dict[str, Truth]:
+
+def compute_all(scenario: Scenario, sources: Mapping[str, SourceTruth]) -> dict[str, Truth]:
     """Node after node, each reading sources and what those before it have said."""
     truths: dict[str, Truth] = {}
-    for node in nodes:
-        truths[node.name] = compute(node, sources, truths, width_us, span)
+    for node in scenario.nodes:
+        streams = {
+            other.name: truths[other.name].part(scenario.partition(node.name, other.name), other.exchange)
+            for other in scenario.nodes
+            if other.name in node.inputs
+        }
+        truths[node.name] = compute(node, sources, streams, scenario.width_us, scenario.span)
     return truths
 
 

@@ -36,7 +36,7 @@ def judge(world: World) -> None:
     s, watching = world.scenario, world.watching
     watching.close()
     sources = _sources(world)
-    truths = compute_all(sources, s.nodes, s.width_us, s.span)
+    truths = compute_all(s, sources)
     for redos in world.wiring.redos:
         if redos.disagreements:
             raise Violation("redo", redos.disagreements[0])
@@ -44,8 +44,9 @@ def judge(world: World) -> None:
     for plan in s.nodes:
         truth = truths[plan.name]
         for k in range(plan.replicas):
-            log = world.log.committed(Feed(topics.replica(APP, plan.name, k)))
-            oracles.stable_records(f"{plan.name}.r{k}", log, truth, world.origin)
+            for p, feed in enumerate(topics.own_feeds(APP, plan.name, k, plan.exchange)):
+                log, name = world.log.committed(feed), f"{plan.name}.r{k}" + f"/{p}" * (plan.exchange > 1)
+                oracles.stable_records(name, log, truth.part(p, plan.exchange), world.origin)
         oracles.dead_letters(plan.name, letters, truth, world.progress(plan.name))
     rows = world.log.committed(Feed(topics.stream(APP, QUERY)))
     oracles.corrected(rows, watching.progress_seen, truths[QUERY])
@@ -184,16 +185,22 @@ class Delays:
     def _said(self, node: str, k: int) -> dict[int, int]:
         """When a replica's topic had each stable bucket first (empty ones only by the last of their range)."""
         if (node, k) not in self._stable:
-            feed = Feed(topics.replica(APP, node, k))
-            times, found = self.world.log.broker.partition(feed).appended_us, dict[int, int]()
-            for record in self.world.log.committed(feed):
-                header, _ = unpack_stream(record.value)
-                if isinstance(header, StableHeader) and header.part + 1 == header.parts:
-                    found.setdefault(header.bucket, times[record.offset])
-                elif isinstance(header, RangeHeader):
-                    found.setdefault(header.end - 1, times[record.offset])
+            found: dict[int, int] = {}
+            for feed in topics.own_feeds(APP, node, k, self.world.wiring.plans[node].exchange):
+                for bucket, at in self._first(feed).items():
+                    found[bucket] = max(at, found.get(bucket, at))
             self._stable[node, k] = found
         return self._stable[node, k]
+
+    def _first(self, feed: Feed) -> dict[int, int]:
+        times, found = self.world.log.broker.partition(feed).appended_us, dict[int, int]()
+        for record in self.world.log.committed(feed):
+            header, _ = unpack_stream(record.value)
+            if isinstance(header, StableHeader) and header.part + 1 == header.parts:
+                found.setdefault(header.bucket, times[record.offset])
+            elif isinstance(header, RangeHeader):
+                found.setdefault(header.end - 1, times[record.offset])
+        return found
 
     def _availability(self) -> None:
         world = self.world

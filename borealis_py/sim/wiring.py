@@ -16,7 +16,7 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Peers
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, budget
-from borealis_py.query.spec import Serves
+from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.sim.actors import LocalClock
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.kernel import QUERY, ToyKernel
@@ -57,7 +57,8 @@ class Wiring:
     def make_topics(self) -> None:
         s = self.scenario
         cut = {plan.name: plan.replicas for plan in s.nodes if plan.name != QUERY}
-        specs = topics.of_app(APP, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut)
+        exchanges = {plan.name: plan.exchange for plan in s.nodes}
+        specs = topics.of_app(APP, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
         self.log.client("up").admin().create(specs)
 
     # Shape ------------------------------------------------------------------------------------------------------------
@@ -97,7 +98,9 @@ class Wiring:
 
     def inputs(self, node: str) -> tuple[model.Input, ...]:
         return tuple(
-            model.Input(name, self.plans[name].replicas, self.origins[name])
+            model.Input(
+                name, self.plans[name].replicas, self.origins[name], partition=self.scenario.partition(node, name)
+            )
             if name in self.plans
             else model.Input.source(name)
             for name in self.plans[node].inputs
@@ -106,6 +109,7 @@ class Wiring:
     def spec(self, node: str, replica: int) -> ReplicaSpec:
         s = self.scenario
         partition = [plan.name for plan in s.nodes].index(node)
+        exchange = s.nodes[partition].exchange
         delays: Mapping[str, Delays] = {QUERY: s.delays}
         return ReplicaSpec(
             APP,
@@ -124,6 +128,7 @@ class Wiring:
             self.serves(node),
             self.positions[node],
             node == QUERY,
+            None if exchange == 1 else Partitioning(by=("value",), count=exchange),
         )
 
     def source_feed(self, index: int) -> Feed:

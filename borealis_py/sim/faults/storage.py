@@ -91,9 +91,9 @@ def _trim(world: World, fault: Fault) -> Undo:
     for plan in world.scenario.nodes:
         bucket = min(_needed(world, plan.name), world.progress(plan.name))
         for k in range(plan.replicas):
-            feed = Feed(topics.replica(APP, plan.name, k))
-            at = log.broker.partition(feed).find(wiring.buckets.timestamp_ms(max(world.origin, bucket - 1)))
-            log.delete_before(feed, at)
+            for feed in topics.own_feeds(APP, plan.name, k, plan.exchange):
+                at = log.broker.partition(feed).find(wiring.buckets.timestamp_ms(max(world.origin, bucket - 1)))
+                log.delete_before(feed, at)
     return nothing
 
 
