@@ -88,6 +88,10 @@ class LocalBroker:
     def bootstrap(self) -> str:
         return f"{HOST}:{self.port}"
 
+    def properties(self) -> str:
+        """The text of server.properties for the next start. The controller's port is another one each time."""
+        return server_properties(self.data_dir, self.port, free_port())
+
     def fetch(self) -> Path:
         """Kafka's jars, downloaded if they are not in the cache yet. `up` does it too.
 
@@ -208,7 +212,7 @@ class LocalBroker:
 
     def _start(self, java: Path, directory: Path, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        self._config.write_text(server_properties(self.data_dir, self.port, free_port()))
+        self._config.write_text(self.properties())
         if self.log_file.exists() and self.log_file.stat().st_size > LOG_BYTES_MAX:
             self.log_file.replace(self.log_file.with_name("broker.log.1"))
         cluster_id = self._format(java, directory)

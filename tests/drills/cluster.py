@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 from kafka import TopicPartition
@@ -30,7 +31,7 @@ from tests.drills.checker import Verdict, judge, read_evidence
 from tests.drills.checker.evidence import Blackout
 from tests.drills.checker.read import Topics
 from tests.drills.checker.table import show
-from tests.drills.network import BUCKET_US, CHAIN, QUERY, SINGLE, SOURCES
+from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
 from tests.drills.processes import Process, Watcher, spawn
 from tests.support.running import until
@@ -47,17 +48,21 @@ def wall_us() -> int:
 
 @dataclass
 class Cluster:
-    """The app, its processes, and what they say. Made by `cluster`."""
+    """The app, its processes, and what they say. Made by `cluster`.
+
+    `addresses`: where processes, by name, find the broker if not at `bootstrap`.
+    """
 
     bootstrap: str
     plan: Plan
     directory: Path
+    addresses: Mapping[str, str] = field(default_factory=dict)
     log: KafkaLog = field(init=False)
     state: AppState = field(init=False)
     replicas: dict[Member, Process] = field(default_factory=dict)
     feeders: dict[str, Process] = field(default_factory=dict)
     watchers: list[Watcher] = field(default_factory=list)
-    statuses: list[Status] = field(default_factory=list)
+    statuses: dict[Member, list[Status]] = field(default_factory=dict)
     blackouts: list[Blackout] = field(default_factory=list)
     quiet_us: tuple[int, int] = (0, 0)
     start_us: int = 0
@@ -69,7 +74,8 @@ class Cluster:
     def __post_init__(self) -> None:
         plan = self.plan
         self.log = KafkaLog(self.bootstrap)
-        spec = drill_app(plan.name, plan.chain, f"{plan.threshold_us // 1000}ms", plan.replicas).describe()
+        threshold = f"{plan.threshold_us // 1000}ms"
+        spec = drill_app(plan.name, plan.chain, threshold, plan.replicas, plan.partitions).describe()
         reports = launch.check(spec, Timing(**dict(plan.timing)))
         self.state = launch.describe(self.log, spec, reports, "now", wall_us())
         self._reader = StatusReader(self.log, plan.name, wall_us() // 1000)
@@ -77,21 +83,26 @@ class Cluster:
     # Processes --------------------------------------------------------------------------------------------------------
 
     def start(self, *members: Member) -> None:
-        """Start replicas (again). Does not wait."""
-        for member in members:
-            spark = member in self.plan.spark
-            options = launch.ProcessOptions(self.log, self.directory, self.plan.timing, spark=spark, take_over=True)
-            name = ProcessName(member.k, member.node if self.plan.chain else "")
-            arguments = options.arguments(self.plan.name, name)
+        """Start replicas (again): the processes that run them. Does not wait."""
+        for member in dict.fromkeys(member.process for member in members):
+            plan, log = self.plan, KafkaLog(self.addresses.get(str(member), self.bootstrap))
+            spark = member in plan.spark
+            options = launch.ProcessOptions(
+                log, self.directory, plan.timing, spark=spark or plan.host == "spark", take_over=True, host=plan.host
+            )
+            name = ProcessName(member.k, member.node if plan.chain else "")
+            arguments = options.arguments(plan.name, name)
             self.replicas[member] = self._spawn(str(member), "borealis_py.host.process", arguments)
 
     def feed(self, sources: Sequence[str], take_over: bool = False) -> Process:
         """Start a publisher of these sources."""
         self.start_us = self.start_us or wall_us()
-        arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--sources", ",".join(sources)]
+        name = f"feeder-{''.join(sources)}"
+        address = self.addresses.get(name, self.bootstrap)
+        arguments = ["--bootstrap", address, "--app", self.plan.name, "--sources", ",".join(sources)]
         arguments += ["--period-us", str(self.plan.period_us), "--start-us", str(self.start_us)]
         arguments += ["--acks", str(self.directory / "acks.jsonl"), *(["--take-over"] if take_over else [])]
-        process = self._spawn(f"feeder-{''.join(sources)}", "tests.drills.feeder", arguments)
+        process = self._spawn(name, "tests.drills.feeder", arguments)
         self.feeders.update(dict.fromkeys(sources, process))
         return process
 
@@ -100,7 +111,7 @@ class Cluster:
         history = self.directory / f"seen-{len(self.watchers)}.jsonl"
         arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--query", QUERY, "--out", str(history)]
         process = self._spawn(f"watcher-{len(self.watchers)}", "tests.drills.watcher", arguments)
-        self.watchers.append(Watcher(process, history))
+        self.watchers.append(Watcher(process, history, len(self.plan.results)))
         return self.watchers[-1]
 
     def _spawn(self, name: str, module: str, arguments: Sequence[str]) -> Process:
@@ -113,12 +124,17 @@ class Cluster:
     def look(self) -> None:
         """Take in new statuses and what subscribers saw; a process that ended by itself fails the drill."""
         with suppress(LogError):  # a broker that just came back does not lead all of its topics yet
-            self.statuses += self._reader.poll()
+            for status in self._reader.poll():
+                self.statuses.setdefault(Member(status.query, status.replica), []).append(status)
         for watcher in self.watchers:
             watcher.look()
         for process in self.all_started:
             if not process.may_end and process.popen.poll() is not None:
-                raise AssertionError(f"{process.output.name} ended by itself, code {process.popen.returncode}")
+                self.ended(process)
+
+    def ended(self, process: Process) -> None:
+        """What to do about a process that ended by itself."""
+        raise AssertionError(f"{process.output.name} ended by itself, code {process.popen.returncode}")
 
     def until(self, condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
         """Wait for a condition, looking again and again."""
@@ -137,12 +153,12 @@ class Cluster:
 
     def said(self, member: Member, since_us: int = 0) -> list[Status]:
         """Its statuses, in order."""
-        key = member.node, member.k
-        return [s for s in self.statuses if (s.query, s.replica) == key and s.at_wall_us >= since_us]
+        found = takewhile(lambda s: s.at_wall_us >= since_us, reversed(self.statuses.get(member, ())))
+        return list(found)[::-1]
 
     def newest(self, member: Member) -> Status | None:
         """What it said last."""
-        return next(reversed(self.said(member)), None)
+        return next(reversed(self.statuses.get(member, ())), None)
 
     def events(self, member: Member, since_us: int = 0) -> list[str]:
         """Names of what happened to it, in order."""
@@ -175,12 +191,12 @@ class Cluster:
         newest = self.newest(member)
         return 0 if newest is None else newest.checkpoint_bucket
 
-    def publishing(self) -> Member:
-        """The replica that writes the corrected stream."""
+    def publishing(self, query: str = QUERY) -> Member:
+        """The replica that writes the corrected stream, of one of its partitions where there are several."""
         found: list[Member] = []
 
         def one() -> bool:
-            members = [m for m in self.plan.members if m.node == QUERY]
+            members = [m for m in self.plan.members if m.node == query]
             newest = [(m, self.newest(m)) for m in members]
             found[:] = [m for m, s in newest if s is not None and s.publishing]
             return len(found) == 1
@@ -227,7 +243,7 @@ class Cluster:
 
     def bring_up(self) -> None:
         """Start everything; then a while without failures to compare with."""
-        self.start(*self.plan.members)
+        self.start(*self.plan.processes)
         self.watch()
         self.feed(SOURCES[:1])
         self.feed(SOURCES[1:])
@@ -238,7 +254,7 @@ class Cluster:
         self.until(lambda: self.watchers[0].stable_until * BUCKET_US > begin + QUIET_US, "a quiet while")
         self.quiet_us = begin, wall_us()
 
-    def finish(self) -> None:
+    def finish(self, timeout_s: float = 20.0) -> None:
         """End the sources; wait until subscribers have seen the end; stop the replicas."""
         feeders = list({id(p): p for p in self.feeders.values()}.values())
         last = self.watchers[-1]
@@ -248,12 +264,12 @@ class Cluster:
             process.signal(signal.SIGTERM)
         self.until(lambda: last.ended == {"live", "corrected"}, "the subscriber sees the end", 60.0)
         for process in feeders:
-            assert process.popen.wait(20) == 0, process.said
+            assert process.popen.wait(timeout_s) == 0, process.said
         for process in self.replicas.values():
             process.may_end = True
             process.signal(signal.SIGTERM)
         for member, process in self.replicas.items():
-            assert process.popen.wait(20) == 0, f"{member}: {process.said[-3000:]}"
+            assert process.popen.wait(timeout_s) == 0, f"{member}: {process.said[-3000:]}"
 
     def delete_records(self, stream: str, before: int | None) -> None:
         """Delete what a stream's topic holds of the buckets before `before` (None: all); the checker still knows it.
@@ -272,7 +288,7 @@ class Cluster:
 
     def judge(self, healed: bool = True) -> Verdict:
         """Read everything, judge it, print the table."""
-        network = CHAIN if self.plan.chain else SINGLE
+        network = self.plan.network
         counts = [self.plan.replicas] * len(network.stages)
         histories = [w.history for w in self.watchers]
         evidence = read_evidence(self.bootstrap, self.plan.name, network, counts, self.origin_us, histories, self.kept)
@@ -280,11 +296,15 @@ class Cluster:
         evidence.threshold_us, evidence.quiet_us = self.plan.threshold_us, self.quiet_us
         evidence.blackouts, evidence.acknowledged = self.blackouts, self._acknowledged()
         verdict = judge(evidence)
+        self.present(verdict)
+        return verdict
+
+    def present(self, verdict: Verdict) -> None:
+        """Print the table, and what everybody said last where something is wrong."""
         show(verdict, self.plan.name)
         print("longest waits:", ", ".join(f"{what} {s:.1f} s" for s, what in sorted(self.waits, reverse=True)[:8]))
         if verdict.anomalies:
             self.tell()
-        return verdict
 
     @property
     def origin_us(self) -> int:

@@ -1,0 +1,111 @@
+"""`python -m tests.chaos`: real faults, picked by a printed seed; exit code 0 when nothing was lost or wrong."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import random
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tests.chaos.arena import Arena, arena
+from tests.chaos.faults import GAP_S, draw, kinds_of
+from tests.chaos.report import Run, append, kinds_table, result, timeline
+from tests.chaos.run import Done, run
+from tests.drills.checker import Verdict
+from tests.drills.plan import Plan
+from tests.drills.processes import ROOT
+
+LEDGER = ROOT / "docs" / "chaos.md"
+THRESHOLD_MS = 6_000
+SLACK_US = 3_000_000
+"""Of the threshold: four Spark applications start now and then, on as many cores as there are."""
+STOP_S = 60.0
+
+
+def plan_of(host: str, threshold_ms: int) -> Plan:
+    """A chain of two nodes with two partitions and two replicas each; redos of more than 20 rows are jobs."""
+    timing = (("slack_us", min(SLACK_US, threshold_ms * 500)), ("inline_rows", 20))
+    return Plan("chaos", True, threshold_ms * 1000, timing=timing, parted=True, host=host)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--faults", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=None, help="default: a random one, printed")
+    parser.add_argument("--host", choices=("spark", "process"), default="spark", help="where replicas run")
+    parser.add_argument("--gap", type=float, nargs=2, default=GAP_S, metavar="S", help="between two faults")
+    parser.add_argument("--threshold-ms", type=int, default=THRESHOLD_MS, help="delay threshold X")
+    parser.add_argument("--kinds", default="", help="only these, comma separated")
+    parser.add_argument("--logs", type=Path, default=None, help="directory for logs; default: a new one below /tmp")
+    parser.add_argument("--ledger", type=Path, default=LEDGER)
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = parse()
+    out, err = Console(width=160), Console(stderr=True)
+    seed = random.SystemRandom().randrange(1_000_000) if args.seed is None else args.seed
+    logs = args.logs or Path(tempfile.mkdtemp(prefix="borealis-chaos-"))
+    logs.mkdir(parents=True, exist_ok=True)
+    kinds = [k.strip() for k in args.kinds.split(",") if k.strip()] or kinds_of(args.host)
+    faults = draw(seed, args.faults, kinds, tuple(args.gap))
+    out.print(f"seed {seed}, {args.faults} faults, replicas on {args.host}, logs in {logs}", highlight=False)
+    begin, done = dt.datetime.now(dt.UTC), list[Done]()
+    columns = TextColumn("{task.description:60.60}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    try:
+        with Progress(*columns, console=err) as progress:
+            task = progress.add_task("starting", total=args.faults)
+
+            def told(so_far: list[Done]) -> None:
+                done[:] = so_far
+                (logs / "timeline.txt").write_text(timeline(so_far, so_far[0].begin_us) + "\n")
+                open_ = [str(d.fault) for d in so_far if d.end_us is None]
+                progress.update(task, completed=len(so_far) - len(open_), description=" + ".join(open_) or "well")
+
+            with arena(plan_of(args.host, args.threshold_ms), logs) as it:
+                run(it, faults, told)
+                progress.update(task, description="the end, and the checker")
+                verdict = _end(it)
+    except BaseException as exc:
+        traceback.print_exc()
+        out.print(timeline(done, done[0].begin_us) if done else "no fault yet", highlight=False)
+        out.print(
+            f"FAILED: {exc}\nseed {seed}, fault {len(done)}; logs are kept in {logs}", highlight=False, soft_wrap=True
+        )
+        return 1
+    over = Run(seed, args.host, _commit(), begin, done, verdict, it.plan.threshold_us)
+    out.print(timeline(done, done[0].begin_us), highlight=False)
+    out.print(kinds_table(over))
+    out.print(result(over), highlight=False, soft_wrap=True)
+    append(args.ledger, over)
+    if verdict.anomalies:
+        out.print(f"seed {seed}; logs are kept in {logs}", highlight=False)
+    return 1 if verdict.anomalies else 0
+
+
+def _end(it: Arena) -> Verdict:
+    """End the sources, let everything drain, judge."""
+    it.cluster.until_well(timeout_s=120.0)
+    it.cluster.finish(STOP_S)
+    left = it.left()
+    assert not left, f"these outlived what they belong to: {left}"
+    end_us = max(p.stat().st_mtime_ns // 1000 for p in it.cluster.directory.glob("seen-*.jsonl"))
+    it.cluster.blackouts = it.impaired.blackouts(it.groups(), end_us)
+    return it.cluster.judge()
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""The cluster that chaos is done to, and what doing it needs: who runs where, who is well again, who was impaired."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tests.chaos.broker import LinkedBroker
+from tests.chaos.impaired import Impaired
+from tests.chaos.links import Links
+from tests.drills.cluster import Cluster, wall_us
+from tests.drills.network import BUCKET_US
+from tests.drills.plan import Member, Plan
+from tests.drills.processes import Process
+from tests.support.full_disk import FullDisk
+
+Wait = Callable[[], bool]
+Steps = Iterator[Wait]
+"""What a fault does, stopping where it waits for something."""
+
+BROKER, SUBSCRIBER = "broker", "subscriber"
+BEHIND_US = 2_000_000
+"""A replica is well when its live frontier is behind by no more than this beyond the threshold."""
+START_S = 180.0
+"""A broker may need so long on a machine that does other things too."""
+STARTS_AGAIN = 1
+"""Exit code of a process that could not start."""
+
+
+@dataclass
+class Restarting(Cluster):
+    """Starts processes again that could not start while there was no broker, as a container's restart policy does."""
+
+    impaired: Impaired = field(default_factory=Impaired)
+    born_us: dict[int, int] = field(default_factory=dict)
+    """When each process was first looked at."""
+
+    def look(self) -> None:
+        for process in self.all_started:
+            self.born_us.setdefault(process.popen.pid, wall_us())
+        super().look()
+
+    def ended(self, process: Process) -> None:
+        member = next((m for m, p in self.replicas.items() if p is process), None)
+        away = self.impaired.since(BROKER, self.born_us[process.popen.pid])
+        if member is None or process.popen.returncode != STARTS_AGAIN or not away:
+            super().ended(process)
+        elif not self.impaired.now(BROKER):
+            process.may_end = True
+            self.start(member)
+
+
+@dataclass
+class Arena:
+    """Everything there is to break. Made by `arena`."""
+
+    cluster: Restarting
+    broker: LinkedBroker
+    links: Links
+    disks: dict[str, FullDisk]
+    impaired: Impaired
+    stopped: list[psutil.Process] = field(default_factory=list)
+    """Processes that are paused now."""
+    known: set[psutil.Process] = field(default_factory=set)
+    """Whatever ran below a process that was killed alone."""
+
+    @property
+    def plan(self) -> Plan:
+        return self.cluster.plan
+
+    # Who is who -------------------------------------------------------------------------------------------------------
+
+    def parts(self, process: Member) -> list[Member]:
+        """What a process runs."""
+        return [m for m in self.plan.members if m.process == process]
+
+    def tree(self, process: Process) -> list[psutil.Process]:
+        """It and all below it, it first."""
+        with suppress(psutil.NoSuchProcess):
+            own = psutil.Process(process.popen.pid)
+            return [own, *_living(own)]
+        return []
+
+    def jvm(self, process: Member) -> psutil.Process | None:
+        """The JVM of its application: in local mode driver and executor."""
+        return next((p for p in self._below(process) if _name(p) == "java"), None)
+
+    def workers(self, process: Member) -> dict[Member, psutil.Process]:
+        """The Python workers that run its replicas now, as they said in its log."""
+        found: dict[Member, int] = {}
+        for line in self.cluster.replicas[process].said.splitlines():
+            if "worker_pid" in line:
+                with suppress(ValueError, KeyError):
+                    entry = json.loads(line)
+                    found[Member(entry["query"], entry["replica"])] = entry["worker_pid"]
+        there = {p.pid: p for p in self._below(process)}
+        return {member: there[pid] for member, pid in found.items() if pid in there}
+
+    def idle_workers(self, process: Member) -> list[psutil.Process]:
+        """Python workers for redos: those that run no replica and started no other."""
+        busy = {p.pid for p in self.workers(process).values()}
+        below = [p for p in self._below(process) if _name(p) != "java"]
+        return [p for p in below if p.pid not in busy and not _living(p)]
+
+    def _below(self, process: Member) -> list[psutil.Process]:
+        return self.tree(self.cluster.replicas[process])[1:]
+
+    # Pausing and killing ----------------------------------------------------------------------------------------------
+
+    def pause(self, processes: Sequence[psutil.Process]) -> list[psutil.Process]:
+        """SIGSTOP. Returns those that were there."""
+        done = []
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+                done.append(process)
+        self.stopped += done
+        return done
+
+    def resume(self, processes: Sequence[psutil.Process]) -> None:
+        """SIGCONT."""
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+            with suppress(ValueError):
+                self.stopped.remove(process)
+
+    def kill_alone(self, process: Process) -> None:
+        """kill -9, and nothing below it: that must end by itself."""
+        self.known |= set(self.tree(process)[1:])
+        process.may_end = True
+        process.popen.kill()
+        process.popen.wait()
+
+    # Waiting ----------------------------------------------------------------------------------------------------------
+
+    def after(self, s: float) -> Wait:
+        """So many seconds from now."""
+        end = time.monotonic() + s
+        return lambda: time.monotonic() >= end
+
+    def doing(self, what: Callable[[], object]) -> Wait:
+        """Do something that blocks in a thread; true when it is done. Raises what it raises."""
+        failed: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                what()
+            except BaseException as exc:
+                failed.append(exc)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+
+        def done() -> bool:
+            if failed:
+                raise failed[0]
+            return not thread.is_alive()
+
+        return done
+
+    def broker_there(self) -> bool:
+        """No fault has it now."""
+        return not self.impaired.now(BROKER)
+
+    def ready(self, members: Sequence[Member], since_us: int) -> Wait:
+        """All have started anew since then, and are past RECOVERING."""
+        return lambda: all("READY" in self.cluster.events(m, since_us) for m in members) and self.well(members)
+
+    def well(self, members: Sequence[Member], since_us: int = 0) -> bool:
+        """All have said since then that they are past RECOVERING and not behind, STABLE or not."""
+        return all(self._well(m, since_us) for m in members)
+
+    def _well(self, member: Member, since_us: int) -> bool:
+        said = self.cluster.newest(member)
+        if said is None or said.at_wall_us < since_us or said.state == "RECOVERING":
+            return False
+        return said.f_l * BUCKET_US >= said.at_wall_us - self.plan.threshold_us - BEHIND_US
+
+    def seen_until(self, at_us: int) -> Wait:
+        """A subscriber was told of every partition's buckets up to then."""
+        return lambda: any(min(w.live_until) * BUCKET_US >= at_us for w in self.cluster.watchers)
+
+    @contextmanager
+    def impairing(self, *what: str) -> Iterator[None]:
+        """They are not well while it lasts."""
+        tickets = [(one, self.impaired.begin(one, wall_us())) for one in what]
+        try:
+            yield
+        finally:
+            for one, ticket in tickets:
+                self.impaired.end(one, ticket, wall_us())
+
+    def groups(self) -> dict[str, list[str]]:
+        """Of which one must be well for the bound to be promised."""
+        nodes = dict.fromkeys(m.node for m in self.plan.members)
+        found = {f"no replica of {n}": [str(m) for m in self.plan.members if m.node == n] for n in nodes}
+        return {**found, "no broker": [BROKER], "no subscriber": [SUBSCRIBER]}
+
+    # The end ----------------------------------------------------------------------------------------------------------
+
+    def left(self, timeout_s: float = 20.0) -> list[psutil.Process]:
+        """What should have ended with its driver and runs on after so long."""
+        _, alive = psutil.wait_procs(list(self.known), timeout=timeout_s)
+        return list(alive)
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        self.resume(list(self.stopped))
+        for process in self.cluster.all_started:
+            self.known |= set(self.tree(process))
+        self.cluster.close()
+        for one in self.known:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+
+
+def _name(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):
+        return str(process.name())
+    return ""
+
+
+def _living(process: psutil.Process) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        return [p for p in process.children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+    return []
+
+
+def link_names(plan: Plan) -> list[str]:
+    """Who has a link of its own: every replica's process, and the publishers."""
+    return [*map(str, plan.processes), "feeder-a", "feeder-bc"]
+
+
+@contextmanager
+def arena(plan: Plan, directory: Path) -> Iterator[Arena]:
+    """A broker, links and a cluster that runs and is well; ended whatever happens."""
+    broker = LinkedBroker(directory / "broker", link_names(plan))
+    links = Links(broker.ports, directory / "links.log")
+    disks: dict[str, FullDisk] = {}
+    it: Arena | None = None
+    try:
+        broker.up(START_S)
+        for member in plan.members:
+            disks[str(member)] = FullDisk(directory / plan.name / "checkpoints" / str(member))
+        addresses = {name: broker.address(name) for name in broker.ports}
+        impaired = Impaired()
+        cluster = Restarting(broker.bootstrap, plan, directory, addresses, impaired=impaired)
+        it = Arena(cluster, broker, links, disks, impaired)
+        it.cluster.bring_up()
+        yield it
+    finally:
+        if it is not None:
+            it.close()
+        with suppress(psutil.Error):
+            pid = broker.status().pid
+            if pid is not None:
+                psutil.Process(pid).send_signal(signal.SIGCONT)
+        broker.down(timeout_s=5.0)
+        links.close()
+        for disk in disks.values():
+            disk.close()
+
+
+def publishing(it: Arena, query: str) -> Member | None:
+    """Who says that it writes this partition of the corrected stream; None: nobody, or not known now."""
+    found = [m for m in it.plan.members if m.node == query and (s := it.cluster.newest(m)) is not None and s.publishing]
+    return found[0] if len(found) == 1 else None

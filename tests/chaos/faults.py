@@ -1,0 +1,258 @@
+"""What is done to the cluster, drawn from a seed: pure. How it is done: `processes.py`, `inputs.py`.
+
+Kinds come like cards of a shuffled deck, so that a run of some length has each of them about equally often. Lengths are
+drawn around the protocol's timeouts, shorter and longer than each. Two faults run at once unless they take the same
+thing: at any time one replica of each node, one source and the broker's settings are left to look at, but for the kinds
+whose point it is that they are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from borealis_py.protocol.settings import Timing
+from tests.chaos.links import WAYS
+from tests.drills.network import NODE, PARTITIONS, QUERY
+from tests.drills.plan import Member
+
+GAP_S = (3.0, 15.0)
+REPLICAS = 2
+LOST_S = (2.0, 8.0)
+DOWN_S = (0.5, 4.0)
+FEEDERS = ("feeder-a", "feeder-bc")
+BURST = (20, 200)
+
+_TIMING = Timing()
+TRANSACTION_S = 10.0
+_PATIENCE_US = _TIMING.patience_us + _TIMING.patience_step_us
+_TIMEOUTS_US = (_TIMING.gap_us, _TIMING.suspicion_us, _PATIENCE_US, _TIMING.redo_deadline_us, _TIMING.stagger_us)
+TIMEOUTS_S = (*(us / 1e6 for us in _TIMEOUTS_US), TRANSACTION_S)
+"""A pause is shorter than one of these, or longer."""
+AROUND = (0.6, 1.4)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing to do. `on`: a replica's process, a link, a source or nothing; `s`: how long, in the kind's own sense.
+
+    `more`: what else was drawn (which way a link is cut, how many records).
+    """
+
+    kind: str
+    gap_s: float
+    takes: frozenset[str]
+    on: str = ""
+    s: float = 0.0
+    more: str = ""
+
+    @property
+    def member(self) -> Member:
+        """`on` as a replica, of a node or of a partition."""
+        node, _, k = self.on.rpartition(".r")
+        return Member(node, int(k))
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.kind, self.on, self.more, f"{self.s:.1f} s" if self.s else "")))
+
+
+Drawn = tuple[Sequence[str], str, float, str]
+"""takes, on, s, more"""
+Draw = Callable[[Random, float], Drawn]
+"""Given the longest that it may last."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`hosts`: where it can be done."""
+
+    hosts: tuple[str, ...]
+    draw: Draw
+
+
+BOTH, SPARK, PROCESS = ("process", "spark"), ("spark",), ("process",)
+NODES = (NODE, QUERY)
+
+
+def _length(rng: Random, longest_s: float) -> float:
+    return min(longest_s, round(rng.choice(TIMEOUTS_S) * rng.choice(AROUND), 2))
+
+
+def _within(rng: Random, span: tuple[float, float], longest_s: float) -> float:
+    return min(longest_s, round(rng.uniform(*span), 2))
+
+
+def _replica(rng: Random) -> tuple[str, str]:
+    node = rng.choice(NODES)
+    return node, f"{node}.r{rng.randrange(REPLICAS)}"
+
+
+def _part(rng: Random) -> tuple[str, str]:
+    node = rng.choice(NODES)
+    return node, f"{node}.{rng.randrange(PARTITIONS)}.r{rng.randrange(REPLICAS)}"
+
+
+def _killed(rng: Random, longest_s: float) -> Drawn:
+    node, on = _replica(rng)
+    return (node,), on, _within(rng, DOWN_S, longest_s), ""
+
+
+def _at_once(rng: Random, longest_s: float) -> Drawn:
+    node, on = _replica(rng)
+    return (node,), on, 0.0, ""
+
+
+def _paused(rng: Random, longest_s: float) -> Drawn:
+    node, on = _replica(rng)
+    return (node,), on, _length(rng, longest_s), ""
+
+
+def _part_killed(rng: Random, longest_s: float) -> Drawn:
+    node, on = _part(rng)
+    return (node,), on, 0.0, ""
+
+
+def _part_paused(rng: Random, longest_s: float) -> Drawn:
+    node, on = _part(rng)
+    return (node,), on, _length(rng, longest_s), ""
+
+
+def _cut(way: str) -> Draw:
+    def draw(rng: Random, longest_s: float) -> Drawn:
+        node, on = _replica(rng)
+        return (node,), on, _length(rng, longest_s), way
+
+    return draw
+
+
+def _reset(rng: Random, longest_s: float) -> Drawn:
+    return (), _replica(rng)[1], 0.0, ""
+
+
+def _node(rng: Random, longest_s: float) -> Drawn:
+    node = rng.choice(NODES)
+    return (node,), node, _within(rng, DOWN_S, longest_s), ""
+
+
+def _zombie(rng: Random, longest_s: float) -> Drawn:
+    return (QUERY,), f"{QUERY}.{rng.randrange(PARTITIONS)}", _within(rng, (0.5, 12.0), longest_s), ""
+
+
+def _hang(rng: Random, longest_s: float) -> Drawn:
+    node, on = _replica(rng)
+    return (node, "sources", "settings"), on, 0.0, "source c"
+
+
+def _disk(rng: Random, longest_s: float) -> Drawn:
+    return ("disk",), _part(rng)[1], _within(rng, (3.0, 9.0), longest_s), ""
+
+
+def _lost(rng: Random, longest_s: float) -> Drawn:
+    return ("sources", "settings"), rng.choice("abc"), _within(rng, LOST_S, longest_s), ""
+
+
+def _lost_both(rng: Random, longest_s: float) -> Drawn:
+    first, second = rng.sample("abc", 2)
+    return ("sources", "settings"), first, _within(rng, LOST_S, longest_s), f"then {second}"
+
+
+def _lost_again(rng: Random, longest_s: float) -> Drawn:
+    return ("sources", "settings"), "a", _within(rng, (1.0, 4.0), longest_s), ""
+
+
+def _feeder(span: tuple[float, float] | None) -> Draw:
+    def draw(rng: Random, longest_s: float) -> Drawn:
+        on = rng.choice(FEEDERS)
+        return ("sources",), on, _length(rng, longest_s) if span is None else _within(rng, span, longest_s), ""
+
+    return draw
+
+
+def _feeder_cut(rng: Random, longest_s: float) -> Drawn:
+    on = rng.choice(FEEDERS)
+    return ("sources",), on, _length(rng, longest_s), rng.choice(sorted(WAYS))
+
+
+def _burst(rng: Random, longest_s: float) -> Drawn:
+    return ("settings",), rng.choice("abc"), 0.0, f"{rng.randint(*BURST)} records"
+
+
+def _broker(span: tuple[float, float]) -> Draw:
+    def draw(rng: Random, longest_s: float) -> Drawn:
+        return ("broker", "settings"), "", _within(rng, span, longest_s), ""
+
+    return draw
+
+
+def _subscriber(rng: Random, longest_s: float) -> Drawn:
+    return ("subscriber",), "", _within(rng, (0.5, 5.0), longest_s), ""
+
+
+KINDS: dict[str, Kind] = {
+    "replica killed": Kind(PROCESS, _killed),
+    "driver killed": Kind(SPARK, _killed),
+    "executor JVM killed": Kind(SPARK, _at_once),
+    "worker killed": Kind(SPARK, _part_killed),
+    "replica paused": Kind(BOTH, _paused),
+    "driver paused": Kind(SPARK, _paused),
+    "worker paused": Kind(SPARK, _part_paused),
+    "link cut": Kind(BOTH, _cut("both")),
+    "link cut to": Kind(BOTH, _cut("to the broker")),
+    "link cut from": Kind(BOTH, _cut("from the broker")),
+    "connections reset": Kind(BOTH, _reset),
+    "node killed": Kind(BOTH, _node),
+    "zombie publisher": Kind(BOTH, _zombie),
+    "redo hangs": Kind(SPARK, _hang),
+    "disk full": Kind(BOTH, _disk),
+    "source lost": Kind(BOTH, _lost),
+    "two sources lost": Kind(BOTH, _lost_both),
+    "lost in STABILIZATION": Kind(BOTH, _lost_again),
+    "feeder killed": Kind(BOTH, _feeder(DOWN_S)),
+    "feeder paused": Kind(BOTH, _feeder(None)),
+    "feeder zombie": Kind(BOTH, _feeder((0.5, 6.0))),
+    "feeder cut": Kind(BOTH, _feeder_cut),
+    "malformed burst": Kind(BOTH, _burst),
+    "broker killed": Kind(BOTH, _broker((0.2, 3.0))),
+    "broker restarted": Kind(BOTH, _broker((0.2, 3.0))),
+    "broker paused": Kind(BOTH, _broker((0.5, 6.0))),
+    "subscriber killed": Kind(BOTH, _subscriber),
+    "subscriber paused": Kind(BOTH, _subscriber),
+}
+"""By name, as tables and the ledger have them."""
+
+
+def kinds_of(host: str) -> list[str]:
+    """Those that can be done where replicas run so."""
+    return [name for name, kind in KINDS.items() if host in kind.hosts]
+
+
+def draw(
+    seed: int,
+    count: int,
+    kinds: Sequence[str],
+    gap_s: tuple[float, float] = GAP_S,
+    longest_s: float = float("inf"),
+) -> list[Fault]:
+    """`count` faults in the order in which they are to begin.
+
+    Args:
+        kinds: names in KINDS.
+        gap_s: between two beginnings. longest_s: no fault is drawn longer.
+    """
+    rng = Random(seed)
+    cards = _cards(rng, kinds)
+    out = []
+    for _ in range(count):
+        name = next(cards)
+        gap = round(rng.uniform(*gap_s), 2)
+        takes, on, s, more = KINDS[name].draw(rng, longest_s)
+        out.append(Fault(name, gap, frozenset(takes), on, s, more))
+    return out
+
+
+def _cards(rng: Random, kinds: Sequence[str]) -> Iterator[str]:
+    while True:
+        deck = list(kinds)
+        rng.shuffle(deck)
+        yield from deck

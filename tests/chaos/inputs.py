@@ -1,0 +1,274 @@
+"""Faults of what replicas depend on: sources and their publishers, the broker, disks; and of subscribers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from itertools import pairwise
+
+import psutil
+from kafka import KafkaProducer
+
+from tests.chaos.arena import BROKER, START_S, SUBSCRIBER, Arena, Steps
+from tests.chaos.faults import Fault
+from tests.drills.cluster import wall_us
+from tests.drills.network import BUCKET_US, SOURCES
+from tests.drills.plan import Member
+from tests.drills.processes import Process
+
+AGAIN_S = 8.0
+"""A second failure during STABILIZATION that did not show by then came too late, or was masked."""
+NOTICE_S = 0.6
+FILLED_S = 60
+MALFORMED = (
+    b"garbage",
+    b"",
+    b"BZ",
+    b'{"origin": "a"}',
+    b"BZ\x02\0\0\0\x01\x90",
+    b"BZ\x01\0\0\xff\xff",
+    b"BZ\x01\0\0\0\x01\xc1",
+)
+"""None is an envelope of the known version with a header that can be read."""
+
+
+def source_lost(it: Arena, fault: Fault) -> Steps:
+    """Replicas cannot read one source for a while."""
+    yield it.doing(lambda: it.cluster.lose(fault.on))
+    yield it.after(fault.s)
+    yield it.doing(lambda: it.cluster.heal(fault.on))
+    yield from _all_well(it)
+
+
+def two_lost(it: Arena, fault: Fault) -> Steps:
+    """Two sources, the second before the first is back."""
+    second = fault.more.removeprefix("then ")
+    for source in (fault.on, second):
+        yield it.doing(lambda source=source: it.cluster.lose(source))  # type: ignore[misc]
+        yield it.after(fault.s)
+    for source in (fault.on, second):
+        yield it.doing(lambda source=source: it.cluster.heal(source))  # type: ignore[misc]
+        yield it.after(fault.s / 2)
+    yield from _all_well(it)
+
+
+def lost_again(it: Arena, fault: Fault) -> Steps:
+    """A source is lost, and its publisher pauses meanwhile: the correction runs into the second failure."""
+    feeder = it.tree(it.cluster.feeders[fault.on])
+    yield it.doing(lambda: it.cluster.lose(fault.on))
+    yield it.after(it.plan.threshold_us / 1e6 + fault.s)
+    there = it.pause(feeder)
+    yield it.after(NOTICE_S)
+    yield it.doing(lambda: it.cluster.heal(fault.on))
+    healed, limit = wall_us(), it.after(AGAIN_S)
+    yield lambda: any(_again(it, m, healed) for m in it.plan.members) or limit()
+    it.resume(there)
+    yield from _all_well(it)
+
+
+def _again(it: Arena, member: Member, since_us: int) -> bool:
+    states = (s.state for s in it.cluster.said(member, since_us))
+    return ("STABILIZATION", "UPSTREAM_FAILURE") in pairwise(states)
+
+
+def _all_well(it: Arena) -> Steps:
+    """Who is not impaired by another fault goes on."""
+    now = wall_us()
+    yield lambda: all(it.well([m], now) or it.impaired.now(str(m)) for m in it.plan.members)
+
+
+def malformed(it: Arena, fault: Fault) -> Steps:
+    """Records that are no envelope, in a burst, into a source's topic."""
+    count = int(fault.more.split()[0])
+
+    def send() -> None:
+        producer = KafkaProducer(bootstrap_servers=it.cluster.bootstrap)
+        try:
+            for n in range(count):
+                producer.send(f"{it.plan.name}.{fault.on}", MALFORMED[n % len(MALFORMED)])
+            producer.flush(30)
+        finally:
+            producer.close()
+
+    yield it.doing(send)
+
+
+# Publishers -----------------------------------------------------------------------------------------------------------
+
+
+def _sources(fault: Fault) -> tuple[str, ...]:
+    return tuple(s for s in SOURCES if s in fault.on.removeprefix("feeder-"))
+
+
+def _speaks(it: Arena, sources: tuple[str, ...], since: dict[str, int]) -> bool:
+    """Its newest rows are acknowledged."""
+    now = _acknowledged(it)
+    return all(now.get(s, -1) > since.get(s, -1) for s in sources)
+
+
+def _acknowledged(it: Arena) -> dict[str, int]:
+    out: dict[str, int] = {}
+    path = it.cluster.directory / "acks.jsonl"
+    for line in path.read_text().rpartition("\n")[0].splitlines() if path.exists() else ():
+        entry = json.loads(line)
+        out[entry["source"]] = max(out.get(entry["source"], -1), entry["acknowledged"])
+    return out
+
+
+def feeder_killed(it: Arena, fault: Fault) -> Steps:
+    """kill -9 of a publisher; its successor goes on where the log ends."""
+    sources = _sources(fault)
+    it.cluster.feeders[sources[0]].kill()
+    yield it.after(fault.s)
+    yield it.broker_there
+    before = _acknowledged(it)
+    it.cluster.feed(sources, take_over=True)
+    yield lambda: _speaks(it, sources, before)
+
+
+def feeder_paused(it: Arena, fault: Fault) -> Steps:
+    """SIGSTOP of a publisher, SIGCONT: what it stamps then is of then."""
+    sources = _sources(fault)
+    there = it.pause(it.tree(it.cluster.feeders[sources[0]]))
+    yield it.after(fault.s)
+    before = _acknowledged(it)
+    it.resume(there)
+    yield lambda: _speaks(it, sources, before)
+
+
+def feeder_zombie(it: Arena, fault: Fault) -> Steps:
+    """A publisher is paused, another takes its sources over, and the first goes on: it is fenced and ends by name."""
+    sources = _sources(fault)
+    zombie = it.cluster.feeders[sources[0]]
+    there = it.pause(it.tree(zombie))
+    yield it.broker_there
+    before = _acknowledged(it)
+    it.cluster.feed(sources, take_over=True)
+    yield lambda: _speaks(it, sources, before)
+    yield it.after(fault.s)
+    zombie.may_end = True
+    it.resume(there)
+    yield lambda: zombie.popen.poll() is not None
+    assert "StreamFenced" in zombie.said, zombie.said[-2000:]
+
+
+def feeder_cut(it: Arena, fault: Fault) -> Steps:
+    """A publisher's link to the broker is cut, in one direction or both."""
+    sources = _sources(fault)
+    it.links.cut(fault.on, fault.more)
+    yield it.after(fault.s)
+    before = _acknowledged(it)
+    it.links.heal(fault.on)
+    yield lambda: _speaks(it, sources, before)
+
+
+# The broker -----------------------------------------------------------------------------------------------------------
+
+
+def broker_killed(it: Arena, fault: Fault) -> Steps:
+    """kill -9; it comes back after a while."""
+
+    def kill() -> None:
+        pid = it.broker.status().pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        psutil.Process(pid).wait(10)
+
+    with it.impairing(BROKER):
+        yield it.doing(kill)
+        yield it.after(fault.s)
+        yield it.doing(lambda: it.broker.up(START_S))
+        yield from _answers(it)
+
+
+def broker_restarted(it: Arena, fault: Fault) -> Steps:
+    """Stopped in order, and started again."""
+    with it.impairing(BROKER):
+        yield it.doing(it.broker.down)
+        yield it.after(fault.s)
+        yield it.doing(lambda: it.broker.up(START_S))
+        yield from _answers(it)
+
+
+def broker_paused(it: Arena, fault: Fault) -> Steps:
+    """SIGSTOP, SIGCONT."""
+    with it.impairing(BROKER):
+        pid = it.broker.status().pid
+        assert pid is not None
+        there = it.pause([psutil.Process(pid)])
+        yield it.after(fault.s)
+        it.resume(there)
+        yield from _answers(it)
+
+
+def _answers(it: Arena) -> Steps:
+    """The log is back when results of now come out of it, or would if nothing else were broken."""
+    now = wall_us()
+    members = it.plan.members
+    yield lambda: all(it.well([m], now) or it.impaired.now(str(m)) for m in members)
+    yield lambda: it.seen_until(now)() or it.impaired.now(SUBSCRIBER)
+
+
+# Disks and subscribers ------------------------------------------------------------------------------------------------
+
+
+def disk_full(it: Arena, fault: Fault) -> Steps:
+    """No checkpoint of one replica can be written for a while."""
+    disk = it.disks[fault.on]
+    bucket = wall_us() // BUCKET_US
+    process = fault.member.process
+    pids = [p.pid for p in it.tree(it.cluster.replicas[process])]
+    disk.fill(f"{b:020d}.{pid}.tmp" for pid in pids for b in range(bucket - 100, bucket + FILLED_S * 10))
+    try:
+        yield it.after(fault.s)
+    finally:
+        disk.free()
+    now = wall_us()
+    yield lambda: it.cluster.checkpoint(fault.member) * BUCKET_US > now or it.impaired.now(fault.on)
+
+
+def subscriber_killed(it: Arena, fault: Fault) -> Steps:
+    """kill -9; its successor sees everything from the beginning."""
+    with it.impairing(SUBSCRIBER):
+        it.cluster.watchers[-1].process.kill()
+        yield it.after(fault.s)
+        yield it.broker_there
+        it.cluster.watch()
+        yield from _seen(it)
+
+
+def subscriber_paused(it: Arena, fault: Fault) -> Steps:
+    """SIGSTOP, SIGCONT."""
+    with it.impairing(SUBSCRIBER):
+        there = it.pause(it.tree(_subscriber(it)))
+        yield it.after(fault.s)
+        it.resume(there)
+        yield from _seen(it)
+
+
+def _subscriber(it: Arena) -> Process:
+    return it.cluster.watchers[-1].process
+
+
+def _seen(it: Arena) -> Steps:
+    now, watcher = wall_us(), it.cluster.watchers[-1]
+    yield lambda: min(watcher.live_until) * BUCKET_US >= now
+
+
+DOING = {
+    "source lost": source_lost,
+    "two sources lost": two_lost,
+    "lost in STABILIZATION": lost_again,
+    "malformed burst": malformed,
+    "feeder killed": feeder_killed,
+    "feeder paused": feeder_paused,
+    "feeder zombie": feeder_zombie,
+    "feeder cut": feeder_cut,
+    "broker killed": broker_killed,
+    "broker restarted": broker_restarted,
+    "broker paused": broker_paused,
+    "disk full": disk_full,
+    "subscriber killed": subscriber_killed,
+    "subscriber paused": subscriber_paused,
+}

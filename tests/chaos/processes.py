@@ -1,0 +1,168 @@
+"""Faults of replicas: their processes, what Spark runs for them, and their links."""
+
+from __future__ import annotations
+
+import psutil
+
+from tests.chaos.arena import Arena, Steps, publishing
+from tests.chaos.faults import Fault
+from tests.drills.cluster import wall_us
+from tests.drills.plan import Member
+
+TAKE_OVER_S = 12.0
+"""A peer that did not take over within this has nothing to publish, for want of an input."""
+HANG_BUCKETS = 15
+"""That many make a redo a job for Spark (`inline_buckets`, and `inline_rows` of the run's plan)."""
+SETTLED_S = 20.0
+
+
+def killed(it: Arena, fault: Fault) -> Steps:
+    """kill -9 of one replica's process, with Spark of its driver alone; started again after a while."""
+    yield from _restart(it, [fault.member], fault.s)
+
+
+def node_killed(it: Arena, fault: Fault) -> Steps:
+    """The same for all replicas of a node at once."""
+    yield from _restart(it, [m for m in it.plan.processes if m.node == fault.on], fault.s)
+
+
+def _restart(it: Arena, victims: list[Member], down_s: float) -> Steps:
+    members = [part for victim in victims for part in it.parts(victim)]
+    with it.impairing(*map(str, members)):
+        begin = wall_us()
+        for victim in victims:
+            it.kill_alone(it.cluster.replicas[victim])
+        yield it.after(down_s)
+        yield it.broker_there
+        it.cluster.start(*victims)
+        yield it.ready(members, begin)
+
+
+def jvm_killed(it: Arena, fault: Fault) -> Steps:
+    """kill -9 of the JVM of a replica's application, which runs its driver's and executors' part."""
+    members = it.parts(fault.member)
+    with it.impairing(*map(str, members)):
+        begin = wall_us()
+        jvm = it.jvm(fault.member)
+        assert jvm is not None, f"{fault.on} has no JVM"
+        it.known |= set(jvm.children(recursive=True))
+        jvm.kill()
+        yield it.ready(members, begin)
+
+
+def worker_killed(it: Arena, fault: Fault) -> Steps:
+    """kill -9 of the Python worker that runs one partition of a node."""
+    with it.impairing(fault.on):
+        begin = wall_us()
+        it.workers(fault.member.process)[fault.member].kill()
+        yield it.ready([fault.member], begin)
+
+
+def paused(it: Arena, fault: Fault) -> Steps:
+    """SIGSTOP of a replica's process and all below it, SIGCONT."""
+    victims = it.tree(it.cluster.replicas[fault.member])
+    yield from _pause(it, it.parts(fault.member), victims, fault.s)
+
+
+def driver_paused(it: Arena, fault: Fault) -> Steps:
+    """The same of the driver alone: its tasks go on, and nobody answers what they ask."""
+    yield from _pause(it, [], it.tree(it.cluster.replicas[fault.member])[:1], fault.s)
+    yield lambda: it.well(it.parts(fault.member))
+
+
+def worker_paused(it: Arena, fault: Fault) -> Steps:
+    """The same of the Python worker that runs one partition of a node."""
+    yield from _pause(it, [fault.member], [it.workers(fault.member.process)[fault.member]], fault.s)
+
+
+def _pause(it: Arena, members: list[Member], victims: list[psutil.Process], s: float) -> Steps:
+    with it.impairing(*map(str, members)):
+        there = it.pause(victims)
+        yield it.after(s)
+        it.resume(there)
+        end = wall_us()
+        yield lambda: it.well(members, end)
+
+
+def cut(it: Arena, fault: Fault) -> Steps:
+    """The link between one replica's process and the broker loses everything, in one direction or both."""
+    members = it.parts(fault.member)
+    with it.impairing(*map(str, members)):
+        it.links.cut(fault.on, fault.more)
+        yield it.after(fault.s)
+        it.links.heal(fault.on)
+        end = wall_us()
+        yield lambda: it.well(members, end)
+
+
+def reset(it: Arena, fault: Fault) -> Steps:
+    """All connections of one replica's process end with an RST; nothing else does."""
+    it.links.reset(fault.on)
+    begin = wall_us()
+    yield lambda: it.well(it.parts(fault.member), begin) or it.impaired.now(str(it.parts(fault.member)[0]))
+
+
+def zombie_publisher(it: Arena, fault: Fault) -> Steps:
+    """Who publishes a partition of the result is paused until a peer has taken over, and then for a while; it goes on
+    with what it was about to commit."""
+    found: list[Member] = []
+    limit = it.after(TAKE_OVER_S)
+
+    def known() -> bool:
+        victim = publishing(it, fault.on)
+        found[:] = [] if victim is None else [victim]
+        return bool(found) or limit()
+
+    yield known
+    if not found:
+        return
+    victim = found[0]
+    with it.impairing(*map(str, it.parts(victim.process))):
+        begin = wall_us()
+        there = it.pause(it.tree(it.cluster.replicas[victim.process]))
+        peers = [m for m in it.plan.members if m.node == victim.node and m != victim]
+        limit = it.after(TAKE_OVER_S)
+        yield lambda: any("TOOK_OVER" in it.cluster.events(m, begin) for m in peers) or limit()
+        yield it.after(fault.s)
+        it.resume(there)
+        end = wall_us()
+        yield lambda: it.well(it.parts(victim.process), end)
+
+
+def redo_hangs(it: Arena, fault: Fault) -> Steps:
+    """A source is lost for a while, and the Python workers that are to correct it hang past every deadline."""
+    members = it.parts(fault.member)
+    begin = wall_us()
+    yield it.doing(lambda: it.cluster.lose("c"))
+    limit = it.after(SETTLED_S)
+    yield lambda: any(_behind(it, m, begin) >= HANG_BUCKETS for m in members) or limit()
+    there = it.pause(it.idle_workers(fault.member))
+    yield it.doing(lambda: it.cluster.heal("c"))
+    healed = wall_us()
+    limit = it.after(SETTLED_S)
+    yield lambda: any("REDO_FAILED" in it.cluster.events(m, healed) for m in members) or limit()
+    it.resume(there)
+    yield lambda: it.well(members, healed)
+
+
+def _behind(it: Arena, member: Member, since_us: int) -> int:
+    said = it.cluster.newest(member)
+    return 0 if said is None or said.at_wall_us < since_us else said.f_l - said.f_s
+
+
+DOING = {
+    "replica killed": killed,
+    "driver killed": killed,
+    "executor JVM killed": jvm_killed,
+    "worker killed": worker_killed,
+    "replica paused": paused,
+    "driver paused": driver_paused,
+    "worker paused": worker_paused,
+    "link cut": cut,
+    "link cut to": cut,
+    "link cut from": cut,
+    "connections reset": reset,
+    "node killed": node_killed,
+    "zombie publisher": zombie_publisher,
+    "redo hangs": redo_hangs,
+}

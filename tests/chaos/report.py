@@ -1,0 +1,126 @@
+"""What a run of chaos tells: a timeline, tables, and one line for the ledger. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from rich.table import Table
+from rich.text import Text
+
+from tests.chaos.run import Done
+from tests.drills.checker import Verdict, Word
+from tests.drills.checker.words import Delay
+
+LEDGER_HEAD = """# Chaos ledger
+
+Runs of `make chaos`: real faults on a real broker, replicas as Spark tasks, a chain of two nodes with two partitions
+and two replicas each, judged by a checker that shares no code with the product (RELIABILITY.md). Oldest first; a line
+is added by each run, and none is ever taken away. Rows are those of the corrected stream. The worst added delay is that
+of a bucket for which the bound was promised: one replica of each node, the broker and the subscriber were there.
+
+| date (UTC) | commit | host | seed | faults | rows | lost | duplicated | different | unlabelled | late | \
+worst added delay | by kind |
+|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---|
+"""
+
+LOST = (Word.LOST_WRITE, Word.UNSEEN)
+DUPLICATED = (Word.DUPLICATE,)
+DIFFERENT = (Word.STABLE_CHANGED, Word.INCONSISTENT_OFFSETS, Word.ABORTED_READ, Word.NONMONOTONIC_POLL)
+UNLABELLED = (Word.UNLABELLED_PARTIAL,)
+LATE = (Word.BOUND_BROKEN,)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, over. `threshold_us`: X."""
+
+    seed: int
+    host: str
+    commit: str
+    begin: dt.datetime
+    faults: Sequence[Done]
+    verdict: Verdict
+    threshold_us: int
+
+    @property
+    def by_kind(self) -> Counter[str]:
+        return Counter(done.fault.kind for done in self.faults)
+
+    @property
+    def rows(self) -> int:
+        return self.verdict.looked_at["corrected rows"]
+
+    def count(self, words: Sequence[Word]) -> int:
+        """Anomalies of these words."""
+        return sum(len(self.verdict.of(word)) for word in words)
+
+    @property
+    def worst(self) -> Delay | None:
+        """The latest of the buckets for which the bound was promised."""
+        return max((d for d in self.verdict.delays if d.promised), key=lambda d: d.added_ms, default=None)
+
+    def causes(self, delay: Delay) -> list[Done]:
+        """Faults that were not over when the bucket ended, and had begun when its first word came."""
+        return [d for d in self.faults if d.begin_us <= delay.at_us and (d.end_us is None or d.end_us >= delay.end_us)]
+
+    @property
+    def worst_told(self) -> str:
+        """For people: how late, of how much, and why."""
+        worst = self.worst
+        if worst is None:
+            return "none"
+        why = " + ".join(str(d.fault) for d in self.causes(worst)) or "nothing in particular"
+        return f"{worst.added_ms / 1000:.2f} s of {self.threshold_us / 1e6:g} s ({why})"
+
+
+def timeline(faults: Sequence[Done], origin_us: int) -> str:
+    """One line a fault: when, what, until when."""
+    lines = []
+    for n, done in enumerate(faults, 1):
+        lines.append(f"{n:4d}  +{(done.begin_us - origin_us) / 1e6:7.1f} s  {done}")
+    return "\n".join(lines)
+
+
+def kinds_table(run: Run) -> Table:
+    """Each kind: how often, and how long until all was well again."""
+    out = Table(title=f"{len(run.faults)} faults, seed {run.seed}", title_justify="left")
+    for column in ("fault", "count", "healed after: median", "longest"):
+        out.add_column(column, justify="left" if column == "fault" else "right")
+    for kind, count in sorted(run.by_kind.items()):
+        spans = [(d.end_us - d.begin_us) / 1e6 for d in run.faults if d.fault.kind == kind and d.end_us is not None]
+        middle, longest = (f"{f(spans):.1f} s" if spans else "-" for f in (median, max))
+        out.add_row(Text(kind), str(count), middle, longest)
+    return out
+
+
+def result(run: Run) -> str:
+    """The line that counts."""
+    return (
+        f"{len(run.faults)} faults, {run.rows} rows: {run.count(LOST)} lost, {run.count(DUPLICATED)} duplicated, "
+        f"{run.count(DIFFERENT)} different, {run.count(UNLABELLED)} unlabelled, bound broken {run.count(LATE)}; "
+        f"worst added delay {run.worst_told}"
+    )
+
+
+def ledger_line(run: Run) -> str:
+    """A row of the ledger's table."""
+    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(run.by_kind.items()))
+    counts = [run.count(words) for words in (LOST, DUPLICATED, DIFFERENT, UNLABELLED, LATE)]
+    cells = [
+        f"{run.begin:%Y-%m-%d %H:%M}", run.commit, run.host, run.seed, len(run.faults), run.rows, *counts,
+        run.worst_told, kinds,
+    ]  # fmt: skip
+    return "| " + " | ".join(map(str, cells)) + " |\n"
+
+
+def append(ledger: Path, run: Run) -> None:
+    """Add the run's line; the ledger is begun where there is none."""
+    if not ledger.exists():
+        ledger.write_text(LEDGER_HEAD)
+    with ledger.open("a") as file:
+        file.write(ledger_line(run))

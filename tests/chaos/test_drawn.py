@@ -1,0 +1,137 @@
+"""What is drawn, when the bound holds, and what is told: without any process."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import deque
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.faults import AROUND, GAP_S, KINDS, TIMEOUTS_S, Fault, draw, kinds_of
+from tests.chaos.impaired import Impaired
+from tests.chaos.report import Run, append, ledger_line, result, timeline
+from tests.chaos.run import DOING, Done
+from tests.drills.checker import Word
+from tests.drills.checker.evidence import Blackout
+from tests.drills.checker.words import Delay, Verdict
+from tests.drills.plan import Member
+
+S = 1_000_000
+
+
+def test_a_seed_draws_the_same_faults_and_another_one_others() -> None:
+    kinds = kinds_of("spark")
+    assert draw(3, 50, kinds) == draw(3, 50, kinds)
+    assert draw(3, 50, kinds) != draw(4, 50, kinds)
+    assert draw(3, 50, kinds)[:20] == draw(3, 20, kinds)
+
+
+@pytest.mark.parametrize("host", ["spark", "process"])
+def test_every_kind_comes_once_in_each_round(host: str) -> None:
+    kinds = kinds_of(host)
+    drawn = draw(1, 2 * len(kinds), kinds)
+    for round_ in (drawn[: len(kinds)], drawn[len(kinds) :]):
+        assert sorted(f.kind for f in round_) == sorted(kinds)
+    assert all(GAP_S[0] <= f.gap_s <= GAP_S[1] for f in drawn)
+
+
+def test_all_that_can_be_drawn_can_be_done() -> None:
+    assert set(DOING) == set(KINDS)
+    assert {"spark", "process"} == {host for kind in KINDS.values() for host in kind.hosts}
+
+
+def test_pauses_are_shorter_and_longer_than_each_timeout() -> None:
+    lengths = {f.s for f in draw(1, 400, ["replica paused"])}
+    assert lengths == {round(t * around, 2) for t in TIMEOUTS_S for around in AROUND}
+    assert max(f.s for f in draw(1, 400, kinds_of("process"), longest_s=1.5)) == 1.5
+
+
+def test_a_fault_says_what_it_is_and_whose() -> None:
+    fault = Fault("link cut", 3.0, frozenset(("sums",)), "sums.r1", 4.2, "both")
+    assert str(fault) == "link cut sums.r1 both 4.2 s"
+    assert fault.member == Member("sums", 1)
+    assert Fault("worker killed", 3.0, frozenset(), "cleaned.0.r1").member == Member("cleaned.0", 1)
+    assert Member("cleaned.0", 1).process == Member("cleaned", 1)
+
+
+def test_the_bound_is_not_promised_while_all_of_a_group_are_impaired() -> None:
+    it = Impaired()
+    a = it.begin("a", 10)
+    b = it.begin("b", 20)
+    again = it.begin("b", 25)
+    it.end("a", a, 40)
+    it.end("b", b, 30)
+    it.end("b", again, 35)
+    c = it.begin("c", 50)
+    assert it.now("c")
+    assert not it.now("a")
+    assert it.since("a", 40)
+    assert not it.since("a", 41)
+    groups = {"no ab": ["a", "b"], "no c": ["c"], "no d": ["d"], "no a or d": ["a", "d"]}
+    assert it.blackouts(groups, 60) == [Blackout(20, 35, "no ab"), Blackout(50, 60, "no c")]
+    it.end("c", c, 55)
+    assert it.blackouts({"no c": ["c"]}, 60) == [Blackout(50, 55, "no c")]
+
+
+def _run() -> Run:
+    verdict = Verdict()
+    verdict.say(Word.LOST_WRITE, "sums", "one")
+    verdict.say(Word.UNSEEN, "watcher", "two")
+    verdict.say(Word.STABLE_CHANGED, "sums", "three")
+    verdict.looked_at["corrected rows"] = 77
+    verdict.delays += [
+        Delay(1, 0, 10 * S, 12 * S, 1900.0, promised=True),
+        Delay(2, 1, 13 * S, 22 * S, 8000.0, promised=False),
+        Delay(3, 0, 30 * S, 30 * S + 1, 5.0, promised=True),
+    ]
+    kill = Done(Fault("driver killed", 3.0, frozenset(), "sums.r0", 2.0), 11 * S, 20 * S)
+    lost = Done(Fault("source lost", 3.0, frozenset(), "b", 1.0), 25 * S, 28 * S)
+    return Run(5, "spark", "abc", dt.datetime(2026, 1, 2, 3, 4), [kill, lost], verdict, 3 * S)
+
+
+def test_the_worst_delay_has_its_cause() -> None:
+    run = _run()
+    assert run.worst == run.verdict.delays[0]
+    assert run.worst_told == "1.90 s of 3 s (driver killed sums.r0 2.0 s)"
+    assert run.causes(run.verdict.delays[2]) == []
+    assert result(run).startswith("2 faults, 77 rows: 2 lost, 0 duplicated, 1 different, 0 unlabelled, bound broken 0;")
+
+
+def test_the_ledger_gets_one_line_a_run(tmp_path: Path) -> None:
+    ledger = tmp_path / "chaos.md"
+    for _ in range(2):
+        append(ledger, _run())
+    lines = ledger.read_text().splitlines()
+    assert lines[-1] == lines[-2] == ledger_line(_run()).strip()
+    head = next(line for line in lines if line.startswith("| date"))
+    assert head.count("|") == lines[-1].count("|")
+    assert "| 2026-01-02 03:04 | abc | spark | 5 | 2 | 77 | 2 | 0 | 1 | 0 | 0 | 1.90 s" in lines[-1]
+    assert lines[-1].endswith("| driver killed 1, source lost 1 |")
+
+
+def test_the_timeline_has_a_line_a_fault() -> None:
+    assert timeline(_run().faults, 11 * S).splitlines() == [
+        "   1  +    0.0 s  driver killed sums.r0 2.0 s, healed after 9.0 s",
+        "   2  +   14.0 s  source lost b 1.0 s, healed after 3.0 s",
+    ]
+    assert str(Done(Fault("broker paused", 1.0, frozenset()), 1)) == "broker paused, not healed"
+
+
+def test_a_fault_waits_while_another_has_what_it_takes() -> None:
+    from tests.chaos.run import _Active, _next
+
+    def fault(kind: str, *takes: str) -> Fault:
+        return Fault(kind, 1.0, frozenset(takes))
+
+    class Held(_Active):
+        def __init__(self, of: Fault) -> None:
+            self.done = Done(of, 0)
+
+    queue = deque([fault("one", "sums"), fault("two", "sums", "sources"), fault("three", "cleaned")])
+    active = [Held(fault("zero", "sums"))]
+    assert _next(queue, active) == fault("three", "cleaned")
+    assert _next(queue, active) is None
+    assert _next(queue, []) == fault("one", "sums")
+    assert _next(queue, [Held(fault(str(n), str(n))) for n in range(3)]) is None, "three at a time"
+    assert list(queue) == [fault("two", "sums", "sources")]
