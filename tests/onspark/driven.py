@@ -19,7 +19,7 @@ from tests.drills.processes import ROOT, Process, spawn
 from tests.support.running import RunningApp, until
 
 os.environ.setdefault("PYTHONPATH", str(ROOT))
-READY_S = 120.0
+READY_S = 240.0
 TIMING = {"inline_rows": 1, "inline_buckets": 1, "checkpoint_us": 300_000}
 """Nearly every redo is a job."""
 

@@ -17,7 +17,7 @@ from borealis_py.log.messages import SourceFailure
 from tests.onspark.driven import Driven, all_gone, driven, union_app
 from tests.support.running import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker]
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
 
 
 def send(publishers: tuple[Publisher, Publisher], first: int, end: int) -> None:

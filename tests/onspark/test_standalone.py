@@ -13,7 +13,7 @@ from tests.onspark.standalone import Cluster, standalone
 from tests.onspark.test_local import engines, redo_of, send
 from tests.support.running import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
