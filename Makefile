@@ -3,9 +3,12 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PURE := not broker and not spark and not e2e
+FAULTS := 300
+HOST := spark
+SEED :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt unit sim bench compose-test clean
+.PHONY: help setup demo test check fmt unit sim bench compose-test chaos clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +50,9 @@ bench: setup ## figures, under 3 minutes
 
 compose-test: setup ## docker-compose.yml really run, broken and judged; needs Docker with Compose and 8 GB, not in `make test`
 	@$(PY) -m tests.compose
+
+chaos: setup ## real faults for a long time: FAULTS=300 SEED=... (default: a random one, printed), HOST=spark|process
+	@$(PY) -m tests.chaos --faults $(FAULTS) --host $(HOST) $(if $(SEED),--seed $(SEED))
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

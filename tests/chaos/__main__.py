@@ -14,11 +14,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.chaos.arena import Arena, arena
+from tests.chaos.arena import arena
 from tests.chaos.faults import GAP_S, draw, kinds_of
 from tests.chaos.report import Run, append, kinds_table, result, timeline
 from tests.chaos.run import Done, run
-from tests.drills.checker import Verdict
 from tests.drills.plan import Plan
 from tests.drills.processes import ROOT
 
@@ -26,7 +25,6 @@ LEDGER = ROOT / "docs" / "chaos.md"
 THRESHOLD_MS = 6_000
 SLACK_US = 3_000_000
 """Of the threshold: four Spark applications start now and then, on as many cores as there are."""
-STOP_S = 60.0
 
 
 def plan_of(host: str, threshold_ms: int) -> Plan:
@@ -72,7 +70,7 @@ def main() -> int:
             with arena(plan_of(args.host, args.threshold_ms), logs) as it:
                 run(it, faults, told)
                 progress.update(task, description="the end, and the checker")
-                verdict = _end(it)
+                verdict = it.end()
     except BaseException as exc:
         traceback.print_exc()
         out.print(timeline(done, done[0].begin_us) if done else "no fault yet", highlight=False)
@@ -88,17 +86,6 @@ def main() -> int:
     if verdict.anomalies:
         out.print(f"seed {seed}; logs are kept in {logs}", highlight=False)
     return 1 if verdict.anomalies else 0
-
-
-def _end(it: Arena) -> Verdict:
-    """End the sources, let everything drain, judge."""
-    it.cluster.until_well(timeout_s=120.0)
-    it.cluster.finish(STOP_S)
-    left = it.left()
-    assert not left, f"these outlived what they belong to: {left}"
-    end_us = max(p.stat().st_mtime_ns // 1000 for p in it.cluster.directory.glob("seen-*.jsonl"))
-    it.cluster.blackouts = it.impaired.blackouts(it.groups(), end_us)
-    return it.cluster.judge()
 
 
 def _commit() -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import psutil
 from tests.chaos.broker import LinkedBroker
 from tests.chaos.impaired import Impaired
 from tests.chaos.links import Links
+from tests.drills.checker import Verdict
 from tests.drills.cluster import Cluster, wall_us
 from tests.drills.network import BUCKET_US
 from tests.drills.plan import Member, Plan
@@ -31,6 +31,8 @@ BEHIND_US = 2_000_000
 """A replica is well when its live frontier is behind by no more than this beyond the threshold."""
 START_S = 180.0
 """A broker may need so long on a machine that does other things too."""
+STOP_S = 60.0
+WELL_S = 120.0
 STARTS_AGAIN = 1
 """Exit code of a process that could not start."""
 
@@ -207,6 +209,17 @@ class Arena:
 
     # The end ----------------------------------------------------------------------------------------------------------
 
+    def end(self, timeout_s: float = STOP_S) -> Verdict:
+        """End the sources, let everything drain, stop the replicas, and judge."""
+        self.cluster.until_well(timeout_s=WELL_S)
+        self.cluster.finish(timeout_s)
+        left = self.left()
+        assert not left, f"these outlived what they belong to: {left}"
+        files = self.cluster.directory.glob("seen-*.jsonl")
+        until_us = max(path.stat().st_mtime_ns // 1000 for path in files)
+        self.cluster.blackouts = self.impaired.blackouts(self.groups(), until_us)
+        return self.cluster.judge()
+
     def left(self, timeout_s: float = 20.0) -> list[psutil.Process]:
         """What should have ended with its driver and runs on after so long."""
         _, alive = psutil.wait_procs(list(self.known), timeout=timeout_s)
@@ -244,30 +257,31 @@ def link_names(plan: Plan) -> list[str]:
 def arena(plan: Plan, directory: Path) -> Iterator[Arena]:
     """A broker, links and a cluster that runs and is well; ended whatever happens."""
     broker = LinkedBroker(directory / "broker", link_names(plan))
-    links = Links(broker.ports, directory / "links.log")
     disks: dict[str, FullDisk] = {}
-    it: Arena | None = None
-    try:
+    with ExitStack() as closing:
+        links = Links(broker.ports, directory / "links.log")
+        closing.callback(links.close)
+        closing.callback(_stop, broker)
         broker.up(START_S)
         for member in plan.members:
             disks[str(member)] = FullDisk(directory / plan.name / "checkpoints" / str(member))
-        addresses = {name: broker.address(name) for name in broker.ports}
+            closing.callback(disks[str(member)].close)
         impaired = Impaired()
+        addresses = {name: broker.address(name) for name in broker.ports}
         cluster = Restarting(broker.bootstrap, plan, directory, addresses, impaired=impaired)
         it = Arena(cluster, broker, links, disks, impaired)
-        it.cluster.bring_up()
+        closing.callback(it.close)
+        cluster.bring_up()
         yield it
-    finally:
-        if it is not None:
-            it.close()
+
+
+def _stop(broker: LinkedBroker) -> None:
+    """Paused or not."""
+    pid = broker.status().pid
+    if pid is not None:
         with suppress(psutil.Error):
-            pid = broker.status().pid
-            if pid is not None:
-                psutil.Process(pid).send_signal(signal.SIGCONT)
-        broker.down(timeout_s=5.0)
-        links.close()
-        for disk in disks.values():
-            disk.close()
+            psutil.Process(pid).resume()
+    broker.down(timeout_s=5.0)
 
 
 def publishing(it: Arena, query: str) -> Member | None:
