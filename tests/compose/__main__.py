@@ -86,7 +86,7 @@ def _tell(drill: Drill) -> None:
     """What containers said last, for who has to find out why."""
     try:
         print(drill.compose("ps"))
-        print(drill.compose("logs", "--no-color", "--tail", "40"), flush=True)
+        print(drill.compose("logs", "--no-color", "--tail", "12"), flush=True)
     except ComposeError as exc:
         print(exc, file=sys.stderr)
 

@@ -6,10 +6,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from borealis_py.host.appstate import AppState, StatusReader, read_app
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.base import LogError
 from borealis_py.log.messages import Status
 from sunion.bucket import Buckets
 from tests.support.running import until
@@ -51,7 +53,8 @@ class Watch:
         begin = time.monotonic()
 
         def met() -> bool:
-            self.statuses += self._reader.poll()
+            with suppress(LogError):  # a busy machine's broker may be late
+                self.statuses += self._reader.poll()
             return condition()
 
         try:
@@ -106,6 +109,19 @@ class Watch:
     def close(self) -> None:
         """Let go of the client."""
         self._reader.close()
+
+
+def open_watch(bootstrap: str, app: str, timeout_s: float) -> Watch:
+    """A watch once the broker answers from outside and the app is described. AssertionError after `timeout_s`."""
+    found: list[Watch] = []
+
+    def opened() -> bool:
+        with suppress(LogError):
+            found.append(Watch(bootstrap, app))
+        return bool(found)
+
+    until(opened, f"app {app} is found at {bootstrap}", timeout_s)
+    return found[0]
 
 
 def page(port: int, path: str) -> int:
