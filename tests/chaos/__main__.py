@@ -27,10 +27,13 @@ SLACK_US = 3_000_000
 """Of the threshold: four Spark applications start now and then, on as many cores as there are."""
 
 
+READY_S = 400.0
+
+
 def plan_of(host: str, threshold_ms: int) -> Plan:
     """A chain of two nodes with two partitions and two replicas each; redos of more than 20 rows are jobs."""
     timing = (("slack_us", min(SLACK_US, threshold_ms * 500)), ("inline_rows", 20))
-    return Plan("chaos", True, threshold_ms * 1000, timing=timing, parted=True, host=host)
+    return Plan("chaos", True, threshold_ms * 1000, timing=timing, parted=True, host=host, ready_s=READY_S)
 
 
 def parse() -> argparse.Namespace:

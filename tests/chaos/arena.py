@@ -32,6 +32,7 @@ BEHIND_US = 2_000_000
 START_S = 180.0
 """A broker may need so long on a machine that does other things too."""
 STOP_S = 60.0
+HEAR_S = 0.2
 WELL_S = 120.0
 STARTS_AGAIN = 1
 """Exit code of a process that could not start."""
@@ -44,11 +45,20 @@ class Restarting(Cluster):
     impaired: Impaired = field(default_factory=Impaired)
     born_us: dict[int, int] = field(default_factory=dict)
     """When each process was first looked at."""
+    deaf: bool = False
+    """There is no broker to ask: who asks would wait for an answer and break nothing meanwhile."""
+    heard: float = 0.0
 
     def look(self) -> None:
         for process in self.all_started:
             self.born_us.setdefault(process.popen.pid, wall_us())
         super().look()
+
+    def hear(self) -> None:
+        """Not at every look: it costs replicas their cores."""
+        if not self.deaf and time.monotonic() - self.heard >= HEAR_S:
+            super().hear()
+            self.heard = time.monotonic()
 
     def ended(self, process: Process) -> None:
         member = next((m for m, p in self.replicas.items() if p is process), None)

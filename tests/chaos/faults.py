@@ -164,7 +164,9 @@ def _lost_again(rng: Random, longest_s: float) -> Drawn:
 def _feeder(span: tuple[float, float] | None) -> Draw:
     def draw(rng: Random, longest_s: float) -> Drawn:
         on = rng.choice(FEEDERS)
-        return ("sources",), on, _length(rng, longest_s) if span is None else _within(rng, span, longest_s), ""
+        if span is None:
+            return ("sources",), on, _length(rng, longest_s), ""
+        return ("sources", "settings"), on, _within(rng, span, longest_s), ""  # another one starts: it needs the broker
 
     return draw
 
@@ -186,7 +188,7 @@ def _broker(span: tuple[float, float]) -> Draw:
 
 
 def _subscriber(rng: Random, longest_s: float) -> Drawn:
-    return ("subscriber",), "", _within(rng, (0.5, 5.0), longest_s), ""
+    return ("subscriber", "settings"), "", _within(rng, (0.5, 5.0), longest_s), ""
 
 
 KINDS: dict[str, Kind] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 
 import psutil
@@ -166,6 +168,17 @@ def feeder_cut(it: Arena, fault: Fault) -> Steps:
 # The broker -----------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _away(it: Arena) -> Iterator[None]:
+    """Nobody is to ask it anything, until `_answers`."""
+    with it.impairing(BROKER):
+        it.cluster.deaf = True
+        try:
+            yield
+        finally:
+            it.cluster.deaf = False
+
+
 def broker_killed(it: Arena, fault: Fault) -> Steps:
     """kill -9; it comes back after a while."""
 
@@ -175,7 +188,7 @@ def broker_killed(it: Arena, fault: Fault) -> Steps:
         os.kill(pid, signal.SIGKILL)
         psutil.Process(pid).wait(10)
 
-    with it.impairing(BROKER):
+    with _away(it):
         yield it.doing(kill)
         yield it.after(fault.s)
         yield it.doing(lambda: it.broker.up(START_S))
@@ -184,7 +197,7 @@ def broker_killed(it: Arena, fault: Fault) -> Steps:
 
 def broker_restarted(it: Arena, fault: Fault) -> Steps:
     """Stopped in order, and started again."""
-    with it.impairing(BROKER):
+    with _away(it):
         yield it.doing(it.broker.down)
         yield it.after(fault.s)
         yield it.doing(lambda: it.broker.up(START_S))
@@ -193,7 +206,7 @@ def broker_restarted(it: Arena, fault: Fault) -> Steps:
 
 def broker_paused(it: Arena, fault: Fault) -> Steps:
     """SIGSTOP, SIGCONT."""
-    with it.impairing(BROKER):
+    with _away(it):
         pid = it.broker.status().pid
         assert pid is not None
         there = it.pause([psutil.Process(pid)])
@@ -204,6 +217,7 @@ def broker_paused(it: Arena, fault: Fault) -> Steps:
 
 def _answers(it: Arena) -> Steps:
     """The log is back when results of now come out of it, or would if nothing else were broken."""
+    it.cluster.deaf = False
     now = wall_us()
     members = it.plan.members
     yield lambda: all(it.well([m], now) or it.impaired.now(str(m)) for m in members)

@@ -36,7 +36,6 @@ from tests.drills.plan import Member, Plan
 from tests.drills.processes import Process, Watcher, spawn
 from tests.support.running import until
 
-READY_S = 150.0
 LOST_US = 600_000_000
 QUIET_US = 2_000_000
 
@@ -123,14 +122,18 @@ class Cluster:
 
     def look(self) -> None:
         """Take in new statuses and what subscribers saw; a process that ended by itself fails the drill."""
-        with suppress(LogError):  # a broker that just came back does not lead all of its topics yet
-            for status in self._reader.poll():
-                self.statuses.setdefault(Member(status.query, status.replica), []).append(status)
+        self.hear()
         for watcher in self.watchers:
             watcher.look()
         for process in self.all_started:
             if not process.may_end and process.popen.poll() is not None:
                 self.ended(process)
+
+    def hear(self) -> None:
+        """Take in new statuses."""
+        with suppress(LogError):  # a broker that just came back does not lead all of its topics yet
+            for status in self._reader.poll():
+                self.statuses.setdefault(Member(status.query, status.replica), []).append(status)
 
     def ended(self, process: Process) -> None:
         """What to do about a process that ended by itself."""
@@ -248,8 +251,8 @@ class Cluster:
         self.feed(SOURCES[:1])
         self.feed(SOURCES[1:])
         for member in self.plan.members:
-            self.until_event(member, "READY", 0, READY_S)
-        self.until_well(timeout_s=READY_S)
+            self.until_event(member, "READY", 0, self.plan.ready_s)
+        self.until_well(timeout_s=self.plan.ready_s)
         begin = wall_us()
         self.until(lambda: self.watchers[0].stable_until * BUCKET_US > begin + QUIET_US, "a quiet while")
         self.quiet_us = begin, wall_us()
@@ -262,7 +265,7 @@ class Cluster:
             process.may_end = True
         for process in feeders:
             process.signal(signal.SIGTERM)
-        self.until(lambda: last.ended == {"live", "corrected"}, "the subscriber sees the end", 60.0)
+        self.until(lambda: last.ended == {"live", "corrected"}, "the subscriber sees the end", 3 * timeout_s)
         for process in feeders:
             assert process.popen.wait(timeout_s) == 0, process.said
         for process in self.replicas.values():

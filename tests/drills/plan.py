@@ -32,6 +32,7 @@ class Plan:
     """How a drill's app runs. `spark`: members that have a session; `timing` as `--timing` takes it.
 
     `parted`: each node of the chain runs in partitions. `host`: as `borealis up --host` takes it.
+    `ready_s`: until when all must have started.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Plan:
     period_us: int = 50_000
     parted: bool = False
     host: str = "process"
+    ready_s: float = 150.0
 
     @property
     def network(self) -> Network:
