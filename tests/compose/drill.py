@@ -64,6 +64,7 @@ class Drill:
             ("kill spark-worker-0, up", self.kills_a_worker),
             ("the sources end", self.ends),
             ("judge", self.judges),
+            ("up after the end", self.starts_after_the_end),
         ]
         for what, step in steps:
             begin = time.monotonic()
@@ -209,6 +210,14 @@ class Drill:
             f"{PRINTED}; {report['tuples_published']} tuples, {report['stable_results']} stable and "
             f"{report['tentative_results']} tentative results of the replicas recomputed"
         )
+
+    def starts_after_the_end(self) -> str:
+        """Publishers that are started again find their rows and END in the log, and that is all."""
+        self._command("up", "-d", *PUBLISHERS)
+        said = "END are there already"
+        until(lambda: self.compose("logs", "--no-color", *PUBLISHERS).count(said) >= len(PUBLISHERS), said, STEP_S)
+        until(lambda: all(self._exit_code(name) == 0 for name in PUBLISHERS), "publishers end again", STEP_S)
+        return f"exit code 0 of {', '.join(PUBLISHERS)}: nothing left to publish"
 
     # Looking ----------------------------------------------------------------------------------------------------------
 
