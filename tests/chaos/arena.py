@@ -36,11 +36,12 @@ HEAR_S = 0.2
 WELL_S = 120.0
 STARTS_AGAIN = 1
 """Exit code of a process that could not start."""
+AGAIN_MAX = 10
 
 
 @dataclass
 class Restarting(Cluster):
-    """Starts processes again that could not start while there was no broker, as a container's restart policy does."""
+    """Starts replicas' processes again that could not start, as a container's restart policy does."""
 
     impaired: Impaired = field(default_factory=Impaired)
     born_us: dict[int, int] = field(default_factory=dict)
@@ -48,6 +49,8 @@ class Restarting(Cluster):
     deaf: bool = False
     """There is no broker to ask: who asks would wait for an answer and break nothing meanwhile."""
     heard: float = 0.0
+    again: int = 0
+    """How often a process could not start."""
 
     def look(self) -> None:
         for process in self.all_started:
@@ -61,12 +64,16 @@ class Restarting(Cluster):
             self.heard = time.monotonic()
 
     def ended(self, process: Process) -> None:
+        """One that ran and ended is an error; one that could not start is started again, a few times, if it can be."""
         member = next((m for m, p in self.replicas.items() if p is process), None)
-        away = self.impaired.since(BROKER, self.born_us[process.popen.pid])
-        if member is None or process.popen.returncode != STARTS_AGAIN or not away:
+        born_us = self.born_us[process.popen.pid]
+        could_not = process.popen.returncode == STARTS_AGAIN and self.again < AGAIN_MAX
+        ran = any(m.process == member and "READY" in self.events(m, born_us) for m in self.plan.members)
+        if member is None or ran or not could_not:
             super().ended(process)
         elif not self.impaired.now(BROKER):
             process.may_end = True
+            self.again += 1
             self.start(member)
 
 
