@@ -136,10 +136,7 @@ class Drill:
         tentative = self._tentative(1)
         self._command("kill", "replica-0")
         alone_s = watch.until_published(begin + 5 * DAY_US, STEP_S)
-        killed = [key for key in watch.replicas if key[1] == 0]
-        watch.until(
-            lambda: not any(watch.since(key, wall_us() - SILENT_US) for key in killed), "index 0 is silent", STEP_S
-        )
+        watch.until(lambda: self._silent() == {0}, "index 0 is silent", STEP_S)
         other = [s for key in watch.replicas if key[1] == 1 for s in watch.since(key, begin)]
         assert {s.state for s in other} == {"STABLE"}, "the other replica noticed"
         assert self._tentative(1) == tentative, "the other replica said something tentative"
@@ -154,28 +151,33 @@ class Drill:
         )
 
     def kills_a_worker(self) -> str:
-        """A worker of Spark is killed: its tasks start again on the other one."""
+        """A worker of Spark is killed: that is one replica, whose tasks start again when there is a worker."""
         watch = self.watch
         self._time_left()
         incarnations = {key: s.inc for key in watch.replicas if (s := watch.newest(key))}
         begin = wall_us()
         self._command("kill", "spark-worker-0")
         published_s = watch.until_published(begin + 5 * DAY_US, STEP_S)
-
-        def moved() -> int:
-            newest = {key: s.inc for key in watch.replicas if (s := watch.newest(key))}
-            return sum(newest[key] > inc for key, inc in incarnations.items())
-
-        # Which tasks ran there Spark has decided; some did, or this tests nothing.
-        watch.until(lambda: moved() > 0 and watch.all_stable(wall_us() - SILENT_US), "all are STABLE", STEP_S)
-        stable_s = (wall_us() - begin) / 1e6
-        memory = self._memory()
+        watch.until(lambda: len(self._silent()) == 1, "one replica index is silent", STEP_S)
+        (lost,) = self._silent()
+        other = [s for key in watch.replicas if key[1] != lost for s in watch.since(key, begin)]
+        assert {s.state for s in other} == {"STABLE"}, "the other replica noticed"
+        back = wall_us()
         self._command("up", "-d")
-        until(lambda: not self._unhealthy(), "the worker is back", STEP_S)
+        ready_s = watch.until(lambda: watch.all_stable(back), "all are STABLE", STEP_S)
+        moved = [key for key, inc in incarnations.items() if (s := watch.newest(key)) and s.inc > inc]
+        assert {k for _, k in moved} == {lost}, f"started again: {moved}"
+        self._healthy()
         return (
-            f"{moved()} of {len(incarnations)} tasks moved to spark-worker-1; corrected streams 5 s further after "
-            f"{published_s:.1f} s, all STABLE after {stable_s:.1f} s; {memory}"
+            f"{len(moved)} of {len(incarnations)} tasks died, all of index {lost}; index {1 - lost} STABLE all along, "
+            f"corrected streams 5 s further after {published_s:.1f} s; all STABLE {ready_s:.1f} s after `up` returned; "
+            f"{self._memory()}"
         )
+
+    def _silent(self) -> set[int]:
+        """Replica indexes that have said nothing for a while."""
+        indexes = {k for _, k in self.watch.replicas}
+        return indexes - {key[1] for key in self.watch.replicas if self.watch.since(key, wall_us() - SILENT_US)}
 
     def ends(self) -> str:
         """Publishers say END, the subscriber has printed everything and ends by itself."""
