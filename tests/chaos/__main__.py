@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import os
 import random
 import subprocess
 import sys
@@ -51,6 +52,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     args = parse()
+    os.environ["PYTHONFAULTHANDLER"] = "1"  # a process that crashes says where
     out, err = Console(width=160), Console(stderr=True)
     seed = random.SystemRandom().randrange(1_000_000) if args.seed is None else args.seed
     logs = args.logs or Path(tempfile.mkdtemp(prefix="borealis-chaos-"))
@@ -81,14 +83,14 @@ def main() -> int:
             f"FAILED: {exc}\nseed {seed}, fault {len(done)}; logs are kept in {logs}", highlight=False, soft_wrap=True
         )
         return 1
-    over = Run(seed, args.host, _commit(), begin, done, verdict, it.plan.threshold_us)
+    over = Run(seed, args.host, _commit(), begin, done, verdict, it.plan.threshold_us, it.cluster.crashed)
     out.print(timeline(done, done[0].begin_us), highlight=False)
     out.print(kinds_table(over))
     out.print(result(over), highlight=False, soft_wrap=True)
     append(args.ledger, over)
-    if verdict.anomalies:
+    if not over.good:
         out.print(f"seed {seed}; logs are kept in {logs}", highlight=False)
-    return 1 if verdict.anomalies else 0
+    return 0 if over.good else 1
 
 
 def _commit() -> str:

@@ -51,6 +51,8 @@ class Restarting(Cluster):
     heard: float = 0.0
     again: int = 0
     """How often a process could not start."""
+    crashed: list[str] = field(default_factory=list)
+    """Processes that a signal ended which nobody sent: errors of their own, whatever else is found."""
 
     def look(self) -> None:
         for process in self.all_started:
@@ -64,12 +66,16 @@ class Restarting(Cluster):
             self.heard = time.monotonic()
 
     def ended(self, process: Process) -> None:
-        """One that ran and ended is an error; one that could not start is started again, a few times, if it can be."""
+        """One that ran and ended is an error; one that could not start, or crashed, is started again."""
         member = next((m for m, p in self.replicas.items() if p is process), None)
         born_us = self.born_us[process.popen.pid]
         could_not = process.popen.returncode == STARTS_AGAIN and self.again < AGAIN_MAX
         ran = any(m.process == member and "READY" in self.events(m, born_us) for m in self.plan.members)
-        if member is None or ran or not could_not:
+        if member is not None and process.popen.returncode < 0:
+            self.crashed.append(f"{process.output.name}, signal {-process.popen.returncode}")
+            process.may_end = True
+            self.start(member)
+        elif member is None or ran or not could_not:
             super().ended(process)
         elif not self.impaired.now(BROKER):
             process.may_end = True

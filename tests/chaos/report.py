@@ -46,6 +46,13 @@ class Run:
     faults: Sequence[Done]
     verdict: Verdict
     threshold_us: int
+    crashed: Sequence[str] = ()
+    """Processes that ended by a signal which nobody sent."""
+
+    @property
+    def good(self) -> bool:
+        """Nothing was found."""
+        return not self.verdict.anomalies and not self.crashed
 
     @property
     def by_kind(self) -> Counter[str]:
@@ -103,13 +110,14 @@ def result(run: Run) -> str:
     return (
         f"{len(run.faults)} faults, {run.rows} rows: {run.count(LOST)} lost, {run.count(DUPLICATED)} duplicated, "
         f"{run.count(DIFFERENT)} different, {run.count(UNLABELLED)} unlabelled, bound broken {run.count(LATE)}; "
-        f"worst added delay {run.worst_told}"
+        f"worst added delay {run.worst_told}" + "".join(f"; crashed: {one}" for one in run.crashed)
     )
 
 
 def ledger_line(run: Run) -> str:
     """A row of the ledger's table."""
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(run.by_kind.items()))
+    kinds += "".join(f"; crashed: {one}" for one in run.crashed)
     counts = [run.count(words) for words in (LOST, DUPLICATED, DIFFERENT, UNLABELLED, LATE)]
     cells = [
         f"{run.begin:%Y-%m-%d %H:%M}", run.commit, run.host, run.seed, len(run.faults), run.rows, *counts,

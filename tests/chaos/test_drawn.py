@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,15 @@ def test_the_worst_delay_has_its_cause() -> None:
     assert run.worst_told == "1.90 s of 3 s (driver killed sums.r0 2.0 s)"
     assert run.causes(run.verdict.delays[2]) == []
     assert result(run).startswith("2 faults, 77 rows: 2 lost, 0 duplicated, 1 different, 0 unlabelled, bound broken 0;")
+
+
+def test_a_process_that_crashed_by_itself_is_told() -> None:
+    run = replace(_run(), verdict=Verdict())
+    assert run.good
+    crashed = replace(run, crashed=("sums.r0-2.log, signal 6",))
+    assert not crashed.good
+    assert "crashed: sums.r0-2.log, signal 6" in result(crashed)
+    assert "crashed: sums.r0-2.log, signal 6" in ledger_line(crashed)
 
 
 def test_the_ledger_gets_one_line_a_run(tmp_path: Path) -> None:
