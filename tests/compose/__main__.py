@@ -61,6 +61,8 @@ def _run(drill: Drill) -> int:
 
 
 def _take_down(drill: Drill) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # whoever is impatient would leave half of it behind
     drill.compose.down()
     left = drill.compose.left()
     print(f"taken down; left of it: {', '.join(left) or 'nothing'}", flush=True)
