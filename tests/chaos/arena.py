@@ -77,7 +77,7 @@ class Restarting(Cluster):
             self.start(member)
         elif member is None or ran or not could_not:
             super().ended(process)
-        elif not self.impaired.now(BROKER):
+        elif not self.deaf:
             process.may_end = True
             self.again += 1
             self.start(member)
@@ -193,8 +193,8 @@ class Arena:
         return done
 
     def broker_there(self) -> bool:
-        """No fault has it now."""
-        return not self.impaired.now(BROKER)
+        """It runs, although its readers may not be well yet: they may be waiting for who waits for this."""
+        return not self.cluster.deaf
 
     def ready(self, members: Sequence[Member], since_us: int) -> Wait:
         """All have started anew since then, and are past RECOVERING."""

@@ -221,7 +221,7 @@ def _answers(it: Arena) -> Steps:
     now = wall_us()
     members = it.plan.members
     yield lambda: all(it.well([m], now) or it.impaired.now(str(m)) for m in members)
-    yield lambda: it.seen_until(now)() or it.impaired.now(SUBSCRIBER)
+    yield lambda: it.seen_until(now)() or any(it.impaired.now(one) for one in (SUBSCRIBER, *map(str, members)))
 
 
 # Disks and subscribers ------------------------------------------------------------------------------------------------

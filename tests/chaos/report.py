@@ -18,10 +18,11 @@ from tests.drills.checker.words import Delay
 
 LEDGER_HEAD = """# Chaos ledger
 
-Runs of `make chaos`: real faults on a real broker, replicas as Spark tasks, a chain of two nodes with two partitions
-and two replicas each, judged by a checker that shares no code with the product (RELIABILITY.md). Oldest first; a line
-is added by each run, and none is ever taken away. Rows are those of the corrected stream. The worst added delay is that
-of a bucket for which the bound was promised: one replica of each node, the broker and the subscriber were there.
+Runs of `make chaos`: real faults on a real broker, a chain of two nodes with two partitions and two replicas each that
+are Spark tasks or in processes (host), judged by a checker that shares no code with the product (RELIABILITY.md).
+Oldest first; a line is added by each run that came to its end, and none is ever taken away. Rows are those of the
+corrected stream. The worst added delay is that of a bucket for which the bound was promised: one replica of each node,
+the broker and the subscriber were there.
 
 | date (UTC) | commit | host | seed | faults | rows | lost | duplicated | different | unlabelled | late | \
 worst added delay | by kind |
