@@ -135,7 +135,7 @@ def test_policy_and_threshold_take_effect_on_what_has_not_run_yet(bootstrap: str
 
 def test_a_live_subscriber_follows(bootstrap: str, tmp_path: Path) -> None:
     with running(bootstrap, make("set-live"), tmp_path) as it:
-        subscription = open_live(it.log, it.state, "q", False, lambda: None)
+        (subscription,) = open_live(it.log, it.state, "q", False, lambda: None)
         try:
             assert subscription.stream.wait == 3_000_000 - it.timing.slack_us
             put_settings(it.log, it.name, {"threshold/q": Threshold(600_000)})
