@@ -51,7 +51,7 @@ class LiveListener(Listener):
     tentative = 0
 
     def _follow(self) -> None:
-        subscription = open_live(self._log, self._state, self._query, False, self._woken.set)
+        (subscription,) = open_live(self._log, self._state, self._query, False, self._woken.set)
         clock, furthest = SystemClock(), 0
         try:
             while not self._halt.is_set():
