@@ -160,16 +160,7 @@ def _run(args: argparse.Namespace, closing: ExitStack) -> int:
     """`closing`: ends what is open once the replicas have ended."""
     try:
         process = _open(args, closing)
-    except (
-        LogError,
-        QueryError,
-        SettingsError,
-        IndexTaken,
-        KernelDiffers,
-        AddressError,
-        HttpUnavailable,
-        PlaceError,
-    ) as exc:
+    except NOT_STARTED as exc:
         log.error("replica does not start", replica=args.replica, nodes=args.node, why=str(exc))
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
