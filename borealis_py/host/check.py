@@ -40,18 +40,18 @@ def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
     timing.validate()
     for name, query in spec.queries.items():
         check_threshold(timing, name, query.threshold_us, spec.position(name))
-    return [_check(spec, name, timing) for name in spec.all_nodes]
+    runs = physical(spec)
+    return [_check(spec, runs, name, timing) for name in spec.all_nodes]
 
 
-def _check(spec: AppSpec, name: str, timing: Timing) -> NodeReport:
+def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeReport:
     kernel = compile_query(spec, name)
     try:
         columns = tuple((field.name, str(field.type)) for field in kernel.output_schema)
         operator_class = str(kernel.operator_class)
     finally:
         kernel.close()
-    serves, runs = spec.serves(name), physical(spec)
-    parts = parts_of(spec, name)
+    serves, parts = spec.serves(name), parts_of(spec, name)
     if parts != [name]:
         compile_query(runs, parts[0]).close()  # a key may be wrong too
     return NodeReport(
