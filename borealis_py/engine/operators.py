@@ -19,7 +19,7 @@ from borealis_py.engine.blame import group_numbers, run_by_group, run_by_row
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
 from borealis_py.engine.parts import by_key, part_of
-from borealis_py.engine.rows import merge, sorted_by_stime
+from borealis_py.engine.rows import joined, merge, sorted_by_stime
 from sunion.model import Reject
 
 RAW_BYTES_MAX = 2_000
@@ -87,8 +87,8 @@ class Merge:
     by: tuple[str, ...]
 
     def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
-        merged = merge([slots[i] for i in self.inputs])
-        return None if merged is None else by_key(merged, self.by)
+        rows = joined([slots[i] for i in self.inputs])
+        return None if rows is None else by_key(rows, self.by)
 
 
 @dataclass(frozen=True)

@@ -63,12 +63,18 @@ def sorted_by_stime(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.take(pa.array(np.argsort(stimes, kind="stable")))
 
 
-def merge(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
-    """All parts' rows by (stime, part, position): the one total order (`sunion.order` is the reference)."""
+def joined(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
+    """All parts' rows, one part after the other; None: there are none."""
     present = [p for p in parts if p is not None and p.num_rows]
     if not present:
         return None
-    return sorted_by_stime(present[0] if len(present) == 1 else pa.concat_batches(present))
+    return present[0] if len(present) == 1 else pa.concat_batches(present)
+
+
+def merge(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
+    """All parts' rows by (stime, part, position): the one total order (`sunion.order` is the reference)."""
+    rows = joined(parts)
+    return None if rows is None else sorted_by_stime(rows)
 
 
 class ArrowRows:
