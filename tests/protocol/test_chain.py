@@ -147,26 +147,26 @@ def test_a_missing_stream_lacks_all_its_sources() -> None:
     assert (said.bucket, said.lacked, said.completeness) == (1, ("a", "b"), 0.5)
 
 
-def test_a_late_missing_input_is_not_waited_for_beside_a_tentative_one() -> None:
-    """B11: its time has passed upstream."""
+def beside_a_late_source() -> tuple[Node, int]:
+    """A node that has run bucket 1 without source `c`, and a time just after that."""
     node = Node(STREAM, Input.source("c"))
     node.at(0, (0, stable(0)), (1, stable(0)), source=[claim(0), batch(1, 0, boundary=W)])
     node.at(2 * W + D + MS, (0, tentative(1, "a")), (1, tentative(1, "a")))
     node.at(4 * W + D + MS)
     assert [t.bucket for t in node.tentative()] == [1]
-    now = 4 * W + D + 2 * MS
+    return node, 4 * W + D + 2 * MS
+
+
+def test_a_late_missing_input_is_not_waited_for_beside_a_tentative_one() -> None:
+    """B11: its time has passed upstream."""
+    node, now = beside_a_late_source()
     node.at(now, (0, tentative(2, "a")), (1, tentative(2, "a")))
     assert [t.bucket for t in node.tentative()] == [1, 2]
 
 
 def test_beside_a_tentative_input_that_lacks_nothing_a_late_one_is_waited_for() -> None:
     """Simulator, seed 815636: upstream had not waited, and a source that was back stayed LATE by 2 ms a bucket."""
-    node = Node(STREAM, Input.source("c"))
-    node.at(0, (0, stable(0)), (1, stable(0)), source=[claim(0), batch(1, 0, boundary=W)])
-    node.at(2 * W + D + MS, (0, tentative(1, "a")), (1, tentative(1, "a")))
-    node.at(4 * W + D + MS)
-    assert [t.bucket for t in node.tentative()] == [1]
-    now = 4 * W + D + 2 * MS
+    node, now = beside_a_late_source()
     node.at(now, (0, tentative(2)), (1, tentative(2)))
     assert [t.bucket for t in node.tentative()] == [1]
     node.at(now + W + DELTA)
