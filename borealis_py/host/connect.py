@@ -28,6 +28,7 @@ from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.partitions import parts_of
+from borealis_py.query.spec import count_of
 from reconcile.work import make_kernel
 from sunion.bucket import Buckets
 from sunion.model import Kind
@@ -115,7 +116,7 @@ def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Eve
     exchange = state.runs.node(query).exchange
     woken, last = threading.Event(), Buckets(state.spec.bucket_us).last
     lookup, reader = log.lookup(), log.reader(woken.set)
-    feeds = set(topics.own_feeds(state.spec.name, query, replica, 1 if exchange is None else exchange.count))
+    feeds = set(topics.own_feeds(state.spec.name, query, replica, count_of(exchange)))
     try:
         for feed in feeds:
             reader.open(feed, lookup.bounds(feed)[0])

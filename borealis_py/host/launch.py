@@ -37,7 +37,7 @@ from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
 from borealis_py.log.messages import Description, Policy, Status, Threshold
 from borealis_py.node.places import PlaceError, forget
 from borealis_py.query.partitions import physical
-from borealis_py.query.spec import AppSpec
+from borealis_py.query.spec import AppSpec, count_of
 from sunion.bucket import Buckets
 
 READY_TIMEOUT_S = 180.0
@@ -111,7 +111,7 @@ def topics_of(spec: AppSpec) -> list[TopicSpec]:
     """Every topic of the app."""
     runs = physical(spec)
     queries, nodes = ({name: n.replicas for name, n in kind.items()} for kind in (runs.queries, runs.nodes))
-    exchanges = {name: n.exchange.count for name, n in runs.nodes.items() if n.exchange is not None}
+    exchanges = {name: count_of(n.exchange) for name, n in runs.nodes.items()}
     return topics.of_app(spec.name, list(runs.sources), queries, nodes, exchanges)
 
 

@@ -10,7 +10,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log
 from borealis_py.node.places import LocalPlace, Place, place_at
 from borealis_py.protocol.settings import Delays, Timing
-from borealis_py.query.spec import Partitioning, Serves
+from borealis_py.query.spec import Partitioning, Serves, count_of
 from sunion.model import Input
 
 
@@ -62,8 +62,7 @@ class ReplicaSpec:
 
     def feeds_of(self, replica: int) -> tuple[Feed, ...]:
         """What replica `replica` of this node says."""
-        count = 1 if self.exchange is None else self.exchange.count
-        return topics.own_feeds(self.app, self.query, replica, count)
+        return topics.own_feeds(self.app, self.query, replica, count_of(self.exchange))
 
     @property
     def own_feeds(self) -> tuple[Feed, ...]:

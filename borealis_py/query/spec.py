@@ -26,6 +26,11 @@ class Partitioning(Value):
     count: int
 
 
+def count_of(partitioning: Partitioning | None) -> int:
+    """How many partitions those are: one where nothing is partitioned."""
+    return 1 if partitioning is None else partitioning.count
+
+
 class NodeSpec(Value):
     """One node: a fragment behind one SUnion, whose only output is the stream of the node's name.
 
