@@ -10,6 +10,8 @@ from rich.text import Text
 from borealis_py.cli.console import make_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rich.table import Table
 
     from borealis_py.host.appstate import AppState, Statuses
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 SILENT_S = 2.0
 DAY_S = 86_400
+LOW_RATE = 9.95
+"""Below it a tenth shows."""
 GAP = 3
 """Columns between two cells."""
 COLUMNS = (
@@ -44,11 +48,18 @@ EXPENDABLE = (
 STYLES = {"STABLE": "green", "UPSTREAM_FAILURE": "yellow", "STABILIZATION": "cyan", "RECOVERING": "magenta"}
 
 
-def replica_table(state: AppState, statuses: Statuses, now_us: int, width: int | None = None) -> Table:
+def replica_table(
+    state: AppState,
+    statuses: Statuses,
+    now_us: int,
+    width: int | None = None,
+    rates: Mapping[tuple[str, int], Sequence[float]] | None = None,
+) -> Table:
     """Every replica of an app, in the order of its nodes.
 
     Args:
         now_us: wall time. width: columns there are on the terminal; what matters least is left out. None: everything.
+        rates: tuples a second of each input, by (node, replica), as far as they are known.
     """
     from borealis_py.host.overview import keys, queries_of, sight
 
@@ -59,7 +70,7 @@ def replica_table(state: AppState, statuses: Statuses, now_us: int, width: int |
         if found is None:
             rows.append([query, str(k), Text("not running", "red"), *[""] * (len(columns) - 3)])
         else:
-            rows.append(row(sight(found, state.spec.bucket_us, now_us), now_us))
+            rows.append(row(sight(found, state.spec.bucket_us, now_us), now_us, (rates or {}).get((query, k), ())))
     if state.spec.nodes:
         columns.insert(1, "of query")
         for cells in rows:
@@ -108,8 +119,8 @@ def _set(state: AppState, query: str) -> str:
     return x if usual else f"{x} (failure {failure}, stabilization {stabilization})"
 
 
-def row(seen: Sight, now_us: int) -> list[str | Text]:
-    """One replica's cells."""
+def row(seen: Sight, now_us: int, rates: Sequence[float] = ()) -> list[str | Text]:
+    """One replica's cells. `rates`: tuples a second of each of its inputs; empty: not known."""
     from borealis_py.query import format_duration
 
     s = seen.status
@@ -136,21 +147,37 @@ def row(seen: Sight, now_us: int) -> list[str | Text]:
         f"{s.tuples_in}",
         f"{s.rejected}",
         f"{s.rss_kb / 1000:.0f} MB",
-        Text(" ").join(_input(i, seen.behind_s(i)) for i in s.inputs),
+        Text(" ").join(
+            _input(i, seen.behind_s(i), rate) for i, rate in zip(s.inputs, _shown(seen, rates), strict=True)
+        ),
     ]
 
 
-def _input(source: InputStatus, behind_s: float) -> Text:
+def _shown(seen: Sight, rates: Sequence[float]) -> list[str]:
+    """What to say of the rate of each input: nothing where it is not known, or not of now."""
+    inputs = seen.status.inputs
+    known = len(rates) == len(inputs) and not seen.gone
+    return [f" {per_second(rate)}" for rate in rates] if known else [""] * len(inputs)
+
+
+def per_second(rate: float) -> str:
+    """A rate for people: 0/s, 0.3/s, 1,250/s."""
+    return f"{rate:.1f}/s" if 0 < rate < LOW_RATE else f"{rate:,.0f}/s"
+
+
+def _input(source: InputStatus, behind_s: float, rate: str = "") -> Text:
     if source.ended:
         return Text(f"{source.name}:ended", "dim")
     if not source.reachable:
         return Text(f"{source.name}:UNREACHABLE", "red")
     if source.late:
-        return Text(f"{source.name}:late", "yellow")
+        return Text(f"{source.name}:late{rate}", "yellow")
     # Silence of all sources makes nothing late (no bucket is created): it shows here and nowhere else.
     behind = behind_s > SILENT_S
     return (
-        Text(f"{source.name}:{duration(behind_s)} behind", "yellow") if behind else Text(f"{source.name}:ok", "green")
+        Text(f"{source.name}:{duration(behind_s)} behind{rate}", "yellow")
+        if behind
+        else Text(f"{source.name}:ok{rate}", "green")
     )
 
 

@@ -110,7 +110,7 @@ def picture(view: View, width: int, height: int | None, how: str) -> RenderableT
     Args:
         width, height: of the terminal; height None: as many lines as there are. how: to end it.
     """
-    table = replica_table(view.state, view.statuses, view.now_us, width)
+    table = replica_table(view.state, view.statuses, view.now_us, width, view.rates)
     notes = [Text(line, "yellow") for line in inline_lines(view.state, view.statuses, view.now_us)]
     if view.problem:
         notes.insert(0, Text(f"not up to date: {view.problem}", "red"))

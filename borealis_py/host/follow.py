@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from borealis_py.host.appstate import (
     RECENT_MS,
@@ -20,6 +21,7 @@ from borealis_py.host.appstate import (
     read_settings,
     read_statuses,
 )
+from borealis_py.host.rates import Key, Rates
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.messages import Status
 
@@ -31,13 +33,16 @@ EVENTS = 100
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What there is to see at wall time `now_us`. `events`: oldest first. `problem`: why it is not of now; else ""."""
+    """What there is to see at wall time `now_us`. `events`: oldest first. `problem`: why it is not of now; else "".
+    `rates`: tuples a second of each input of a replica, where they are known.
+    """
 
     state: AppState
     statuses: Statuses
     now_us: int
     events: tuple[Status, ...] = ()
     problem: str = ""
+    rates: Mapping[Key, tuple[float, ...]] = field(default_factory=dict)
 
 
 class Follower:
@@ -54,6 +59,7 @@ class Follower:
         self._log = log
         self._reader: StatusReader | None = None
         self._events: deque[Status] = deque(maxlen=EVENTS)
+        self._rates = Rates()
         self._settings_at = time.monotonic()
         state = read_app(log, name)
         self.view = View(state, read_statuses(log, state, _now_us() // 1000), _now_us())
@@ -73,13 +79,16 @@ class Follower:
         if anew:
             self.close()
             self._events.clear()
+            self._rates = Rates()
         if self._reader is None:
             self._reader = StatusReader(self._log, state.name, _now_us() // 1000 - RECENT_MS)
             self._events.clear()
-        self._events.extend(s for s in self._reader.poll() if s.event)
+        said = self._reader.poll()
+        self._events.extend(s for s in said if s.event)
+        self._rates.take(said)
         statuses = {**({} if anew else before.statuses), **self._reader.newest}
         now_us = max([_now_us(), *(s.at_wall_us for s in statuses.values())])
-        return View(state, statuses, now_us, tuple(self._events))
+        return View(state, statuses, now_us, tuple(self._events), rates=self._rates.per_second())
 
     def _settings(self) -> AppState:
         known = self.view.state

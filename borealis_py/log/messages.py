@@ -67,7 +67,9 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 
 class InputStatus(msgspec.Struct, frozen=True):
-    """One input of a replica: `closed` is the first bucket it leaves open; reachable False during `fail source`."""
+    """One input of a replica: `closed` is the first bucket it leaves open; reachable False during `fail source`;
+    `tuples`: how many this incarnation took.
+    """
 
     name: str
     closed: int
@@ -75,6 +77,7 @@ class InputStatus(msgspec.Struct, frozen=True):
     reachable: bool
     ended: bool
     rejected: int
+    tuples: int = 0
 
 
 class RedoStatus(msgspec.Struct, frozen=True):

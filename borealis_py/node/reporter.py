@@ -156,4 +156,5 @@ class Reporter:
             reachable=index not in unreachable,
             ended=source.fold.ended if isinstance(source, SourceInput) else source.closed >= m.buckets.last,
             rejected=source.rejected,
+            tuples=source.tuples,
         )

@@ -24,7 +24,7 @@ from borealis_py.host.overview import overview
 from borealis_py.log.messages import RedoStatus
 from tests.host.test_board import app_state
 from tests.support.running import until
-from tests.support.statuses import WALL_US, status
+from tests.support.statuses import WALL_US, source, status
 
 WIDTH = 120
 
@@ -74,6 +74,20 @@ def test_the_picture_has_the_app_its_replicas_and_what_happened() -> None:
     assert "gone, was STABLE" in text
     assert "22:13:20  q.r0  FIRST_TENTATIVE  bucket 7 ran without s" in text
     assert "22:13:20  q.r0  REDO  spark: 12 buckets, 345 rows in 1.25 s" in text
+
+
+def test_each_input_of_a_replica_that_runs_shows_its_rate() -> None:
+    statuses: Statuses = {
+        ("cut", 0): status(query="cut", inputs=(source("s"), source("t", late=True), source("u", ended=True))),
+        ("cut", 1): status(query="cut", replica=1, at_wall_us=WALL_US - 60_000_000),
+        ("q", 0): status(),
+    }
+    rates = {("cut", 0): (1250.4, 0.25, 3.0), ("cut", 1): (7.0,), ("q", 0): (0.0,)}
+    rows = shown(a_view(statuses=statuses, rates=rates))
+    assert any(row.rstrip().endswith("s:ok 1,250/s t:late 0.2/s u:ended") for row in rows)
+    assert any(row.rstrip().endswith("s:ok 0/s") for row in rows)
+    assert "7.0/s" not in "\n".join(rows)  # it is gone
+    assert "/s" not in "\n".join(shown(a_view(statuses=statuses)))
 
 
 def test_what_is_not_of_now_says_so() -> None:

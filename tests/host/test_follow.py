@@ -13,9 +13,9 @@ from borealis_py.host.appstate import NoSuchApp, StatusReader
 from borealis_py.host.follow import EVENTS, Follower
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, Record
-from borealis_py.log.messages import Description, Status, Threshold, encode
+from borealis_py.log.messages import Description, InputStatus, Status, Threshold, encode
 from borealis_py.query import App
-from tests.support.statuses import status
+from tests.support.statuses import WALL_US, status
 
 NAME = "a"
 
@@ -130,6 +130,18 @@ def test_the_newest_events_are_kept(log: ListLog) -> None:
     events = follower.look().events
     assert [e.detail for e in events] == ["before", *(str(n) for n in range(1, 2 * EVENTS, 2))][-EVENTS:]
     assert follower.look().events == events
+
+
+def test_rates_come_of_two_looks_and_start_over_with_another_app(log: ListLog) -> None:
+    follower = following(log)
+    log.say(inputs=(InputStatus("s", 0, False, True, False, 0, 100),))
+    assert follower.look().rates == {}
+    log.say(at_wall_us=WALL_US + 1_000_000, inputs=(InputStatus("s", 0, False, True, False, 0, 150),))
+    assert follower.look().rates == {("q", 0): (50.0,)}
+    assert follower.look().rates == {("q", 0): (50.0,)}
+    log.lists.clear()
+    log.describe(origin=77)
+    assert follower.look().rates == {}
 
 
 def test_a_broker_that_is_away_ends_nothing(log: ListLog) -> None:

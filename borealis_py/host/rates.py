@@ -1,0 +1,56 @@
+"""How many tuples a second each input of each replica brings, from the statuses as they come: differences of counts.
+
+Pure: knows no log and no clock but that of the replicas, whose statuses have wall times.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from borealis_py.log.messages import Status
+
+SPAN_US = 3_000_000
+"""A rate is that of the last three seconds: statuses come once a second, and tuples in buckets."""
+LEAST_US = 500_000
+"""Statuses of events may come close together: they tell nothing of a rate."""
+
+Key = tuple[str, int]
+"""(node, replica)"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    uid: str
+    at_wall_us: int
+    tuples: tuple[int, ...]
+
+
+class Rates:
+    """Takes statuses in the order in which each replica said them."""
+
+    def __init__(self) -> None:
+        self._readings: dict[Key, deque[_Reading]] = {}
+
+    def take(self, statuses: Iterable[Status]) -> None:
+        """Counts begin anew with an incarnation; a clock that was set back starts over, too."""
+        for s in statuses:
+            reading = _Reading(s.uid, s.at_wall_us, tuple(i.tuples for i in s.inputs))
+            kept = self._readings.setdefault((s.query, s.replica), deque())
+            if kept and (kept[-1].uid != reading.uid or kept[-1].at_wall_us > reading.at_wall_us):
+                kept.clear()
+            kept.append(reading)
+            while len(kept) > 2 and kept[1].at_wall_us <= reading.at_wall_us - SPAN_US:
+                kept.popleft()
+
+    def per_second(self) -> Mapping[Key, tuple[float, ...]]:
+        """For each replica of which two readings are known, the rate of each of its inputs."""
+        found = {}
+        for key, kept in self._readings.items():
+            first, last = kept[0], kept[-1]
+            us = last.at_wall_us - first.at_wall_us
+            if us >= LEAST_US:
+                pairs = zip(first.tuples, last.tuples, strict=True)
+                found[key] = tuple((after - before) * 1e6 / us for before, after in pairs)
+        return found
