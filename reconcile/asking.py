@@ -17,7 +17,20 @@ from borealis_py.log.base import Feed, Log, LogError, NewRecord, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoResult
-from reconcile.letters import ASK_BYTES_MAX, Answer, Assembly, Cancel, Letter, Stop, Taken, Told, asks, decode, encode
+from reconcile.letters import (
+    ASK_BYTES_MAX,
+    Answer,
+    Ask,
+    Assembly,
+    Cancel,
+    Letter,
+    Stop,
+    Taken,
+    Told,
+    cut,
+    decode,
+    encode,
+)
 from reconcile.task import pack_job, unpack_result
 
 log = structlog.get_logger("borealis.redo")
@@ -93,7 +106,7 @@ class AskingRedo:
         elif len(packed) > ASK_BYTES_MAX:
             self._fail(job.id, f"a state of {len(packed) >> 20} MB is too large to be sent to the driver")
         else:
-            for letter in asks(self._address.session, (self._address.uid, job.id), packed):
+            for letter in cut(Ask, self._address.session, (self._address.uid, job.id), packed):
                 self._send(letter)
 
     def results(self) -> list[RedoResult]:

@@ -9,6 +9,8 @@ replica, `id` one of its jobs. What is late, repeated, cut short or of somebody 
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
@@ -17,8 +19,8 @@ ASK_BYTES_MAX = 64 << 20
 """A larger job or answer does not travel; the redo runs inline."""
 
 
-class Ask(msgspec.Struct, array_like=True, frozen=True, tag="ASK"):
-    """Run this job. `body`: part of `reconcile.task.pack_job`."""
+class Part(msgspec.Struct, array_like=True, frozen=True):
+    """One of the letters in which a long body travels. `body`: its piece number `part` of `parts`."""
 
     session: str
     uid: str
@@ -26,6 +28,10 @@ class Ask(msgspec.Struct, array_like=True, frozen=True, tag="ASK"):
     part: int
     parts: int
     body: bytes
+
+
+class Ask(Part, tag="ASK"):
+    """Run this job: what `reconcile.task.pack_job` gives."""
 
 
 class Cancel(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL"):
@@ -52,15 +58,8 @@ class Taken(msgspec.Struct, array_like=True, frozen=True, tag="TAKEN"):
     id: int
 
 
-class Answer(msgspec.Struct, array_like=True, frozen=True, tag="ANSWER"):
-    """How the job ended. `body`: part of what `reconcile.task.run_packed` gave, a result or a named failure."""
-
-    session: str
-    uid: str
-    id: int
-    part: int
-    parts: int
-    body: bytes
+class Answer(Part, tag="ANSWER"):
+    """How the job ended: what `reconcile.task.run_packed` gave, a result or a named failure."""
 
 
 class Stop(msgspec.Struct, array_like=True, frozen=True, tag="STOP"):
@@ -70,6 +69,7 @@ class Stop(msgspec.Struct, array_like=True, frozen=True, tag="STOP"):
 
 
 Letter = Ask | Cancel | Told | Taken | Answer | Stop
+P = TypeVar("P", bound=Part)
 Job = tuple[str, int]
 """Who asked (uid) and which of its jobs."""
 
@@ -89,20 +89,10 @@ def decode(value: bytes | None) -> Letter | None:
     return letter
 
 
-def asks(session: str, job: Job, body: bytes) -> list[Ask]:
-    """The letters of one request."""
-    parts = _cut(body)
-    return [Ask(session, *job, n, len(parts), part) for n, part in enumerate(parts)]
-
-
-def answers(session: str, job: Job, body: bytes) -> list[Answer]:
-    """The letters of one answer."""
-    parts = _cut(body)
-    return [Answer(session, *job, n, len(parts), part) for n, part in enumerate(parts)]
-
-
-def _cut(body: bytes) -> list[bytes]:
-    return [body[i : i + ENVELOPE_BYTES_MAX] for i in range(0, len(body), ENVELOPE_BYTES_MAX)] or [b""]
+def cut(kind: type[P], session: str, job: Job, body: bytes) -> list[P]:
+    """The letters of one request (Ask) or answer (Answer)."""
+    pieces = [body[i : i + ENVELOPE_BYTES_MAX] for i in range(0, len(body), ENVELOPE_BYTES_MAX)] or [b""]
+    return [kind(session, *job, n, len(pieces), piece) for n, piece in enumerate(pieces)]
 
 
 class Assembly:
@@ -115,7 +105,7 @@ class Assembly:
         self._job: Job | None = None
         self._parts: list[bytes] = []
 
-    def add(self, letter: Ask | Answer) -> bytes | None:
+    def add(self, letter: Part) -> bytes | None:
         """The whole body with its last part; None before, and for what does not continue it."""
         job = (letter.uid, letter.id)
         if job != self._job:

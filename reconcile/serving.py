@@ -19,6 +19,7 @@ from borealis_py.log.base import Feed, Log, LogError, NewRecord, Wake
 from borealis_py.log.clock import Clock
 from reconcile.letters import (
     ASK_BYTES_MAX,
+    Answer,
     Ask,
     Assembly,
     Cancel,
@@ -27,7 +28,7 @@ from reconcile.letters import (
     Stop,
     Taken,
     Told,
-    answers,
+    cut,
     decode,
     encode,
 )
@@ -208,7 +209,7 @@ class RedoServer:
         self._answer(errand, msgspec.msgpack.encode(answer))
 
     def _answer(self, errand: _Errand, body: bytes) -> None:
-        for letter in answers(self._session, errand.job, body):
+        for letter in cut(Answer, self._session, errand.job, body):
             self._send(errand.desk, letter)
 
     def _send(self, desk: Desk, letter: Letter) -> None:
