@@ -33,7 +33,7 @@ DEADLINE_S = 60.0
 Bits = dict[int, str]
 
 
-class _Bell:
+class Bell:
     """A wake function that can be waited for."""
 
     def __init__(self) -> None:
@@ -43,6 +43,7 @@ class _Bell:
         self._rung.release()
 
     def wait(self) -> None:
+        """Until it rings, at most as long as a redo may take."""
         self._rung.acquire(timeout=DEADLINE_S)
 
 
@@ -90,7 +91,7 @@ def _measure(stage: Stage, case: Case, session: ReplicaSession | None) -> RedoFi
     with closing(compile_query(case.app, events.QUERY)) as kernel:
         job = replace(case.job, state=kernel.initial(), ranges=_ranges(stage, work, case))
         memory_s, expected, buckets = _from_memory(stage, work, kernel, job)
-        bell = _Bell()
+        bell = Bell()
         thread_s = _timed(ThreadRedo(work, bell, DEADLINE_S), bell, job, expected)
         spark_s = []
         if session is not None:
@@ -131,10 +132,10 @@ def _from_memory(stage: Stage, work: Work, kernel: Kernel, job: RedoJob) -> tupl
         started = time.monotonic()
         _, outputs = kernel.step(job.state, job.first, job.end, union.ordered(job.first, job.end))
         seconds.append(time.monotonic() - started)
-    return seconds[1:], _bits(outputs), len(busy)
+    return seconds[1:], bits(outputs), len(busy)
 
 
-def _timed(redo: Redo, bell: _Bell, job: RedoJob, expected: Bits) -> list[float]:
+def _timed(redo: Redo, bell: Bell, job: RedoJob, expected: Bits) -> list[float]:
     seconds = []
     try:
         for n in range(RUNS + 1):  # the first one warms up
@@ -156,9 +157,10 @@ def _check(redo: Redo, expected: Bits) -> None:
     if isinstance(answer, RedoFailed):
         raise BenchError(f"a redo failed: {answer.reason}")
     assert isinstance(answer, RedoDone)
-    if _bits(answer.outputs) != expected:
+    if bits(answer.outputs) != expected:
         raise BenchError(f"the redo by {answer.engine} gave other results than the step from memory")
 
 
-def _bits(outputs: Mapping[int, Output]) -> Bits:
+def bits(outputs: Mapping[int, Output]) -> Bits:
+    """A hash of each bucket's rows."""
     return {bucket: canonical_hash(o.rows) for bucket, o in outputs.items() if o.rows is not None}

@@ -23,10 +23,8 @@ def show(report: Report, console: Console) -> None:
     _throughput(report.throughput, console)
     _redo(report.redo, console)
     _memory(report.memory, console)
-    m = report.machine
-    before, after = m.load
-    console.print(f"{m.cpus} cores, load {before:.1f} before and {after:.1f} after, {m.system}, Python {m.python}")
-    console.print(f"{', '.join(f'{name} {v}' for name, v in m.versions.items())}; {report.seconds:.0f} s in all")
+    for line in report.machine.lines(report.seconds):
+        console.print(line)
 
 
 def _delay(d: DelayFigures, console: Console) -> None:
@@ -39,7 +37,7 @@ def _delay(d: DelayFigures, console: Console) -> None:
         return [what, str(p.count), f"{p.p50_ms:.1f}", f"{p.p99_ms:.1f}", f"{p.max_ms:.1f}"]
 
     rows = [row("results of a 1 s window", d.windows), row("every 100 ms bucket", d.buckets)]
-    _table(console, title, ["", "count", "p50 ms", "p99 ms", "max ms"], rows)
+    table(console, title, ["", "count", "p50 ms", "p99 ms", "max ms"], rows)
     if d.tentative or d.silent:
         console.print(
             f"{d.tentative} buckets were tentative and {d.silent} not heard of: the machine did not keep up\n"
@@ -58,7 +56,7 @@ def _throughput(t: ThroughputFigures, console: Console) -> None:
         for run in (t.raw[0], t.replica, *t.raw[1:])
     ]
     rows.append(["replica / fastest raw loop", "", f"{t.cpu_ratio:.0%}", f"{t.ratio:.0%}"])
-    _table(console, title, ["", "seconds", "CPU seconds", "events/s"], rows)
+    table(console, title, ["", "seconds", "CPU seconds", "events/s"], rows)
 
 
 def _redo(redos: Sequence[RedoFigures], console: Console) -> None:
@@ -77,7 +75,7 @@ def _redo(redos: Sequence[RedoFigures], console: Console) -> None:
         ]
         for r in redos
     ]
-    _table(console, title, ["", "inline", "process", "Spark", "Spark/inline", "Spark/process"], rows)
+    table(console, title, ["", "inline", "process", "Spark", "Spark/inline", "Spark/process"], rows)
 
 
 def _memory(processes: Sequence[ProcessMemory], console: Console) -> None:
@@ -85,14 +83,15 @@ def _memory(processes: Sequence[ProcessMemory], console: Console) -> None:
     shared = [p.pss_mb for p in processes if p.pss_mb is not None]
     rows.append(["all", f"{sum(p.rss_mb for p in processes):.0f}", f"{sum(shared):.0f}" if shared else ""])
     title = "Memory after the delay run (PSS counts shared pages once)"
-    _table(console, title, ["process", "RSS MB", "PSS MB"], rows)
+    table(console, title, ["process", "RSS MB", "PSS MB"], rows)
 
 
-def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """One table; the first column is of words, the others of numbers."""
     console.print(title, style="italic", markup=False)
-    table = Table(header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = Table(header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(columns):
-        table.add_column(name, justify="right" if i else "left")
+        shown.add_column(name, justify="right" if i else "left")
     for row in rows:
-        table.add_row(*row)
-    console.print(table)
+        shown.add_row(*row)
+    console.print(shown)

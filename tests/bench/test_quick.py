@@ -16,7 +16,8 @@ from borealis_py.bench.figures import (
     ThroughputFigures,
     redo_figures,
 )
-from borealis_py.bench.quick import Machine, Options, Report
+from borealis_py.bench.machine import Machine
+from borealis_py.bench.quick import Options, Report
 
 RAW = RunFigures("raw loop", 1.0, 1.5, 1_000_000.0)
 REPORT = Report(

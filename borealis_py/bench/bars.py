@@ -1,0 +1,61 @@
+"""What a benchmark shows while it runs: a line a step, with a bar where its length is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+
+class Bars:
+    """One line for each step, done ones stay."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def step(self, what: str, total: float | None = None) -> TaskID:
+        """Begin a step, which ends the one before."""
+        self.done()
+        self._task = self._progress.add_task(what, total=total)
+        return self._task
+
+    def say(self, what: str) -> None:
+        """A step of unknown length."""
+        self.step(what)
+
+    def done(self) -> None:
+        """End the step, if one runs."""
+        if self._task is not None:
+            self._progress.update(self._task, total=1, completed=1)
+            self._progress.stop_task(self._task)
+            self._task = None
+
+    @contextmanager
+    def bar(self, what: str, total: float) -> Iterator[At]:
+        """A step with a known length."""
+        yield At(self._progress, self.step(what, total))
+        self.done()
+
+
+class At:
+    """Call it with how much is done."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+
+    def __call__(self, completed: float) -> None:
+        self._progress.update(self._task, completed=completed)
+
+
+@contextmanager
+def bars_on(console: Console) -> Iterator[Bars]:
+    """Bars on a console; those of steps that are done stay there."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        bars = Bars(progress)
+        yield bars
+        bars.done()
