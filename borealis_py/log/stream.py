@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+import msgspec
 import structlog
 
 from borealis_py.log.base import Feed, Lookup, NewRecord, Record
@@ -107,12 +108,15 @@ class StreamEncoder:
         return NewRecord(self._feed, value, timestamp_ms=self._buckets.timestamp_ms(bucket))
 
 
+Headed = StableHeader | TentativeHeader
+
+
 class StreamDecoder:
     """Reads one replica's stream: one decoder a feed, records in the log's order."""
 
     def __init__(self, schema: str | None = None) -> None:
         self._schema = schema
-        self._open: dict[int, tuple[StableHeader | TentativeHeader, list[bytes]]] = {}  # by incarnation: two may mingle
+        self._open: dict[Headed, dict[int, tuple[Headed, bytes]]] = {}  # by what the parts of a bucket have in common
 
     def decode(self, record: Record) -> StreamRecord | None:
         """None: a part that is not the last one.
@@ -129,18 +133,31 @@ class StreamDecoder:
             return RecDone(header.inc, header.bucket)
         if self._schema is not None and payload and header.schema != self._schema:
             raise EnvelopeError(f"{record.feed.topic}: rows of schema {header.schema}, expected {self._schema}")
-        if header.part == 0:
-            self._open[header.inc] = header, []
-        first, parts = self._open.get(header.inc, (None, []))
-        if first is None or header.bucket != first.bucket:
-            return None  # the tail of a bucket whose writer died; its successor says it again from part 0
-        parts.append(bytes(payload))
-        if header.part + 1 < header.parts:
-            return None
-        del self._open[header.inc]
-        return self._whole(first, parts)
+        parts = self._gathered(header, bytes(payload))
+        if len(parts) < header.parts or 0 not in parts:
+            return None  # the rest comes; or its writer died, and the successor says it again
+        self._forget(header)
+        return self._whole(parts[0][0], [piece for _, (_, piece) in sorted(parts.items())])
 
-    def _whole(self, header: StableHeader | TentativeHeader, payloads: list[bytes]) -> StreamRecord:
+    def _gathered(self, header: Headed, payload: bytes) -> dict[int, tuple[Headed, bytes]]:
+        """With this part. Two writers may mingle, even of one incarnation's number, until one has read of the other."""
+        if header.parts == 1:
+            return {header.part: (header, payload)}
+        common = msgspec.structs.replace(header, part=0)
+        if isinstance(common, StableHeader):
+            common = msgspec.structs.replace(common, rejects=())
+        parts = self._open.setdefault(common, {})
+        parts[header.part] = header, payload
+        return parts
+
+    def _forget(self, said: Headed) -> None:
+        """All below a stable bucket was said before it (B2): what is left of that are copies."""
+        stable = isinstance(said, StableHeader)
+        for other in [o for o in self._open if o.bucket <= said.bucket]:
+            if stable or (isinstance(other, TentativeHeader) and other.inc == said.inc):
+                del self._open[other]
+
+    def _whole(self, header: Headed, payloads: list[bytes]) -> StreamRecord:
         parts = tuple(p for p in payloads if p)
         rows = Encoded(parts) if parts else None
         if isinstance(header, StableHeader):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from borealis_py.log.base import Feed, NewRecord, Record
-from borealis_py.log.records import EnvelopeError, StableHeader, pack
+from borealis_py.log.records import EnvelopeError, Part, StableHeader, TentativeHeader, pack
 from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
@@ -133,3 +133,52 @@ def test_parts_of_two_incarnations_may_mingle() -> None:
     *_, said = [decoder.decode(record) for record in records]
     assert isinstance(said, StableBucket)
     assert (said.inc, said.output.rows) == (2, Encoded((bytes([2, 0]), bytes([2, 1]))))
+
+
+def mingled(*said: StableHeader | TentativeHeader) -> list[StreamRecord]:
+    """Parts in this order; the first byte of a payload tells whose it is (`held`), the second which part."""
+    records = [Record(Feed("r"), i, 0, None, pack(h, bytes([h.held, h.part]))) for i, h in enumerate(said)]
+    decoder = StreamDecoder("s")
+    return [whole for record in records if (whole := decoder.decode(record)) is not None]
+
+
+def stable(whose: int, part: int, parts: int = 3) -> StableHeader:
+    rejects = (Part("s", whose, "bad", b""),) if part == 0 else ()
+    return StableHeader(1, 7, whose, part, parts, "s", rejects)
+
+
+def tentative(whose: int, part: int) -> TentativeHeader:
+    return TentativeHeader(1, 7, whose, part, 2, "s", (f"s{whose}",), 0.5, 7)
+
+
+A, B = 1, 2
+
+
+def test_parts_of_two_writers_of_one_number_are_not_put_together() -> None:
+    """Two processes of one index that start at once have one number until they read each other's heartbeats."""
+    (said,) = mingled(stable(A, 0), stable(A, 1), stable(B, 0), stable(A, 2))
+    assert isinstance(said, StableBucket)
+    assert said.output == Output(Encoded((b"\1\0", b"\1\1", b"\1\2")), (Reject("s", A, "bad", b""),))
+    assert [s.output.rows for s in mingled(stable(A, 0), stable(B, 0), stable(B, 1), stable(B, 2), stable(A, 1))] == [  # type: ignore[union-attr]
+        Encoded((b"\2\0", b"\2\1", b"\2\2"))
+    ]
+
+
+def test_parts_of_different_kinds_are_not_put_together() -> None:
+    assert mingled(stable(A, 0, 2), tentative(B, 1)) == []
+    first, second = mingled(stable(A, 0, 2), tentative(B, 0), tentative(A, 0), tentative(B, 1), stable(A, 1, 2))
+    assert isinstance(first, TentativeBucket)
+    assert (first.lacked, first.output.rows) == (("s2",), Encoded((b"\2\0", b"\2\1")))
+    assert isinstance(second, StableBucket)
+    assert second.output.rows == Encoded((b"\1\0", b"\1\1"))
+
+
+def test_what_the_dead_left_is_forgotten_with_the_next_stable_bucket() -> None:
+    decoder = StreamDecoder("s")
+    halves = [stable(A, 0), tentative(B, 1), StableHeader(4, 6, A, 0, 3, "s", ())]
+    later = StableHeader(2, 8, 0, 0, 1, "s", ())
+    for i, header in enumerate(halves):
+        assert decoder.decode(Record(Feed("r"), i, 0, None, pack(header, b"x"))) is None
+    assert len(decoder._open) == 3
+    assert decoder.decode(Record(Feed("r"), 3, 0, None, pack(later, b"x"))) is not None
+    assert not decoder._open
