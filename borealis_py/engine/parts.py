@@ -25,7 +25,8 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 def _hash(value: str | int | float | None, kind: str) -> int:
     if kind == "double" and value is not None:
         value = "nan" if value != value else float(value) + 0.0
-    digest = hashlib.blake2b(f"{kind}|{value!r}".encode(), digest_size=8).digest()
+    text = f"'{value}'" if isinstance(value, str) else repr(value)  # of a string it depends on Python's Unicode tables
+    digest = hashlib.blake2b(f"{kind}|{text}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 

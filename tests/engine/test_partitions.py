@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -123,6 +124,15 @@ def test_rows_fall_to_the_partitions_they_always_fell_to() -> None:
         "b": [481, 649, 494, 481, 649],
     }
     assert partitions_of(KEYS, ("s", "i"), 1000).tolist() == [171, 975, 625, 171, 623]
+    odd = pa.record_batch({"s": ["it's", 'a "b"', "\\n", "\n", "\0", "e\u0301", "\u00e9", "\U0001fae8", "None", ""]})
+    assert partitions_of(odd, ("s",), 1000).tolist() == [59, 793, 677, 367, 924, 306, 26, 417, 870, 776]
+
+
+def test_a_text_falls_by_its_bytes_whatever_python_thinks_of_its_characters() -> None:
+    """Python 3.11 does not know U+1FAE8 yet and would escape it in a repr, later ones do not."""
+    batch = pa.record_batch({"s": ["\U0001fae8"]})
+    digest = hashlib.blake2b(b"string|'\xf0\x9f\xab\xa8'", digest_size=8).digest()
+    assert partitions_of(batch, ("s",), 1000).tolist() == [int.from_bytes(digest, "little") % 1000]
 
 
 @pytest.mark.parametrize("by", [("s",), ("i",), ("d",), ("b",), ("s", "d")])

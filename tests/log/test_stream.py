@@ -175,7 +175,7 @@ def test_parts_of_different_kinds_are_not_put_together() -> None:
 
 def test_what_the_dead_left_is_forgotten_with_the_next_stable_bucket() -> None:
     decoder = StreamDecoder("s")
-    halves = [stable(A, 0), tentative(B, 1), StableHeader(4, 6, A, 0, 3, "s", ())]
+    halves: list[StableHeader | TentativeHeader] = [stable(A, 0), tentative(B, 1), StableHeader(4, 6, A, 0, 3, "s", ())]
     later = StableHeader(2, 8, 0, 0, 1, "s", ())
     for i, header in enumerate(halves):
         assert decoder.decode(Record(Feed("r"), i, 0, None, pack(header, b"x"))) is None

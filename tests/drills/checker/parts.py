@@ -20,7 +20,8 @@ def partition_of(key: Key, kind: str, count: int) -> int:
         kind: Arrow's name of the column's type: null is a key like any other, and has one too.
     """
     assert key is None or _TYPES[type(key)] == kind, f"{key!r} is no {kind}"
-    digest = hashlib.blake2b(f"{kind}|{key!r}".encode(), digest_size=8).digest()
+    text = f"'{key}'" if isinstance(key, str) else repr(key)
+    digest = hashlib.blake2b(f"{kind}|{text}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") % count
 
 
