@@ -6,7 +6,7 @@ for each source and key. `latest` depends on the order of rows, so replicas that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -35,6 +35,19 @@ def sums(rows: Sequence[Row]) -> list[Row]:
         (at, at + WINDOW_US, origin, k, len(vs), sum(vs), vs[-1], at + WINDOW_US - 1)
         for (at, origin, k), vs in sorted(groups.items())
     ]
+
+
+def by_row(row: Row) -> dict[Hashable, int]:
+    """What adds up where rows are taken one by one: how often each is there."""
+    return {row: 1}
+
+
+def by_group(row: Row) -> dict[Hashable, int]:
+    """What adds up of `sums`: count and sum of each group."""
+    at, _, origin, k, n, total, _, _ = row
+    if not isinstance(n, int) or not isinstance(total, int):
+        return {row: 1}  # no result of `sums`
+    return {(at, origin, k, "n"): n, (at, origin, k, "total"): total}
 
 
 def sums_of_all(rows: Sequence[Row]) -> list[Row]:
@@ -66,7 +79,10 @@ CHAIN = Network(
     SOURCES,
     COLUMNS,
     BUCKET_US,
-    (Stage(NODE, _INPUT, cleaned, origin=0), Stage(QUERY, _OUTPUT, sums, origin=2, reach_us=WINDOW_US)),
+    (
+        Stage(NODE, _INPUT, cleaned, origin=0, adds=by_row),
+        Stage(QUERY, _OUTPUT, sums, origin=2, reach_us=WINDOW_US, adds=by_group),
+    ),
 )
 PARTITIONS, NODE_BY, QUERY_BY = 2, "v", "k"
 PARTED = replace(
@@ -77,7 +93,8 @@ PARTED = replace(
     ),
 )
 """The chain with each node in two partitions, by different keys, so that every partition feeds every other."""
-SINGLE = Network(SOURCES, COLUMNS, BUCKET_US, (Stage(QUERY, _OUTPUT, sums_of_all, origin=2, reach_us=WINDOW_US),))
+_SINGLE = Stage(QUERY, _OUTPUT, sums_of_all, origin=2, reach_us=WINDOW_US, adds=by_group)
+SINGLE = Network(SOURCES, COLUMNS, BUCKET_US, (_SINGLE,))
 
 
 def row_of(source: str, n: int) -> dict[str, object]:

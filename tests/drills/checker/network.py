@@ -7,9 +7,8 @@ union of all sources in total order: stime, then the source's place in `sources`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 
 import pyarrow as pa
 
@@ -19,9 +18,6 @@ Value = int | float | str | None
 Row = tuple[Value, ...]
 Lacked = Mapping[int, frozenset[str]]
 """By bucket: the sources whose word was missing."""
-
-CHOICES_MAX = 20_000
-"""So many ways in which lacked sources may have been there in part are tried before a bucket counts as unexplained."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +29,9 @@ class Stage:
         origin: index of the column that names the source.
         reach_us: how far before the end of its own bucket a result's input may lie; 0: in its own bucket.
         partitions: how many it runs in, by the value of column number `by`; 0: it is not partitioned.
+        adds: what of a row of the output adds up, by any name: for two sets of input rows the sum over the output of
+            both together is that of the one and of the other. An input row that alone gives no output makes no
+            difference. None: nothing is known to.
     """
 
     name: str
@@ -42,6 +41,7 @@ class Stage:
     reach_us: int = 0
     partitions: int = 0
     by: int = 0
+    adds: Callable[[Row], Mapping[Hashable, int]] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -105,11 +105,6 @@ class Network:
         kind = str(stage.schema.field(column).type)
         return partition_of(row[column], kind, reader.partitions) == piece.reader
 
-    def reach(self, stage: int, bucket: int) -> int:
-        """The first bucket whose input can matter to what stage number `stage` says of `bucket`."""
-        reach_us = max(s.reach_us for s in self.stages[: stage + 1])
-        return min(bucket, ((bucket + 1) * self.bucket_us - reach_us) // self.bucket_us)
-
 
 def by_bucket(rows: Iterable[Row], bucket_us: int) -> dict[int, tuple[Row, ...]]:
     """Rows by bucket, in their order."""
@@ -161,43 +156,6 @@ class Truth:
         """Rows of a piece by bucket on complete input; buckets without rows are left out."""
         return self._stable[piece]
 
-    def explains(self, piece: Piece, bucket: int, rows: Sequence[Row], lacked: Lacked) -> bool:
-        """Whether `rows` follow from all input but that of lacked sources, of which any first part may have been there.
-
-        Where the first stage is partitioned, each partition may have had another first part.
-
-        Args:
-            lacked: of every bucket that the result may depend on; a bucket not named lacked nothing.
-        """
-        seen: dict[str, list[Row]] = {s: [] for s in self.network.sources}
-        origin = self.network.stages[piece.stage].origin
-        for row in rows:
-            if row[origin] not in seen:
-                return False
-            seen[str(row[origin])].append(row)
-        chosen: dict[str, list[Row]] = {}
-        for source, wanted in seen.items():
-            for used in self._possible(source, piece, bucket, lacked):
-                if self._says(piece, bucket, {source: used}) == tuple(wanted):
-                    chosen[source] = used
-                    break
-            else:
-                return False
-        return self._says(piece, bucket, chosen) == tuple(rows)
-
-    def _says(self, piece: Piece, bucket: int, used: Mapping[str, Sequence[Row]]) -> tuple[Row, ...]:
-        rows = {s: used.get(s, ()) for s in self.network.sources}
-        found = self.network.keep(self.network.run(rows, piece.stage + 1), piece)
-        return by_bucket(found, self.network.bucket_us).get(bucket, ())
-
-    def _possible(self, source: str, piece: Piece, bucket: int, lacked: Lacked) -> Iterator[list[Row]]:
-        """What may have been there of one source in the buckets that matter, most likely first."""
-        choices: list[list[tuple[Row, ...]]] = []
-        for b in range(self.network.reach(piece.stage, bucket), bucket + 1):
-            for rows in self._source[source].get(b, ()):
-                there = [rows[:n] for n in range(len(rows) + 1)] if source in lacked.get(b, ()) else [rows]
-                choices.append(there)
-        for n, choice in enumerate(product(*choices)):
-            if n >= CHOICES_MAX:
-                return
-            yield sorted((row for part in choice for row in part), key=stime_of)
+    def parts(self, source: str, bucket: int) -> tuple[tuple[Row, ...], ...]:
+        """A source's rows of a bucket, for each partition of the first stage, in the order of its log."""
+        return self._source[source].get(bucket, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from borealis_py.demo.checker.history import Replay, StreamRecord
 from tests.drills.checker.evidence import Evidence
+from tests.drills.checker.explain import Answer, Explainer
 from tests.drills.checker.network import Row, Truth
 from tests.drills.checker.parts import Piece
 from tests.drills.checker.words import Verdict, Word
@@ -12,7 +13,9 @@ END_BUCKETS = 1_000_000
 """A stretch of empty buckets longer than this is END's."""
 
 
-def judge_piece(evidence: Evidence, truth: Truth, piece: Piece, verdict: Verdict) -> dict[int, tuple[Row, ...]]:
+def judge_piece(
+    evidence: Evidence, truth: Truth, explainer: Explainer, piece: Piece, verdict: Verdict
+) -> dict[int, tuple[Row, ...]]:
     """All replicas of one piece of a stage. Returns what was said first of each stable bucket."""
     said: dict[int, tuple[Row, ...]] = {}
     for k, replay in enumerate(evidence.replicas[piece]):
@@ -20,7 +23,7 @@ def judge_piece(evidence: Evidence, truth: Truth, piece: Piece, verdict: Verdict
         for text in replay.unreadable:
             verdict.say(Word.INCONSISTENT_OFFSETS, name, f"unreadable record: {text}")
         _Stable(truth.stable(piece), said, name, verdict).judge(replay)
-        _Tentative(truth, piece, name, verdict).judge(replay)
+        _Tentative(truth, explainer, piece, name, verdict).judge(replay)
     return said
 
 
@@ -77,8 +80,9 @@ class _Tentative:
     a source's rows of bucket b are all in unless the record of b lists the source.
     """
 
-    def __init__(self, truth: Truth, piece: Piece, name: str, verdict: Verdict) -> None:
-        self._truth, self._piece, self._name, self._verdict = truth, piece, name, verdict
+    def __init__(self, truth: Truth, explainer: Explainer, piece: Piece, name: str, verdict: Verdict) -> None:
+        self._truth, self._explainer = truth, explainer
+        self._piece, self._name, self._verdict = piece, name, verdict
 
     def judge(self, replay: Replay) -> None:
         """Check each tentative word with what the buckets of its whole episode lacked."""
@@ -101,9 +105,15 @@ class _Tentative:
         complete = not record.lacked and record.completeness == 1.0
         if not 0.0 <= record.completeness <= 1.0 or (record.lacked and record.completeness == 1.0):
             self._say(record, f"completeness {record.completeness}")
-        elif not self._truth.explains(self._piece, record.bucket, record.rows, lacked):
+            return
+        answer = self._explainer.explains(self._piece, record.bucket, record.rows, lacked)
+        if answer is not Answer.YES:
             said = "claims to lack nothing" if complete else f"lacking {', '.join(sorted(record.lacked)) or 'nothing'}"
-            self._say(record, f"is {record.rows}, of {self._truth.stable(self._piece).get(record.bucket, ())}, {said}")
+            what = f"is {record.rows}, of {self._truth.stable(self._piece).get(record.bucket, ())}, {said}"
+            if answer is Answer.NO:
+                self._say(record, what)
+            else:
+                self._verdict.undecided.append(f"{self._name}: tentative bucket {record.bucket}: {what}")
 
     def _say(self, record: StreamRecord, what: str) -> None:
         self._verdict.say(Word.UNLABELLED_PARTIAL, self._name, f"tentative bucket {record.bucket}: {what}")

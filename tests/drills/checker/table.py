@@ -31,3 +31,6 @@ def show(verdict: Verdict, title: str, console: Console | None = None) -> None:
     if delays:
         looked += f"; added delay p50 {delays[len(delays) // 2]:.0f} ms, max {delays[-1]:.0f} ms"
     console.print(Text(f"looked at: {looked}", "dim"))
+    if verdict.undecided:
+        examples = "\n".join(text[:300] for text in verdict.undecided[:EXAMPLES_MAX])
+        console.print(Text(f"{len(verdict.undecided)} tentative words could not be decided:\n{examples}", "yellow"))

@@ -72,6 +72,8 @@ class Verdict:
     looked_at: Counter[str] = field(default_factory=Counter)
     delays: list[Delay] = field(default_factory=list)
     """Of each bucket that the bound was judged for."""
+    undecided: list[str] = field(default_factory=list)
+    """Tentative words of which it could not be found out whether they follow from a part of the input."""
 
     def say(self, word: Word, where: str, what: str) -> None:
         """Note an anomaly."""

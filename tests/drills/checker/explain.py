@@ -1,0 +1,202 @@
+"""Whether a tentative bucket follows from what its replica can have had: all of its input, but for what was lacked.
+
+Of a lacked source the first stage had a first part of each bucket's rows: a replica reads a log in order. A later stage
+had what the stage before it said, one word for each bucket and partition: complete, or tentative of either replica, or
+nothing where all sources are lacked. Both leave choices; not all are gone through, only those that agree in what adds
+up (`cuts`, `Stage.adds`), so that a burst of hundreds of rows is decided too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from borealis_py.demo.checker.history import Replay
+from tests.drills.checker.cuts import TooMany, adding_up
+from tests.drills.checker.network import Lacked, Row, Truth, by_bucket, stime_of
+from tests.drills.checker.parts import Piece, merged
+
+TRIES_MAX = 5_000
+"""So many choices that agree in what adds up are computed before a bucket counts as undecided."""
+
+Rows = tuple[Row, ...]
+
+
+class Answer(Enum):
+    """UNDECIDED: the search was given up; no verdict about the rows."""
+
+    YES = "it follows"
+    NO = "it does not follow"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Words:
+    """What replicas of each piece said tentatively of each bucket, and what they said they lacked."""
+
+    of: Mapping[Piece, Mapping[int, Sequence[tuple[Rows, frozenset[str]]]]] = field(default_factory=dict)
+
+    @classmethod
+    def gathered(cls, replicas: Mapping[Piece, Sequence[Replay]]) -> Words:
+        """All there are in these topics."""
+        found: dict[Piece, dict[int, list[tuple[Rows, frozenset[str]]]]] = {}
+        for piece, replays in replicas.items():
+            of = found.setdefault(piece, {})
+            for record in (r for replay in replays for r in replay.records if r.kind == "TENTATIVE"):
+                of.setdefault(record.bucket, []).append((record.rows, frozenset(record.lacked)))
+        return cls(found)
+
+    def within(self, piece: Piece, bucket: int, lacked: frozenset[str]) -> list[Rows]:
+        """Those that lacked no more than this."""
+        return [rows for rows, missing in self.of.get(piece, {}).get(bucket, ()) if missing <= lacked]
+
+
+class Explainer:
+    """Answers for one query's run."""
+
+    def __init__(self, truth: Truth, words: Words) -> None:
+        self._truth, self._network, self._words = truth, truth.network, words
+        self._alone: dict[tuple[Piece, Row], dict[int, Rows]] = {}
+
+    def explains(self, piece: Piece, bucket: int, rows: Sequence[Row], lacked: Lacked) -> Answer:
+        """Whether `rows` is what the piece says of the bucket for some of what its replica can have had.
+
+        Args:
+            lacked: of every bucket that the result may depend on; a bucket not named lacked nothing.
+        """
+        if piece.stage:
+            found = self._search(piece, bucket, self._said(piece, bucket, lacked), tuple(rows))
+            return found if isinstance(found, Answer) else Answer.YES
+        origin = self._network.stages[0].origin
+        if any(row[origin] not in self._network.sources for row in rows):
+            return Answer.NO
+        chosen: dict[str, list[Row]] = {}
+        answers = set()
+        for source in self._network.sources:
+            wanted = tuple(row for row in rows if row[origin] == source)
+            found = self._search(piece, bucket, self._first_parts(piece, bucket, source, lacked), wanted)
+            if isinstance(found, Answer):
+                answers.add(found)
+            else:
+                chosen[source] = found
+        for answer in (Answer.NO, Answer.UNDECIDED):
+            if answer in answers:
+                return answer
+        said = self._network.keep(self._network.run(chosen, 1), piece)
+        whole = by_bucket(said, self._network.bucket_us).get(bucket, ())
+        return Answer.YES if whole == tuple(rows) else Answer.NO
+
+    # What there may have been -----------------------------------------------------------------------------------------
+
+    def _buckets(self, piece: Piece, bucket: int) -> range:
+        """Those whose input matters."""
+        reach_us, width = self._network.stages[piece.stage].reach_us, self._network.bucket_us
+        return range(min(bucket, ((bucket + 1) * width - reach_us) // width), bucket + 1)
+
+    def _first_parts(self, piece: Piece, bucket: int, source: str, lacked: Lacked) -> list[list[Rows]]:
+        """Of one source, for each bucket."""
+        choices = []
+        for b in self._buckets(piece, bucket):
+            parts = self._truth.parts(source, b)
+            there = parts[piece.part] if parts else ()
+            cuts = self._cuts(piece, bucket, there) if source in lacked.get(b, ()) else [len(there)]
+            choices.append([there[:n] for n in cuts])
+        return choices
+
+    def _cuts(self, piece: Piece, bucket: int, there: Rows) -> list[int]:
+        """Those that differ: where it is known what adds up, a row that alone gives nothing makes no difference."""
+        if self._network.stages[0].adds is None:
+            return list(range(len(there) + 1))
+        return [0, *(n for n, row in enumerate(there, 1) if self._from_one(piece, row).get(bucket))]
+
+    def _said(self, piece: Piece, bucket: int, lacked: Lacked) -> list[list[Rows]]:
+        """By the stage before, for each bucket and partition of it."""
+        before = piece.stage - 1
+        choices = []
+        for part in range(len(self._network.stages[before].parts)):
+            said = Piece(before, part, piece.part)
+            for b in self._buckets(piece, bucket):
+                rows = [self._truth.stable(said).get(b, ())]
+                if b in lacked:
+                    rows += self._words.within(said, b, lacked[b])
+                    rows += [()] if lacked[b] >= set(self._network.sources) else []
+                choices.append(list(dict.fromkeys(rows)))
+        return choices
+
+    # What it gives ----------------------------------------------------------------------------------------------------
+
+    def _gives(self, piece: Piece, rows: Sequence[Row]) -> dict[int, Rows]:
+        """What a piece is to hold, by bucket, if this is all that its replica had, in order."""
+        said = self._network.stages[piece.stage].says(rows)
+        return by_bucket(self._network.keep(said, piece), self._network.bucket_us)
+
+    def _from_one(self, piece: Piece, row: Row) -> dict[int, Rows]:
+        """The same of one row alone."""
+        key = piece, row
+        if key not in self._alone:
+            self._alone[key] = self._gives(piece, [row])
+        return self._alone[key]
+
+    def _ordered(self, piece: Piece, parts: Sequence[Rows]) -> list[Row]:
+        """Rows of several buckets and partitions in the order of the piece's input."""
+        rows = [row for part in parts for row in part]
+        before = self._network.stages[piece.stage - 1] if piece.stage else None
+        if before is not None and before.partitions:
+            return [tuple(row) for row in merged(rows, before.by)]
+        return sorted(rows, key=stime_of)
+
+    def _search(self, piece: Piece, bucket: int, choices: list[list[Rows]], wanted: Rows) -> list[Row] | Answer:
+        """Input that gives `wanted`; NO: there is none; UNDECIDED."""
+        tried = 0
+        try:
+            for choice in islice(self._agreeing(piece, bucket, choices, wanted), TRIES_MAX):
+                rows = self._ordered(piece, [of[n] for of, n in zip(choices, choice, strict=True)])
+                if self._gives(piece, rows).get(bucket, ()) == wanted:
+                    return rows
+                tried += 1
+        except TooMany:
+            return Answer.UNDECIDED
+        return Answer.UNDECIDED if tried == TRIES_MAX else Answer.NO
+
+    def _agreeing(self, piece: Piece, bucket: int, choices: list[list[Rows]], wanted: Rows) -> Iterator[Sequence[int]]:
+        """Choices that agree with it in what adds up; without knowing that, all of them."""
+        adds = self._network.stages[piece.stage].adds or _nothing
+        columns: dict[Hashable, int] = {}
+
+        def added(rows: Sequence[Row]) -> Counter[int]:
+            total: Counter[int] = Counter()
+            for row in rows:
+                for name, value in adds(row).items():
+                    total[columns.setdefault(name, len(columns))] += value
+            return total
+
+        target = added(wanted)
+        there = {row for of in choices for rows in of for row in rows}
+        weights = {row: added(self._from_one(piece, row).get(bucket, ())) for row in there}
+        tables = [_table(of, weights, len(columns)) for of in choices]
+        return adding_up(tables, [target[column] for column in range(len(columns))])
+
+
+def _nothing(row: Row) -> dict[Hashable, int]:
+    return {}
+
+
+def _table(choices: Sequence[Rows], weights: Mapping[Row, Mapping[int, int]], columns: int) -> NDArray[np.int64]:
+    """What the rows of each choice add up to; most are first parts of the longest."""
+
+    def growing(rows: Rows) -> NDArray[np.int64]:
+        table = np.zeros((len(rows) + 1, columns), np.int64)
+        for n, row in enumerate(rows, 1):
+            for column, value in weights[row].items():
+                table[n, column] = value
+        return table.cumsum(axis=0)
+
+    longest = max(choices, key=len)
+    grown = growing(longest)
+    return np.stack([grown[len(c)] if c == longest[: len(c)] else growing(c)[-1] for c in choices])
