@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
+import platform
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -116,19 +117,45 @@ def codecs_of(kernel: Kernel, inputs: Sequence[Input]) -> tuple[dict[int, Source
     return sources, streams
 
 
+class OtherKernel(Exception):
+    """Where a work was opened other bits might come out than where it was made. Says what is different."""
+
+
 def node_work(app: AppSpec, node: str, log: Log, ahead_max_us: int) -> Work:
-    """The work of one node of an app. Raises QueryError for an unknown one."""
+    """The work of one node of an app, to be opened where kernels are as here. Raises QueryError for an unknown one."""
+    from borealis_py.engine.fingerprint import ingredients
+
     inputs = app.inputs_of(node)
     feeds = tuple(topics.input_feeds(app.name, of) for of in inputs)
-    return Work(node, partial(make_kernel, app.to_json(), node), log, inputs, feeds, app.bucket_us, ahead_max_us)
+    make = partial(make_kernel, app.to_json(), node, tuple(ingredients().items()))
+    return Work(node, make, log, inputs, feeds, app.bucket_us, ahead_max_us)
 
 
-def make_kernel(app_json: str, query: str) -> Kernel:
-    """Compile one node where only its app's description is at hand. Raises QueryError."""
+def make_kernel(app_json: str, query: str, made_of: Sequence[tuple[str, str]] = ()) -> Kernel:
+    """Compile one node where only its app's description is at hand.
+
+    Args:
+        made_of: `engine.fingerprint.ingredients` that this process must have; empty: any.
+
+    Raises:
+        OtherKernel: it has others. QueryError.
+    """
     from borealis_py.engine import compile_query
 
+    _refuse_other(made_of)
     kernel: Kernel = compile_query(AppSpec.from_json(app_json), query)
     return kernel
+
+
+def _refuse_other(made_of: Sequence[tuple[str, str]]) -> None:
+    if not made_of:
+        return
+    from borealis_py.engine.fingerprint import ingredients
+
+    here = ingredients()
+    other = [f"{name} is {here.get(name)}, not {asked}" for name, asked in made_of if here.get(name) != asked]
+    if other:
+        raise OtherKernel(f"the worker on {platform.node()} might compute other bits: {'; '.join(other)}")
 
 
 _OPENED_MAX = 32
@@ -140,6 +167,7 @@ def opened(packed: bytes) -> Opened:
 
     Raises:
         LogError: the log could not be read.
+        OtherKernel: other bits might come out here.
         QueryError: the query does not compile.
     """
     key = hashlib.sha256(packed).digest()

@@ -7,8 +7,10 @@ import platform
 from functools import cache
 
 import duckdb
+import pyarrow as pa
 
 from borealis_py.engine.duck import connect, single_batch
+from borealis_py.engine.parts import partitions_of
 from borealis_py.engine.rows import canonical_hash
 
 # Sums in an order that shows, functions of the platform's mathematical library, text, ordering, grouping.
@@ -22,18 +24,30 @@ FROM (SELECT i, i % 5 AS g, 'k' || (i % 11) AS k,
 GROUP BY g ORDER BY g
 """
 
+# Keys of every type, and texts that another Python may print otherwise.
+_KEYS = pa.record_batch(
+    {
+        "s": ["a", "it's", "e\u0301", "\u00e9", "\U0001fae8", "\n", None],
+        "i": [0, -1, 2**63 - 1, -(2**63), 7, 7, None],
+        "d": [-0.0, 0.0, 0.1, 1e300, float("nan"), float("-inf"), None],
+        "b": [True, False, True, False, True, False, None],
+    }
+)
+
 
 @cache
 def self_test() -> str:
-    """Hex of what this process computes for a fixed set of expressions."""
+    """Hex of what this process computes for a fixed set of expressions, and of where it has rows fall."""
     connection = connect()
     try:
         table = connection.execute(
             f"SELECT * REPLACE (CAST(q AS DOUBLE) AS q, CAST(h AS BIGINT) AS h) FROM ({_SELF_TEST})"
         )
-        return canonical_hash(single_batch(table.to_arrow_table()))
+        computed = canonical_hash(single_batch(table.to_arrow_table()))
     finally:
         connection.close()
+    fallen = partitions_of(_KEYS, _KEYS.schema.names, 1 << 32).tolist()
+    return hashlib.blake2b(f"{computed}|{fallen}".encode(), digest_size=16).hexdigest()
 
 
 def ingredients() -> dict[str, str]:

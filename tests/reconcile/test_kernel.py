@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+import duckdb
 import pytest
 
-from borealis_py.protocol.redo import RedoDone
+from borealis_py.engine import fingerprint
+from borealis_py.protocol.redo import RedoDone, RedoFailed
 from borealis_py.query.errors import QueryError
 from reconcile.task import pack_job, run_packed, unpack_result
 from reconcile.work import forget, node_work, opened
@@ -47,6 +51,23 @@ def test_a_work_made_twice_is_opened_once():
     forget(first)
     assert opened(second) is not on
     forget(second)
+
+
+def test_a_worker_that_might_compute_other_bits_refuses_the_job(monkeypatch):
+    """A task is refused there before it says anything; so must be a redo, whose bits are the replica's own."""
+    work = node_work(app("kernel"), "totals", TOPICS, AHEAD_US)
+    kernel = work.make_kernel()
+    (job,) = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US).jobs(())
+    packed = pack_job(job, kernel, 60)
+    there = {**fingerprint.ingredients(), "DuckDB": "0.9.9"}
+    monkeypatch.setattr(fingerprint, "ingredients", lambda: there)
+    failed = unpack_result(run_packed(work.pack(), packed), kernel, "spark", 0.0)
+    kernel.close()
+    assert isinstance(failed, RedoFailed)
+    assert re.fullmatch(
+        rf"OtherKernel: the worker on .* might compute other bits: DuckDB is 0.9.9, not {duckdb.__version__}",
+        failed.reason,
+    )
 
 
 def test_an_unknown_query():
