@@ -157,11 +157,12 @@ class CheckpointStore:
             )
             return
         self.written_bucket = checkpoint.bucket
-        self._remove_old()
+        self._remove_before(name)
 
-    def _remove_old(self) -> None:
+    def _remove_before(self, newest: str) -> None:
+        """Those beyond it are not its successors: an earlier life of the app, or a zombie, had come further."""
         try:
-            for old in self.place.names()[:-KEEP]:
+            for old in [name for name in self.place.names() if name <= newest][:-KEEP]:
                 self.place.remove(old)
         except OSError as exc:
             log.warning("old checkpoints stay", place=self.place.where(""), why=str(exc))

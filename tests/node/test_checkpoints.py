@@ -108,6 +108,22 @@ def test_old_ones_are_removed(tmp_path: Path) -> None:
     assert len(files(tmp_path)) == KEEP
 
 
+def test_those_of_a_life_that_had_come_further_do_not_push_out_new_ones(tmp_path: Path) -> None:
+    """An app begun anew at a fixed origin runs the same buckets again; elsewhere its old checkpoints may still lie."""
+    for bucket in (100, 101, 102):
+        store(tmp_path, "q1@before").save(checkpoint(bucket))
+    it = store(tmp_path, "q1@after")
+    for bucket in range(10):
+        it.save(checkpoint(bucket))
+    loaded = store(tmp_path, "q1@after").newest()
+    assert loaded is not None
+    assert loaded.bucket == 9
+    assert len(files(tmp_path)) == 2 * KEEP
+    for bucket in range(103, 103 + KEEP):
+        it.save(checkpoint(bucket))
+    assert len(files(tmp_path)) == KEEP
+
+
 def test_the_writing_thread_finishes_before_close_returns(tmp_path: Path) -> None:
     it = CheckpointStore(LocalPlace(tmp_path), "q1", Text())  # type: ignore[arg-type]
     it.save(checkpoint(10))
