@@ -17,8 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.chaos.arena import arena
 from tests.chaos.faults import GAP_S, draw, kinds_of
-from tests.chaos.report import Run, append, kinds_table, result, timeline
+from tests.chaos.load import Meter
+from tests.chaos.report import Run, append, kinds_table, late_told, result, timeline
 from tests.chaos.run import Done, run
+from tests.chaos.tidy import leaving_nothing
 from tests.drills.plan import Plan
 from tests.drills.processes import ROOT
 
@@ -60,7 +62,7 @@ def main() -> int:
     kinds = [k.strip() for k in args.kinds.split(",") if k.strip()] or kinds_of(args.host)
     faults = draw(seed, args.faults, kinds, tuple(args.gap))
     out.print(f"seed {seed}, {args.faults} faults, replicas on {args.host}, logs in {logs}", highlight=False)
-    begin, done = dt.datetime.now(dt.UTC), list[Done]()
+    begin, done, meter = dt.datetime.now(dt.UTC), list[Done](), Meter()
     columns = TextColumn("{task.description:60.60}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     try:
         with Progress(*columns, console=err) as progress:
@@ -72,8 +74,10 @@ def main() -> int:
                 open_ = [str(d.fault) for d in so_far if d.end_us is None]
                 progress.update(task, completed=len(so_far) - len(open_), description=" + ".join(open_) or "well")
 
-            with arena(plan_of(args.host, args.threshold_ms), logs) as it:
+            with leaving_nothing(logs), arena(plan_of(args.host, args.threshold_ms), logs) as it:
+                meter.start()
                 run(it, faults, told)
+                meter.stop()
                 progress.update(task, description="the end, and the checker")
                 verdict = it.end()
     except BaseException as exc:
@@ -83,9 +87,12 @@ def main() -> int:
             f"FAILED: {exc}\nseed {seed}, fault {len(done)}; logs are kept in {logs}", highlight=False, soft_wrap=True
         )
         return 1
-    over = Run(seed, args.host, _commit(), begin, done, verdict, it.plan.threshold_us, it.cluster.crashed)
+    over = Run(
+        seed, args.host, _commit(), begin, done, verdict, it.plan.threshold_us, it.cluster.crashed, meter.samples
+    )
     out.print(timeline(done, done[0].begin_us), highlight=False)
     out.print(kinds_table(over))
+    out.print(late_told(over), highlight=False, soft_wrap=True)
     out.print(result(over), highlight=False, soft_wrap=True)
     append(args.ledger, over)
     if not over.good:

@@ -12,6 +12,7 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
+from tests.chaos.load import Sample, between
 from tests.chaos.run import Done
 from tests.drills.checker import Verdict, Word
 from tests.drills.checker.words import Delay
@@ -22,11 +23,16 @@ Runs of `make chaos`: real faults on a real broker, a chain of two nodes with tw
 are Spark tasks or in processes (host), judged by a checker that shares no code with the product (RELIABILITY.md).
 Oldest first; a line is added by each run that came to its end, and none is ever taken away. Rows are those of the
 corrected stream. The worst added delay is that of a bucket for which the bound was promised: one replica of each node,
-the broker and the subscriber were there.
+the broker and the subscriber were there; beside it, how busy the machine was meanwhile: the share of time in which
+something waited for a core, and the cores that the run and others used. Late: buckets later than the bound allows.
+Undecided: tentative buckets of which the checker could not find out whether they follow from a part of the input.
 
-| date (UTC) | commit | host | seed | faults | rows | lost | duplicated | different | unlabelled | late | \
+A line's run is repeated by `make chaos HOST=... SEED=... FAULTS=...` with its host, seed and number of faults: the same
+faults in the same order, on the same things, as long and as far apart.
+
+| date (UTC) | commit | host | seed | faults | rows | lost | duplicated | different | unlabelled | undecided | late | \
 worst added delay | by kind |
-|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---|
+|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---|
 """
 
 LOST = (Word.LOST_WRITE, Word.UNSEEN)
@@ -34,6 +40,8 @@ DUPLICATED = (Word.DUPLICATE,)
 DIFFERENT = (Word.STABLE_CHANGED, Word.INCONSISTENT_OFFSETS, Word.ABORTED_READ, Word.NONMONOTONIC_POLL)
 UNLABELLED = (Word.UNLABELLED_PARTIAL,)
 LATE = (Word.BOUND_BROKEN,)
+LATE_GAP = 3
+"""Late buckets so near each other have one cause."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +57,13 @@ class Run:
     threshold_us: int
     crashed: Sequence[str] = ()
     """Processes that ended by a signal which nobody sent."""
+    samples: Sequence[Sample] = ()
+    """Of the machine's load."""
 
     @property
     def good(self) -> bool:
         """Nothing was found."""
-        return not self.verdict.anomalies and not self.crashed
+        return not self.verdict.anomalies and not self.verdict.undecided and not self.crashed
 
     @property
     def by_kind(self) -> Counter[str]:
@@ -82,8 +92,25 @@ class Run:
         worst = self.worst
         if worst is None:
             return "none"
-        why = " + ".join(str(d.fault) for d in self.causes(worst)) or "nothing in particular"
-        return f"{worst.added_ms / 1000:.2f} s of {self.threshold_us / 1e6:g} s ({why})"
+        return f"{worst.added_ms / 1000:.2f} s of {self.threshold_us / 1e6:g} s ({self.circumstances(worst)})"
+
+    def circumstances(self, delay: Delay) -> str:
+        """What was broken while a bucket was waited for, and how busy the machine was."""
+        why = " + ".join(str(d.fault) for d in self.causes(delay)) or "nothing in particular"
+        load = between(self.samples, delay.end_us, delay.at_us)
+        return why if load is None else f"{why}; {load}"
+
+    @property
+    def late(self) -> list[list[Delay]]:
+        """Buckets that came too late, those that follow each other together."""
+        found: list[list[Delay]] = []
+        for delay in sorted((d for d in self.verdict.delays if d.late), key=lambda d: (d.partition, d.bucket)):
+            last = found[-1][-1] if found else None
+            if last is not None and last.partition == delay.partition and delay.bucket <= last.bucket + LATE_GAP:
+                found[-1].append(delay)
+            else:
+                found.append([delay])
+        return found
 
 
 def timeline(faults: Sequence[Done], origin_us: int) -> str:
@@ -91,6 +118,19 @@ def timeline(faults: Sequence[Done], origin_us: int) -> str:
     lines = []
     for n, done in enumerate(faults, 1):
         lines.append(f"{n:4d}  +{(done.begin_us - origin_us) / 1e6:7.1f} s  {done}")
+    return "\n".join(lines)
+
+
+def late_told(run: Run) -> str:
+    """One line for each stretch of buckets that came too late: how late at worst, what was broken, how busy it was."""
+    lines = []
+    for stretch in run.late:
+        worst = max(stretch, key=lambda d: d.added_ms)
+        lines.append(
+            f"late: partition {worst.partition}, {len(stretch)} buckets from {stretch[0].bucket}, at worst "
+            f"{worst.added_ms / 1000:.2f} s, {'promised' if worst.promised else 'after a blackout'} "
+            f"({run.circumstances(worst)})"
+        )
     return "\n".join(lines)
 
 
@@ -110,7 +150,8 @@ def result(run: Run) -> str:
     """The line that counts."""
     return (
         f"{len(run.faults)} faults, {run.rows} rows: {run.count(LOST)} lost, {run.count(DUPLICATED)} duplicated, "
-        f"{run.count(DIFFERENT)} different, {run.count(UNLABELLED)} unlabelled, bound broken {run.count(LATE)}; "
+        f"{run.count(DIFFERENT)} different, {run.count(UNLABELLED)} unlabelled, "
+        f"{len(run.verdict.undecided)} undecided, bound broken {run.count(LATE)}; "
         f"worst added delay {run.worst_told}" + "".join(f"; crashed: {one}" for one in run.crashed)
     )
 
@@ -119,7 +160,8 @@ def ledger_line(run: Run) -> str:
     """A row of the ledger's table."""
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(run.by_kind.items()))
     kinds += "".join(f"; crashed: {one}" for one in run.crashed)
-    counts = [run.count(words) for words in (LOST, DUPLICATED, DIFFERENT, UNLABELLED, LATE)]
+    counts = [run.count(words) for words in (LOST, DUPLICATED, DIFFERENT, UNLABELLED)]
+    counts += [len(run.verdict.undecided), run.count(LATE)]
     cells = [
         f"{run.begin:%Y-%m-%d %H:%M}", run.commit, run.host, run.seed, len(run.faults), run.rows, *counts,
         run.worst_told, kinds,

@@ -11,7 +11,8 @@ import pytest
 
 from tests.chaos.faults import AROUND, GAP_S, KINDS, TIMEOUTS_S, Fault, draw, kinds_of
 from tests.chaos.impaired import Impaired
-from tests.chaos.report import Run, append, ledger_line, result, timeline
+from tests.chaos.load import Sample
+from tests.chaos.report import Run, append, late_told, ledger_line, result, timeline
 from tests.chaos.run import DOING, Done
 from tests.drills.checker import Word
 from tests.drills.checker.evidence import Blackout
@@ -83,7 +84,9 @@ def _run() -> Run:
     verdict.looked_at["corrected rows"] = 77
     verdict.delays += [
         Delay(1, 0, 10 * S, 12 * S, 1900.0, promised=True),
-        Delay(2, 1, 13 * S, 22 * S, 8000.0, promised=False),
+        Delay(2, 1, 13 * S, 22 * S, 8000.0, promised=False, late=True),
+        Delay(3, 1, 13 * S, 22 * S, 7900.0, promised=False, late=True),
+        Delay(9, 1, 25 * S, 32 * S, 6000.0, promised=True, late=True),
         Delay(3, 0, 30 * S, 30 * S + 1, 5.0, promised=True),
     ]
     kill = Done(Fault("driver killed", 3.0, frozenset(), "sums.r0", 2.0), 11 * S, 20 * S)
@@ -93,10 +96,33 @@ def _run() -> Run:
 
 def test_the_worst_delay_has_its_cause() -> None:
     run = _run()
+    assert run.worst is not None
+    assert run.worst.bucket == 9
+    run.verdict.delays.remove(run.worst)
     assert run.worst == run.verdict.delays[0]
     assert run.worst_told == "1.90 s of 3 s (driver killed sums.r0 2.0 s)"
-    assert run.causes(run.verdict.delays[2]) == []
-    assert result(run).startswith("2 faults, 77 rows: 2 lost, 0 duplicated, 1 different, 0 unlabelled, bound broken 0;")
+    assert run.causes(run.verdict.delays[-1]) == []
+    assert result(run).startswith(
+        "2 faults, 77 rows: 2 lost, 0 duplicated, 1 different, 0 unlabelled, 0 undecided, bound broken 0;"
+    )
+
+
+def test_what_came_too_late_is_told_with_its_cause_and_the_load() -> None:
+    run = replace(_run(), samples=[Sample(n * S, 0.9 * n, 1.2 * n, 1.9 * n) for n in range(31)])
+    busy = "CPU pressure 90%, 1.2 cores ours, 0.7 others'"
+    assert late_told(run).splitlines() == [
+        f"late: partition 1, 2 buckets from 2, at worst 8.00 s, after a blackout (driver killed sums.r0 2.0 s; {busy})",
+        f"late: partition 1, 1 buckets from 9, at worst 6.00 s, promised (source lost b 1.0 s; {busy})",
+    ]
+    assert late_told(replace(run, verdict=Verdict())) == ""
+    assert busy in run.worst_told
+
+
+def test_what_could_not_be_decided_is_not_good() -> None:
+    run = replace(_run(), verdict=Verdict(undecided=["sums.r0: tentative bucket 7"]))
+    assert not run.good
+    assert "0 unlabelled, 1 undecided, bound" in result(run)
+    assert ledger_line(run).split("|")[8:13] == [" 0 ", " 0 ", " 0 ", " 1 ", " 0 "]
 
 
 def test_a_process_that_crashed_by_itself_is_told() -> None:
@@ -116,7 +142,7 @@ def test_the_ledger_gets_one_line_a_run(tmp_path: Path) -> None:
     assert lines[-1] == lines[-2] == ledger_line(_run()).strip()
     head = next(line for line in lines if line.startswith("| date"))
     assert head.count("|") == lines[-1].count("|")
-    assert "| 2026-01-02 03:04 | abc | spark | 5 | 2 | 77 | 2 | 0 | 1 | 0 | 0 | 1.90 s" in lines[-1]
+    assert "| 2026-01-02 03:04 | abc | spark | 5 | 2 | 77 | 2 | 0 | 1 | 0 | 0 | 0 | 6.00 s" in lines[-1]
     assert lines[-1].endswith("| driver killed 1, source lost 1 |")
 
 

@@ -176,7 +176,7 @@ def judge_bound(evidence: Evidence, verdict: Verdict) -> None:
             continue  # start-up
         due = allowed(end, usual_us, evidence)
         promised = due == end + usual_us + evidence.threshold_us + TURN_US
-        verdict.delays.append(Delay(bucket, partition, end, at, (at - end - usual_us) / 1000, promised))
+        verdict.delays.append(Delay(bucket, partition, end, at, (at - end - usual_us) / 1000, promised, at > due))
         if at > due:
             verdict.say(
                 Word.BOUND_BROKEN,

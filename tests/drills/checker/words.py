@@ -54,7 +54,10 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Delay:
-    """When a bucket's first word reached a live subscriber. `promised`: it met no blackout: X counts from its end."""
+    """When a bucket's first word reached a live subscriber. `promised`: it met no blackout: X counts from its end.
+
+    `late`: later than the bound allows.
+    """
 
     bucket: int
     partition: int
@@ -62,6 +65,7 @@ class Delay:
     at_us: int
     added_ms: float
     promised: bool
+    late: bool = False
 
 
 @dataclass
