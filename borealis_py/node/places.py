@@ -13,12 +13,18 @@ What is written aside ends in `.tmp` and is never listed.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Protocol
 
 SUFFIX = ".ckpt"
 OBJECT_STORES = ("s3", "gcs", "abfs")
+ANSWER_S = 20.0
+SHORT = 400
+"""Characters of a file system's own words."""
 _PROBE = f".probe.{os.getpid()}.tmp"
 
 
@@ -125,13 +131,14 @@ class UriPlace:
 
     def prepare(self) -> None:
         if not self._at_once:
-            self._fs.create_dir(self._path, recursive=True)
+            with _as_os_error():
+                self._fs.create_dir(self._path, recursive=True)
 
     def names(self) -> list[str]:
         return sorted(info.base_name for info in self._list(self._path) if info.is_file and _is_checkpoint(info))
 
     def read(self, name: str) -> bytes:
-        with self._fs.open_input_stream(f"{self._path}/{name}") as file:
+        with _as_os_error(), self._fs.open_input_stream(f"{self._path}/{name}") as file:
             return bytes(file.read())
 
     def write(self, name: str, content: bytes) -> None:
@@ -163,26 +170,29 @@ class UriPlace:
     def _list(self, path: str) -> list[Any]:
         from pyarrow.fs import FileSelector
 
-        found: list[Any] = self._fs.get_file_info(FileSelector(path, allow_not_found=True))
+        with _as_os_error():
+            found: list[Any] = self._fs.get_file_info(FileSelector(path, allow_not_found=True))
         return found
 
     def _put(self, path: str, content: bytes) -> None:
-        with self._fs.open_output_stream(path) as file:
+        with _as_os_error(), self._fs.open_output_stream(path) as file:
             file.write(content)
 
     def _rename(self, source: str, target: str) -> None:
-        try:
-            self._fs.move(source, target)
-        except OSError:  # HDFS does not replace; what is there has the same bits, or is torn
-            self._delete(target)
-            self._fs.move(source, target)
+        with _as_os_error():
+            try:
+                self._fs.move(source, target)
+            except OSError:  # HDFS does not replace; what is there has the same bits, or is torn
+                self._delete(target)
+                self._fs.move(source, target)
 
     def _delete(self, path: str) -> None:
-        try:
-            self._fs.delete_file(path)
-        except OSError:
-            if self._fs.get_file_info(path).is_file:
-                raise
+        with _as_os_error():
+            try:
+                self._fs.delete_file(path)
+            except OSError:
+                if self._fs.get_file_info(path).is_file:
+                    raise
 
 
 def place_at(uri: str, *parts: str) -> UriPlace:
@@ -191,16 +201,34 @@ def place_at(uri: str, *parts: str) -> UriPlace:
     return UriPlace("/".join((path.rstrip("/"), *parts)) + mark + query)
 
 
-def check_writable(uri: str) -> None:
-    """Write something there and remove it again. Raises PlaceError when that is not possible."""
-    try:
-        place = place_at(uri, "probe")
-        place.prepare()
-        place.write(_PROBE, b"")
-        place.remove(_PROBE)
-    except OSError as exc:
-        why = " ".join(str(exc).split()).replace(uri, _without_query(uri))
-        raise PlaceError(f"checkpoints cannot be written at {_without_query(uri)}: {why}") from exc
+def check_writable(uri: str, content: bytes = b"") -> None:
+    """Write something there and remove it again.
+
+    Args:
+        content: what to write. Nothing finds out whether there is a place at all, and passes on a disk that is full.
+
+    Raises:
+        PlaceError: that is not possible, or takes more than `ANSWER_S`.
+    """
+    place, failed = place_at(uri), []
+
+    def probe() -> None:
+        try:
+            place.prepare()
+            place.write(_PROBE, content)
+            place.remove(_PROBE)
+        except OSError as exc:
+            failed.append(_in_short(exc, uri))
+
+    aside = threading.Thread(target=probe, name="probe checkpoints", daemon=True)  # clients retry for minutes
+    aside.start()
+    aside.join(ANSWER_S)
+    why = f"no answer within {ANSWER_S:g} s" if aside.is_alive() else "".join(failed)
+    if why:
+        raise PlaceError(
+            f"checkpoints cannot be written at {_without_query(uri)}: {why}. See that it is there (a bucket has to be "
+            "made), may be written and has space, or name another place: `checkpoints:` in borealis.yaml"
+        )
 
 
 def forget(uri: str, app: str) -> None:
@@ -208,10 +236,13 @@ def forget(uri: str, app: str) -> None:
     filesystem, path = _filesystem(uri)
     path = f"{path.rstrip('/')}/{app}"
     try:
-        if filesystem.get_file_info(path).type.name == "Directory":
-            filesystem.delete_dir(path)
+        with _as_os_error():
+            if filesystem.get_file_info(path).type.name == "Directory":
+                filesystem.delete_dir(path)
     except OSError as exc:
-        raise PlaceError(f"checkpoints of app {app} at {_without_query(uri)} cannot be deleted: {exc}") from exc
+        raise PlaceError(
+            f"checkpoints of app {app} at {_without_query(uri)} cannot be deleted: {_in_short(exc, uri)}"
+        ) from exc
 
 
 def _filesystem(uri: str) -> tuple[Any, str]:
@@ -219,12 +250,28 @@ def _filesystem(uri: str) -> tuple[Any, str]:
 
     try:
         found: tuple[Any, str] = FileSystem.from_uri(uri)
-    except (ValueError, OSError, ImportError, NotImplementedError) as exc:
-        why = " ".join(str(exc).split()).replace(uri, _without_query(uri))
+    except Exception as exc:  # each file system has its own
         raise PlaceError(
-            f"no checkpoints at {_without_query(uri)}: {why}. Write s3://bucket/path, hdfs://host:port/path or file:///path"
+            f"no checkpoints at {_without_query(uri)}: {_in_short(exc, uri)}. "
+            "Write s3://bucket/path, hdfs://host:port/path or file:///path"
         ) from exc
     return found
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    """File systems of pyarrow raise what they like; whoever uses a place is to meet one kind of error."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as exc:
+        raise OSError(f"{type(exc).__name__}: {exc}") from exc
+
+
+def _in_short(exc: Exception, uri: str) -> str:
+    """Without keys, and not the pages that some clients say."""
+    return shorten(str(exc).replace(uri, _without_query(uri)), SHORT, placeholder=" [...]").rstrip(".")
 
 
 def _is_checkpoint(info: Any) -> bool:
