@@ -8,7 +8,7 @@ runs this very class.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 
 import structlog
@@ -93,15 +93,22 @@ class Replica:
         self.buckets = Buckets(spec.bucket_us)
         self._clock, self._kernel, self._redos, self._store = clock, kernel, redos, store
         self._log = log_
-        self._lookup: Lookup = log_.lookup()
-        self._appender = log_.appender(wake)
-        self._transactor = log_.transactor(spec.transactional_id, spec.progress_feed, wake)
-        self.knobs = Knobs(spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
-        codecs, self._streams = codecs_of(kernel, spec.inputs)
-        self._inlet = Inlet(spec, log_, self._lookup, codecs, self._streams, self.knobs, wake)
-        self._outlet = Outlet(spec, self._appender, kernel, self.buckets)
-        self._reporter = Reporter(spec, self._appender, clock, self.knobs, why_inline, seen)
-        self.manager = self._begin(uid)
+        with ExitStack() as opened:  # a start that fails leaves nothing open: it will be tried again and again
+            opened.callback(store.close)
+            self._lookup: Lookup = log_.lookup()
+            opened.callback(self._lookup.close)
+            self._appender = log_.appender(wake)
+            opened.callback(self._appender.close)
+            self._transactor = log_.transactor(spec.transactional_id, spec.progress_feed, wake)
+            opened.callback(self._transactor.close)
+            self.knobs = Knobs(spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
+            codecs, self._streams = codecs_of(kernel, spec.inputs)
+            self._inlet = Inlet(spec, log_, self._lookup, codecs, self._streams, self.knobs, wake)
+            opened.callback(self._inlet.close)
+            self._outlet = Outlet(spec, self._appender, kernel, self.buckets)
+            self._reporter = Reporter(spec, self._appender, clock, self.knobs, why_inline, seen)
+            self.manager = self._begin(uid)
+            self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
 
     def _begin(self, uid: str) -> Manager:
@@ -255,15 +262,7 @@ class Replica:
         """Say that this replica ends (`why`: the error that ended it) and let go of every client."""
         self._reporter.note(Note("STOPPED", why), self.manager, self._unreachable)
         self._appender.flush(1.0)
-        closers: list[Callable[[], None]] = [
-            self._transactor.close,
-            self._inlet.close,
-            self._appender.close,
-            self._lookup.close,
-            self._store.close,
-        ]
-        for close in closers:
-            close()
+        self._opened.close()
 
 
 def _writer_event(event: TransactorEvent) -> WriterEvent:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from borealis_py.log.base import Wake
 from borealis_py.log.clock import Clock, SystemClock
@@ -47,11 +48,13 @@ def run_replica(
     """
     clock = clock or SystemClock()
     woken = threading.Event()
-    kernel = make_kernel()
-    redos = make_redos(kernel, woken.set)
-    store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel)
-    redos.peers = PeerRedo(Peers(spec, store, kernel), spec.log, woken.set)
-    try:
+    with ExitStack() as opened:
+        kernel = make_kernel()
+        opened.callback(kernel.close)
+        redos = make_redos(kernel, woken.set)
+        opened.callback(redos.close)
+        store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel)
+        redos.peers = PeerRedo(Peers(spec, store, kernel), spec.log, woken.set)
         replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline, seen)
         why = ""
         try:
@@ -69,6 +72,3 @@ def run_replica(
             raise
         finally:
             replica.close(why)
-    finally:
-        redos.close()
-        kernel.close()

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from borealis_py.log.base import LogUnreachable
 from borealis_py.node import run
 from borealis_py.node.places import LocalPlace
 from borealis_py.node.run import LostWhileRunning, run_replica
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
+from borealis_py.sim.kernel import ToyKernel
 from sunion.errors import RetentionLost
 
 
@@ -52,3 +56,46 @@ def test_one_that_never_became_ready_ends(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(RetentionLost, match="bucket 7 is gone"):
         start(replica, tmp_path, monkeypatch)
     assert replica.closed == "bucket 7 is gone"
+
+
+class Absent:
+    """A log that can be opened and does not answer. `open`: what was opened and not closed."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+
+    def _opened(self, name: str) -> Any:
+        def refuse(*_: object) -> Any:
+            raise LogUnreachable("no broker")
+
+        self.open.append(name)
+        return SimpleNamespace(bounds=refuse, close=lambda: self.open.remove(name))
+
+    def lookup(self) -> Any:
+        return self._opened("lookup")
+
+    def reader(self, wake: object) -> Any:
+        return self._opened("reader")
+
+    def appender(self, wake: object) -> Any:
+        return self._opened("appender")
+
+    def transactor(self, *_: object) -> Any:
+        return self._opened("transactor")
+
+
+def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
+    """It is tried every second while there is no broker: what each left would be the end of the process."""
+    log, closed = Absent(), []
+    spec: Any = ReplicaSpec(
+        app="app", query="n", replica=1, inputs=(), bucket_us=100_000, origin=0, partition=0, query_hash="",
+        app_json="", delays={}, log=log, data_dir=tmp_path, timing=Timing(), serves=(), position=1, corrected=False,  # type: ignore[arg-type]
+    )  # fmt: skip
+    kernel = ToyKernel(100_000, 1)
+    redos: Any = SimpleNamespace(close=lambda: closed.append("redos"), why_inline=lambda: "")
+    threads = threading.active_count()
+    with pytest.raises(LogUnreachable):
+        run_replica(spec, lambda: kernel, lambda kernel, wake: redos, threading.Event(), "uid")
+    assert log.open == []
+    assert closed == ["redos"]
+    assert threading.active_count() == threads
