@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import psutil
 
 from tests.chaos.arena import Arena, Steps, publishing
@@ -41,17 +43,20 @@ def _restart(it: Arena, victims: list[Member], down_s: float) -> Steps:
 def jvm_killed(it: Arena, fault: Fault) -> Steps:
     """kill -9 of the JVM of a replica's application, which runs its driver's and executors' part."""
     members = it.parts(fault.member)
+    yield lambda: it.jvm(fault.member) is not None  # one may be starting, since something else had failed
     with it.impairing(*map(str, members)):
         begin = wall_us()
-        jvm = it.jvm(fault.member)
-        assert jvm is not None, f"{fault.on} has no JVM"
-        it.known |= set(jvm.children(recursive=True))
-        jvm.kill()
+        with suppress(psutil.NoSuchProcess):
+            jvm = it.jvm(fault.member)
+            assert jvm is not None
+            it.known |= set(jvm.children(recursive=True))
+            jvm.kill()
         yield it.ready(members, begin)
 
 
 def worker_killed(it: Arena, fault: Fault) -> Steps:
     """kill -9 of the Python worker that runs one partition of a node."""
+    yield lambda: fault.member in it.workers(fault.member.process)
     with it.impairing(fault.on):
         begin = wall_us()
         it.workers(fault.member.process)[fault.member].kill()
@@ -72,6 +77,7 @@ def driver_paused(it: Arena, fault: Fault) -> Steps:
 
 def worker_paused(it: Arena, fault: Fault) -> Steps:
     """The same of the Python worker that runs one partition of a node."""
+    yield lambda: fault.member in it.workers(fault.member.process)
     yield from _pause(it, [fault.member], [it.workers(fault.member.process)[fault.member]], fault.s)
 
 

@@ -17,7 +17,7 @@ TURN_S = 0.1
 AT_ONCE = 3
 AHEAD = 12
 """So many faults are looked at for one that takes nothing that is taken: the pace is kept, at the cost of the order."""
-HEALED_S = 180.0
+HEALED_S = 300.0
 DOING: dict[str, Callable[[Arena, Fault], Steps]] = {**processes.DOING, **inputs.DOING}
 assert set(DOING) == set(KINDS)
 
