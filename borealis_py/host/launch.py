@@ -36,6 +36,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
 from borealis_py.log.messages import Description, Policy, Status, Threshold
 from borealis_py.node.places import PlaceError, forget
+from borealis_py.query.differences import of_partitions
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec, count_of
 from sunion.bucket import Buckets
@@ -130,6 +131,9 @@ def refuse_changed(before: AppState, spec: AppSpec) -> None:
         if old != new:
             label = (spec if name in spec.all_nodes else before.spec).label(name)
             lines.append(f"  {label}: {old} on the broker, {new} in the file")
+    parted = of_partitions(before.spec, spec)
+    if parted:
+        lines += ["Their partitions are others, so keys would fall elsewhere:", *(f"  {line}" for line in parted)]
     raise LaunchError(
         f"app {spec.name!r} is on the broker with other queries (hash {before.hash}, the file has {spec.hash}):\n"
         + "\n".join(lines)

@@ -1,0 +1,33 @@
+"""What may have changed about the partitions of an app between two starts, in words for people. Pure."""
+
+from __future__ import annotations
+
+from borealis_py.query.spec import AppSpec, Partitioning
+
+
+def of_partitions(before: AppSpec, after: AppSpec) -> list[str]:
+    """One line for each source, node or query of both that is partitioned otherwise; `before` is on the broker, `after`
+    in the file.
+    """
+    found = []
+    for source in before.sources:
+        if source in after.sources:
+            old, new = (_counted(app.source_partitions.get(source)) for app in (before, after))
+            if old != new:
+                found.append(f"source {source!r}: {old} on the broker, {new} in the file")
+    for name, node in before.all_nodes.items():
+        if name in after.all_nodes:
+            old, new = (_by(parts) for parts in (node.partitions, after.node(name).partitions))
+            if old != new:
+                found.append(f"{after.label(name)}: {old} on the broker, {new} in the file")
+    return found
+
+
+def _counted(count: int | None) -> str:
+    if count is None:
+        return "not partitioned"
+    return f"{count} partition{'s' if count > 1 else ''}"
+
+
+def _by(parts: Partitioning | None) -> str:
+    return _counted(None) if parts is None else f"{_counted(parts.count)} by {', '.join(parts.by)}"
