@@ -6,6 +6,7 @@ import argparse
 import datetime as dt
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -58,7 +59,9 @@ def main() -> int:
     out, err = Console(width=160), Console(stderr=True)
     seed = random.SystemRandom().randrange(1_000_000) if args.seed is None else args.seed
     logs = args.logs or Path(tempfile.mkdtemp(prefix="borealis-chaos-"))
-    logs.mkdir(parents=True, exist_ok=True)
+    scratch = logs / "spark"  # Spark's that are killed leave theirs, here and not below /tmp
+    scratch.mkdir(parents=True, exist_ok=True)
+    os.environ["SPARK_LOCAL_DIRS"] = str(scratch)
     kinds = [k.strip() for k in args.kinds.split(",") if k.strip()] or kinds_of(args.host)
     faults = draw(seed, args.faults, kinds, tuple(args.gap))
     out.print(f"seed {seed}, {args.faults} faults, replicas on {args.host}, logs in {logs}", highlight=False)
@@ -95,6 +98,7 @@ def main() -> int:
     out.print(late_told(over), highlight=False, soft_wrap=True)
     out.print(result(over), highlight=False, soft_wrap=True)
     append(args.ledger, over)
+    shutil.rmtree(scratch, ignore_errors=True)
     if not over.good:
         out.print(f"seed {seed}; logs are kept in {logs}", highlight=False)
     return 0 if over.good else 1
