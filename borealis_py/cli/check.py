@@ -22,11 +22,13 @@ def check(file: AppFile, json: Json = False) -> None:
     """Load the app and every node as a replica would, and show what they are."""
     from borealis_py.host.appfile import load_app
     from borealis_py.host.check import check as check_app
+    from borealis_py.host.check import check_places
     from borealis_py.host.config import load
 
-    spec = load_app(file).describe()
-    timing = load().protocol_timing()
+    spec, config = load_app(file).describe(), load()
+    timing = config.protocol_timing()
     reports = check_app(spec, timing)
+    check_places(spec.name, config.checkpoints)
     if json:
         print_json(_as_json(spec, reports, timing))
         return

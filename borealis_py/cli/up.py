@@ -79,12 +79,15 @@ def up(
     check_host(host, no_spark)
     from borealis_py.host import launch
     from borealis_py.host.appfile import load_app
+    from borealis_py.host.check import check_places
     from borealis_py.host.replicas import ReplicaProcesses
 
     context = open_context(bootstrap, data_dir, http)
     spec = load_app(file).describe()
     reports = launch.check(spec, context.config.protocol_timing())
     processes = ReplicaProcesses(context.data_dir, spec.name)
+    if not describe_only:
+        check_places(spec.name, context.config.checkpoints, processes.directory)
     if reset:
         with waiting(f"deleting what there is of app {spec.name}"):
             launch.reset(context.log, spec, processes, context.config.checkpoints)

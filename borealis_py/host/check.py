@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from borealis_py.engine import compile_query
 from borealis_py.engine.fingerprint import fingerprint
+from borealis_py.host.errors import LaunchError
+from borealis_py.node.places import PlaceError, check_directory, check_writable
 from borealis_py.protocol.settings import SettingsError, Timing, budget
 from borealis_py.query.partitions import parts_of, physical
 from borealis_py.query.spec import AppSpec
+
+PROBE = b"borealis" * 512
+"""Enough to find a full disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,24 @@ def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeRepor
         wait_us=min(budget(timing, spec.query(s.query).threshold_us, s.hops, s.depth) for s in serves),
         fingerprints=tuple(fingerprint(runs.query_hash(part)) for part in parts),
     )
+
+
+def check_places(app: str, uri: str, directory: Path | None = None) -> None:
+    """Whether an app's checkpoints can be written: found out before anything starts or is changed.
+
+    Args:
+        uri: of pyarrow.fs; empty: below `directory`, an app's own; None: that is not asked.
+
+    Raises:
+        LaunchError: they cannot; the message says where and why.
+    """
+    try:
+        if uri:
+            check_writable(uri, PROBE)
+        elif directory is not None:
+            check_directory(directory / "checkpoints", PROBE)
+    except PlaceError as exc:
+        raise LaunchError(f"app {app!r}: {exc}") from exc
 
 
 def check_threshold(timing: Timing, query: str, threshold_us: int, depth: int) -> None:

@@ -40,7 +40,7 @@ from borealis_py.host.supervise import EXIT_SUPERSEDED, supervise
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError, Wake
-from borealis_py.node.places import PlaceError, check_writable
+from borealis_py.node.places import PlaceError, check_directory, check_writable
 from borealis_py.node.reporter import Seen, unseen
 from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
@@ -178,6 +178,8 @@ def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | Spar
     state, checkpoints = read_app(kafka, args.app), os.environ.get(CHECKPOINTS, "")
     if checkpoints:
         check_writable(checkpoints)
+    else:
+        check_directory(args.data_dir / args.app / "checkpoints")
     specs = [
         replica_spec(state, node, args.replica, kafka, args.data_dir, timing, checkpoints)
         for name in args.node or state.spec.queries

@@ -210,7 +210,18 @@ def check_writable(uri: str, content: bytes = b"") -> None:
     Raises:
         PlaceError: that is not possible, or takes more than `ANSWER_S`.
     """
-    place, failed = place_at(uri), []
+    _check(
+        place_at(uri), uri, content, "(a bucket has to be made) and may be written, with space left", "`checkpoints:`"
+    )
+
+
+def check_directory(directory: Path, content: bytes = b"") -> None:
+    """The same for a directory of this machine, which is made if it is not there. Raises PlaceError."""
+    _check(LocalPlace(directory), str(directory), content, "and may be written, with space left", "`data_dir:`")
+
+
+def _check(place: Place, where: str, content: bytes, needs: str, setting: str) -> None:
+    failed: list[str] = []
 
     def probe() -> None:
         try:
@@ -218,7 +229,7 @@ def check_writable(uri: str, content: bytes = b"") -> None:
             place.write(_PROBE, content)
             place.remove(_PROBE)
         except OSError as exc:
-            failed.append(_in_short(exc, uri))
+            failed.append(_in_short(exc, where))
 
     aside = threading.Thread(target=probe, name="probe checkpoints", daemon=True)  # clients retry for minutes
     aside.start()
@@ -226,8 +237,8 @@ def check_writable(uri: str, content: bytes = b"") -> None:
     why = f"no answer within {ANSWER_S:g} s" if aside.is_alive() else "".join(failed)
     if why:
         raise PlaceError(
-            f"checkpoints cannot be written at {_without_query(uri)}: {why}. See that it is there (a bucket has to be "
-            "made), may be written and has space, or name another place: `checkpoints:` in borealis.yaml"
+            f"checkpoints cannot be written at {_without_query(where)}: {why}. See that it is there {needs}, or name "
+            f"another place: {setting} in borealis.yaml"
         )
 
 

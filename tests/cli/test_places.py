@@ -1,0 +1,107 @@
+"""Where checkpoints cannot be written: told before anything starts or is written, by `check` and `up`. No broker."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from borealis_py.node import places
+from tests.cli.conftest import Borealis, app_text
+from tests.support.buckets import SECRET, no_such_bucket
+from tests.support.full_disk import full_disk
+
+COMMANDS = (("check", "app.py"), ("up", "app.py", "--no-spark", "--bootstrap", "localhost:1"))
+"""Nothing listens at that address: `up` must not get so far as to ask."""
+
+
+@pytest.fixture(autouse=True)
+def app(here: Path) -> None:
+    (here / "app.py").write_text(app_text("placed"))
+
+
+@pytest.fixture(params=COMMANDS, ids=lambda c: c[0])
+def command(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    found: tuple[str, ...] = request.param
+    return found
+
+
+def refused(borealis: Borealis, *command: str) -> str:
+    said = borealis(*command)
+    assert said.code == 1, said.out + said.err
+    assert "Traceback" not in said.err
+    assert "localhost:1" not in said.err
+    assert "app 'placed': " in said.err
+    return " ".join(said.err.split())
+
+
+def test_a_scheme_that_nobody_knows(
+    borealis: Borealis, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOREALIS_CHECKPOINTS", "nowhere://bucket/x?secret=hush")
+    said = refused(borealis, *command)
+    assert "no checkpoints at nowhere://bucket/x: " in said
+    assert "Write s3://bucket/path" in said
+    assert SECRET not in said
+
+
+def test_a_bucket_that_is_not_there(
+    borealis: Borealis, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with no_such_bucket() as uri:
+        monkeypatch.setenv("BOREALIS_CHECKPOINTS", uri)
+        said = refused(borealis, *command)
+    assert "checkpoints cannot be written at s3://nowhere/x: " in said
+    assert "NO_SUCH_BUCKET" in said
+    assert SECRET not in said
+
+
+def test_a_store_that_does_not_answer(
+    borealis: Borealis, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "ANSWER_S", 0.2)
+    with no_such_bucket(answers=False) as uri:
+        monkeypatch.setenv("BOREALIS_CHECKPOINTS", uri)
+        assert "s3://nowhere/x: no answer within 0.2 s" in refused(borealis, *command)
+
+
+def test_a_directory_that_cannot_be_made(
+    borealis: Borealis, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOREALIS_CHECKPOINTS", "file:///dev/null/x")
+    said = refused(borealis, *command)
+    assert "checkpoints cannot be written at file:///dev/null/x: " in said
+    assert "Not a directory" in said
+
+
+def test_a_full_disk(borealis: Borealis, command: tuple[str, ...], here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOREALIS_CHECKPOINTS", f"file://{here}/disk")
+    with full_disk(here / "disk") as disk:
+        disk.fill(iter([f"{places._PROBE}.{os.getpid()}.tmp"]))
+        said = refused(borealis, *command)
+    assert f"file://{here}/disk: " in said
+    assert "No space left" in said
+    assert "with space left" in said
+
+
+def test_a_data_directory_that_is_a_file_is_for_up(borealis: Borealis, here: Path) -> None:
+    (here / ".borealis").mkdir()
+    (here / ".borealis" / "placed").write_text("in the way")
+    said = refused(borealis, *COMMANDS[1])
+    assert f"checkpoints cannot be written at {here}/.borealis/placed/checkpoints: " in said
+    assert "`data_dir:` in borealis.yaml" in said
+    assert borealis("check", "app.py").code == 0
+
+
+def test_who_only_describes_an_app_writes_no_checkpoints(borealis: Borealis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOREALIS_CHECKPOINTS", "nowhere://bucket/x")
+    said = borealis(*COMMANDS[1], "--describe-only")
+    assert said.code == 1
+    assert "localhost:1" in said.err  # it got further
+
+
+def test_check_leaves_nothing_behind(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOREALIS_CHECKPOINTS", f"file://{here}/mine")
+    assert borealis("check", "app.py").code == 0
+    assert list((here / "mine").iterdir()) == []
