@@ -79,6 +79,7 @@ def as_json(app: str, found: Changed) -> dict[str, Any]:
         "before": delays(found.before),
         "after": delays(found.after),
         "replicas": [one(r) for r in found.replicas],
+        "overtaken": None if found.overtaken is None else delays(found.overtaken),
     }
 
 
@@ -91,6 +92,9 @@ def _tell(found: Changed, timeout: str, json: bool) -> None:
     if shared:
         are, they = ("serves", "it obeys") if len(shared) == 1 else ("serve", "they obey")
         say(f"{', '.join(shared)} {are} other queries too: {they} the lowest threshold and the most eager policies")
+    if found.overtaken is not None:
+        say(f"changed again meanwhile, by somebody else: {found.query} has {in_words(found.overtaken)} now", "red")
+        raise typer.Exit(1)
     if not any(r.running for r in found.replicas):
         say(f"no replica of {found.query} runs: it will be in force when one starts (`borealis up`)", "yellow")
     elif found.pending:

@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from borealis_py.host.appstate import GONE_S, RECENT_MS, AppState, NoSuchApp, StatusReader, put_settings
+from borealis_py.host.appstate import (
+    GONE_S,
+    RECENT_MS,
+    AppState,
+    NoSuchApp,
+    StatusReader,
+    put_settings,
+    read_settings,
+)
 from borealis_py.host.check import check_threshold
 from borealis_py.log.base import Log
 from borealis_py.log.messages import Policy, Status, Threshold
@@ -21,6 +29,8 @@ from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Ti
 from borealis_py.query import format_duration
 
 LOOK_S = 0.1
+REREAD_S = 1.0
+"""How often a wait looks whether somebody else has changed the settings."""
 MOST_US = 365 * 86_400_000_000
 """Beyond a year a threshold is a slip of the keyboard."""
 
@@ -66,13 +76,16 @@ class Obeys:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The outcome. `written`: False when all of it was set already."""
+    """The outcome. `written`: False when all of it was set already. `overtaken`: what the query has now, if somebody
+    set something else meanwhile.
+    """
 
     query: str
     before: Delays
     after: Delays
     written: bool
     replicas: tuple[Obeys, ...]
+    overtaken: Delays | None = None
 
     @property
     def pending(self) -> tuple[Obeys, ...]:
@@ -133,7 +146,8 @@ def change(
     timeout_s: float,
     tell: Callable[[Changed], None] = lambda so_far: None,
 ) -> Changed:
-    """Write what is different, then wait until every replica that runs says that it obeys.
+    """Write what is different, then wait until every replica that runs says that it obeys. What somebody else changes
+    meanwhile counts as `before` unless it contradicts what was asked; that ends the wait.
 
     Args:
         timing: the replicas'; budgets follow from it.
@@ -141,7 +155,7 @@ def change(
         tell: sees how far it has got, all the time.
 
     Raises:
-        QueryError, NoSuchApp: unknown query. SettingsError: a threshold that cannot hold.
+        QueryError, NoSuchApp: unknown query, or one that goes meanwhile. SettingsError: a threshold that cannot hold.
         LogError: it could not be written, or the app is gone.
     """
     before = in_force(state, query, timing)
@@ -154,16 +168,33 @@ def change(
         if values:
             put_settings(log, state.name, values)
             watch.forget()
-        deadline = time.monotonic() + timeout_s
+        deadline, again = time.monotonic() + timeout_s, time.monotonic() + REREAD_S
         while True:
             watch.look()
             found = Changed(query, before, after, bool(values), watch.found())
             tell(found)
-            if not found.pending or time.monotonic() > deadline:
+            over = time.monotonic() > deadline
+            if not found.pending:
+                return found
+            if over or time.monotonic() > again:
+                state, again = _read_again(log, state), time.monotonic() + REREAD_S
+                now = in_force(state, query, timing)
+                if asked.applied(now) != now:
+                    return replace(found, overtaken=now)
+                after = now
+                watch.expect(_wanted(state, query, after, timing))
+            if over:
                 return found
             time.sleep(LOOK_S)
     finally:
         watch.close()
+
+
+def _read_again(log: Log, state: AppState) -> AppState:
+    found = read_settings(log, state.name)
+    if found is None:
+        raise NoSuchApp(f"app {state.name!r} is gone from the broker")
+    return found
 
 
 def _values(query: str, before: Delays, after: Delays) -> dict[str, msgspec.Struct]:
@@ -212,6 +243,13 @@ class _Watch:
             else:
                 self._since.pop(key, None)
         self._first = False
+
+    def expect(self, wanted: dict[Key, Delays]) -> None:
+        """What replicas are to say is another now."""
+        for key in wanted:
+            if wanted[key] != self._wanted.get(key):
+                self._since.pop(key, None)
+        self._wanted = wanted
 
     def forget(self) -> None:
         """What was said before the setting was written proves nothing."""
