@@ -1,15 +1,15 @@
-"""Topics: list, create, delete, trim. Blocking; for starting and for commands."""
+"""Topics: list, create, delete. Blocking; for starting and for commands."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic  # type: ignore[attr-defined]
 
 from borealis_py.kafka.client import base_config, error_of, translated, translating
-from borealis_py.log.base import Feed, LogError, TopicSpec
+from borealis_py.log.base import LogError, TopicSpec
 
 ANSWER_S = 5.0
 SETTLE_S = 15.0
@@ -17,7 +17,7 @@ SETTLE_S = 15.0
 
 
 class KafkaAdmin:
-    """`log.base.Admin`, and `trim`."""
+    """`log.base.Admin`."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str]) -> None:
         self._bootstrap = bootstrap
@@ -70,12 +70,6 @@ class KafkaAdmin:
         for name, answer in answers.items():
             self._finish(f"delete topic {name}", answer.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
         self._settle(lambda m: not set(gone) & set(m.topics), f"topics are still there: {', '.join(gone)}")
-
-    def trim(self, feed: Feed, offset: int) -> None:
-        """Delete the records below `offset`."""
-        answers = self._client.delete_records([TopicPartition(feed.topic, feed.partition, offset)])
-        for answer in answers.values():
-            self._finish(f"trim {feed.topic}[{feed.partition}]", answer.result)
 
     def close(self) -> None:
         """Nothing to do: the client ends with this object."""

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from borealis_py.kafka.client import base_config, consumer_config, record_of, translated, translating, unreachable
+from borealis_py.kafka.client import consumer_config, record_of, translated, translating, unreachable
+from borealis_py.kafka.ends import EndsAsker, KafkaEnds
 from borealis_py.log.base import Feed, OffsetGone, Record
 
 ANSWER_S = 5.0
 """How long a question may take before nobody is there."""
-ENDS_ANSWER_S = 0.5
 _BATCH = 5000
-
-
-class KafkaEnds:
-    """`log.base.EndsQuery`."""
-
-    def __init__(self, futures: Mapping[Feed, Future[Any]]) -> None:
-        self._futures = futures
-
-    def poll(self) -> Mapping[Feed, int | None] | None:
-        if not all(future.done() for future in self._futures.values()):
-            return None
-        return {f: None if future.exception() else future.result().offset for f, future in self._futures.items()}
 
 
 class KafkaLookup:
@@ -39,7 +25,7 @@ class KafkaLookup:
         self._config = consumer_config(bootstrap, properties)
         with translating(bootstrap, "open a look-up"):
             self._consumer = Consumer(self._config)
-            self._admin = AdminClient(base_config(bootstrap, properties))
+        self._asker = EndsAsker(lambda: Consumer(self._config))
 
     def bounds(self, feed: Feed) -> tuple[int, int]:
         with self._asking("look up the bounds of", feed):
@@ -99,16 +85,10 @@ class KafkaLookup:
             consumer.close()
 
     def ask_ends(self, feeds: Sequence[Feed]) -> KafkaEnds:
-        if not feeds:
-            return KafkaEnds({})
-        answers = self._admin.list_offsets(
-            {_partition(feed): OffsetSpec.latest() for feed in feeds},  # type: ignore[no-untyped-call]
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            request_timeout=ENDS_ANSWER_S,
-        )
-        return KafkaEnds({Feed(tp.topic, tp.partition): future for tp, future in answers.items()})
+        return self._asker.ask(feeds)
 
     def close(self) -> None:
+        self._asker.close()
         self._consumer.close()
 
     def _asking(self, doing: str, feed: Feed) -> Any:

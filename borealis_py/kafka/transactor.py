@@ -87,7 +87,6 @@ class KafkaTransactor:
         self.drop()
         self._jobs.put(None)
         self._thread.join(_ANSWER_S + _ABORT_S)
-        self._lookup.close()
 
     # From here on: the thread.
 
@@ -107,6 +106,7 @@ class KafkaTransactor:
                     self._events.append(event)
             self._wake()
         self._discard()
+        self._lookup.close()
 
     def _take_over(self, attempt: int) -> TransactorEvent:
         self._discard()

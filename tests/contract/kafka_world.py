@@ -11,6 +11,7 @@ from typing import TypeVar
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, TopicSpec
+from tests.support.trimming import delete_before
 
 T = TypeVar("T")
 _numbers = itertools.count(1)
@@ -46,7 +47,7 @@ class KafkaWorld:
         self._woken.set()
 
     def delete_before(self, feed: Feed, offset: int) -> None:
-        self._admin.trim(feed, offset)
+        delete_before(self._log.bootstrap, feed, offset)
 
     def close(self) -> None:
         self._admin.close()

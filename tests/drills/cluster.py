@@ -15,15 +15,12 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
-from kafka import TopicPartition
-from kafka.admin import KafkaAdminClient
-
 from borealis_py.demo.checker.history import Raw
 from borealis_py.host import launch
 from borealis_py.host.appstate import AppState, StatusReader, put_settings
 from borealis_py.host.replicas import ProcessName
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.base import LogError
+from borealis_py.log.base import Feed, LogError
 from borealis_py.log.messages import SourceFailure, Status
 from borealis_py.protocol.settings import Timing
 from tests.drills.app import drill_app
@@ -35,6 +32,7 @@ from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
 from tests.drills.processes import Process, Watcher, spawn
 from tests.support.running import until
+from tests.support.trimming import delete_before
 
 LOST_US = 600_000_000
 QUIET_US = 2_000_000
@@ -286,7 +284,7 @@ class Cluster:
         kept += [record for record in topics.read(topic) if record.offset > last]
         # Not beyond what was read: what came in between the checker would miss.
         offset = kept[-1].offset + 1 if before is None else topics.first_at(topic, before * BUCKET_US // 1000)
-        delete_records(self.bootstrap, topic, offset)
+        delete_before(self.bootstrap, Feed(topic), offset)
         topics.close()
 
     def judge(self, healed: bool = True) -> Verdict:
@@ -327,13 +325,6 @@ class Cluster:
                 process.signal(signal.SIGCONT)
                 process.kill()
         self._reader.close()
-
-
-def delete_records(bootstrap: str, topic: str, offset: int) -> None:
-    """Kafka's DeleteRecords: everything before this offset."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.delete_records({TopicPartition(topic, 0): offset})
-    admin.close()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, TopicSpec
 from tests.kafka.conftest import Waiter
+from tests.support.trimming import delete_before
 
 Fill = Callable[[Feed, list[bytes]], None]
 NewFeed = Callable[..., Feed]
@@ -52,7 +53,7 @@ def test_a_range_may_be_left_half_read_and_asked_for_again(log: KafkaLog, new_fe
 def test_a_range_that_is_trimmed_is_gone(log: KafkaLog, new_feed: NewFeed, fill: Fill) -> None:
     feed = new_feed()
     fill(feed, [b"1", b"2", b"3"])
-    log.admin().trim(feed, 2)
+    delete_before(log.bootstrap, feed, 2)
     lookup = log.lookup()
     assert lookup.find(feed, 0) == 2
     with pytest.raises(OffsetGone):

@@ -10,6 +10,7 @@ from borealis_py.kafka import reader as reader_module
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetGone, TopicSpec
 from tests.kafka.conftest import Waiter
+from tests.support.trimming import delete_before
 
 Fill = Callable[[Feed, list[bytes]], None]
 NewFeed = Callable[..., Feed]
@@ -79,7 +80,7 @@ def test_a_cursor_that_retention_overtakes_is_an_error_that_stays_until_it_moves
 ) -> None:
     feed, other = new_feed(), new_feed()
     fill(feed, numbers(10))
-    log.admin().trim(feed, 6)
+    delete_before(log.bootstrap, feed, 6)
     reader = log.reader(waiter.wake)
     reader.open(feed, 2)
     reader.open(other, 0)

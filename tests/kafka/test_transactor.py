@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 import kafka
@@ -150,11 +151,52 @@ class FencedProducer:
         raise KafkaException(KafkaError(KafkaError._FENCED, "fenced by a newer instance", True))
 
 
+class EagerProducer(FencedProducer):
+    """Is let in at once."""
+
+    def init_transactions(self, timeout: float) -> None: ...
+
+    def flush(self, timeout: float) -> None: ...
+
+
 def test_a_fenced_writer_says_so_although_its_client_fails_again_while_it_is_let_go(waiter: Waiter) -> None:
     writer = Writer(KafkaLog(f"127.0.0.1:{free_port()}"), waiter, Feed("rows"), Feed("progress"))
     writer.transactor._producer = FencedProducer()  # type: ignore[assignment]
     assert writer.commit(1, b"1") == Fenced(1)
     writer.transactor.close()
+
+
+def test_a_close_that_waits_no_longer_takes_nothing_from_under_the_thread(
+    waiter: Waiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, free, closed = threading.Event(), threading.Event(), threading.Event()
+
+    class SlowLookup:
+        def __init__(self, *args: object) -> None: ...
+
+        def bounds(self, feed: Feed) -> tuple[int, int]:
+            begun.set()
+            assert free.wait(60)
+            assert not closed.is_set()
+            return 0, 0
+
+        def read(self, *args: object) -> list[object]:
+            return []
+
+        def close(self) -> None:
+            closed.set()
+
+    monkeypatch.setattr(transactor_module, "KafkaLookup", SlowLookup)
+    monkeypatch.setattr(transactor_module, "Producer", lambda config: EagerProducer())
+    for limit in ("_ANSWER_S", "_ABORT_S"):
+        monkeypatch.setattr(transactor_module, limit, 0.0)
+    transactor = KafkaLog("127.0.0.1:1").transactor("t", Feed("p"), waiter.wake)
+    transactor.take_over(1)
+    assert begun.wait(60)
+    transactor.close()
+    assert not closed.is_set()
+    free.set()
+    assert closed.wait(60)
 
 
 def test_another_client_reads_the_same(log: KafkaLog, bootstrap: str, writer: Writer) -> None:

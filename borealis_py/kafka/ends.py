@@ -1,0 +1,112 @@
+"""The ends of feeds, asked in a thread of its own: a question to Kafka blocks, a turn must not.
+
+The admin client's `list_offsets` would need no thread, and is not used: while it looks for a partition's leader, the
+caller's thread and the client's own work on one request, and when the answer is quick both free it (librdkafka 2.16.0,
+seen by valgrind; it aborted a replica when the broker came back). `delete_records` looks for leaders in the same way.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from borealis_py.kafka.client import log
+from borealis_py.log.base import Feed
+
+ANSWER_S = 0.5
+"""How long a question may take before nobody is there."""
+_LATEST = -1
+"""Kafka's code for the end of a partition, in place of a time; to a reader of committed records their end."""
+
+Ends = Mapping[Feed, int | None]
+
+
+class KafkaEnds:
+    """`log.base.EndsQuery`. Who lets go of it before it was asked spares the question."""
+
+    def __init__(self, feeds: Sequence[Feed]) -> None:
+        self.feeds = tuple(feeds)
+        self.answer: Ends | None = None if feeds else {}
+
+    def poll(self) -> Ends | None:
+        return self.answer
+
+
+class EndsAsker:
+    """Asks one question after the other. The thread alone opens, uses and closes its client.
+
+    Args:
+        open_consumer: called in the thread, with the first question.
+    """
+
+    def __init__(self, open_consumer: Callable[[], Consumer]) -> None:
+        self._open = open_consumer
+        self._questions: SimpleQueue[weakref.ref[KafkaEnds] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def ask(self, feeds: Sequence[Feed]) -> KafkaEnds:
+        """Does not block. Not after `close`."""
+        question = KafkaEnds(feeds)
+        if feeds:
+            self._questions.put(weakref.ref(question))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="kafka-ends", daemon=True)
+                self._thread.start()
+        return question
+
+    def close(self) -> None:
+        """Ask nothing more. Waits for a question on its way."""
+        self._questions.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    # From here on: the thread.
+
+    def _run(self) -> None:
+        consumer: Consumer | None = None
+        while (reference := self._questions.get()) is not None:
+            question = reference()
+            if question is None:
+                continue
+            try:
+                consumer = consumer or self._open()
+                question.answer = _ends(consumer, question.feeds)
+            except Exception:  # a question that is never answered would hold the replica for ever
+                log.exception("ends: unexpected error")
+                question.answer = dict.fromkeys(question.feeds)
+        if consumer is not None:
+            consumer.close()
+
+
+def _ends(consumer: Consumer, feeds: Sequence[Feed]) -> Ends:
+    try:
+        return _together(consumer, feeds)
+    except KafkaException:
+        return _by_leader(consumer, feeds)
+
+
+def _by_leader(consumer: Consumer, feeds: Sequence[Feed]) -> Ends:
+    """One broker that is silent, or one topic that is gone, fails a question that names it: ask each its own."""
+    ends: dict[Feed, int | None] = dict.fromkeys(feeds)
+    with suppress(KafkaException):
+        found = consumer.list_topics(timeout=ANSWER_S).topics
+        led: dict[int, list[Feed]] = {}
+        for feed in feeds:
+            partition = found[feed.topic].partitions.get(feed.partition) if feed.topic in found else None
+            if partition is not None and partition.leader >= 0:
+                led.setdefault(partition.leader, []).append(feed)
+        for own in led.values():
+            with suppress(KafkaException):
+                ends |= _together(consumer, own)
+    return ends
+
+
+def _together(consumer: Consumer, feeds: Iterable[Feed]) -> Ends:
+    asked = [TopicPartition(feed.topic, feed.partition, _LATEST) for feed in feeds]
+    told = consumer.offsets_for_times(asked, timeout=ANSWER_S)
+    return {Feed(tp.topic, tp.partition): tp.offset if tp.error is None and tp.offset >= 0 else None for tp in told}
