@@ -27,7 +27,7 @@ Ends = Mapping[Feed, int | None]
 
 
 class KafkaEnds:
-    """`log.base.EndsQuery`. Who lets go of it before it was asked spares the question."""
+    """`log.base.EndsQuery`. Who lets go of it spares what was not asked yet."""
 
     def __init__(self, feeds: Sequence[Feed]) -> None:
         self.feeds = tuple(feeds)
@@ -70,24 +70,33 @@ class EndsAsker:
     def _run(self) -> None:
         consumer: Consumer | None = None
         while (reference := self._questions.get()) is not None:
-            question = reference()
-            if question is None:
+            feeds = _feeds(reference)
+            if not feeds:
                 continue
             try:
                 consumer = consumer or self._open()
-                question.answer = _ends(consumer, question.feeds)
+                ends = _ends(consumer, feeds, reference)
             except Exception:  # a question that is never answered would hold the replica for ever
                 log.exception("ends: unexpected error")
-                question.answer = dict.fromkeys(question.feeds)
+                ends = dict.fromkeys(feeds)
+            question = reference()
+            if question is not None:
+                question.answer = ends
         if consumer is not None:
             consumer.close()
 
 
-def _ends(consumer: Consumer, feeds: Sequence[Feed]) -> Ends:
+def _feeds(reference: weakref.ref[KafkaEnds]) -> tuple[Feed, ...]:
+    """What is asked; nothing if nobody waits for the answer any more."""
+    question = reference()
+    return () if question is None else question.feeds
+
+
+def _ends(consumer: Consumer, feeds: Sequence[Feed], reference: weakref.ref[KafkaEnds]) -> Ends:
     try:
         return _together(consumer, feeds)
     except KafkaException:
-        return _by_leader(consumer, feeds)
+        return _by_leader(consumer, feeds) if _feeds(reference) else {}
 
 
 def _by_leader(consumer: Consumer, feeds: Sequence[Feed]) -> Ends:

@@ -105,6 +105,21 @@ def test_a_question_that_nobody_waits_for_is_not_asked(waiter: Waiter) -> None:
     asker.close()
 
 
+def test_a_question_that_fails_when_nobody_waits_for_it_any_more_is_not_asked_again(waiter: Waiter) -> None:
+    client = Client({A: 5, B: 7}, {A: 1, B: 2})
+    client.silent = {1}
+    client.free.clear()
+    asker = EndsAsker(lambda: client)  # type: ignore[arg-type,return-value]
+    dropped = asker.ask([A])
+    assert client.begun.wait(60)
+    del dropped
+    kept = asker.ask([B])
+    client.free.set()
+    assert waiter.until(kept.poll) == {B: 7}
+    assert client.asked == [[A], [B]]
+    asker.close()
+
+
 def test_one_thread_opens_uses_and_closes_the_client(waiter: Waiter) -> None:
     client = Client({A: 5}, {A: 1})
     opened: list[int] = []
