@@ -22,35 +22,38 @@ class IndexTaken(Exception):
 def ensure_free(log: Log, specs: Sequence[ReplicaSpec]) -> None:
     """Raises IndexTaken when a heartbeat of the same index arrives while watching.
 
-    Costs nothing when the last heartbeat is old; else up to WATCH_S.
+    Costs nothing when the last heartbeats are old; else up to WATCH_S, however many there are to watch.
     """
     lookup = log.lookup()
     try:
-        for spec in specs:
-            _check(lookup, spec)
+        watched = [(spec, end) for spec in specs if (end := _suspect(lookup, spec)) is not None]
+        until = time.monotonic() + WATCH_S
+        while watched and time.monotonic() < until:
+            watched = [(spec, _looked(lookup, spec, end)) for spec, end in watched]
+            time.sleep(LOOK_S)
     finally:
         lookup.close()
 
 
-def _check(lookup: Lookup, spec: ReplicaSpec) -> None:
+def _suspect(lookup: Lookup, spec: ReplicaSpec) -> int | None:
+    """Where to watch for more, if the last heartbeat is fresh."""
     first, end = lookup.bounds(spec.control_feed)
     last = _own(lookup, spec, max(first, end - CONTROL_TAIL), end)
-    if last is None or time.time() * 1000 - last.timestamp_ms > FRESH_MS:
-        return
-    until = time.monotonic() + WATCH_S
-    while time.monotonic() < until:
-        now = lookup.bounds(spec.control_feed)[1]
-        if now > end:
-            beat = _own(lookup, spec, end, now)
-            if beat is not None:
-                by = decode(beat.value or b"", Heartbeat)
-                kind = "query" if spec.corrected else "node"
-                raise IndexTaken(
-                    f"replica {spec.replica} of {kind} {spec.query} is running already (incarnation {by.inc}, "
-                    f"{by.uid}); stop it with `borealis down`, or take its place with --take-over"
-                )
-            end = now
-        time.sleep(LOOK_S)
+    return None if last is None or time.time() * 1000 - last.timestamp_ms > FRESH_MS else end
+
+
+def _looked(lookup: Lookup, spec: ReplicaSpec, end: int) -> int:
+    """The end of what was looked at so far."""
+    now = lookup.bounds(spec.control_feed)[1]
+    beat = _own(lookup, spec, end, now)
+    if beat is not None:
+        by = decode(beat.value or b"", Heartbeat)
+        kind = "query" if spec.corrected else "node"
+        raise IndexTaken(
+            f"replica {spec.replica} of {kind} {spec.query} is running already (incarnation {by.inc}, "
+            f"{by.uid}); stop it with `borealis down`, or take its place with --take-over"
+        )
+    return now
 
 
 def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int) -> Record | None:
