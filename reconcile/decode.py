@@ -11,9 +11,6 @@ from borealis_py.log.codec import SourceCodec
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source, unpack_stimes
 from sunion.model import Reject, SourceRecord
 
-RAW_BYTES_MAX = 65_536
-"""A dead letter keeps this much of what could not be used."""
-
 
 def decode_source(record: Record, codec: SourceCodec, source: str) -> SourceRecord:
     """Take one record of a source's log apart.
@@ -42,7 +39,7 @@ def decode_source(record: Record, codec: SourceCodec, source: str) -> SourceReco
 
 
 def _foreign(record: Record, source: str, reason: str) -> SourceRecord:
-    reject = Reject(source, record.offset, reason, (record.value or b"")[:RAW_BYTES_MAX])
+    reject = Reject(source, record.offset, reason, record.value or b"")
     return SourceRecord(record.offset, -1, "", rejects=(reject,))
 
 
@@ -71,4 +68,4 @@ def _batch(
 
 def _reject(source: str, offset: int, first_seq: int, position: int, reason: str, raw: bytes) -> Reject:
     what = "batch" if position < 0 else f"tuple {first_seq + position}"
-    return Reject(source, offset, f"malformed: {what}: {reason}", raw[:RAW_BYTES_MAX])
+    return Reject(source, offset, f"malformed: {what}: {reason}", raw)

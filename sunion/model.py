@@ -64,18 +64,30 @@ class TupleId:
         return f"{self.bucket}:{self.index}"
 
 
+RAW_BYTES_MAX = 65_536
+"""A dead letter keeps this much of what could not be used."""
+REASON_CHARS_MAX = 2_000
+"""And this much of why: messages quote values."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
     """One tuple or record that could not be used: it goes to the dead-letter topic, never away silently.
 
     `source` names a source, or the query for what the kernel refused; `offset` is the record's offset in that source
-    (-1: none); `raw` holds its bytes, cut to a limit by whoever decoded it.
+    (-1: none); `raw` holds its bytes. Both texts are cut: what somebody else has sent is of any size.
     """
 
     source: str
     offset: int
     reason: str
     raw: bytes = b""
+
+    def __post_init__(self) -> None:
+        if len(self.raw) > RAW_BYTES_MAX:
+            object.__setattr__(self, "raw", self.raw[:RAW_BYTES_MAX])
+        if len(self.reason) > REASON_CHARS_MAX:
+            object.__setattr__(self, "reason", f"{self.reason[:REASON_CHARS_MAX]} ...")
 
 
 @dataclass(frozen=True, slots=True)

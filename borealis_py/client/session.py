@@ -15,12 +15,10 @@ from borealis_py.client.claim import Claim, PublisherError, Target
 from borealis_py.client.rows import BadRow, RowSchema, raw_json
 from borealis_py.client.writer import SourceWriter
 from borealis_py.log.base import Log, NewRecord, Wake
-from sunion.model import FOREVER
+from sunion.model import FOREVER, RAW_BYTES_MAX
 
 OUTSTANDING_MAX = 1_000
 """Records on their way to the log; a sender should wait while there are more."""
-RAW_BYTES_MAX = 65_536
-"""A dead letter keeps this much of what could not be published."""
 
 
 class PublishFailed(PublisherError):

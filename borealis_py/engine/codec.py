@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.operators import RAW_BYTES_MAX, Partial
+from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import segment_schema
 from borealis_py.query.names import STIME
 
@@ -83,7 +83,7 @@ class ArrowSourceCodec:
                 rows.append(self._decode_one(raw))
                 kept.append(stimes[i])
             except _BAD as exc:
-                bad.append((i, _readable(exc), bytes(raw)[:RAW_BYTES_MAX]))
+                bad.append((i, _readable(exc), bytes(raw)))
         return self._batch(rows, kept), bad
 
     def _batch(self, rows: Sequence[Any], stimes: Sequence[int]) -> pa.RecordBatch | None:
@@ -184,7 +184,7 @@ def _stime_array(stimes: Sequence[int]) -> pa.Array:
 
 
 def _nothing(payload: bytes, reason: str) -> tuple[None, list[Bad]]:
-    return None, [(-1, reason, bytes(payload)[:RAW_BYTES_MAX])]
+    return None, [(-1, reason, bytes(payload))]
 
 
 def _readable(error: Exception) -> str:

@@ -22,9 +22,6 @@ from borealis_py.engine.parts import by_key, part_of
 from borealis_py.engine.rows import joined, merge, sorted_by_stime
 from sunion.model import Reject
 
-RAW_BYTES_MAX = 2_000
-"""A rejected row's bytes are cut to this."""
-
 Partial = tuple[int, pa.RecordBatch]
 """(bucket, partial aggregates or rows of it)."""
 Slots = list[pa.RecordBatch | None]
@@ -184,7 +181,7 @@ class Window:
             named = "".join(f", {k}={v!r}" for k, v in keys.items())
             where = f"window [{start_us}, {end_us}) us{named}: {reason}"
             raw = msgspec.json.encode({"window_start": start_us, "window_end": end_us, **keys})
-            rejects.append(Reject(self.node, -1, where, raw[:RAW_BYTES_MAX]))
+            rejects.append(Reject(self.node, -1, where, raw))
         if result is None or not result.num_rows:
             return None
         return self._frame(result, start_us, end_us)
@@ -225,9 +222,7 @@ def _by_row(
     rows, bad = run_by_row(statement.run, batch)
     for row, reason in sorted(bad.items()):
         values = {name: batch.column(name)[row].as_py() for name in batch.schema.names}
-        rejects.append(
-            Reject(node, -1, f"tuple at stime {values['stime']}: {reason}", msgspec.json.encode(values)[:RAW_BYTES_MAX])
-        )
+        rejects.append(Reject(node, -1, f"tuple at stime {values['stime']}: {reason}", msgspec.json.encode(values)))
     return rows if rows is not None and rows.num_rows else None
 
 

@@ -6,8 +6,9 @@ wants the rows. A bucket too big for one record is split into parts and counts w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import msgspec
 import structlog
@@ -42,6 +43,9 @@ from sunion.stream import Stable, StreamFold
 
 log = structlog.get_logger("borealis.stream")
 
+LETTER_BYTES = 100
+"""What a dead letter takes beside its bytes and its reason."""
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
@@ -73,17 +77,18 @@ class StreamEncoder:
             return [self._record(record.bucket, pack(UndoHeader(record.inc, record.bucket)))]
         if isinstance(record, RecDone):
             return [self._record(record.bucket, pack(RecDoneHeader(record.inc, record.bucket)))]
-        parts = self._parts(record.output.rows)
+        letters = _letters(record.output.rejects) if isinstance(record, StableBucket) else []
+        parts = list(zip_longest(self._parts(record.output.rows), letters))
         return [
-            self._record(record.bucket, pack(self._header(record, i, len(parts)), part)) for i, part in enumerate(parts)
+            self._record(record.bucket, pack(self._header(record, i, len(parts), own or ()), rows or b""))
+            for i, (rows, own) in enumerate(parts)
         ]
 
-    def _header(self, record: StableBucket | TentativeBucket, part: int, parts: int) -> StableHeader | TentativeHeader:
+    def _header(
+        self, record: StableBucket | TentativeBucket, part: int, parts: int, letters: Sequence[Part]
+    ) -> StableHeader | TentativeHeader:
         if isinstance(record, StableBucket):
-            rejects = tuple(Part(r.source, r.offset, r.reason, r.raw) for r in record.output.rejects)
-            return StableHeader(
-                record.inc, record.bucket, record.held, part, parts, self._schema, () if part else rejects
-            )
+            return StableHeader(record.inc, record.bucket, record.held, part, parts, self._schema, tuple(letters))
         return TentativeHeader(
             record.inc,
             record.bucket,
@@ -106,6 +111,20 @@ class StreamEncoder:
 
     def _record(self, bucket: int, value: bytes) -> NewRecord:
         return NewRecord(self._feed, value, timestamp_ms=self._buckets.timestamp_ms(bucket))
+
+
+def _letters(rejects: Sequence[Reject]) -> list[list[Part]]:
+    """Dead letters in portions that fit a record: the log would refuse a burst of them, and no replica got past it."""
+    portions: list[list[Part]] = []
+    room = 0
+    for reject in rejects:
+        size = len(reject.raw) + len(reject.reason.encode()) + LETTER_BYTES
+        if size > room:
+            portions.append([])
+            room = ENVELOPE_BYTES_MAX
+        portions[-1].append(Part(reject.source, reject.offset, reject.reason, reject.raw))
+        room -= size
+    return portions
 
 
 Headed = StableHeader | TentativeHeader
@@ -137,7 +156,7 @@ class StreamDecoder:
         if len(parts) < header.parts or 0 not in parts:
             return None  # the rest comes; or its writer died, and the successor says it again
         self._forget(header)
-        return self._whole(parts[0][0], [piece for _, (_, piece) in sorted(parts.items())])
+        return self._whole([part for _, part in sorted(parts.items())])
 
     def _gathered(self, header: Headed, payload: bytes) -> dict[int, tuple[Headed, bytes]]:
         """With this part. Two writers may mingle, even of one incarnation's number, until one has read of the other."""
@@ -157,11 +176,12 @@ class StreamDecoder:
             if stable or (isinstance(other, TentativeHeader) and other.inc == said.inc):
                 del self._open[other]
 
-    def _whole(self, header: Headed, payloads: list[bytes]) -> StreamRecord:
-        parts = tuple(p for p in payloads if p)
-        rows = Encoded(parts) if parts else None
+    def _whole(self, parts: list[tuple[Headed, bytes]]) -> StreamRecord:
+        header, encoded = parts[0][0], tuple(payload for _, payload in parts if payload)
+        rows = Encoded(encoded) if encoded else None
         if isinstance(header, StableHeader):
-            rejects = tuple(Reject(p.source, p.offset, p.reason, p.raw) for p in header.rejects)
+            letters = [letter for own, _ in parts if isinstance(own, StableHeader) for letter in own.rejects]
+            rejects = tuple(Reject(p.source, p.offset, p.reason, p.raw) for p in letters)
             return StableBucket(header.inc, header.bucket, Output(rows, rejects), header.held)
         return TentativeBucket(
             header.inc,

@@ -11,7 +11,17 @@ from borealis_py.log.records import EnvelopeError, Part, StableHeader, Tentative
 from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
-from sunion.model import Output, RecDone, Reject, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+from sunion.model import (
+    RAW_BYTES_MAX,
+    Output,
+    RecDone,
+    Reject,
+    StableBucket,
+    StableRange,
+    StreamRecord,
+    TentativeBucket,
+    Undo,
+)
 
 FEED = Feed("app.q.r0")
 BUCKETS = Buckets(100_000)
@@ -99,6 +109,25 @@ def test_a_large_bucket_is_split_and_counts_when_its_last_part_is_read() -> None
     assert rows_of(whole) == LARGE
     assert isinstance(whole, StableBucket)
     assert len(whole.output.rejects) == 1
+
+
+def burst(count: int, size: int = RAW_BYTES_MAX) -> tuple[Reject, ...]:
+    return tuple(Reject("a", i, f"bad {i}", bytes([i % 256]) * size) for i in range(count))
+
+
+@pytest.mark.parametrize("rejects", [burst(1), burst(200), burst(30_000, 1)], ids=len)
+@pytest.mark.parametrize("rows", [None, ["few"], LARGE], ids=["no rows", "few rows", "many rows"])
+def test_a_burst_of_dead_letters_is_split_like_rows(rejects: tuple[Reject, ...], rows: list[str] | None) -> None:
+    """A bucket that the log refused would stop every replica at it, again and again."""
+    records = encoder().encode(StableBucket(1, 7, Output(rows, rejects)))
+    assert all(len(r.value or b"") <= 2 * ENVELOPE_BYTES_MAX + 1_000 for r in records)
+    (whole,) = decode(StreamDecoder("s1"), records)
+    assert isinstance(whole, StableBucket)
+    assert whole.output.rejects == rejects
+    if rows is None:
+        assert whole.output.rows is None
+    else:
+        assert rows_of(whole) == rows
 
 
 def test_parts_of_a_writer_that_died_are_dropped_when_its_successor_says_the_bucket_again() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.records import MAGIC, BatchHeader, pack
-from reconcile.decode import RAW_BYTES_MAX, decode_source
+from reconcile.decode import decode_source
+from sunion.model import RAW_BYTES_MAX
 from tests.reconcile.list_world import ListSource, batch, claim
 
 FEED = Feed("app.s")
