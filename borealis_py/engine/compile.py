@@ -153,7 +153,10 @@ class _Compiler:
         for name in by:
             kind = relation.schema.field(name).type
             if kind not in KEY_TYPES:
-                raise QueryError(f"{self.label}: its rows are partitioned by {name!r}, a {kind}; a key is one value")
+                raise QueryError(
+                    f"{self.label}: its rows are partitioned by {name!r}, a {kind}; a key is one value: partition by "
+                    "another column, or make one with map()"
+                )
         return self._materialised(relation)
 
     def _union(self, op: UnionOp) -> Relation:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
-from borealis_py.engine import canonical_hash, compile_query
+from borealis_py.engine import Kernel, canonical_hash, compile_query
 from borealis_py.engine.parts import by_key, part_of, partitions_of
 from borealis_py.engine.rows import merge
+from borealis_py.host.check import check
+from borealis_py.protocol.settings import Timing
 from borealis_py.query import AppSpec, Stream
 from borealis_py.query.partitions import physical
 from sunion.model import Output
@@ -97,11 +100,19 @@ def test_a_partitioned_query_gives_the_bits_of_the_whole(data: st.DataObject, hi
     flat.close()
     spec = physical(app)
     assert list(spec.queries) == [f"q.{i}" for i in range(n)]
-    kernels = {name: compile_query(spec, name) for name in spec.all_nodes}
-    streams = lived(spec, kernels, history, data)
-    for kernel in kernels.values():
-        kernel.close()
+    with compiled_parts(spec) as kernels:
+        streams = lived(spec, kernels, history, data)
     assert together(streams, "q", ("k",)) == rows_of(expected)
+
+
+@contextmanager
+def compiled_parts(spec: AppSpec) -> Iterator[dict[str, Kernel]]:
+    kernels = {name: compile_query(spec, name) for name in spec.all_nodes}
+    try:
+        yield kernels
+    finally:
+        for kernel in kernels.values():
+            kernel.close()
 
 
 KEYS = pa.record_batch(
@@ -156,12 +167,62 @@ def test_the_order_is_by_stime_then_key_with_nulls_last_then_place() -> None:
     assert by_key(batch, ("k",)).column("n").to_pylist() == [4, 2, 0, 3, 1]
 
 
+@pytest.mark.parametrize("key", ["k", "i", "x", "b"])
+@settings(max_examples=2, deadline=None)
+@given(data=st.data())
+def test_null_is_a_key_like_any_other_and_none_of_its_rows_is_lost(key: str, data: st.DataObject) -> None:
+    """Of every type, behind a node that divides and at a source: one group, in one partition, with all its rows."""
+    history: Buckets = {
+        bucket: [
+            [(None, None, None, None, bucket * worlds.WIDTH_US)] * 2,
+            [("a", 1, 2.5, True, bucket * worlds.WIDTH_US)],
+        ]
+        for bucket in range(0, LAST, 2)
+    }
+
+    def build(app: App, a: Stream, b: Stream, n: int) -> Stream:
+        both = app.union(a, b).map(**{key: key}).node("first", partitions=n, by=key)
+        return both.window("200ms").group_by(key).agg(n="count(*)")
+
+    for n in (1, 2, 4):
+        spec = physical(described(build, n, partitions=3, by=key))
+        with compiled_parts(spec) as kernels:
+            streams = lived(spec, kernels, history, data)
+            parts = [
+                [row for output in streams[name].values() for row in kernels[name].to_dicts(output.rows)]
+                for name in spec.queries
+            ]
+        assert sum(None in {row[key] for row in rows} for rows in parts) == 1
+        counts = [(row[key], row["n"]) for rows in parts for row in rows]
+        assert sum(n for k, n in counts if k is None) == 2 * len(history)
+        assert sum(n for _, n in counts) == 3 * len(history)
+
+
+def test_a_key_that_is_null_in_one_column_is_another_than_null_in_both() -> None:
+    both, one, none = (
+        pa.record_batch({"k": pa.array([k], pa.string()), "i": pa.array([i], pa.int64())})
+        for k, i in ((None, None), (None, 1), ("a", 1))
+    )
+    assert len({int(partitions_of(batch, ("k", "i"), 2**32)[0]) for batch in (both, one, none)}) == 3
+
+
 def test_a_list_is_no_key() -> None:
     app = App("a")
     s = app.source("s", schema={"x": "int"})
     lists = s.window("1s").group_by("x").agg(l="list(x)").node("n")
     app.query("q", lists.filter("l[1] > 0").node("p", partitions=2, by="l"))
     spec = physical(app.describe())
+    said = r"its rows are partitioned by 'l', a list<.*>; a key is one value: partition by another column, or make one"
     for name in ("n", "p.0"):
-        with pytest.raises(QueryError, match=r"its rows are partitioned by 'l', a list<.*>; a key is one value"):
+        with pytest.raises(QueryError, match=said):
             compile_query(spec, name)
+
+
+@pytest.mark.parametrize("nested", ["{'a': x}", "to_timestamp(x)", "x::DATE"])
+def test_what_is_no_column_is_no_key(nested: str) -> None:
+    app = App("a")
+    mapped = app.source("s", schema={"x": "int"}).map(k=nested).node("n")
+    app.query("q", mapped.filter("k IS NOT NULL"), partitions=2, by="k")
+    for build in (lambda: compile_query(app.describe(), "n"), lambda: check(app.describe(), Timing())):
+        with pytest.raises(QueryError, match=r"map\(k\) of node 'n': its type is .*columns are string, int64, double"):
+            build()

@@ -32,6 +32,19 @@ REFUSED: dict[str, tuple[Build, str]] = {
     "a number alone": (lambda app, s, t: s.node("n", partitions=2), "node 'n': partitions and by go together"),
     "a key alone": (lambda app, s, t: s.node("n", by="carrier"), "partitions and by go together"),
     "none": (lambda app, s, t: s.node("n", partitions=0, by="carrier"), "partitions=0; choose 1 to 64"),
+    "fewer than none": (lambda app, s, t: s.node("n", partitions=-2, by="carrier"), "partitions=-2; choose 1 to 64"),
+    "half a one": (lambda app, s, t: s.node("n", partitions=1.5, by="carrier"), r"partitions=1\.5; choose 1 to 64"),
+    "of a query, none": (
+        lambda app, s, t: app.query("q", s, partitions=0, by="carrier"), "query 'q': partitions=0; choose 1 to 64"
+    ),
+    "no column": (lambda app, s, t: s.node("n", partitions=2, by=""), "unknown column '' in by of node 'n'"),
+    "an absent column of a query": (
+        lambda app, s, t: app.query("q", s, partitions=2, by="flight"), "unknown column 'flight' in by of query 'q'"
+    ),
+    "one absent of two": (
+        lambda app, s, t: s.node("n", partitions=2, by=("carrier", "flight")),
+        "unknown column 'flight' in by of node 'n'",
+    ),
     "too many": (lambda app, s, t: s.node("n", partitions=65, by="carrier"), "partitions=65; choose 1 to 64"),
     "no number": (lambda app, s, t: s.node("n", partitions=True, by="carrier"), "partitions=True; choose 1 to 64"),
     "no name": (lambda app, s, t: s.node("n", partitions=2, by=()), r"by=\(\); give the name of a column"),
@@ -176,8 +189,9 @@ def test_a_source_with_partitions_is_read_as_one_from_all_of_them() -> None:
 
 
 def test_a_sources_number_of_partitions_is_checked_and_determines_the_results() -> None:
-    with pytest.raises(QueryError, match="source 's': partitions=0; choose 1 to 64"):
-        App("a").source("s", schema=FLIGHTS, partitions=0)
+    for wrong in (0, -1, 65, True, "2"):
+        with pytest.raises(QueryError, match=f"source 's': partitions={wrong!r}; choose 1 to 64"):
+            App("a").source("s", schema=FLIGHTS, partitions=wrong)  # type: ignore[arg-type]
     hashes = set()
     for count in (None, 1, 2):
         app = App("a")
