@@ -275,10 +275,11 @@ def _warm_worker(works: tuple[bytes, ...], parts: Iterable[int]) -> Iterator[int
     import time
 
     import reconcile.task  # noqa: F401  what a job imports
+    from borealis_py.log.base import LogError
     from reconcile.work import OtherKernel, opened
 
     for work in works:
-        with suppress(OtherKernel):  # its redos are refused with the reason
+        with suppress(OtherKernel, LogError):  # its redos are refused with the reason; a log that is away comes back
             opened(work)
     time.sleep(0.05)
     yield from parts
