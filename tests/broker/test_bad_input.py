@@ -128,3 +128,45 @@ def test_a_second_publisher_is_refused_while_the_first_is_at_work(app: RunningAp
             app.publisher("src").start()
         first.send({"name": "b", "value": 2})
         until(lambda: corrected_values(app) == [1, 2], "the first goes on")
+
+
+@pytest.fixture
+def parted(bootstrap: str, tmp_path: Path) -> Iterator[RunningApp]:
+    """Three partitions by name behind a node, which reads a source in two partitions."""
+    it = App("bad-parted", bucket="50ms")
+    source = it.source("src", schema={"name": "string", "value": "int64"}, partitions=2)
+    clean = source.filter("value >= 0").node("clean")
+    counts = clean.window("50ms").group_by("name").agg(n="count(*)", total="sum(value)")
+    it.query("all", counts, delay_threshold="2s", replicas=1, partitions=3, by="name")
+    with running(bootstrap, it, tmp_path) as app:
+        app.start(0)
+        until(lambda: app.events(0).count("READY") == 4 or bool(app.errors), "the node and each partition ready")
+        yield app
+
+
+def totals(app: RunningApp) -> dict[str | None, int]:
+    found: dict[str | None, int] = {}
+    for record in app.corrected("all"):
+        row = json.loads(record.value or b"")
+        found[row["name"]] = found.get(row["name"], 0) + row["total"]
+    return found
+
+
+def test_a_key_that_is_null_or_empty_falls_to_a_partition_and_one_that_is_absent_to_the_dead_letters(
+    parted: RunningApp,
+) -> None:
+    with parted.publisher("src.0") as first, parted.publisher("src.1") as second:
+        for value in range(1, 5):
+            assert first.send({"name": None, "value": value})
+            assert second.send({"name": None, "value": 10 * value})
+            assert second.send({"name": "", "value": 1})
+            assert first.send({"name": "a", "value": 1})
+        assert not first.send({"value": 7})  # no key at all: which row is it of?
+        until(lambda: totals(parted) == {None: 110, "": 4, "a": 4}, "every row of every key")
+        until(lambda: len(parted.dead_letters()) == 1, "the dead letter")
+    (letter,) = parted.dead_letters()
+    assert (letter["source"], json.loads(letter["raw"])) == ("src.0", {"value": 7})
+    assert "name" in letter["reason"]
+    homes = {(json.loads(r.value or b"")["name"], r.feed.partition) for r in parted.corrected("all")}
+    assert len(homes) == 3, "each key has one partition"
+    assert not parted.errors

@@ -25,6 +25,7 @@ from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
+from borealis_py.query.partitions import parts_of
 from reconcile.runner import Redos
 from reconcile.work import Kernel, make_kernel
 
@@ -66,7 +67,7 @@ class RunningApp:
     def start(self, replica: int, redos: MakeRedos = no_spark) -> None:
         stop = threading.Event()
         threads = []
-        for name, node in self.state.spec.all_nodes.items():
+        for name, node in self.state.runs.all_nodes.items():
             if replica >= node.replicas:
                 continue
             spec = replica_spec(self.state, name, replica, self.log, self.directory, self.timing)
@@ -96,7 +97,9 @@ class RunningApp:
         return list(self.lookup.read(feed, *self.lookup.bounds(feed)))
 
     def corrected(self, query: str) -> list[Record]:
-        return self.read(topics.stream(self.name, query))
+        """All partitions, one after the other."""
+        feeds = [topics.corrected(self.name, part) for part in parts_of(self.state.spec, query)]
+        return [record for feed in feeds for record in self.lookup.read(feed, *self.lookup.bounds(feed))]
 
     def dead_letters(self) -> list[dict[str, str]]:
         found = self.read(topics.deadletter(self.name))
