@@ -29,15 +29,15 @@ from borealis_py.sim.violation import Violation
 from sunion.model import FOREVER
 
 _rows = msgspec.json.Decoder(list[list[Any]]).decode
-Parts = dict[tuple[type, int], tuple[list[Any], list[Letter]]]
-"""Rows and dead letters of the buckets that are being said, by kind and incarnation: a zombie's parts may stand between
-its successor's."""
+Said = dict[StableHeader | TentativeHeader, dict[int, tuple[list[Any], list[Letter]]]]
+"""Rows and dead letters of each part of what is being said, by what its parts have in common: of two processes of one
+index the parts may mingle, even while both have one number."""
 
 
 def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int) -> int:
     """S.r<k>: first occurrences without holes, every STABLE record the failure-free one. Returns the frontier."""
     next_ = origin
-    open_: Parts = {}
+    said: Said = {}
     for record in log:
         header, payload = unpack_stream(record.value)
         if isinstance(header, RangeHeader):
@@ -46,29 +46,32 @@ def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int) 
             next_ = max(next_, header.end)
         elif isinstance(header, StableHeader):
             _no_hole(name, header.bucket, next_, record.offset)
-            rows, letters = _gathered(open_, header, payload)
-            letters += [(r.source, r.offset, r.reason.split()[0].strip(":")) for r in header.rejects]
-            if header.part + 1 == header.parts:
-                _equal(name, header.bucket, record.offset, rows, letters, truth)
+            letters = [(r.source, r.offset, r.reason.split()[0].strip(":")) for r in header.rejects]
+            whole = _gathered(said, msgspec.structs.replace(header, rejects=()), payload, letters)
+            if whole is not None:
+                _equal(name, header.bucket, record.offset, *whole, truth)
                 next_ = max(next_, header.bucket + 1)
         elif isinstance(header, TentativeHeader):
-            rows, _ = _gathered(open_, header, payload)
-            if header.part + 1 == header.parts:
-                _label(name, header, rows, truth)
+            whole = _gathered(said, header, payload, [])
+            if whole is not None:
+                _label(name, header, whole[0], truth)
         else:
             assert isinstance(header, UndoHeader | RecDoneHeader)
     return next_
 
 
 def _gathered(
-    open_: Parts, header: StableHeader | TentativeHeader, payload: memoryview
-) -> tuple[list[Any], list[Letter]]:
-    """With this part."""
-    key = (type(header), header.inc)
-    if header.part == 0 or key not in open_:
-        open_[key] = ([], [])
-    open_[key][0].extend(_rows(payload) if payload else [])
-    return open_[key]
+    said: Said, header: StableHeader | TentativeHeader, payload: memoryview, letters: list[Letter]
+) -> tuple[list[Any], list[Letter]] | None:
+    """The whole, with its last part; None before."""
+    parts = said.setdefault(msgspec.structs.replace(header, part=0), {})
+    parts[header.part] = (_rows(payload) if payload else [], letters)
+    if header.part + 1 < header.parts:
+        return None
+    if len(parts) < header.parts:
+        raise Violation("hole", f"bucket {header.bucket}: only parts {sorted(parts)} of {header.parts}", header.bucket)
+    found = [parts[i] for i in range(header.parts)]
+    return [row for rows, _ in found for row in rows], [letter for _, own in found for letter in own]
 
 
 def _no_hole(name: str, first: int, next_: int, offset: int) -> None:

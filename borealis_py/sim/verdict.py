@@ -229,7 +229,8 @@ class Delays:
         """No bucket lacks a source that was well, and so was every replica that its rows pass.
 
         Not asked where the promise is weaker (RELIABILITY.md): while a replica cannot reach a part of the log, it asks
-        for its end in vain; and a lower threshold makes buckets overdue at every node at once (B19).
+        for its end in vain; a lower threshold makes buckets overdue at every node at once (B19); and a node that
+        corrects under "delay" is late for one behind it that does not wait.
         """
         s, world = self.scenario, self.world
         for bucket, lacked in world.picture.lacked.items():
@@ -266,9 +267,14 @@ class Delays:
                 return False
             # who was away waits D anew, and who reads it does not wait for that
             since = first - self.scenario.threshold_max_us
-            if name != source and not self._all_well(name, source, since, until):
+            if name != source and not (self._prompt(name, since, until) and self._all_well(name, source, since, until)):
                 return False
         return True
+
+    def _prompt(self, node: str, first: int, until: int) -> bool:
+        """None of its replicas held new buckets back while it corrected (policy "delay")."""
+        replicas = range(self.world.wiring.plans[node].replicas)
+        return all(self.watching.prompt[node, k].covers(first, until) for k in replicas)
 
     def _way(self, node: str, first: int, source_until: int, until: int) -> bool:
         """Some source is clean, and from it to this node's output one replica after the other."""

@@ -14,6 +14,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.corrected import read_progress
 from borealis_py.protocol.publishing import Phase
+from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim.coverage import Coverage
 from borealis_py.sim.kernel import QUERY
@@ -54,6 +55,7 @@ class Onlooker:
         self.paths = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
         self.readable = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
         self.steady = {(p.name, k): Clean() for p, k in keys}
+        self.prompt = {(p.name, k): Clean() for p, k in keys}
         self.client = Clean()
         self._states: dict[str, ReplicaState] = {}
         self._phases: dict[str, Phase] = {}
@@ -138,11 +140,15 @@ class Onlooker:
         own = seat.spec.own_feeds[0].topic
         if self._seen.get(key) is not process:  # another one than before, which has to catch up first
             self._seen[key] = process
-            for clean in (self.steady[key], *self.paths[key].values()):
+            for clean in (self.steady[key], self.prompt[key], *self.paths[key].values()):
                 clean.update(now, False)
-        state = None if process is None else process.replica.manager.state
+        manager = None if process is None else process.replica.manager
+        state = None if manager is None else manager.state
         stable, ready = state is ReplicaState.STABLE, state not in (None, ReplicaState.RECOVERING)
         self.steady[key].update(now, stable and seat.reaches_all([own, *frozenset().union(*by_input)]))
+        corrects = manager if state is ReplicaState.STABILIZATION else None
+        waits = corrects is not None and corrects.delays.stabilization is not DelayPolicy.PROCESS
+        self.prompt[key].update(now, ready and not waits)
         up = not seat.down and not seat.odd
         failed = {source.name for source in self._world.sources if source.failed}
         for i, of in enumerate(names):
@@ -175,7 +181,7 @@ class Onlooker:
     def close(self) -> None:
         """The world is over."""
         now = self._world.scheduler.now_us
-        found = [self.client, *self.sources.values(), *self.steady.values()]
+        found = [self.client, *self.sources.values(), *self.steady.values(), *self.prompt.values()]
         for some in (*self.paths.values(), *self.readable.values()):
             found += some.values()
         for clean in found:

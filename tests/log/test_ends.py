@@ -1,32 +1,128 @@
-"""Was everything read? Also when the way to a feed is lost between the answer and the last record."""
+"""Was everything read? Also when the way to a feed is lost before the answer, or between it and the last record."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import pytest
+
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
-from borealis_py.log.ends import ASK_AGAIN_US, EndsWatch
+from borealis_py.log.ends import CUT_OFF_US, FIRST_US, GIVE_UP_US, EndsWatch
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.log import MemoryLog
 
-FEED = Feed("t")
+NEAR, FAR = Feed("near"), Feed("far")
+MS = 1000
 
 
-def test_a_feed_that_is_lost_after_the_answer_counts_as_read() -> None:
-    scheduler = Scheduler()
-    log = MemoryLog(scheduler)
-    client = log.client("a")
-    client.admin().create([TopicSpec("t")])
-    reader = client.reader(lambda: None)
-    reader.open(FEED, 0)
-    log.broker.append(NewRecord(FEED, b"x"))
-    watch = EndsWatch(client.lookup(), reader)
-    watch.ask(scheduler.now_us, [FEED])
-    assert watch.unanswered
-    scheduler.run_until(10_000)
-    assert watch.read_to(scheduler.now_us) is None, "the end is 1, and nothing was polled yet"
-    assert not watch.unanswered
-    log.cut("a", {"t"})
-    scheduler.run_until(ASK_AGAIN_US)
-    assert watch.read_to(scheduler.now_us) is None
-    assert watch.unanswered, "it asks anew"
-    scheduler.run_until(2 * ASK_AGAIN_US)
-    assert watch.read_to(scheduler.now_us) == 0, "nobody reaches it, so there is nothing to wait for"
+class Scene:
+    """Two feeds, read by a client that has asked for their ends once."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
+        self.log = MemoryLog(self.scheduler)
+        client = self.log.client("a")
+        self.reader = client.reader(lambda: None)
+        for feed in (NEAR, FAR):
+            client.admin().create([TopicSpec(feed.topic)])
+            self.reader.open(feed, 0)
+        self.watch = EndsWatch(client.lookup(), self.reader)
+        assert self.answer_takes() < 10 * MS
+
+    def write(self, feed: Feed) -> None:
+        self.log.broker.append(NewRecord(feed, b"x"))
+
+    def answer_takes(self) -> int:
+        """From a question to "read", in microseconds; what arrives is polled."""
+        asked = self.scheduler.now_us
+        self.watch.ask(asked, [NEAR, FAR])
+        while (read_to := self.watch.read_to(self.scheduler.now_us)) is None:
+            self.scheduler.run_until(self.scheduler.now_us + MS)
+            self.reader.poll()
+            assert self.scheduler.now_us < asked + 10 * GIVE_UP_US
+        assert read_to == asked
+        return self.scheduler.now_us - asked
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_it_is_read_when_everything_below_the_ends_was_polled(scene: Scene) -> None:
+    scene.write(FAR)
+    scene.watch.ask(scene.scheduler.now_us, [NEAR, FAR])
+    asked = scene.scheduler.now_us
+    assert scene.watch.unanswered
+    scene.scheduler.run_until(asked + 20 * MS)
+    assert scene.watch.read_to(scene.scheduler.now_us) is None, "the end is 1, and nothing was polled yet"
+    assert not scene.watch.unanswered
+    assert scene.reader.poll()
+    assert scene.watch.read_to(scene.scheduler.now_us) == asked
+
+
+def test_a_feed_that_is_cut_off_is_waited_for_once(scene: Scene) -> None:
+    scene.log.cut("a", {"far"})
+    assert GIVE_UP_US <= scene.answer_takes() < GIVE_UP_US + 10 * MS
+    assert scene.answer_takes() < 10 * MS, "each bucket would be so much later"
+    scene.scheduler.run_until(scene.scheduler.now_us + CUT_OFF_US)
+    assert scene.answer_takes() >= GIVE_UP_US, "it may be back, with nothing new to say"
+
+
+def test_a_feed_of_which_something_is_read_is_waited_for_again(scene: Scene) -> None:
+    scene.log.cut("a", {"far"})
+    scene.answer_takes()
+    scene.log.heal("a")
+    scene.write(FAR)
+    scene.scheduler.run_until(scene.scheduler.now_us + 10 * MS)
+    assert scene.reader.poll()
+    scene.log.cut("a", {"far"})
+    assert scene.answer_takes() >= GIVE_UP_US
+
+
+def test_a_feed_that_is_lost_after_the_answer_is_given_up_as_well(scene: Scene) -> None:
+    asked = scene.scheduler.now_us
+    scene.write(FAR)
+    scene.watch.ask(asked, [NEAR, FAR])
+    scene.scheduler.run_until(asked + 10 * MS)
+    assert scene.watch.read_to(scene.scheduler.now_us) is None
+    scene.scheduler.run_until(asked + 10 * MS + GIVE_UP_US)
+    assert scene.watch.read_to(scene.scheduler.now_us) == asked, "nothing of it came out of the reader"
+
+
+def test_a_long_way_that_is_being_read_is_not_given_up(scene: Scene) -> None:
+    scene.log.poll_records_max = 1
+    for _ in range(3):
+        scene.write(FAR)
+    asked = scene.scheduler.now_us
+    scene.watch.ask(asked, [NEAR, FAR])
+    for _ in range(3):
+        scene.scheduler.run_until(scene.scheduler.now_us + GIVE_UP_US - 10 * MS)
+        assert scene.watch.read_to(scene.scheduler.now_us) is None
+        assert scene.reader.poll()
+    assert scene.watch.read_to(scene.scheduler.now_us) == asked
+
+
+class Silent:
+    """A log that does not answer."""
+
+    def poll(self) -> Mapping[Feed, int | None] | None:
+        return None
+
+
+def test_a_log_that_does_not_answer_counts_as_cut_off(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Sequence[Feed]] = []
+
+    def ask_ends(feeds: Sequence[Feed]) -> Silent:
+        asked.append(feeds)
+        return Silent()
+
+    lookup = scene.log.client("b").lookup()
+    monkeypatch.setattr(lookup, "ask_ends", ask_ends)
+    watch = EndsWatch(lookup, scene.reader)
+    for i, (feeds, patience_us) in enumerate((([NEAR], FIRST_US), ([NEAR, FAR], GIVE_UP_US))):
+        at = i * FIRST_US
+        watch.ask(at, feeds)
+        assert watch.read_to(at + patience_us - 1) is None
+        assert watch.read_to(at + patience_us) == at
+    assert asked == [[NEAR], [FAR]]

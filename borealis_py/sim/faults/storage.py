@@ -13,6 +13,7 @@ from borealis_py.sim.wiring import APP
 
 if TYPE_CHECKING:
     from borealis_py.sim.seats import ReplicaSeat
+    from borealis_py.sim.stores import File
     from borealis_py.sim.world import World
 
 
@@ -104,19 +105,25 @@ def _reads(seat: ReplicaSeat, source: str) -> bool:
 def _mark(world: World, seat: ReplicaSeat, source: str) -> int:
     """The lowest offset of this source that a checkpoint of this replica reads on from."""
     sources = [of.name for of in seat.spec.inputs if not of.replicas]
-    good = [file for file in seat.disk.files.values() if not file.torn]
-    return min((file.marks[sources.index(source)].offset for file in good), default=0)
+    return min((file.marks[sources.index(source)].offset for file in _sound(world, seat).values()), default=0)
 
 
-def _oldest(seat: ReplicaSeat, origin: int) -> int:
+def _oldest(world: World, seat: ReplicaSeat) -> int:
     """The lowest bucket that a checkpoint of this replica goes on from."""
-    return min((bucket for bucket, file in seat.disk.files.items() if not file.torn), default=origin)
+    return min(_sound(world, seat), default=world.origin)
+
+
+def _sound(world: World, seat: ReplicaSeat) -> dict[int, File]:
+    """Checkpoints to go by: none when those that this world tears might be all there are."""
+    tears = sum(f.kind == "disk_torn" for f in world.scenario.faults)
+    found = {bucket: file for bucket, file in seat.disk.files.items() if not file.torn}
+    return found if len(found) > tears else {}
 
 
 def _needed(world: World, node: str) -> int:
     """The lowest bucket of a node's stream that somebody may still ask for."""
     readers = [seat for seat in world.replicas if any(of.name == node for of in seat.spec.inputs)]
-    found = [_oldest(seat, world.origin) for seat in (*readers, *world.of_node(node))]
+    found = [_oldest(world, seat) for seat in (*readers, *world.of_node(node))]
     if node == QUERY:
         found.append(world.picture.stable)
         late = world.latecomer

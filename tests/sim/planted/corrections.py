@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from borealis_py.log.records import RangeHeader, pack
-from borealis_py.log.stream import StreamDecoder, StreamEncoder
+import msgspec
+
+from borealis_py.log import stream
+from borealis_py.log.records import RangeHeader, StableHeader, TentativeHeader, pack
+from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.inlet import Inlet
 from borealis_py.protocol import reconciliation
 from borealis_py.protocol.checkpointing import Checkpointing
@@ -115,16 +118,14 @@ def _range_found_by_its_first() -> Any:
 
 
 def _first_part_is_all() -> Any:
-    before = StreamDecoder.decode
+    before = stream.unpack_stream
 
-    def decode(self: StreamDecoder, record: Any) -> Any:
-        said = before(self, record)
-        for first, parts in self._open.values():
-            if said is None and len(parts) == 1:
-                return self._whole(first, parts)
-        return said
+    def unpack(value: bytes | None) -> Any:
+        header, payload = before(value)
+        first = isinstance(header, StableHeader | TentativeHeader) and header.part == 0
+        return (msgspec.structs.replace(header, parts=1) if first else header), payload
 
-    return mock.patch.object(StreamDecoder, "decode", decode)
+    return mock.patch.object(stream, "unpack_stream", unpack)
 
 
 def _late_redo_counts() -> Any:
