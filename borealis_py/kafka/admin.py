@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic, TopicMetadata  # type: ignore[attr-defined]
 
 from borealis_py.kafka.client import base_config, error_of, translated, translating
 from borealis_py.log.base import LogError, TopicSpec
@@ -34,9 +34,10 @@ class KafkaAdmin:
         The number of copies is the cluster's default.
 
         Raises:
-            LogError: the cluster refused one of them; the message names it.
+            LogError: the cluster refused one of them, or one has too few partitions; the message names it.
         """
-        there = set(self._metadata().topics)
+        there = self._metadata().topics
+        self._refuse_smaller(there, specs)
         new = {spec.name: spec for spec in specs if spec.name not in there}
         if not new:
             return
@@ -59,6 +60,16 @@ class KafkaAdmin:
             )
 
         self._settle(led, f"new topics have no leader yet: {', '.join(sorted(new))}")
+
+    def _refuse_smaller(self, there: Mapping[str, TopicMetadata], specs: Sequence[TopicSpec]) -> None:
+        for spec in specs:
+            has = len(there[spec.name].partitions) if spec.name in there else 0  # 0, too, while it is being made
+            if 0 < has < spec.partitions:
+                raise LogError(
+                    f"topic {spec.name} has {has} partition{'s' if has > 1 else ''} at {self._bootstrap}, "
+                    f"{spec.partitions} are needed: it was made by somebody else, or for another app. Give the app "
+                    "another name, or delete the topic (`borealis up --reset` deletes all topics of an app)"
+                )
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete those that exist, and wait until they are gone."""

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from borealis_py.client.claim import StreamTaken
+from borealis_py.host import launch
+from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, NewRecord
+from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
+from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from tests.support.running import RunningApp, running, until
 
@@ -170,3 +173,16 @@ def test_a_key_that_is_null_or_empty_falls_to_a_partition_and_one_that_is_absent
     homes = {(json.loads(r.value or b"")["name"], r.feed.partition) for r in parted.corrected("all")}
     assert len(homes) == 3, "each key has one partition"
     assert not parted.errors
+
+
+def test_a_topic_that_has_too_few_partitions_already_is_named_before_anything_is_made(bootstrap: str) -> None:
+    log, app = KafkaLog(bootstrap), App("bad-topic")
+    admin = log.admin()
+    admin.create([TopicSpec("bad-topic.src", 2)])
+    source = app.source("src", schema={"name": "string"}, partitions=3)
+    app.query("all", source, delay_threshold="1s", replicas=1)
+    spec = app.describe()
+    with pytest.raises(LogError, match=r"topic bad-topic\.src has 2 partitions at .*, 3 are needed: .*another name"):
+        launch.describe(log, spec, launch.check(spec, Timing()), "now", 1_700_000_000_000_000)
+    assert [topic for topic in admin.topics() if topic.startswith("bad-topic")] == ["bad-topic.src"]
+    admin.close()
