@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from borealis_py.client.claim import StreamTaken
 from borealis_py.host import launch
+from borealis_py.host.appstate import AppState
+from borealis_py.host.errors import LaunchError
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
@@ -133,6 +138,34 @@ def test_a_second_publisher_is_refused_while_the_first_is_at_work(app: RunningAp
         until(lambda: corrected_values(app) == [1, 2], "the first goes on")
 
 
+def test_checkpoints_that_cannot_be_written_while_it_runs_are_told_and_cost_no_result(
+    app: RunningApp, tmp_path: Path
+) -> None:
+    directory, aside = tmp_path / app.name / "checkpoints" / "all.r0", tmp_path / "aside"
+
+    def there() -> set[Path]:
+        return set(directory.glob("*.ckpt"))
+
+    with app.publisher("src") as publisher:
+        publisher.send({"name": "a", "value": 1})
+        until(lambda: bool(there()), "the first checkpoint")
+        with capture_logs() as lines:
+            directory.rename(aside)
+            directory.write_text("in the way")
+            publisher.send({"name": "b", "value": 2})
+            until(lambda: corrected_values(app) == [1, 2], "the row while nothing can be written")
+            until(lambda: any("checkpoint not written" in line["event"] for line in lines), "the reason")
+        directory.unlink()
+        aside.rename(directory)
+        before = there()
+        until(lambda: bool(there() - before), "a checkpoint again")
+        publisher.send({"name": "c", "value": 3})
+        until(lambda: corrected_values(app) == [1, 2, 3], "the row afterwards")
+    told = [line for line in lines if line["log_level"] == "error"]
+    assert all(line["file"].startswith(str(directory)) and "Not a directory" in line["why"] for line in told)
+    assert not app.errors
+
+
 @pytest.fixture
 def parted(bootstrap: str, tmp_path: Path) -> Iterator[RunningApp]:
     """Three partitions by name behind a node, which reads a source in two partitions."""
@@ -186,3 +219,24 @@ def test_a_topic_that_has_too_few_partitions_already_is_named_before_anything_is
         launch.describe(log, spec, launch.check(spec, Timing()), "now", 1_700_000_000_000_000)
     assert [topic for topic in admin.topics() if topic.startswith("bad-topic")] == ["bad-topic.src"]
     admin.close()
+
+
+def test_a_source_with_other_partitions_than_at_the_first_start_is_refused_and_nothing_is_changed(
+    bootstrap: str,
+) -> None:
+    log = KafkaLog(bootstrap)
+
+    def describe(partitions: int | None) -> AppState:
+        app = App("bad-again")
+        source = app.source("src", schema={"name": "string"}, partitions=partitions)
+        app.query("all", source, delay_threshold="1s", replicas=1)
+        spec = app.describe()
+        return launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000)
+
+    first = describe(2)
+    for partitions, told in ((4, "4 partitions"), (1, "1 partition"), (None, "not partitioned")):
+        with pytest.raises(LaunchError, match=f"source 'src': 2 partitions on the broker, {told} in the file"):
+            describe(partitions)
+    with closing(log.lookup()) as lookup, pytest.raises(LogError):
+        lookup.bounds(Feed("bad-again.src", 2))
+    assert describe(2) == first
