@@ -6,6 +6,7 @@ PURE := not broker and not spark and not e2e
 FAULTS := 300
 HOST := spark
 SEED :=
+GAP := 3 15
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check fmt unit sim bench compose-test chaos clean
@@ -51,8 +52,8 @@ bench: setup ## figures, under 3 minutes
 compose-test: setup ## docker-compose.yml really run, broken and judged; needs Docker with Compose and 8 GB, not in `make test`
 	@$(PY) -m tests.compose
 
-chaos: setup ## real faults for a long time: FAULTS=300 SEED=... (default: a random one, printed), HOST=spark|process
-	@$(PY) -m tests.chaos --faults $(FAULTS) --host $(HOST) $(if $(SEED),--seed $(SEED))
+chaos: setup ## real faults for a long time: FAULTS=300 SEED=... (default: a random one, printed), HOST=spark|process, GAP="3 15" seconds
+	@$(PY) -m tests.chaos --faults $(FAULTS) --host $(HOST) --gap $(GAP) $(if $(SEED),--seed $(SEED))
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -91,8 +91,9 @@ def main() -> int:
         )
         return 1
     over = Run(
-        seed, args.host, _commit(), begin, done, verdict, it.plan.threshold_us, it.cluster.crashed, meter.samples
-    )
+        seed, args.host, _commit(), begin, done, verdict, it.plan.threshold_us, it.cluster.crashed, meter.samples,
+        tuple(args.gap),
+    )  # fmt: skip
     out.print(timeline(done, done[0].begin_us), highlight=False)
     out.print(kinds_table(over))
     out.print(late_told(over), highlight=False, soft_wrap=True)

@@ -12,6 +12,7 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
+from tests.chaos.faults import GAP_S
 from tests.chaos.load import Sample, between
 from tests.chaos.run import Done
 from tests.drills.checker import Verdict, Word
@@ -27,8 +28,8 @@ the broker and the subscriber were there; beside it, how busy the machine was me
 something waited for a core, and the cores that the run and others used. Late: buckets later than the bound allows.
 Undecided: tentative buckets of which the checker could not find out whether they follow from a part of the input.
 
-A line's run is repeated by `make chaos HOST=... SEED=... FAULTS=...` with its host, seed and number of faults: the same
-faults in the same order, on the same things, as long and as far apart.
+A line's run is repeated by `make chaos HOST=... SEED=... FAULTS=...` with its host, seed and number of faults (and GAP
+where it ends with one: seconds between two faults, 3 to 15 else): the same faults, as long, on the same things.
 
 | date (UTC) | commit | host | seed | faults | rows | lost | duplicated | different | unlabelled | undecided | late | \
 worst added delay | by kind |
@@ -59,6 +60,7 @@ class Run:
     """Processes that ended by a signal which nobody sent."""
     samples: Sequence[Sample] = ()
     """Of the machine's load."""
+    gap_s: tuple[float, float] = GAP_S
 
     @property
     def good(self) -> bool:
@@ -160,6 +162,8 @@ def ledger_line(run: Run) -> str:
     """A row of the ledger's table."""
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(run.by_kind.items()))
     kinds += "".join(f"; crashed: {one}" for one in run.crashed)
+    if run.gap_s != GAP_S:
+        kinds += '; GAP="{:g} {:g}"'.format(*run.gap_s)
     counts = [run.count(words) for words in (LOST, DUPLICATED, DIFFERENT, UNLABELLED)]
     counts += [len(run.verdict.undecided), run.count(LATE)]
     cells = [

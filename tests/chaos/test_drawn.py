@@ -144,6 +144,7 @@ def test_the_ledger_gets_one_line_a_run(tmp_path: Path) -> None:
     assert head.count("|") == lines[-1].count("|")
     assert "| 2026-01-02 03:04 | abc | spark | 5 | 2 | 77 | 2 | 0 | 1 | 0 | 0 | 0 | 6.00 s" in lines[-1]
     assert lines[-1].endswith("| driver killed 1, source lost 1 |")
+    assert ledger_line(replace(_run(), gap_s=(3.0, 8.5))).endswith('source lost 1; GAP="3 8.5" |\n')
 
 
 def test_the_timeline_has_a_line_a_fault() -> None:
