@@ -40,6 +40,7 @@ def replica_spec(
         corrected=node in spec.queries,
         exchange=spec.node(node).exchange,
         checkpoint_uri=checkpoint_uri,
+        replicas=spec.node(node).replicas,
     )
 
 

@@ -20,12 +20,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
-from confluent_kafka.admin import AdminClient
 
 from borealis_py.kafka import jars
 from borealis_py.kafka.broker_config import HOST, java_command, server_properties
 from borealis_py.kafka.checksums import KAFKA_VERSION
-from borealis_py.kafka.client import ask_cluster_id, base_config
+from borealis_py.kafka.client import ask_cluster_id
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 
@@ -264,7 +263,6 @@ class LocalBroker:
         self, process: subprocess.Popen[bytes], cluster_id: str, deadline: float, timeout_s: float
     ) -> None:
         """Wait for an answer to a real request, and from this broker: another may have taken the port."""
-        client: AdminClient | None = None
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 lost = re.search(r"failed to bind|Address already in use", self.log_tail())
@@ -272,10 +270,8 @@ class LocalBroker:
                     f"the broker ended while starting (code {process.returncode}). "
                     f"End of {self.log_file}:\n{self.log_tail()}"
                 )
-            if _listens(self.port):
-                client = client or AdminClient(base_config(self.bootstrap, {}))  # not before: it would wait longer
-                if ask_cluster_id(client, timeout_s=2.0) == cluster_id:
-                    return
+            if _listens(self.port) and ask_cluster_id(self.bootstrap, timeout_s=2.0) == cluster_id:
+                return
             time.sleep(0.05)
         raise BrokerError(
             f"the broker did not answer within {timeout_s:.0f} s. End of {self.log_file}:\n{self.log_tail()}"

@@ -102,10 +102,13 @@ def translating(bootstrap: str, doing: str) -> Iterator[None]:
         raise translated(bootstrap, doing, error_of(exc)) from exc
 
 
-def ask_cluster_id(client: AdminClient, timeout_s: float) -> str | None:
-    """The id of the cluster that answers the client; None when nobody does in time."""
+def ask_cluster_id(bootstrap: str, timeout_s: float) -> str | None:
+    """The id of the cluster that answers there; None when nobody does in time.
+
+    A client for each question: one that has met a broker before it was ready takes its time to ask again.
+    """
     try:
-        cluster_id: str | None = client.list_topics(timeout=timeout_s).cluster_id
+        cluster_id: str | None = AdminClient(base_config(bootstrap, {})).list_topics(timeout=timeout_s).cluster_id
     except KafkaException:
         return None
     return cluster_id

@@ -61,6 +61,7 @@ class KafkaTransactor:
         self._generation = 0  # grows with every take_over and drop; what an older one says is nobody's business
         self._events: deque[TransactorEvent] = deque()
         self._producer: Producer | None = None  # the thread's own
+        self._told = ""  # likewise: why records could not be made, once each
         self._thread = threading.Thread(target=self._run, name="kafka-transactor", daemon=True)
         self._thread.start()
 
@@ -126,6 +127,11 @@ class KafkaTransactor:
             return Unknown(attempt, "nothing was taken over")
         try:
             records = make_records()
+        except LogError as exc:
+            if str(exc) != self._told:
+                log.warning("transactor: records could not be made, trying on: %s", exc)
+                self._told = str(exc)
+            return Unknown(attempt, str(exc))
         except Exception as exc:  # a row that cannot be encoded must not end the thread
             log.exception("transactor: records could not be made")
             return Unknown(attempt, f"records could not be made: {exc}")

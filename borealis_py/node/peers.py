@@ -14,7 +14,7 @@ from contextlib import closing
 import structlog
 
 from borealis_py.log.base import Log, LogError, Lookup, Wake
-from borealis_py.log.stream import StreamGap, read_stable
+from borealis_py.log.stream import StreamGap, deleted, read_stable
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.life import Start
@@ -98,6 +98,48 @@ def _joined(outputs: list[Output], kernel: Kernel) -> Output:
         return outputs[0]
     rows = [o.rows for o in outputs if o.rows is not None]
     return Output(kernel.join(rows) if rows else None, tuple(r for o in outputs for r in o.rejects))
+
+
+class NeverPublished(RetentionLost):
+    """Stable buckets that the corrected stream lacks are neither in memory nor in the log: no start would find them."""
+
+
+class Unpublished:
+    """Stable rows that the corrected stream lacks and that left memory, or that an earlier incarnation said (R10)."""
+
+    def __init__(self, spec: ReplicaSpec, log_: Log, kernel: Kernel) -> None:
+        self._spec, self._log, self._kernel = spec, log_, kernel
+        self._replicas = sorted(range(spec.replicas), key=lambda k: k != spec.replica)  # the own first
+        self._lost: NeverPublished | None = None
+
+    def said(self, first: int, end: int) -> dict[int, Output]:
+        """What was said of the buckets [first, end), by this replica or else by another one: stable is stable.
+
+        Called in the writer's thread; that nobody has them any more is for the turn (`check`).
+
+        Raises:
+            LogError: they cannot be read, now or ever.
+        """
+        with closing(self._log.lookup()) as lookup:
+            gaps = []
+            for k in self._replicas:
+                try:
+                    return said_by(self._spec, k, lookup, self._kernel, first, end)
+                except StreamGap as exc:
+                    gaps.append(str(exc))
+            why = f"{self._spec.query}: buckets [{first}, {end}) are still to be published, but {'; '.join(gaps)}"
+            if all(self._deleted(k, lookup, first) for k in self._replicas):
+                self._lost = NeverPublished(f"{why} (retention). `--reset` starts the app anew")
+        raise LogError(why)
+
+    def check(self) -> None:
+        """Raises NeverPublished: no replica's topic holds what had to be published next."""
+        if self._lost is not None:
+            raise self._lost
+
+    def _deleted(self, replica: int, lookup: Lookup, bucket: int) -> bool:
+        buckets, schema = Buckets(self._spec.bucket_us), self._kernel.schema_id
+        return any(deleted(lookup, feed, buckets, schema, bucket) for feed in self._spec.feeds_of(replica))
 
 
 class PeerRedo:

@@ -8,7 +8,7 @@ runs this very class.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 
 import structlog
@@ -31,7 +31,7 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.inlet import Inlet
 from borealis_py.node.knobs import Knobs
 from borealis_py.node.outlet import Outlet
-from borealis_py.node.peers import Peers, said_by
+from borealis_py.node.peers import Peers, Unpublished
 from borealis_py.node.reporter import Reporter, Seen, unseen
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.life import Identity, Start
@@ -59,7 +59,6 @@ from reconcile.runner import Redos
 from reconcile.work import Kernel, codecs_of
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
-from sunion.model import Output
 
 log = structlog.get_logger("borealis.replica")
 
@@ -92,7 +91,7 @@ class Replica:
         self.spec = spec
         self.buckets = Buckets(spec.bucket_us)
         self._clock, self._kernel, self._redos, self._store = clock, kernel, redos, store
-        self._log = log_
+        self._unpublished = Unpublished(spec, log_, kernel)
         with ExitStack() as opened:  # a start that fails leaves nothing open: it will be tried again and again
             opened.callback(store.close)
             self._lookup: Lookup = log_.lookup()
@@ -161,6 +160,7 @@ class Replica:
             RetentionLost: the log no longer holds what is needed.
             LogError: the log refused a record of the own stream; start again from the last checkpoint.
         """
+        self._unpublished.check()
         wall = self._clock.wall_us()
         self._unreachable = self._inlet.unreachable(wall)
         self._inlet.hold(self._unreachable | self.manager.throttled)
@@ -243,14 +243,9 @@ class Replica:
         """Runs in the writer's thread."""
         spec, me = self.spec, self.manager.identity
         memory = publish.outputs
-        outputs = self._from_own_topic(publish.first, publish.end) if memory is None else memory
+        outputs = self._unpublished.said(publish.first, publish.end) if memory is None else memory
         progress = Progress(publish.end, me.replica, me.inc)
         return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel, spec.corrected)
-
-    def _from_own_topic(self, first: int, end: int) -> dict[int, Output]:
-        """Stable rows that left memory, or that an earlier incarnation said."""
-        with closing(self._log.lookup()) as lookup:
-            return said_by(self.spec, self.spec.replica, lookup, self._kernel, first, end)
 
     def _checkpoint_written(self) -> None:
         bucket = self._store.written_bucket

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from borealis_py.log.base import Wake
 from borealis_py.log.clock import Clock, SystemClock
 from borealis_py.node.checkpoints import CheckpointStore
-from borealis_py.node.peers import PeerRedo, Peers
+from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import Seen, unseen
 from borealis_py.node.spec import ReplicaSpec
@@ -37,7 +37,8 @@ def run_replica(
     """Run one incarnation until `stop` is set. Blocks.
 
     A running replica that has lost records it needs ends with `LostWhileRunning`: started again it may find a peer's
-    checkpoint that covers them (B45). RetentionLost at the start, or before it was READY, is final.
+    checkpoint that covers them (B45). RetentionLost at the start, or before it was READY, is final, and so is
+    NeverPublished.
 
     Args:
         uid: random, new for every call (protocol B30).
@@ -64,7 +65,7 @@ def run_replica(
                 woken.wait(max(0.0, (replica.next_wakeup() - clock.now_us()) / 1e6))
         except RetentionLost as exc:
             why = str(exc)
-            if replica.manager.state is ReplicaState.RECOVERING:
+            if replica.manager.state is ReplicaState.RECOVERING or isinstance(exc, NeverPublished):
                 raise  # it met what another start would meet again
             raise LostWhileRunning(why) from exc
         except Exception as exc:

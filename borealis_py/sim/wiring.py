@@ -129,6 +129,7 @@ class Wiring:
             self.positions[node],
             node == QUERY,
             None if exchange == 1 else Partitioning(by=("value",), count=exchange),
+            replicas=self.plans[node].replicas,
         )
 
     def source_feed(self, index: int) -> Feed:

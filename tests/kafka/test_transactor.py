@@ -13,7 +13,7 @@ from borealis_py.kafka import transactor as transactor_module
 from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.kafka.transactor import KafkaTransactor
-from borealis_py.log.base import Committed, Feed, Fenced, NewRecord, TookOver, TransactorEvent, Unknown
+from borealis_py.log.base import Committed, Feed, Fenced, LogError, NewRecord, TookOver, TransactorEvent, Unknown
 from tests.kafka.conftest import Waiter
 
 NewFeed = Callable[..., Feed]
@@ -122,6 +122,21 @@ def test_records_that_cannot_be_made_do_not_end_the_writer(writer: Writer) -> No
     assert writer.event() == Unknown(1, "records could not be made: no such column")
     assert writer.commit(1, b"1") == Committed(1)
     writer.transactor.close()
+
+
+def test_records_that_cannot_be_read_back_are_told_once_and_without_a_trace(
+    writer: Writer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def gone() -> Sequence[NewRecord]:
+        raise LogError("buckets [3, 7) are still to be published")
+
+    for attempt in (1, 2):
+        assert writer.take_over(attempt) == TookOver(attempt, None)
+        writer.transactor.commit(attempt, gone)
+        assert writer.event() == Unknown(attempt, "buckets [3, 7) are still to be published")
+    writer.transactor.close()
+    (line,) = [r for r in caplog.records if "buckets [3, 7)" in r.getMessage()]
+    assert line.exc_info is None
 
 
 def test_without_a_broker_the_outcome_is_unknown(waiter: Waiter, monkeypatch: pytest.MonkeyPatch) -> None:

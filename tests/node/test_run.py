@@ -11,6 +11,7 @@ import pytest
 
 from borealis_py.log.base import LogUnreachable
 from borealis_py.node import run
+from borealis_py.node.peers import NeverPublished
 from borealis_py.node.places import LocalPlace
 from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
@@ -23,12 +24,13 @@ from sunion.errors import RetentionLost
 class Losing:
     """Stands for a replica in a state whose next turn finds its records gone. `closed`: why it said that it ended."""
 
-    def __init__(self, state: ReplicaState) -> None:
+    def __init__(self, state: ReplicaState, lost: RetentionLost | None = None) -> None:
         self.manager = SimpleNamespace(state=state)
+        self.lost = lost or RetentionLost("bucket 7 is gone")
         self.closed = ""
 
     def turn(self) -> None:
-        raise RetentionLost("bucket 7 is gone")
+        raise self.lost
 
     def close(self, why: str) -> None:
         self.closed = why
@@ -56,6 +58,12 @@ def test_one_that_never_became_ready_ends(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(RetentionLost, match="bucket 7 is gone"):
         start(replica, tmp_path, monkeypatch)
     assert replica.closed == "bucket 7 is gone"
+
+
+def test_one_that_could_never_publish_again_ends_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Losing(ReplicaState.STABLE, NeverPublished("buckets 3 to 7 are gone"))
+    with pytest.raises(NeverPublished, match="buckets 3 to 7 are gone"):
+        start(replica, tmp_path, monkeypatch)
 
 
 class Absent:

@@ -1,0 +1,123 @@
+"""What is still to be published and left memory: from the own topic, from a peer's, or the end with a name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, LogError, LogUnreachable, TopicSpec
+from borealis_py.log.stream import StreamEncoder
+from borealis_py.node.peers import NeverPublished, Unpublished
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Timing
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.kernel import ToyKernel
+from borealis_py.sim.log import MemoryLog
+from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
+from sunion.model import Output, Reject, StableBucket
+
+BUCKETS = Buckets(100_000)
+FIRST = 17_000_000
+KERNEL = ToyKernel(BUCKETS.width_us, 1)
+OWN, PEER = 1, 0
+
+
+class World:
+    """A node with two replicas, of which the second has something to publish."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler(BUCKETS.start(FIRST))
+        self.log = MemoryLog(self.scheduler, 0)
+        self.feeds = [Feed(topics.replica("app", "q", k)) for k in range(2)]
+        self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in self.feeds])
+        self._appender = self.log.client("writer").appender(lambda: None)
+        spec = ReplicaSpec(
+            app="app", query="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST, partition=0,
+            query_hash="", app_json="", delays={}, log=None, data_dir=Path(), timing=Timing(), serves=(),  # type: ignore[arg-type]
+            position=1, corrected=True, replicas=2,
+        )  # fmt: skip
+        self.client = self.log.client("replica")
+        self.unpublished = Unpublished(spec, self.client, KERNEL)
+        self.alone = Unpublished(replace(spec, replica=0, replicas=1), self.client, KERNEL)
+
+    def say(self, replica: int, *buckets: int) -> None:
+        encoder = StreamEncoder(self.feeds[replica], BUCKETS, KERNEL, KERNEL.schema_id)
+        for bucket in buckets:
+            for record in encoder.encode(StableBucket(1, FIRST + bucket, said(bucket))):
+                self._appender.append(record)
+        self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
+
+    def delete_before(self, replica: int, offset: int) -> None:
+        self.log.delete_before(self.feeds[replica], offset)
+
+
+def said(bucket: int) -> Output:
+    return Output(None, (Reject("q", bucket, "bad"),))
+
+
+def wanted(*buckets: int) -> dict[int, Output]:
+    return {FIRST + bucket: said(bucket) for bucket in buckets}
+
+
+def test_the_own_topic_is_asked_first() -> None:
+    world = World()
+    world.say(OWN, 0, 1, 2, 3)
+    assert world.unpublished.said(FIRST + 1, FIRST + 3) == wanted(1, 2)
+    world.unpublished.check()
+
+
+def test_what_the_own_topic_has_lost_a_peer_may_have() -> None:
+    world = World()
+    world.say(OWN, 0, 1, 2, 3)
+    world.say(PEER, 0, 1, 2)
+    world.delete_before(OWN, 2)
+    assert world.unpublished.said(FIRST + 1, FIRST + 3) == wanted(1, 2)
+    world.unpublished.check()
+
+
+def test_a_peer_that_has_not_said_it_yet_may_do_so() -> None:
+    world = World()
+    world.say(OWN, 0, 1, 2, 3)
+    world.say(PEER, 0)
+    world.delete_before(OWN, 2)
+    with pytest.raises(LogError, match=r"q: buckets \[17000001, 17000003\) are still to be published, but app\.q\.r1"):
+        world.unpublished.said(FIRST + 1, FIRST + 3)
+    world.unpublished.check()
+    world.say(PEER, 1, 2)
+    assert world.unpublished.said(FIRST + 1, FIRST + 3) == wanted(1, 2)
+
+
+def test_what_nobody_has_any_more_ends_the_turn_with_its_name() -> None:
+    world = World()
+    for replica in (OWN, PEER):
+        world.say(replica, 0, 1, 2, 3)
+        world.delete_before(replica, 2)
+    with pytest.raises(LogError):
+        world.unpublished.said(FIRST + 1, FIRST + 3)
+    with pytest.raises(NeverPublished, match=r"app\.q\.r1 holds .* app\.q\.r0 holds .*retention.*--reset") as lost:
+        world.unpublished.check()
+    assert isinstance(lost.value, RetentionLost)
+
+
+def test_a_replica_without_peers_has_only_its_own() -> None:
+    world = World()
+    world.say(0, 0, 1, 2, 3)
+    assert world.alone.said(FIRST, FIRST + 4) == wanted(0, 1, 2, 3)
+    world.delete_before(0, 3)
+    with pytest.raises(LogError):
+        world.alone.said(FIRST, FIRST + 4)
+    with pytest.raises(NeverPublished):
+        world.alone.check()
+
+
+def test_a_log_that_does_not_answer_is_no_loss() -> None:
+    world = World()
+    world.say(OWN, 0, 1)
+    world.log.cut("replica")
+    with pytest.raises(LogUnreachable):
+        world.unpublished.said(FIRST, FIRST + 1)
+    world.unpublished.check()
