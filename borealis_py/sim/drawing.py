@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
-from borealis_py.sim.kernel import QUERY
-from borealis_py.sim.kinds import KINDS, Target
+from borealis_py.sim.kernel import BIG, QUERY
+from borealis_py.sim.kinds import KINDS, LATER, Target
 from borealis_py.sim.scenario import SECOND, Fault, NodePlan, Scenario
 
 NODES_MAX = 4
@@ -17,6 +17,9 @@ REPLICA_SECONDS_MAX = 75
 LEAST_S, MOST_S = 12, 56
 INPUT_FAILS = ("source_cut", "source_failed", "source_hangs", "source_crashes", "source_mute", "source_flaps")
 """What makes replicas diverge: most other faults are of interest only meanwhile."""
+ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
+TINY = 2
+"""Rows of a part in worlds with twins: what each of them says of a bucket must take many records to mingle."""
 
 
 def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nodes: int | None = None) -> Scenario:
@@ -39,7 +42,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     width_us = rng.choice((100_000, 100_000, 50_000, 200_000, 200_000))
     depth = len(plans)
     least = 250_000 + 125_000 + 3 * 100_000 * (depth > 1)
-    return Scenario(
+    scenario = Scenario(
         seed=seed,
         sources=sources,
         nodes=plans,
@@ -63,8 +66,11 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         ends=rng.random() < 0.4,
         latecomer=rng.random() < 0.4,
         lost=_lost(rng, plans),
-        faults=_faults(rng, sources, plans, heal_us, kinds or tuple(KINDS)),
+        faults=_faults(rng, sources, plans, heal_us, kinds or ORDINARY),
     )
+    later = () if kinds else _later(seed, sources, plans, heal_us)
+    faults = tuple(sorted((*scenario.faults, *later), key=lambda f: f.at_us))
+    return replace(scenario, faults=faults, part_rows=TINY if any(f.kind == "twins" for f in faults) else BIG)
 
 
 def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[NodePlan, ...]:
@@ -121,12 +127,7 @@ def _faults(
     rng: random.Random, sources: int, plans: Sequence[NodePlan], heal_us: int, kinds: Sequence[str]
 ) -> tuple[Fault, ...]:
     """A few inputs that fail, for long enough to matter, and other faults, most of them while those are at work."""
-    counts = {
-        Target.SOURCE: sources,
-        Target.REPLICA: sum(p.replicas for p in plans),
-        Target.NODE: len(plans),
-        Target.WORLD: 1,
-    }
+    counts = _counts(sources, plans)
     last_us = heal_us - SECOND
     inputs = [k for k in kinds if k in INPUT_FAILS]
     faults = []
@@ -144,9 +145,29 @@ def _faults(
             at = min(last_us - 1, rng.randrange(during.at_us, during.until_us + 2 * SECOND))
         lasts = int((0.1 + rng.random() ** 1.5 * KINDS[name].longest_s) * SECOND)
         faults.append(_fault(rng, name, counts, at, min(heal_us, at + lasts)))
-    if kinds == tuple(KINDS) and rng.random() < 0.07:
+    if kinds == ORDINARY and rng.random() < 0.07:
         faults += _slow_start(rng, counts, heal_us)
     return tuple(sorted(faults, key=lambda f: f.at_us))
+
+
+def _later(seed: int, sources: int, plans: Sequence[NodePlan], heal_us: int) -> list[Fault]:
+    """Faults of the kinds that came later, in one world of eight."""
+    rng = random.Random(f"later {seed}")
+    if rng.random() > 0.125:
+        return []
+    faults = []
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(SECOND, heal_us - SECOND)
+        kind = rng.choice(LATER)
+        lasts = int((0.1 + rng.random() ** 1.5 * KINDS[kind].longest_s) * SECOND)
+        faults.append(_fault(rng, kind, _counts(sources, plans), at, min(heal_us, at + lasts)))
+    return faults
+
+
+def _counts(sources: int, plans: Sequence[NodePlan]) -> dict[Target, int]:
+    """How many there are of what a fault may be about."""
+    replicas = sum(p.replicas for p in plans)
+    return {Target.SOURCE: sources, Target.REPLICA: replicas, Target.NODE: len(plans), Target.WORLD: 1}
 
 
 def _slow_start(rng: random.Random, counts: Mapping[Target, int], heal_us: int) -> list[Fault]:

@@ -16,7 +16,7 @@ from sunion.model import Output, Reject
 PRIME = (1 << 61) - 1
 UNLUCKY = -13
 BIG = 60
-"""An output of more rows than this takes more room than a record has, so that it is split."""
+"""Rows of an output that must be split, in most worlds."""
 _PADDING = b" " * 900_001
 QUERY = "q"
 Row = tuple[int, str, int, int]
@@ -56,14 +56,17 @@ class ToySource:
 
 
 class ToyKernel:
-    """Implements `reconcile.work.Kernel`. `span`: buckets in a window; `width_us`: of a bucket; `node`: whose it is."""
+    """Implements `reconcile.work.Kernel`. `span`: buckets in a window; `width_us`: of a bucket; `node`: whose it is.
+    `part_rows`: an output of more rows takes more room than a record has, so that it is split.
+    """
 
     schema_id = "toy"
 
-    def __init__(self, width_us: int, span: int, node: str = QUERY) -> None:
+    def __init__(self, width_us: int, span: int, node: str = QUERY, part_rows: int = BIG) -> None:
         self._width_us = width_us
         self._span = span
         self._node = node
+        self._part_rows = part_rows
 
     # Fragment ---------------------------------------------------------------------------------------------------------
 
@@ -136,14 +139,15 @@ class ToyKernel:
 
     def encode(self, rows: Sequence[Row]) -> bytes:
         encoded = _encode(rows)
-        return encoded + _PADDING if len(rows) > BIG else encoded
+        return encoded + _PADDING if len(rows) > self._part_rows else encoded
 
     def decode(self, payload: bytes) -> list[Row]:
         return _decode_rows(payload)
 
     def split(self, rows: Sequence[Row], bytes_max: int) -> list[Sequence[Row]]:
         middle = len(rows) // 2
-        if middle == 0 or len(self.encode(rows)) <= bytes_max:
+        fits = len(rows) <= self._part_rows and len(self.encode(rows)) <= bytes_max
+        if middle == 0 or fits:
             return [rows]
         return self.split(rows[:middle], bytes_max) + self.split(rows[middle:], bytes_max)
 

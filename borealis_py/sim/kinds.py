@@ -100,6 +100,7 @@ KINDS: dict[str, Kind] = {
     "disk_torn": Kind("F8", 3, _R, 3, aims=(Aim.CHECKPOINT, Aim.REC_DONE)),
     "disk_zombie": Kind("F8", 2, _R, 3, aims=(Aim.CHECKPOINT, Aim.REC_DONE)),
     "zombie": Kind("F9", 3, _R, 3, aims=_EVERY),
+    "twins": Kind("F9", 3, _R, 3, ("", "unheard"), _EVERY),
     "source_duel": Kind("F9", 3, _S, 4),
     "sleeper": Kind("F9", 2, _R, 5, aims=_EVERY),
     "redo_zombie": Kind("F9", 2, _N, 8),
@@ -126,3 +127,5 @@ KINDS: dict[str, Kind] = {
     "nonsense": Kind("", 1, _W),
 }
 """Threshold and policy changes are of no class: nothing is wrong with them."""
+LATER = ("twins",)
+"""Kinds that came when worlds were known by their seeds: dice of their own leave all else of a world as it was."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.sim.delays import Delays as Latencies
 from borealis_py.sim.delays import between
+from borealis_py.sim.kernel import BIG
 from borealis_py.sim.kinds import KINDS, Aim
 from sunion.model import FOREVER
 
@@ -62,6 +63,7 @@ class Scenario:
         message_us: between which times a message takes. turn_us: likewise a turn.
         heal_us: when everything heals. lost: replicas (counted through) that stay away then: only a core heals.
         ends: the sources end when all is well again. latecomer: a second client comes in the middle.
+        part_rows: an output of more rows is said in parts.
     """
 
     seed: int
@@ -80,6 +82,7 @@ class Scenario:
     latecomer: bool
     lost: tuple[int, ...] = ()
     faults: tuple[Fault, ...] = field(default=())
+    part_rows: int = BIG
 
     def without(self, index: int) -> Scenario:
         """The same without one fault."""

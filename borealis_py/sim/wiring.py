@@ -138,7 +138,7 @@ class Wiring:
     # Processes --------------------------------------------------------------------------------------------------------
 
     def _kernel(self, node: str) -> ToyKernel:
-        return ToyKernel(self.scenario.width_us, self.scenario.span, node)
+        return ToyKernel(self.scenario.width_us, self.scenario.span, node, self.scenario.part_rows)
 
     def publisher(
         self, index: int, name: str, clock: LocalClock, take_over: bool, ended: Ended, changed: Callable[[], None]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
+from borealis_py.log.base import Feed, Record
+from borealis_py.log.messages import Heartbeat, decode
+from borealis_py.log.records import StableHeader, unpack_stream
 from borealis_py.protocol.settings import Delays
 from borealis_py.sim.drawing import draw
 from borealis_py.sim.edits import Edits
@@ -125,6 +129,25 @@ def test_a_replica_may_be_granted_its_reconciliation_while_it_still_recovers() -
     result = run_scenario(scenario, digest=False)
     assert result.ok, result.failure()
     assert any(cell[:2] == ("RECOVERING", "STABILIZATION") for cell in result.cells)
+
+
+def _log(world: World, feed: Feed) -> list[Record]:
+    partition = world.log.broker.partition(feed)
+    return partition.read(partition.start, partition.stable_end)
+
+
+def test_twins_have_one_number_and_mingle_what_they_say_until_one_has_read_of_the_other() -> None:
+    twins = Fault("twins", 0, 4 * SECOND, 5 * SECOND, "unheard")
+    world = World(replace(calm(replicas=1), faults=(twins,), part_rows=2, rate=50))
+    world.run()
+    (seat,) = world.replicas
+    beats = [decode(record.value or b"", Heartbeat) for record in _log(world, seat.spec.control_feed)]
+    uids = {(beat.inc, beat.uid) for beat in beats}
+    assert {uid for inc, uid in uids if inc == 2} == {"qr0.2", "qr0.3"}
+    parts = [unpack_stream(r.value)[0] for r in _log(world, seat.spec.own_feeds[0])]
+    said = [(h.bucket, h.part) for h in parts if isinstance(h, StableHeader) and h.inc == 2 and h.parts > 2]
+    mingled = [b for (b, part), (c, after) in pairwise(said) if b == c and after != part + 1]
+    assert mingled
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from borealis_py.sim import drawing
 from borealis_py.sim.coverage import cells, missing, total
 from borealis_py.sim.drawing import draw
 from borealis_py.sim.edits import Edits
 from borealis_py.sim.faults import FAULTS
-from borealis_py.sim.kinds import CLASSES, KINDS
+from borealis_py.sim.kernel import BIG
+from borealis_py.sim.kinds import CLASSES, KINDS, LATER
 from borealis_py.sim.run import Options, run_seed, run_seeds
 
 pytestmark = pytest.mark.sim
@@ -56,6 +59,16 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
 def test_every_kind_of_fault_can_be_done_and_is_of_a_class() -> None:
     assert FAULTS.keys() == KINDS.keys()
     assert {kind.fault_class for kind in KINDS.values()} == {*CLASSES, ""}
+
+
+def test_kinds_that_came_later_leave_all_else_of_a_world_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_them = [draw(seed) for seed in range(1, 101)]
+    monkeypatch.setattr(drawing, "_later", lambda *_: [])
+    without = [draw(seed) for seed in range(1, 101)]
+    assert not any(fault.kind in LATER for w in without for fault in w.faults)
+    left = [replace(w, faults=tuple(f for f in w.faults if f.kind not in LATER)) for w in with_them]
+    assert [replace(w, part_rows=BIG) for w in left] == without
+    assert any(fault.kind in LATER for w in with_them for fault in w.faults)
 
 
 def test_scenarios_are_drawn_widely() -> None:

@@ -106,6 +106,17 @@ def _sleeper(world: World, fault: Fault) -> Undo:
     return partial(seat.reunite, seat.double(None), None)
 
 
+def _twins(world: World, fault: Fault) -> Undo:
+    """After a crash two processes of the index start in one instant: one number is both theirs until one of them has
+    read of the other. "unheard": one of them cannot for as long as the fault lasts.
+    """
+    seat = replica_of(world, fault)
+    seat.crash()
+    seat.restart()
+    cut = cut_of({seat.spec.control_feed.topic} if fault.detail else ())
+    return partial(seat.reunite, seat.double(cut), cut)
+
+
 def _source_duel(world: World, fault: Fault) -> Undo:
     """A successor starts while the publisher is only cut off; what that had on its way lands later, and is fenced."""
     seat = source_of(world, fault)
@@ -209,6 +220,7 @@ FAULTS: dict[str, Doing] = {
     "rolling": _rolling,
     "zombie": _zombie,
     "sleeper": _sleeper,
+    "twins": _twins,
     "source_duel": _source_duel,
     "wall_clock": _wall_clock,
     "source_clock": _source_clock,
