@@ -107,6 +107,8 @@ class Cluster:
         """Start a subscriber."""
         history = self.directory / f"seen-{len(self.watchers)}.jsonl"
         arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--query", QUERY, "--out", str(history)]
+        # A subscriber that keeps less of the threshold than replicas do would wait for a dead one's word too long.
+        arguments += [part for name, us in self.plan.timing for part in ("--timing", f"{name}={us}")]
         process = self._spawn(f"watcher-{len(self.watchers)}", "tests.drills.watcher", arguments)
         self.watchers.append(Watcher(process, history, len(self.plan.results)))
         return self.watchers[-1]
