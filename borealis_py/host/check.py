@@ -8,12 +8,13 @@ from pathlib import Path
 from borealis_py.engine import compile_query
 from borealis_py.engine.fingerprint import fingerprint
 from borealis_py.host.errors import LaunchError
-from borealis_py.node.places import PlaceError, check_directory, check_writable
+from borealis_py.node.places import PlaceError
+from borealis_py.node.probe import check_directory, check_writable
 from borealis_py.protocol.settings import SettingsError, Timing, budget
 from borealis_py.query.partitions import parts_of, physical
 from borealis_py.query.spec import AppSpec
 
-PROBE = b"borealis" * 512
+PROBE = "borealis" * 512
 """Enough to find a full disk."""
 
 

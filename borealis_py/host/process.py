@@ -40,7 +40,8 @@ from borealis_py.host.supervise import EXIT_SUPERSEDED, supervise
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError, Wake
-from borealis_py.node.places import PlaceError, check_directory, check_writable
+from borealis_py.node.places import PlaceError
+from borealis_py.node.probe import check_directory, check_writable
 from borealis_py.node.reporter import Seen, unseen
 from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec

@@ -13,7 +13,7 @@ What is written aside ends in `.tmp` and is never listed.
 from __future__ import annotations
 
 import os
-import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +22,8 @@ from typing import Any, Protocol
 
 SUFFIX = ".ckpt"
 OBJECT_STORES = ("s3", "gcs", "abfs")
-ANSWER_S = 20.0
 SHORT = 400
 """Characters of a file system's own words."""
-_PROBE = f".probe.{os.getpid()}.tmp"
 
 
 class PlaceError(ValueError):
@@ -84,7 +82,7 @@ class LocalPlace:
 
     def write(self, name: str, content: bytes) -> None:
         path = self._directory / name
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
+        temporary = path.with_name(_aside(name))
         try:
             with temporary.open("wb") as file:
                 file.write(content)
@@ -119,7 +117,7 @@ class UriPlace:
     """
 
     def __init__(self, uri: str, filesystem: Any = None, path: str = "") -> None:
-        self._shown = _without_query(uri)
+        self._shown = without_query(uri)
         if filesystem is None:
             filesystem, path = _filesystem(uri)
         self._fs, self._path = filesystem, path.rstrip("/")
@@ -146,7 +144,7 @@ class UriPlace:
         if self._at_once:
             self._put(path, content)
             return
-        temporary = f"{path}.{os.getpid()}.tmp"
+        temporary = f"{self._path}/{_aside(name)}"
         try:
             self._put(temporary, content)
             self._rename(temporary, path)
@@ -201,47 +199,6 @@ def place_at(uri: str, *parts: str) -> UriPlace:
     return UriPlace("/".join((path.rstrip("/"), *parts)) + mark + query)
 
 
-def check_writable(uri: str, content: bytes = b"") -> None:
-    """Write something there and remove it again.
-
-    Args:
-        content: what to write. Nothing finds out whether there is a place at all, and passes on a disk that is full.
-
-    Raises:
-        PlaceError: that is not possible, or takes more than `ANSWER_S`.
-    """
-    _check(
-        place_at(uri), uri, content, "(a bucket has to be made) and may be written, with space left", "`checkpoints:`"
-    )
-
-
-def check_directory(directory: Path, content: bytes = b"") -> None:
-    """The same for a directory of this machine, which is made if it is not there. Raises PlaceError."""
-    _check(LocalPlace(directory), str(directory), content, "and may be written, with space left", "`data_dir:`")
-
-
-def _check(place: Place, where: str, content: bytes, needs: str, setting: str) -> None:
-    failed: list[str] = []
-
-    def probe() -> None:
-        try:
-            place.prepare()
-            place.write(_PROBE, content)
-            place.remove(_PROBE)
-        except OSError as exc:
-            failed.append(_in_short(exc, where))
-
-    aside = threading.Thread(target=probe, name="probe checkpoints", daemon=True)  # clients retry for minutes
-    aside.start()
-    aside.join(ANSWER_S)
-    why = f"no answer within {ANSWER_S:g} s" if aside.is_alive() else "".join(failed)
-    if why:
-        raise PlaceError(
-            f"checkpoints cannot be written at {_without_query(where)}: {why}. See that it is there {needs}, or name "
-            f"another place: {setting} in borealis.yaml"
-        )
-
-
 def forget(uri: str, app: str) -> None:
     """Delete all checkpoints of an app there. Raises PlaceError."""
     filesystem, path = _filesystem(uri)
@@ -252,7 +209,7 @@ def forget(uri: str, app: str) -> None:
                 filesystem.delete_dir(path)
     except OSError as exc:
         raise PlaceError(
-            f"checkpoints of app {app} at {_without_query(uri)} cannot be deleted: {_in_short(exc, uri)}"
+            f"checkpoints of app {app} at {without_query(uri)} cannot be deleted: {in_short(exc, uri)}"
         ) from exc
 
 
@@ -263,7 +220,7 @@ def _filesystem(uri: str) -> tuple[Any, str]:
         found: tuple[Any, str] = FileSystem.from_uri(uri)
     except Exception as exc:  # each file system has its own
         raise PlaceError(
-            f"no checkpoints at {_without_query(uri)}: {_in_short(exc, uri)}. "
+            f"no checkpoints at {without_query(uri)}: {in_short(exc, uri)}. "
             "Write s3://bucket/path, hdfs://host:port/path or file:///path"
         ) from exc
     return found
@@ -280,17 +237,22 @@ def _as_os_error() -> Iterator[None]:
         raise OSError(f"{type(exc).__name__}: {exc}") from exc
 
 
-def _in_short(exc: Exception, uri: str) -> str:
+def in_short(exc: Exception, uri: str) -> str:
     """Without keys, and not the pages that some clients say."""
-    return shorten(str(exc).replace(uri, _without_query(uri)), SHORT, placeholder=" [...]").rstrip(".")
+    return shorten(str(exc).replace(uri, without_query(uri)), SHORT, placeholder=" [...]").rstrip(".")
+
+
+def _aside(name: str) -> str:
+    """Nobody else's: processes in containers that share a volume have the same number, too."""
+    return f"{name}.{uuid.uuid4().hex}.tmp"
 
 
 def _is_checkpoint(info: Any) -> bool:
     return str(info.base_name).endswith(SUFFIX)
 
 
-def _without_query(uri: str) -> str:
-    """It may hold keys."""
+def without_query(uri: str) -> str:
+    """A URI for people: what is left out may hold keys."""
     path = uri.partition("?")[0]
     scheme, mark, rest = path.partition("://")
     return f"{scheme}{mark}{rest.rpartition('@')[2]}"

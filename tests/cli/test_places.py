@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.node import places
+from borealis_py.node import probe
 from tests.cli.conftest import Borealis, app_text
 from tests.support.buckets import SECRET, no_such_bucket
 from tests.support.full_disk import full_disk
@@ -60,10 +60,10 @@ def test_a_bucket_that_is_not_there(
 def test_a_store_that_does_not_answer(
     borealis: Borealis, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "ANSWER_S", 0.2)
+    monkeypatch.setattr(probe, "ANSWER_S", 3.0)
     with no_such_bucket(answers=False) as uri:
         monkeypatch.setenv("BOREALIS_CHECKPOINTS", uri)
-        assert "s3://nowhere/x: no answer within 0.2 s" in refused(borealis, *command)
+        assert "s3://nowhere/x: no answer within 3 s" in refused(borealis, *command)
 
 
 def test_a_directory_that_cannot_be_made(
@@ -75,12 +75,12 @@ def test_a_directory_that_cannot_be_made(
     assert "Not a directory" in said
 
 
-def test_a_full_disk(borealis: Borealis, command: tuple[str, ...], here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BOREALIS_CHECKPOINTS", f"file://{here}/disk")
-    with full_disk(here / "disk") as disk:
-        disk.fill(iter([f"{places._PROBE}.{os.getpid()}.tmp"]))
-        said = refused(borealis, *command)
-    assert f"file://{here}/disk: " in said
+def test_a_full_disk(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with full_disk(here / ".borealis") as disk:
+        (disk.directory / "placed" / "checkpoints").mkdir(parents=True)
+        disk.fill(iter([f"placed/checkpoints/{Path(probe.NAME).with_suffix('')}.{os.getpid()}.tmp"]))
+        said = refused(borealis, *COMMANDS[1])
+    assert f"{here}/.borealis/placed/checkpoints: " in said
     assert "No space left" in said
     assert "with space left" in said
 

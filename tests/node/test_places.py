@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,9 @@ import pytest
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
 from structlog.testing import capture_logs
 
-from borealis_py.node import places
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
-from borealis_py.node.places import LocalPlace, Place, PlaceError, UriPlace, check_writable, forget, place_at
+from borealis_py.node.places import LocalPlace, Place, PlaceError, UriPlace, forget, place_at
 from tests.node.test_checkpoints import Text, checkpoint
-from tests.support.buckets import KEY, SECRET, no_such_bucket
-from tests.support.full_disk import full_disk
-from tests.support.read_only import read_only_directory
 from tests.support.running import until
 
 
@@ -178,54 +173,10 @@ def test_an_object_store_has_no_names_but_the_checkpoints() -> None:
     assert list(aside.files) == ["q.r0/1.ckpt"]
 
 
-def test_where_nothing_can_be_written_is_told_without_keys(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(PlaceError, match=r"checkpoints cannot be written at file:.*/file: "):
-        check_writable(f"file://{tmp_path}/file")
-    check_writable(f"file://{tmp_path}/new")
+def test_an_unknown_file_system_is_told_without_keys() -> None:
     with pytest.raises(PlaceError, match=r"no checkpoints at nowhere://bucket/x: .*Write s3://") as told:
         place_at("nowhere://id:hush@bucket/x?secret=hush")
     assert "hush" not in str(told.value)
-
-
-def refused(uri: str, content: bytes = b"") -> str:
-    with pytest.raises(PlaceError) as told:
-        check_writable(uri, content)
-    assert "another place: `checkpoints:` in borealis.yaml" in str(told.value)
-    return str(told.value)
-
-
-def test_a_directory_that_is_read_only_is_told() -> None:
-    with read_only_directory() as directory:
-        said = refused(f"file://{directory}/mine")
-    assert said.startswith(f"checkpoints cannot be written at file://{directory}/mine: ")
-    assert "Permission denied" in said
-
-
-def test_a_bucket_that_is_not_there_is_told_without_keys() -> None:
-    with no_such_bucket() as uri:
-        said = refused(uri)
-    assert "NO_SUCH_BUCKET" in said
-    assert "a bucket has to be made" in said
-    assert KEY not in said
-    assert SECRET not in said
-
-
-def test_a_store_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "ANSWER_S", 0.2)
-    with no_such_bucket(answers=False) as uri:
-        assert "s3://nowhere/x: no answer within 0.2 s" in refused(uri)
-
-
-def test_a_full_disk_is_told_to_a_person_and_keeps_no_replica_from_starting(tmp_path: Path) -> None:
-    """A replica that starts again while the disk is full writes its next checkpoint when there is space."""
-    with full_disk(tmp_path / "disk") as disk:
-        check_writable(f"file://{disk.directory}", b"x" * 4_096)
-        disk.fill(iter([places._PROBE + f".{os.getpid()}.tmp"]))
-        assert "No space left" in refused(f"file://{disk.directory}", b"x" * 4_096)
-        check_writable(f"file://{disk.directory}")
-        disk.free()
-        check_writable(f"file://{disk.directory}", b"x" * 4_096)
 
 
 def test_what_a_file_system_says_is_told_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
