@@ -26,7 +26,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
-from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.settings import SettingsError, Timing, budget
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import count_of
 from reconcile.work import make_kernel
@@ -39,34 +39,54 @@ IDLE_S = 0.1
 """How often a waiting iterator looks whether it is to stop."""
 
 
-def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake) -> list[LiveSubscription]:
-    """A live subscription of each of its partitions. Raises QueryError for an unknown query."""
+DEFAULT = Timing()
+
+
+def open_live(
+    log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake, timing: Timing = DEFAULT
+) -> list[LiveSubscription]:
+    """A live subscription of each of its partitions.
+
+    Args:
+        timing: what the replicas were started with. They decide by it which thresholds can hold, and so does this.
+
+    Raises:
+        QueryError: unknown query. SettingsError: by this timing its threshold could not hold.
+    """
     spec = state.spec
-    q = spec.query(query)
-    slack_us = Timing().slack_of(spec.position(query))
+    q, depth = spec.query(query), spec.position(query)
 
     def wait_of(threshold_us: int) -> int:
-        return max(0, threshold_us - slack_us)
+        return budget(timing, threshold_us, depth=depth)
 
-    x_us, buckets, clock = state.threshold_us(query), Buckets(spec.bucket_us), SystemClock()
-    found = []
+    try:
+        wait_us = wait_of(q.threshold_us)  # in force until a setting that holds says otherwise
+    except SettingsError as exc:
+        raise SettingsError(f"{query}: {exc}. Were the replicas started with a lower `timing:`? Use the same") from exc
+    buckets, clock, found = Buckets(spec.bucket_us), SystemClock(), []
     with closing(log.lookup()) as lookup:
         for part in parts_of(spec, query):
             start = state.origin if from_beginning else published(lookup, spec.name, part, state.origin)
             found.append(
-                LiveSubscription(
-                    log, clock, spec.name, part, q.replicas, buckets, start, wait_of(x_us), None, wake, wait_of
-                )
+                LiveSubscription(log, clock, spec.name, part, q.replicas, buckets, start, wait_us, None, wake, wait_of)
             )
     return found
 
 
 def live(
-    log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event, empty: bool = False
+    log: Log,
+    state: AppState,
+    query: str,
+    from_beginning: bool,
+    stop: threading.Event,
+    empty: bool = False,
+    timing: Timing = DEFAULT,
 ) -> Iterator[LiveChange]:
-    """Changes of the live view until `stop` or the end of the query. `empty`: tell of buckets without rows too."""
+    """Changes of the live view until `stop` or the end of the query. `empty`: tell of buckets without rows too.
+    `timing`: see `open_live`.
+    """
     woken = threading.Event()
-    subscriptions = open_live(log, state, query, from_beginning, woken.set)
+    subscriptions = open_live(log, state, query, from_beginning, woken.set, timing)
     kernel = make_kernel(state.spec.to_json(), query)  # the rows of all partitions are alike
     last = Buckets(state.spec.bucket_us).last
     try:
@@ -154,6 +174,7 @@ def subscribe(
     from_beginning: bool = True,
     replica: int = 0,
     stop: threading.Event | None = None,
+    timing: Timing = DEFAULT,
 ) -> Iterator[Any]:
     """Follow a query's result; ends when its sources have ended.
 
@@ -161,15 +182,16 @@ def subscribe(
         view: "corrected" gives `Row`s (stable, in order, each once); "live" gives `LiveChange`s (tentative now, stable
             later); "raw" gives one replica's records as dicts, of any node.
         app: needed where the broker serves several.
+        timing: for "live", what `timing:` says in the replicas' configuration, if anything.
 
     Raises:
-        AppError, QueryError: unknown app or query. LogUnreachable: no broker.
+        AppError, QueryError: unknown app or query. SettingsError: another timing. LogUnreachable: no broker.
     """
     log = KafkaLog(bootstrap)
     state = read_app(log, app)
     stop = stop or threading.Event()
     if view == "live":
-        return live(log, state, query, from_beginning, stop)
+        return live(log, state, query, from_beginning, stop, timing=timing)
     if view == "raw":
         return raw(log, state, query, replica, stop)
     return corrected(log, state, query, from_beginning, stop)
