@@ -95,26 +95,30 @@ def cut(kind: type[P], session: str, job: Job, body: bytes) -> list[P]:
     return [kind(session, *job, n, len(pieces), piece) for n, piece in enumerate(pieces)]
 
 
+SENDERS_MAX = 2
+"""An incarnation and the one it replaces may both ask; what dead ones left must not pile up."""
+
+
 class Assembly:
     """Puts the parts of bodies together. A body of which a part is missing or comes twice is never whole.
 
-    Keeps one job's parts at a time: a task has one job at a time, and what a dead one left must not pile up.
+    Keeps one job's parts of each sender, since a task has one job at a time, and those of the last `SENDERS_MAX`.
     """
 
     def __init__(self) -> None:
-        self._job: Job | None = None
-        self._parts: list[bytes] = []
+        self._open: dict[str, tuple[int, list[bytes]]] = {}  # by uid, last heard last
 
     def add(self, letter: Part) -> bytes | None:
         """The whole body with its last part; None before, and for what does not continue it."""
-        job = (letter.uid, letter.id)
-        if job != self._job:
-            self._job, self._parts = job, []
-        if letter.part != len(self._parts):
-            self._job = None
+        job, parts = self._open.pop(letter.uid, (letter.id, []))
+        if job != letter.id:
+            parts = []
+        if letter.part != len(parts):
             return None
-        self._parts.append(letter.body)
-        if len(self._parts) < letter.parts:
-            return None
-        self._job = None
-        return b"".join(self._parts)
+        parts.append(letter.body)
+        if len(parts) == letter.parts:
+            return b"".join(parts)
+        self._open[letter.uid] = letter.id, parts
+        if len(self._open) > SENDERS_MAX:
+            del self._open[next(iter(self._open))]
+        return None

@@ -332,7 +332,9 @@ def test_foreign_records_say_nothing(office, replica):
         ("u10/2 u20/2 u21/2", b"01"),
         ("u10/2 u21/2", None),
         ("u10/2 v10/2 v11/2", b"01"),
-        ("u10/2 v10/2 u11/2", None),
+        ("u10/2 v10/2 u11/2", b"01"),  # a zombie and its successor
+        ("u10/2 v10/2 w10/2 u11/2", None),
+        ("u10/3 v10/2 u11/3 w10/2 u12/3", b"012"),
     ],
 )
 def test_parts_make_a_whole_only_in_order_and_of_one_job(arriving, whole):
