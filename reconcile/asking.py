@@ -7,13 +7,14 @@ deadline at the latest, and the replica runs it inline. Not thread-safe: it belo
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 
 import structlog
 
-from borealis_py.log.base import Feed, Log, LogError, NewRecord, Wake
+from borealis_py.log.base import Feed, Log, LogError, NewRecord, Record, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoResult
@@ -37,6 +38,8 @@ log = structlog.get_logger("borealis.redo")
 
 TAKE_US = 1_300_000
 """A job that was not taken by then will not be: the driver says "no free slot" a little earlier."""
+AGAIN_S = 1.0
+"""Between two attempts to hear the driver again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,56 @@ class Address:
 class _Asked:
     began_us: int
     taken: bool = False
+
+
+class _Inbox:
+    """The driver's letters from now on. When some are lost (a process that slept outlives retention), again from their
+    end, which a thread asks for: `poll` never waits.
+
+    Raises:
+        LogError: they cannot be read.
+    """
+
+    def __init__(self, log_: Log, feed: Feed, wake: Wake) -> None:
+        self._log, self._feed, self._wake = log_, feed, wake
+        self._closed = threading.Event()
+        self._again: int | None = None
+        self.deaf = ""
+        """Why nothing is heard now."""
+        end = self._end()
+        self._reader = log_.reader(wake)
+        self._reader.open(feed, end)
+
+    def poll(self) -> list[Record]:
+        if self.deaf and self._again is None:
+            return []
+        try:
+            if self._again is not None:
+                end, self._again, self.deaf = self._again, None, ""
+                self._reader.open(self._feed, end)
+            return self._reader.poll()
+        except LogError as exc:
+            self.deaf = f"the driver's answers cannot be read: {exc}"
+            log.warning("redos run inline until the driver is heard again", why=self.deaf)
+            threading.Thread(target=self._find, name="hear the driver again", daemon=True).start()
+            return []
+
+    def close(self) -> None:
+        self._closed.set()
+        self._reader.close()
+
+    def _find(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._again = self._end()
+            except LogError:
+                self._closed.wait(AGAIN_S)
+            else:
+                return self._wake()
+
+    def _end(self) -> int:
+        with closing(self._log.lookup()) as lookup:
+            return lookup.bounds(self._feed)[1]
 
 
 class AskingRedo:
@@ -88,21 +141,18 @@ class AskingRedo:
         self._ready: list[RedoResult] = []
         self._assembly = Assembly()
         self._wake = wake
-        self._broken = ""
         self.why_inline = ""
         """Why the last job was not run by the driver; empty once it took one again."""
-        with closing(log_.lookup()) as lookup:
-            end = lookup.bounds(address.answer)[1]
-        self._reader, self._appender = log_.reader(wake), log_.appender(lambda: None)
-        self._reader.open(address.answer, end)
+        self._inbox = _Inbox(log_, address.answer, wake)
+        self._appender = log_.appender(lambda: None)
 
     def start(self, job: RedoJob) -> None:
         if job.id in self._asked:
             raise ValueError(f"redo job {job.id} is running already")
         self._asked[job.id] = _Asked(self._clock.now_us())
         packed = pack_job(job, self._codec, self._budget_s)
-        if self._broken:
-            self._fail(job.id, self._broken)
+        if self._inbox.deaf:
+            self._fail(job.id, self._inbox.deaf)
         elif len(packed) > ASK_BYTES_MAX:
             self._fail(job.id, f"a state of {len(packed) >> 20} MB is too large to be sent to the driver")
         else:
@@ -127,20 +177,14 @@ class AskingRedo:
     def close(self) -> None:
         for job_id in list(self._asked):
             self.cancel(job_id)
-        self._reader.close()
+        self._inbox.close()
         self._appender.close()
 
     def _read(self) -> None:
-        if self._broken:
-            return
-        try:
-            records = self._reader.poll()
-        except LogError as exc:
-            self._broken = f"the driver's answers cannot be read: {exc}"
-            log.warning("redos run inline from now on", why=self._broken)
+        records = self._inbox.poll()
+        if self._inbox.deaf:
             for job_id in list(self._asked):
-                self._fail(job_id, self._broken)
-            return
+                self._fail(job_id, self._inbox.deaf)
         for record in records:
             letter = decode(record.value)
             if letter is not None and letter.session == self._address.session:

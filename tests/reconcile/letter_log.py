@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from threading import Event
 
 from borealis_py.log.base import Feed, NewRecord, OffsetGone, Record, Wake
 
@@ -21,12 +22,16 @@ class HandClock:
 
 
 class LetterLog:
-    """The part of `Log` that letters use; many clients may have it. `held`: feeds whose appends wait for `release`."""
+    """The part of `Log` that letters use; many clients may have it. `held`: feeds whose appends wait for `release`.
+    `answers`: while it is clear, questions wait.
+    """
 
     def __init__(self) -> None:
         self.values: dict[Feed, list[bytes]] = defaultdict(list)
         self.held: set[Feed] = set()
         self.gone: set[Feed] = set()
+        self.answers = Event()
+        self.answers.set()
         self._waiting: list[NewRecord] = []
 
     def put(self, record: NewRecord) -> None:
@@ -46,6 +51,7 @@ class LetterLog:
         return self
 
     def bounds(self, feed: Feed) -> tuple[int, int]:
+        assert self.answers.wait(20)
         return 0, len(self.values[feed])
 
     def reader(self, wake: Wake) -> _Reader:

@@ -17,6 +17,7 @@ from reconcile.task import run_packed
 from tests.reconcile.letter_log import HandClock, LetterLog
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
 from tests.reconcile.replica import Replica
+from tests.support.running import until
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
 ASK, ANSWER = redo_feeds("app", "q", 0)
@@ -287,14 +288,27 @@ def test_one_job_twice_is_a_mistake(office, replica):
         task.start(replica.job(10, 15, id=1))
 
 
-def test_answers_that_cannot_be_read_are_told_and_nothing_waits_for_them(office, replica):
+def test_a_task_that_lost_letters_says_so_and_hears_its_driver_again_without_waiting_for_that(office, replica):
     task = office.task()
     task.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    office.slots.run()
+    office.server.turn()
     office.log.gone.add(ANSWER)
+    office.log.answers.clear()  # nobody tells the end of a log
     (failed,) = task.results()
     assert "answers cannot be read" in failed.reason
     task.start(replica.job(10, 15, id=2))
     assert [r.id for r in task.results()] == [2]
+    office.log.answers.set()
+    until(lambda: task.results() == [] and ANSWER not in office.log.gone, "the driver is heard again")
+    task.start(replica.job(10, 15, id=3))
+    office.server.turn()
+    office.slots.run()
+    office.server.stop_tasks()
+    office.server.turn()
+    assert [(r.id, type(r)) for r in task.results()] == [(3, RedoDone)]
+    assert office.stops == ["u1"]
 
 
 def test_a_driver_that_lost_letters_reads_on(office, replica):
