@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from borealis_py.node import probe
+from borealis_py.node import places, probe
 from tests.cli.conftest import Borealis, app_text
 from tests.support.buckets import SECRET, no_such_bucket
 from tests.support.full_disk import full_disk
@@ -76,9 +75,10 @@ def test_a_directory_that_cannot_be_made(
 
 
 def test_a_full_disk(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "_aside", lambda name: f"{name}.aside.tmp")
     with full_disk(here / ".borealis") as disk:
         (disk.directory / "placed" / "checkpoints").mkdir(parents=True)
-        disk.fill(iter([f"placed/checkpoints/{Path(probe.NAME).with_suffix('')}.{os.getpid()}.tmp"]))
+        disk.fill(iter([f"placed/checkpoints/{probe.NAME}.aside.tmp"]))
         said = refused(borealis, *COMMANDS[1])
     assert f"{here}/.borealis/placed/checkpoints: " in said
     assert "No space left" in said

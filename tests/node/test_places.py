@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,22 @@ def test_a_checkpoint_is_written_again_over_what_is_there(at: Make) -> None:
     assert loaded is not None
     assert loaded.state == "twice"
     assert it.failures == 0
+
+
+def test_writers_whose_processes_have_one_number_do_not_touch_each_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In containers that share a volume every process may be number 1."""
+    place, other, before = LocalPlace(tmp_path), LocalPlace(tmp_path), os.fsync
+
+    def meanwhile(file: int) -> None:
+        monkeypatch.setattr(os, "fsync", before)
+        other.write("1.ckpt", b"theirs")
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    place.write("1.ckpt", b"whole")
+    assert place.read("1.ckpt") == b"whole"
+    assert [path.name for path in tmp_path.iterdir()] == ["1.ckpt"]
 
 
 def test_a_peers_are_found_beside_the_own(at: Make) -> None:

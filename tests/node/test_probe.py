@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from borealis_py.node import probe
+from borealis_py.node import places, probe
 from borealis_py.node.places import PlaceError, place_at
 from borealis_py.node.probe import NAME, attempt, check_directory, check_writable
 from tests.support.buckets import KEY, SECRET, no_such_bucket
@@ -76,12 +75,15 @@ def test_a_process_that_cannot_try_is_told(tmp_path: Path, monkeypatch: pytest.M
     assert "the process that tried ended with code 1: no such luck" in refused(f"file://{tmp_path}/new")
 
 
-def test_a_full_disk_is_told_to_a_person_and_keeps_no_replica_from_starting(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_to_a_person_and_keeps_no_replica_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A replica that starts again while the disk is full writes its next checkpoint when there is space."""
     uri = f"file://{tmp_path}/disk"
+    monkeypatch.setattr(places, "_aside", lambda name: f"{name}.aside.tmp")
     with full_disk(tmp_path / "disk") as disk:
         assert attempt(place_at(uri), PAGE, uri) == ""
-        disk.fill(iter([f"{NAME}.{os.getpid()}.tmp"]))
+        disk.fill(iter([f"{NAME}.aside.tmp"]))
         assert "No space left" in attempt(place_at(uri), PAGE, uri)
         assert attempt(place_at(uri), "", uri) == ""
         disk.free()
