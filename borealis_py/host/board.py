@@ -55,10 +55,14 @@ class Board:
         self._entries: dict[Key, Entry | None] = dict.fromkeys(replicas)
 
     def tell(self, glance: Glance) -> None:
-        """A loop's new status. Of a replica that is not to run here: nothing happens."""
+        """A loop's new status. Of a replica that is not to run here, or of an incarnation before the one that was heard
+        last (a cut-off task goes on until it hears of its successor): nothing happens."""
         key = glance.status.query, glance.status.replica
-        if key in self._entries:  # its keys never change, so that readers may walk it meanwhile
-            self._entries[key] = _added(self._entries[key], glance, self._clock())
+        if key not in self._entries:
+            return
+        before = self._entries[key]
+        if before is None or glance.status.inc >= before.glance.status.inc:
+            self._entries[key] = _added(before, glance, self._clock())  # no new key: readers may walk it meanwhile
 
     @property
     def entries(self) -> dict[Key, Entry]:
@@ -121,7 +125,7 @@ def _added(before: Entry | None, glance: Glance, now_s: float) -> Entry:
         before = Entry(glance, now_s)
     status = glance.status
     events, redos, starts = before.events, before.redos, before.starts
-    if status.uid != before.glance.status.uid:
+    if status.inc > before.glance.status.inc:
         starts += 1
     if status.event:
         events = {**events, status.event: events.get(status.event, 0) + 1}

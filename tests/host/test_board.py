@@ -88,11 +88,19 @@ def test_what_runs_elsewhere_may_be_unready_but_does_not_hang(now: Now) -> None:
     assert (board.hung(), board.unready()) == ([], ["q.r0 has said nothing for 11 s"])
 
 
+def test_who_is_replaced_and_does_not_know_it_yet_is_not_shown(board: Board) -> None:
+    for inc, uid in ((1, "a"), (2, "b"), (1, "a"), (2, "b"), (1, "a")):
+        board.tell(glance(inc=inc, uid=uid, event="STABLE"))
+    (entry,) = board.entries.values()
+    assert entry.glance.status.uid == "b"
+    assert (entry.starts, entry.events["STABLE"]) == (2, 3)
+
+
 def test_counts_go_on_over_incarnations(board: Board) -> None:
-    for uid, event in (("a", "READY"), ("a", ""), ("a", "STOPPED"), ("b", "READY")):
-        board.tell(glance(uid=uid, event=event))
+    for inc, uid, event in ((1, "a", "READY"), (1, "a", ""), (1, "a", "STOPPED"), (2, "b", "READY")):
+        board.tell(glance(inc=inc, uid=uid, event=event))
     for engine, seconds in (("spark", 1.5), ("inline", 0.25), ("spark", 0.5)):
-        board.tell(glance(uid="b", event="REDO", redo=RedoStatus(0, 5, 9, engine, seconds, WALL_US)))
+        board.tell(glance(inc=2, uid="b", event="REDO", redo=RedoStatus(0, 5, 9, engine, seconds, WALL_US)))
     entry = board.entries[Q0]
     assert entry.starts == 2
     assert entry.events == {"READY": 2, "STOPPED": 1, "REDO": 3}
