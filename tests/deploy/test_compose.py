@@ -82,6 +82,13 @@ def test_its_commands_are_ours(name: str) -> None:
     assert options <= set(re.findall(r"--[a-z-]+", said.output))
 
 
+@pytest.mark.parametrize("name", [n for n in SERVICES if n.startswith("replica-")])
+def test_what_is_started_again_takes_no_index_from_one_that_lives(name: str) -> None:
+    """Two containers of one index would replace each other for ever."""
+    assert SERVICES[name]["restart"] == "unless-stopped"
+    assert "--take-over" not in SERVICES[name]["command"]
+
+
 def test_a_compose_file_of_this_kind_needs_no_version_and_no_names() -> None:
     assert "version" not in FILE
     assert not any("container_name" in service for service in SERVICES.values())

@@ -72,6 +72,12 @@ def test_all_parts_are_there() -> None:
     assert namespaces == {"borealis"}
 
 
+@pytest.mark.parametrize("name", [n for n in WORKLOADS if n.startswith("replica-")])
+def test_what_is_started_again_takes_no_index_from_one_that_lives(name: str) -> None:
+    """Two pods of one index, one deleted by force on a node that is cut off, would replace each other for ever."""
+    assert not any("--take-over" in container["args"] for container in containers(WORKLOADS[name]))
+
+
 def test_services_and_budgets_select_pods_that_are_there() -> None:
     found = of_kind("Service", "PodDisruptionBudget")
     for one in manifests():
