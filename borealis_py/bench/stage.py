@@ -84,6 +84,15 @@ class Stage:
         finally:
             admin.close()
 
+    def forget(self, state: AppState) -> None:
+        """Delete the topics of an app that no longer runs."""
+        specs = (*launch.topics_of(state.spec), *launch.redo_topics_of(state.spec))
+        admin = self.log.admin()
+        try:
+            admin.delete(sorted({spec.name for spec in specs} & set(admin.topics())))
+        finally:
+            admin.close()
+
     def fill(self, records: Iterator[NewRecord]) -> None:
         """Append all of them and wait until they lie in the log.
 
@@ -104,9 +113,9 @@ class Stage:
         if refused or not settled:
             raise BenchError(f"a topic could not be filled: {refused[0] if refused else 'the broker is too slow'}")
 
-    def read(self, topic: str) -> list[Record]:
-        """Everything that is committed in a topic."""
-        lookup, feed = self.log.lookup(), Feed(topic)
+    def read(self, topic: str | Feed) -> list[Record]:
+        """Everything that is committed in a topic of one partition, or in one partition of a topic."""
+        lookup, feed = self.log.lookup(), topic if isinstance(topic, Feed) else Feed(topic)
         try:
             return list(lookup.read(feed, *lookup.bounds(feed)))
         finally:

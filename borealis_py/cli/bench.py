@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from borealis_py.bench.gaps import GapFigures
 
 PERCENT = 100
+Work = Annotated[Path | None, typer.Option("--work", help="Keep logs and data here.", show_default="a temporary one")]
 
 app = typer.Typer(help="Measure this machine.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -32,9 +33,7 @@ def quick(
     events: Annotated[int, typer.Option("--events", help="The backlog of the throughput.")] = 1_000_000,
     per_record: Annotated[int, typer.Option("--per-record", help="Events of one bucket.")] = 5_000,
     redo_rows: Annotated[int, typer.Option("--redo-rows", help="Of the backlog.")] = 200_000,
-    work: Annotated[
-        Path | None, typer.Option("--work", help="Keep logs and data here.", show_default="a temporary one")
-    ] = None,
+    work: Work = None,
     json: Json = False,
     no_spark: NoSpark = False,
 ) -> None:
@@ -60,11 +59,42 @@ def quick(
 
 
 @app.command()
+def scaling(
+    events: Annotated[int, typer.Option("--events", help="The backlog of each run.")] = 300_000,
+    per_record: Annotated[int, typer.Option("--per-record", help="Events of one bucket.")] = 5_000,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="How often each; medians are told.")] = 3,
+    work: Work = None,
+    json: Json = False,
+    no_spark: NoSpark = False,
+) -> None:
+    """What partitions and Spark slots bring and replicas cost on Kafka, in under 5 minutes, on a broker of its own.
+
+    Tables on standard error.
+    """
+    from borealis_py.bench import scaling as measured
+    from borealis_py.bench.figures import BenchError
+    from borealis_py.bench.scaling_tables import show
+
+    options = measured.Options(events, per_record, runs, not no_spark, work)
+    try:
+        source = measured.check(options)
+    except BenchError as exc:
+        fail(str(exc))
+        raise typer.Exit(1) from exc
+    try:
+        report = measured.run(options, source, err())
+    except BenchError as exc:
+        fail(str(exc), "with --work DIR the logs of all processes stay there")
+        raise typer.Exit(1) from exc
+    show(report, err())
+    if json:
+        print_json(report)
+
+
+@app.command()
 def failover(
     kills: Annotated[int, typer.Option("--kills", min=1, max=1_000, help="How many of each kind.")] = 30,
-    work: Annotated[
-        Path | None, typer.Option("--work", help="Keep logs and data here.", show_default="a temporary one")
-    ] = None,
+    work: Work = None,
     json: Json = False,
 ) -> None:
     """How long readers stand still when a replica is killed (kill -9), on a broker of its own. 12 s for each --kills.

@@ -1,0 +1,78 @@
+"""`borealis bench scaling`: what partitions and Spark slots bring, and what replicas cost, in under five minutes."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from borealis_py.bench import partitions, slots, volume
+from borealis_py.bench.bars import bars_on
+from borealis_py.bench.figures import BenchError
+from borealis_py.bench.machine import Machine
+from borealis_py.bench.partitions import Source
+from borealis_py.bench.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
+from borealis_py.bench.stage import directory, staged
+from borealis_py.host.tidy import terminated_as_interrupt
+
+PARTITIONS = SLOTS = (1, 2, 4)
+REPLICAS = (1, 2)
+HOSTS = ("process", "spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How much is measured. `work`: gets a directory of the run's data and logs; None: none stays."""
+
+    events: int = 300_000
+    per_record: int = 5_000
+    runs: int = 3
+    spark: bool = True
+    work: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that was measured; `seconds`: how long that took. Without Spark there are no slots."""
+
+    machine: Machine
+    partitions: list[KeyedFigures]
+    slots: list[SlotFigures]
+    volume: list[VolumeFigures]
+    seconds: float
+
+
+def check(options: Options) -> Source:
+    """The events to measure with, made ahead. Raises BenchError for numbers that do not fit each other."""
+    try:
+        return Source.of(options.events, options.per_record)
+    except ValueError as exc:
+        raise BenchError(str(exc)) from exc
+
+
+def run(options: Options, source: Source, console: Console) -> Report:
+    """Measure everything on a broker of its own.
+
+    Args:
+        source: what `check` made of the options.
+        console: progress goes here.
+
+    Raises:
+        BenchError: something could not be measured, or what was computed is wrong.
+        BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
+    """
+    started, load = time.monotonic(), os.getloadavg()[0]
+    with bars_on(console) as bars, directory(options.work) as work, terminated_as_interrupt():
+        bars.say("starting Apache Kafka")
+        with staged(work) as stage:
+            hosts = HOSTS if options.spark else HOSTS[:1]
+            keyed, state = partitions.measure(stage, source, PARTITIONS, hosts, options.runs, bars.say)
+            redos = []
+            if options.spark:
+                redos = slots.measure(stage, state, source.backlog, SLOTS, options.runs, bars.say)
+            volumes = volume.measure(stage, REPLICAS, options.runs, bars.say)
+            bars.say("stopping")
+    return Report(Machine.now(load), keyed, redos, volumes, time.monotonic() - started)
