@@ -30,7 +30,7 @@ class Part(msgspec.Struct, array_like=True, frozen=True):
     body: bytes
 
 
-class Ask(Part, tag="ASK"):
+class Ask(Part, frozen=True, tag="ASK"):
     """Run this job: what `reconcile.task.pack_job` gives."""
 
 
@@ -58,7 +58,7 @@ class Taken(msgspec.Struct, array_like=True, frozen=True, tag="TAKEN"):
     id: int
 
 
-class Answer(Part, tag="ANSWER"):
+class Answer(Part, frozen=True, tag="ANSWER"):
     """How the job ended: what `reconcile.task.run_packed` gave, a result or a named failure."""
 
 
