@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -211,12 +212,24 @@ def _launch(properties: dict[str, str], output: Path) -> tuple[Any, Any]:
         gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
     process = getattr(gateway, "proc", None)
     try:
-        context = SparkContext(conf=conf, gateway=gateway)
+        with _own_interrupt():
+            context = SparkContext(conf=conf, gateway=gateway)
         _hush(context)
         return context, process
     except BaseException:
         _end(None, process)
         raise
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """PySpark makes Ctrl-C cancel all jobs and raise; what it does is for our host to say."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _hush(context: Any) -> None:
