@@ -27,10 +27,10 @@ def find_java() -> Path:
     named = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
     if named is None:
         where = f"JAVA_HOME ({home}) has no bin/java" if home else "no java on PATH"
-        raise BrokerError(f"Kafka needs Java {JAVA_VERSION_MIN} or newer: {where}. {_INSTALL}")
+        raise BrokerError(f"borealis needs Java {JAVA_VERSION_MIN} or newer: {where}. {_INSTALL}")
     version = _version(named)
     if version < JAVA_VERSION_MIN:
-        raise BrokerError(f"Kafka needs Java {JAVA_VERSION_MIN} or newer: {named} is Java {version}. {_INSTALL}")
+        raise BrokerError(f"borealis needs Java {JAVA_VERSION_MIN} or newer: {named} is Java {version}. {_INSTALL}")
     return Path(named)
 
 
