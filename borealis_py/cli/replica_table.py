@@ -101,12 +101,16 @@ def title(state: AppState) -> str:
     return f"app {state.name}: delay thresholds {xs}"
 
 
-def inline_lines(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
-    """Which processes have no Spark, and why."""
-    from borealis_py.host.overview import inline_reasons
+def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
+    """Why replicas do not run, and which processes have no Spark for redos."""
+    from borealis_py.host.overview import inline_reasons, stop_reasons
 
-    found = inline_reasons(state, statuses, now_us)
-    return [f"redos run inline in {', '.join(map(str, sorted(them)))}: {why}" for why, them in found.items()]
+    stopped = [f"not running: {', '.join(them)}: {why}" for why, them in stop_reasons(statuses).items()]
+    inline = [
+        f"redos run inline in {', '.join(map(str, sorted(them)))}: {why}"
+        for why, them in inline_reasons(state, statuses, now_us).items()
+    ]
+    return stopped + inline
 
 
 def _set(state: AppState, query: str) -> str:

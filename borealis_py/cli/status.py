@@ -7,7 +7,7 @@ import time
 from borealis_py.cli.console import out, print_json, say
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
-from borealis_py.cli.replica_table import inline_lines, replica_table
+from borealis_py.cli.replica_table import remarks, replica_table
 
 
 def status(bootstrap: Bootstrap = None, app: AppName = None, json: Json = False) -> None:
@@ -23,7 +23,7 @@ def status(bootstrap: Bootstrap = None, app: AppName = None, json: Json = False)
     if json:
         print_json(overview(state, statuses, now_us))
         return
-    for line in inline_lines(state, statuses, now_us):
+    for line in remarks(state, statuses, now_us):
         say(line, "yellow")
     console = out()
     console.print(replica_table(state, statuses, now_us, console.width))

@@ -19,7 +19,7 @@ from borealis_py.cli.console import out, print_json
 from borealis_py.cli.context import open_context
 from borealis_py.cli.keys import Keys
 from borealis_py.cli.options import AppName, Bootstrap, Json
-from borealis_py.cli.replica_table import inline_lines, replica_table
+from borealis_py.cli.replica_table import remarks, replica_table
 
 if TYPE_CHECKING:
     from borealis_py.host.follow import Follower, View
@@ -111,7 +111,7 @@ def picture(view: View, width: int, height: int | None, how: str) -> RenderableT
         width, height: of the terminal; height None: as many lines as there are. how: to end it.
     """
     table = replica_table(view.state, view.statuses, view.now_us, width, view.rates)
-    notes = [Text(line, "yellow") for line in inline_lines(view.state, view.statuses, view.now_us)]
+    notes = [Text(line, "yellow") for line in remarks(view.state, view.statuses, view.now_us)]
     if view.problem:
         notes.insert(0, Text(f"not up to date: {view.problem}", "red"))
     above: list[RenderableType] = [Text.assemble((_headline(view), "bold"), (f"   {how}", "dim")), *notes, table]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,17 +14,19 @@ from borealis_py.cli.options import Bootstrap, DataDir, Http, NoSpark
 
 if TYPE_CHECKING:
     from borealis_py.host.appstate import AppState
-    from borealis_py.host.launch import ProcessOptions
-    from borealis_py.host.replicas import ProcessName, ReplicaProcesses
+    from borealis_py.host.launch import Pids, ProcessOptions
+    from borealis_py.host.replicas import ReplicaProcesses
     from borealis_py.log.messages import Status
 
-HOSTS = ("process", "spark")
+INTERRUPTED = 130
+HOSTS = ("spark", "process")
 Host = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--host",
-        help="Where replicas run: in a process on this machine for each index (process), or as tasks of that process's "
-        "Spark application (spark).",
+        help="Where replicas run: as tasks of a Spark application for each index (spark), or in a process on this "
+        "machine for each (process: for tests and debugging).",
+        show_default="spark; process with --no-spark",
     ),
 ]
 Master = Annotated[
@@ -32,7 +34,7 @@ Master = Annotated[
     typer.Option(
         "--master",
         help="Spark's master: local[n], spark://host:port ... Also in borealis.yaml.",
-        show_default="local[2]",
+        show_default="this machine, with as many slots as it takes",
     ),
 ]
 Origin = Annotated[
@@ -54,19 +56,22 @@ DescribeOnly = Annotated[
 ]
 
 
-def check_host(host: str, no_spark: bool) -> None:
-    """Raises typer.BadParameter for what cannot be."""
+def chosen_host(host: str | None, no_spark: bool) -> str:
+    """Where replicas run. Raises typer.BadParameter for what cannot be."""
+    if host is None:
+        return "process" if no_spark else "spark"
     if host not in HOSTS:
         raise typer.BadParameter(f"{host!r}: choose {' or '.join(HOSTS)}", param_hint="--host")
     if host == "spark" and no_spark:
         raise typer.BadParameter("replicas cannot be Spark tasks without Spark", param_hint="--no-spark")
+    return host
 
 
 def up(
     file: AppFile,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = None,
-    host: Host = "process",
+    host: Host = None,
     no_spark: NoSpark = False,
     origin: Origin = "earliest",
     reset: Reset = False,
@@ -76,7 +81,7 @@ def up(
     describe_only: DescribeOnly = False,
 ) -> None:
     """Start an app, or what is missing of it. Safe to repeat."""
-    check_host(host, no_spark)
+    chosen = chosen_host(host, no_spark)
     from borealis_py.host import launch
     from borealis_py.host.appfile import load_app
     from borealis_py.host.check import check_places
@@ -104,7 +109,7 @@ def up(
                 "`borealis down` and `borealis up` have all of them read",
                 "yellow",
             )
-    _start(context, state, processes, process_options(context, not no_spark, take_over, host, master))
+    _start(context, state, processes, process_options(context, not no_spark, take_over, chosen, master))
 
 
 def process_options(context: Context, spark: bool, take_over: bool, host: str, master: str | None) -> ProcessOptions:
@@ -124,38 +129,57 @@ def process_options(context: Context, spark: bool, take_over: bool, host: str, m
         None if config.http is None else Address.parse(config.http),
         host,
         None if slots is None else int(slots),
+        config.slot_wait_us,
         tuple(config.spark_properties.items()),
         config.checkpoints,
     )
 
 
 def _start(context: Context, state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> None:
-    from borealis_py.host import launch
     from borealis_py.host.replicas import process_of
+    from borealis_py.host.tidy import terminated_as_interrupt
 
     before = set(processes.running())
-    since_ms = time.time_ns() // 1_000_000 - 1
-    with waiting("starting replicas") as spinner:
-        try:
-            pids = launch.start(state, processes, options)
-            seen: dict[tuple[str, int], str] = {}
-            urls: dict[ProcessName, str] = {}
-
-            def show(status: Status) -> None:
-                process = process_of(state.spec, status.query, status.replica)
-                if status.pid == pids.get(process):
-                    urls[process] = f"; {status.http}" if status.http else ""
-                    seen[status.query, status.replica] = status.state
-                    states = ", ".join(f"{query}.r{k} {s}" for (query, k), s in sorted(seen.items()))
-                    spinner.update(f"waiting for replicas: {states}")
-
-            spinner.update("waiting for replicas (Spark takes some seconds to be warm)")
-            launch.wait_ready(context.log, state, processes, pids, since_ms, show)
-        finally:
-            processes.release()
+    seen: dict[tuple[str, int], Status] = {}
+    try:
+        with terminated_as_interrupt(), waiting("starting replicas") as spinner:
+            pids = _started(context, state, processes, options, seen, spinner)
+    except KeyboardInterrupt:
+        with waiting("interrupted: stopping what was started"):
+            processes.stop([name for name in processes.running() if name not in before])
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        processes.release()
+    urls = {process_of(state.spec, s.query, s.replica): f"; {s.http}" for s in seen.values() if s.http}
     for process, pid in pids.items():
         queries = ", ".join(name for name, q in state.spec.queries.items() if process.replica < q.replicas)
         told, runs = "was running" if process in before else "started", "" if process.node else f": {queries}"
         say(f"{process} {told} (pid {pid}){runs}; log {processes.log_file(process)}{urls.get(process, '')}")
     names = ", ".join(f"{state.name}.{query}" for query in state.spec.queries)
     say(f"app {state.name} is up. Corrected streams: {names} at {context.log.bootstrap}", "bold green")
+
+
+def _started(
+    context: Context,
+    state: AppState,
+    processes: ReplicaProcesses,
+    options: ProcessOptions,
+    seen: dict[tuple[str, int], Status],
+    spinner: Any,
+) -> Pids:
+    """Start what does not run and wait until all replicas are ready; `seen` is left their last statuses."""
+    from borealis_py.host import launch
+    from borealis_py.host.replicas import process_of
+
+    since_ms = time.time_ns() // 1_000_000 - 1
+    pids = launch.start(state, processes, options)
+
+    def show(status: Status) -> None:
+        if status.pid == pids.get(process_of(state.spec, status.query, status.replica)):
+            seen[status.query, status.replica] = status
+            states = ", ".join(f"{query}.r{k} {s.state}" for (query, k), s in sorted(seen.items()))
+            spinner.update(f"waiting for replicas: {states}")
+
+    spinner.update("waiting for replicas (Spark takes some seconds to be warm)")
+    launch.wait_ready(context.log, state, processes, pids, since_ms, show)
+    return pids

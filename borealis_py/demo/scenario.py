@@ -1,6 +1,6 @@
 """The main job: publish flights, cut one source off, watch, heal, wait until all is stable, check everything.
 
-Starts a real broker, two replica processes (each a Spark application) and three publishers, and stops all of them
+Starts a real broker, two Spark applications whose tasks are the replicas, and three publishers, and stops all of them
 whatever happens.
 """
 
@@ -143,7 +143,8 @@ def _start_app(
     processes = ReplicaProcesses(work, spec.name)
     stack.callback(processes.stop)
     screen.step("starting two replicas, each a Spark application of its own (about 20 s)")
-    pids = launch.start(state, processes, launch.ProcessOptions(log, work, spark=options.spark))
+    host = "spark" if options.spark else "process"
+    pids = launch.start(state, processes, launch.ProcessOptions(log, work, spark=options.spark, host=host))
     launch.wait_ready(log, state, processes, pids, now_us // 1000)
     return state, processes
 

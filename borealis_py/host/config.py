@@ -11,8 +11,9 @@ timing:                            # protocol.settings.Timing, with units
   inline_rows: 2000
 spark:                             # of each replica process's application
   master: local[2]
-  redo_slots: 1                    # with `up --host spark`
-  spark.executor.memory: 1g        # any property of Spark's, likewise
+  redo_slots: 1                    # beside one for each replica; on this machine 2 for two replicas and up
+  slot_wait: 30s                   # slots missing for so long: the application is started again, where that helps
+  spark.executor.memory: 1g        # any property of Spark's
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from borealis_py.query.units import parse_duration
 
 FILE = "borealis.yaml"
 DEFAULT_BOOTSTRAP = "localhost:9092"
-_SPARK = ("master", "redo_slots")
+_SPARK = ("master", "redo_slots", "slot_wait")
 _TIMING = {f.name for f in fields(Timing)}
 
 
@@ -80,12 +81,19 @@ class Config(BaseSettings):
         slots = value.get("redo_slots", 1)
         if not str(slots).isdigit():
             raise ValueError(f"redo_slots: {slots!r} is not a whole number from 0 up")
+        if "slot_wait" in value:
+            parse_duration(value["slot_wait"], "slot_wait")
         return {name: str(v).lower() if isinstance(v, bool) else v for name, v in value.items()}
 
     @property
     def spark_properties(self) -> dict[str, str]:
         """Spark's own properties that the user set."""
         return {name: str(value) for name, value in self.spark.items() if name.startswith("spark.")}
+
+    @property
+    def slot_wait_us(self) -> int | None:
+        """How long slots of Spark may be missing; None: not set."""
+        return parse_duration(str(self.spark["slot_wait"]), "slot_wait") if "slot_wait" in self.spark else None
 
     @field_validator("checkpoints", mode="after")
     @classmethod

@@ -190,8 +190,8 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str
 class ProcessOptions:
     """What the replica processes are told beside the app.
 
-    `http`: of the first; the others take the ports after it. `host`: "process" or "spark"; `redo_slots` and
-    `spark_properties` are for the latter. `checkpoints`: a URI for them; empty: `data_dir`.
+    `http`: of the first; the others take the ports after it. `host`: "process" or "spark"; `redo_slots`, `slot_wait_us`
+    and `spark_properties` are for the latter. `checkpoints`: a URI for them; empty: `data_dir`.
     """
 
     kafka: KafkaLog
@@ -203,6 +203,7 @@ class ProcessOptions:
     http: Address | None = None
     host: str = "process"
     redo_slots: int | None = None
+    slot_wait_us: int | None = None
     spark_properties: tuple[tuple[str, str], ...] = ()
     checkpoints: str = ""
 
@@ -216,8 +217,9 @@ class ProcessOptions:
         out += ["--master", self.master] if self.master else []
         out += ["--http", str(self.http.after(place))] if self.http else []
         out += [] if self.spark else ["--no-spark"]
-        out += ["--host", self.host] if self.host != "process" else []
+        out += ["--host", self.host]
         out += [] if self.redo_slots is None else ["--redo-slots", str(self.redo_slots)]
+        out += [] if self.slot_wait_us is None else ["--slot-wait-us", str(self.slot_wait_us)]
         return out + (["--take-over"] if self.take_over else [])
 
     def environment(self) -> dict[str, str]:

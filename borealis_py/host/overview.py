@@ -138,3 +138,12 @@ def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str
         if s.why_inline and not sight(s, state.spec.bucket_us, now_us).gone:
             told.setdefault(s.why_inline, set()).add(process_of(state.spec, node, k))
     return told
+
+
+def stop_reasons(statuses: Statuses) -> dict[str, list[str]]:
+    """Why replicas do not run, where they or who hosts them said so, and which these are (`sales.r0`)."""
+    told: dict[str, list[str]] = {}
+    for (node, k), s in statuses.items():
+        if s.event == "STOPPED" and s.detail:
+            told.setdefault(s.detail, []).append(f"{node}.r{k}")
+    return told

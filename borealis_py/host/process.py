@@ -31,7 +31,8 @@ from borealis_py.host.board import Board
 from borealis_py.host.httpd import HttpUnavailable, open_http
 from borealis_py.host.launch import create_topics, redo_topics_of
 from borealis_py.host.logs import configure_logs
-from borealis_py.host.onspark.driver import DriverSettings, SparkDriver
+from borealis_py.host.onspark.driver import SLOT_WAIT_S, DriverSettings, SparkDriver
+from borealis_py.host.onspark.plan import redos_for
 from borealis_py.host.replicas import CHECKPOINTS, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
@@ -67,7 +68,8 @@ NOT_STARTED = (
     PlaceError,
 )
 """What stands in the way of a start, told as one line."""
-REDO_SLOTS = 1
+LOCAL, LOCAL_FOR_REDOS = "local", "local[2]"
+"""Masters on this machine. The first gets as many slots as it needs, for replicas and redos."""
 
 
 def make_redos(spec: ReplicaSpec, keeper: SessionKeeper, kernel: Kernel, wake: Wake) -> Redos:
@@ -141,8 +143,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--host", choices=HOSTS, default=HOSTS[0], help="where replicas run")
     parser.add_argument("--no-spark", action="store_true")
-    parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--redo-slots", type=int, default=REDO_SLOTS, help="with --host spark: slots for redo jobs")
+    parser.add_argument("--master", help="default: of this machine, with --host spark as many slots as it needs")
+    parser.add_argument("--redo-slots", type=int, help="with --host spark: slots for redo jobs")
+    parser.add_argument("--slot-wait-us", type=int, default=int(SLOT_WAIT_S * 1e6), help="with --host spark")
     parser.add_argument("--take-over", action="store_true")
     parser.add_argument("--http", metavar="HOST:PORT", help="answer HTTP there; port 0: any free one")
     parser.add_argument("--timing", action="append", default=[], metavar="NAME=MICROSECONDS")
@@ -204,9 +207,12 @@ def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | Spar
     if args.host == "spark":
         create_topics(kafka, redo_topics_of(state.spec))
         extra = json.loads(os.environ.get(SPARK_PROPERTIES, "{}"))
-        settings = DriverSettings(args.master, args.redo_slots, output, tuple(extra.items()))
+        master, wait_s = args.master or LOCAL, args.slot_wait_us / 1e6
+        redos = redos_for(master, len(specs)) if args.redo_slots is None else args.redo_slots
+        settings = DriverSettings(master, redos, output, wait_s, tuple(extra.items()))
         return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings, board.tell)
-    return ReplicaProcess(specs, open_sessions(specs, not args.no_spark, args.master, output), board.tell)
+    keeper = open_sessions(specs, not args.no_spark, args.master or LOCAL_FOR_REDOS, output)
+    return ReplicaProcess(specs, keeper, board.tell)
 
 
 if __name__ == "__main__":

@@ -96,9 +96,10 @@ class Status(msgspec.Struct, frozen=True):
     """Status topic, key `<query>/<replica>`: one a second and one on every event.
 
     `event`: "" for the periodic one, else SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION,
-    REDO, REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER, DRIFT (a source is alive and always
-    behind). `state`: RECOVERING, STABLE, UPSTREAM_FAILURE or STABILIZATION. `granted`: holds the grant. `why_inline`:
-    why redos do not run on Spark now; "": they do. `http`: where its process answers HTTP; "": nowhere.
+    REDO, REC_DONE, STABLE, READY, STOPPED (a driver says it of a task without a slot), REDO_FAILED, ADOPT_FAILED,
+    TOOK_OVER, DRIFT (a source is alive and always behind). `state`: RECOVERING, STABLE, UPSTREAM_FAILURE or
+    STABILIZATION. `granted`: holds the grant. `why_inline`: why redos do not run on Spark now; "": they do. `http`:
+    where its process answers HTTP; "": nowhere.
     """
 
     query: str

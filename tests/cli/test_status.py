@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from borealis_py.cli.replica_table import COLUMNS, inline_lines, replica_table, row
+from borealis_py.cli.replica_table import COLUMNS, remarks, replica_table, row
 from borealis_py.host.appstate import AppState, Statuses
 from borealis_py.host.overview import overview, sight
 from borealis_py.log.messages import Description, InputStatus
@@ -118,8 +118,17 @@ def test_a_process_without_spark_says_why_once() -> None:
     state = AppState("a", app.describe(), Description("", "", 0, ""))
     why = "Spark's JVM has ended or was killed; it is being started again"
     statuses = {(q, k): status(query=q, replica=k, why_inline=why if k else "") for q in "pq" for k in (0, 1)}
-    assert inline_lines(state, statuses, WALL_US) == [f"redos run inline in replica 1: {why}"]
-    assert inline_lines(state, statuses, WALL_US + 60_000_000) == []
+    assert remarks(state, statuses, WALL_US) == [f"redos run inline in replica 1: {why}"]
+    assert remarks(state, statuses, WALL_US + 60_000_000) == []
+
+
+def test_replicas_that_do_not_run_say_why_once() -> None:
+    app = App("a")
+    app.query("q", app.source("s", schema={"x": "int"}), replicas=2)
+    state = AppState("a", app.describe(), Description("", "", 0, ""))
+    statuses = {("q", k): status(replica=k, event="STOPPED", detail="too few slots") for k in (0, 1)}
+    assert remarks(state, statuses, WALL_US) == ["not running: q.r0, q.r1: too few slots"]
+    assert remarks(state, {("q", 0): status(event="STOPPED")}, WALL_US) == []
 
 
 @pytest.mark.parametrize(

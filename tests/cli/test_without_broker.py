@@ -10,6 +10,7 @@ import pytest
 
 from borealis_py.cli.console import print_json
 from borealis_py.cli.replica_table import duration
+from borealis_py.cli.up import chosen_host
 from borealis_py.kafka.broker import free_port
 from tests.cli.conftest import Borealis, app_text, chain_text
 
@@ -71,6 +72,14 @@ def test_wrong_usage_is_exit_code_2(borealis: Borealis, here: Path, arguments: l
     assert said.code == 2
     assert said.out == ""
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("host", "no_spark", "chosen"),
+    [(None, False, "spark"), (None, True, "process"), ("process", False, "process"), ("process", True, "process")],
+)
+def test_replicas_are_spark_tasks_unless_told_otherwise(host: str | None, no_spark: bool, chosen: str) -> None:
+    assert chosen_host(host, no_spark) == chosen
 
 
 def test_check_shows_the_app(borealis: Borealis, here: Path) -> None:

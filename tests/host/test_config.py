@@ -28,6 +28,7 @@ def test_defaults(here: Path) -> None:
     assert config.bootstrap == "localhost:9092"
     assert config.data_dir == here / ".borealis"
     assert config.protocol_timing() == Timing()
+    assert config.slot_wait_us is None
 
 
 def test_flag_over_environment_over_file_over_default(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,19 +111,24 @@ def test_timing_that_cannot_hold_together(here: Path) -> None:
         load().protocol_timing()
 
 
-def test_spark_takes_its_own_properties_and_two_of_ours(here: Path) -> None:
-    write(
-        here,
-        "spark:\n  master: spark://m:7077\n  redo_slots: 2\n  spark.executor.memory: 1g\n  spark.ui.enabled: true\n",
-    )
+def test_spark_takes_its_own_properties_and_three_of_ours(here: Path) -> None:
+    ours = "  master: spark://m:7077\n  redo_slots: 2\n  slot_wait: 90s\n"
+    write(here, f"spark:\n{ours}  spark.executor.memory: 1g\n  spark.ui.enabled: true\n")
     config = load()
     assert (config.spark["master"], config.spark["redo_slots"]) == ("spark://m:7077", 2)
+    assert config.slot_wait_us == 90_000_000
     assert config.spark_properties == {"spark.executor.memory": "1g", "spark.ui.enabled": "true"}
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("mastr: local", "'mastr'; did you mean 'master'"), ("redo_slots: -1", "redo_slots: -1 is not a whole number")],
+    [
+        ("mastr: local", "'mastr'; did you mean 'master'"),
+        ("redo_slots: -1", "redo_slots: -1 is not a whole number"),
+        ("slot_wait: 30", "slot_wait: 30 is not a duration"),
+        ('slot_wait: "30"', "slot_wait: '30' has no unit"),
+        ("slot_wait: 0s", "slot_wait: '0s' must be more than zero"),
+    ],
 )
 def test_a_spark_setting_that_is_none_is_refused(here: Path, text: str, says: str) -> None:
     write(here, f"spark:\n  {text}\n")

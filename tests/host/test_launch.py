@@ -267,11 +267,13 @@ def test_a_driver_of_tasks_is_told_so_and_its_secrets_are_no_arguments() -> None
     properties = (("spark.authenticate.secret", "hush"),)
     options = launch.ProcessOptions(KafkaLog("h:1"), launch.Path("/d"), (), "spark://m:7077", True, False)
     told = parse(options.arguments("app", ProcessName(0)))
-    assert (told.host, told.redo_slots) == ("process", 1)
-    options = replace(options, host="spark", redo_slots=0, spark_properties=properties)
+    assert (told.host, told.redo_slots) == ("process", None)
+    assert told.slot_wait_us == 30_000_000
+    options = replace(options, host="spark", redo_slots=0, slot_wait_us=5_000_000, spark_properties=properties)
     arguments = options.arguments("app", ProcessName(0))
     told = parse(arguments)
     assert (told.host, told.redo_slots, told.master) == ("spark", 0, "spark://m:7077")
+    assert told.slot_wait_us == 5_000_000
     assert "hush" not in " ".join(arguments)
     at = replace(options, checkpoints="s3://id:hush@b/p")
     assert at.environment()["BOREALIS_CHECKPOINTS"] == "s3://id:hush@b/p"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -18,7 +18,7 @@ from tests.drills.processes import ROOT, Process
 from tests.support.running import until
 
 HOME = Path(pyspark.__file__).parent
-WEB = ("--webui-port", "0", "--host", "127.0.0.1")
+HOST = ("--host", "127.0.0.1")
 
 
 def _free_port() -> int:
@@ -51,23 +51,42 @@ def _start(output: Path, name: str, *arguments: str) -> Process:
 
 @dataclass
 class Cluster:
-    """`master`: its address."""
+    """`ui_port`: of the master's pages. `cores`: of each worker."""
 
     directory: Path
-    master: str
+    port: int
+    ui_port: int
     cores: int
-    started: list[Process]
+    masters: list[Process] = field(default_factory=list)
+    workers: list[Process] = field(default_factory=list)
+
+    @property
+    def master(self) -> str:
+        """Its address."""
+        return f"spark://127.0.0.1:{self.port}"
 
     @property
     def worker(self) -> Process:
         """The present one."""
-        return self.started[-1]
+        return self.workers[-1]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What an application has to know of it."""
+        return {"spark.master.ui.port": str(self.ui_port)}
+
+    def start_master(self) -> None:
+        """Start one, after another one perhaps, and wait until it is at work."""
+        output = self.directory / f"master-{len(self.masters)}.log"
+        ports = ("--port", str(self.port), "--webui-port", str(self.ui_port))
+        self.masters.append(_start(output, "master.Master", *ports, *HOST))
+        until(lambda: "I have been elected leader" in self.masters[-1].said, "a Spark master")
 
     def add_worker(self) -> None:
         """Start one and wait until the master knows it."""
-        name = f"worker-{len(self.started)}.log"
-        arguments = ("--cores", str(self.cores), "--memory", "2g", *WEB, self.master)
-        self.started.append(_start(self.directory / name, "worker.Worker", *arguments))
+        output = self.directory / f"worker-{len(self.workers)}.log"
+        size = ("--cores", str(self.cores), "--memory", "2g", "--webui-port", "0")
+        self.workers.append(_start(output, "worker.Worker", *size, *HOST, self.master))
         until(lambda: "Successfully registered with master" in self.worker.said, "a Spark worker")
 
     def executors(self) -> list[psutil.Process]:
@@ -78,13 +97,11 @@ class Cluster:
 @contextmanager
 def standalone(directory: Path, cores: int) -> Iterator[Cluster]:
     """One whose worker with so many cores is there."""
-    port = _free_port()
-    master = _start(directory / "master.log", "master.Master", "--port", str(port), *WEB)
-    cluster = Cluster(directory, f"spark://127.0.0.1:{port}", cores, [master])
+    cluster = Cluster(directory, _free_port(), _free_port(), cores)
     try:
-        until(lambda: "I have been elected leader" in master.said, "a Spark master")
+        cluster.start_master()
         cluster.add_worker()
         yield cluster
     finally:
-        for process in reversed(cluster.started):
+        for process in (*cluster.workers, *cluster.masters):
             process.kill()

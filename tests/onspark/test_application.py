@@ -14,8 +14,11 @@ import msgspec
 import pytest
 
 from borealis_py.host import supervise as supervising
+from borealis_py.host.onspark import application as applying
 from borealis_py.host.onspark.application import Application
+from borealis_py.host.onspark.notices import Notices
 from borealis_py.host.onspark.plan import SlotPlan, waiting
+from borealis_py.host.onspark.shortage import Shortage
 from borealis_py.host.onspark.task import NodeTask, TaskEnd, different
 from borealis_py.host.supervise import EXIT_REFUSED, EXIT_STOPPED, EXIT_SUPERSEDED
 from borealis_py.log.topics import redo_feeds
@@ -34,11 +37,17 @@ class Context:
         self._runs = runs
         self._group = threading.local()
         self.stopped = False
+        self.slots = 3
 
     _jsc = property(lambda self: self)
 
     def sc(self) -> Any:
-        return SimpleNamespace(isStopped=lambda: self.stopped)
+        profiles = SimpleNamespace(defaultResourceProfile=lambda: None)
+        return SimpleNamespace(
+            isStopped=lambda: self.stopped,
+            resourceProfileManager=lambda: profiles,
+            maxNumConcurrentTasks=lambda profile: self.slots,
+        )
 
     def statusTracker(self) -> Any:
         return SimpleNamespace(getJobIdsForGroup=lambda group: (), getActiveJobsIds=lambda: ())
@@ -76,12 +85,16 @@ class Life:
 
     def __init__(self, p: list[Run], q: list[Run]) -> None:
         self.letters, self.stop, self.ended = LetterLog(), threading.Event(), dict[str, int]()
+        self.said: list[tuple[list[str], str]] = []
         self.session = Session(Context({"p.r0": p, "q.r0": q}))
         tasks = [NodeTask(_Spec(n), "s", (), (), self.letters) for n in "pq"]  # type: ignore[arg-type]
         plan = SlotPlan(tuple(t.name for t in tasks), 1, "local[3]")
         works = {"p": b"", "q": b""}
         session: Any = self.session
-        self.application = Application(session, plan, tasks, works, self.letters, self.stop, self.ended)  # type: ignore[arg-type]
+        log: Any = self.letters
+        notices, shortage = Notices([]), Shortage(plan, 0.0)
+        notices.stopped = lambda names, why: self.said.append((list(names), why))  # type: ignore[method-assign]
+        self.application = Application(session, plan, tasks, works, log, self.stop, self.ended, shortage, notices)
 
     def told_to_stop(self, node: str) -> TaskEnd:
         """A task that runs until its driver tells it to stop, or Spark is ended."""
@@ -168,6 +181,26 @@ def test_a_session_that_failed_is_told_and_its_tasks_do_not_start_again(life: An
     it.session.ailing = None if stopped else "Spark's JVM has ended or was killed"
     why = it.application.run()
     assert why == ("Spark has stopped the application" if stopped else "Spark's JVM has ended or was killed")
+    assert it.ended == {}
+    assert not it.stop.is_set()
+
+
+def test_for_want_of_slots_it_ends_in_order_and_says_for_whom(life: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`p` runs and is told to stop; `q` waits for a slot until Spark is ended."""
+
+    def never() -> TaskEnd:
+        it.session.ended.wait(30)
+        raise EOFError("Spark has ended")
+
+    it = life([lambda: it.told_to_stop("p")], [never])
+    it.session.context.slots = 1
+    monkeypatch.setattr(applying, "waiting", lambda context, group: group.startswith("replica q.r0"))
+    monkeypatch.setattr(Application, "_free", lambda self: 2)
+    monkeypatch.setattr(applying, "STOP_S", 1.0)
+    why = it.application.run()
+    assert why is not None
+    assert why.startswith("q.r0 cannot run for want of slots: the application asked for 3 slots")
+    assert it.said == [(["q.r0"], why)]
     assert it.ended == {}
     assert not it.stop.is_set()
 

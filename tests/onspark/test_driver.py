@@ -22,8 +22,10 @@ class Driver(SparkDriver):
     def __init__(self, *lives: Any) -> None:
         super().__init__([], KafkaLog("nowhere:1"), (), DriverSettings("local", 1, Path()))
         self.lives = list(lives)
+        self.again: list[bool] = []
 
-    def _start(self) -> Any:
+    def _start(self, again: bool) -> Any:
+        self.again.append(again)
         life = self.lives.pop(0)
         if isinstance(life, Exception):
             raise life
@@ -47,6 +49,7 @@ def test_one_that_died_is_started_until_it_comes() -> None:
     it = Driver("the JVM was killed", SparkUnavailable("not yet"), LogUnreachable("nor now"), "killed again", None)
     assert it.run() == 0
     assert it.lives == []
+    assert it.again == [False, True, True, True, True]
 
 
 def test_the_code_tells_of_a_query_that_ended_for_good() -> None:

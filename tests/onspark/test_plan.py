@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from borealis_py.host.onspark.plan import SlotPlan, addresses, await_slots, reach
+from borealis_py.host.onspark.plan import SlotPlan, addresses, await_slots, reach, redos_for
 from borealis_py.host.spark import SparkUnavailable
 
 
@@ -42,20 +42,27 @@ def test_a_slot_for_each_task_and_those_for_redos() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "asked"),
+    ("master", "tasks", "redos"), [("local", 1, 1), ("local[8]", 2, 2), ("local", 5, 2), ("spark://there:7077", 5, 1)]
+)
+def test_slots_for_redos_are_cheap_on_this_machine_alone(master: str, tasks: int, redos: int) -> None:
+    assert redos_for(master, tasks) == redos
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "widened"),
     [
-        ("local", "local[3]"),
-        ("local[2]", "local[3]"),
-        ("local[5]", "local[5]"),
-        ("local[*]", "local[3]"),
-        ("local[2,4]", "local[3]"),
-        ("spark://there:7077", "spark://there:7077"),
-        ("yarn", "yarn"),
+        ("local", "local[3]", False),
+        ("local[2]", "local[3]", True),
+        ("local[5]", "local[5]", False),
+        ("local[*]", "local[3]", False),
+        ("local[2,4]", "local[3]", True),
+        ("spark://there:7077", "spark://there:7077", False),
+        ("yarn", "yarn", False),
     ],
 )
-def test_a_local_master_gets_the_threads_it_needs(given: str, asked: str) -> None:
+def test_a_local_master_gets_the_threads_it_needs(given: str, asked: str, widened: bool) -> None:
     plan = SlotPlan(PLAN.tasks, 1, given)
-    assert plan.asked_master == asked
+    assert (plan.asked_master, plan.widened) == (asked, widened)
     assert plan.local == given.startswith("local")
     assert ("spark.cores.max" in dict(plan.properties)) == (not plan.local)
 
@@ -68,6 +75,12 @@ def test_too_few_slots_are_told_with_what_is_needed_and_what_is_there() -> None:
     why = r"needs 3 slots: 2 for sums\.r0, big\.r0 and 1 for redos; it was given 2 within 0 s"
     with pytest.raises(SparkUnavailable, match=why):
         await_slots(Executors(2), PLAN, threading.Event(), 0.0)
+
+
+def test_one_that_started_before_makes_do_with_fewer_but_not_with_none() -> None:
+    await_slots(Executors(2), PLAN, threading.Event(), 0.0, least=1)
+    with pytest.raises(SparkUnavailable, match="it was given 0"):
+        await_slots(Executors(0), PLAN, threading.Event(), 0.0, least=1)
 
 
 def test_nobody_waits_for_slots_after_a_stop() -> None:

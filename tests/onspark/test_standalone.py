@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.onspark.driven import READY_S, all_gone, driven, union_app
+from borealis_py.host.replicas import SPARK_PROPERTIES
+from tests.onspark.driven import READY_S, Driven, all_gone, driven, union_app
 from tests.onspark.standalone import Cluster, standalone
 from tests.onspark.test_local import engines, redo_of, send
 from tests.support.running import until
@@ -16,9 +18,13 @@ from tests.support.running import until
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
 
 
+SOON = ("--slot-wait-us", "3000000")
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with standalone(tmp_path_factory.mktemp("spark"), cores=2) as it:
+    with standalone(tmp_path_factory.mktemp("spark"), cores=2) as it, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SPARK_PROPERTIES, json.dumps(it.properties))
         yield it
 
 
@@ -38,13 +44,16 @@ def test_a_replica_in_an_executor_redoes_survives_and_ends(cluster: Cluster, boo
             left = [*app.children(0), *_all_of(cluster)]
             app.kill_driver(0)
             assert all_gone(left) == []
-            app.drive(0, master=cluster.master)
+            app.drive(0, *SOON, master=cluster.master)
             app.ready(0, times=3)
 
             cluster.worker.kill()
-            until(lambda: "waits for a slot" in app.drivers[0].said, "the driver says that slots are missing")
+            (why,) = stopped_for_slots(app)
+            assert "all.r0 cannot run for want of slots: the application asked for 2 slots" in why
+            assert "it has 0, and the cluster has none free. Add a worker" in why
             cluster.add_worker()
             app.ready(0, times=4)
+            assert "start again in another Spark application" not in app.drivers[0].said
             send((a, b), 200, 300)
             a.close(end=True)
             b.close(end=True)
@@ -54,6 +63,43 @@ def test_a_replica_in_an_executor_redoes_survives_and_ends(cluster: Cluster, boo
         assert app.end(0) == 0
         assert all_gone(left) == []
         assert app.events(0)[-1] == "STOPPED"
+
+
+def stopped_for_slots(app: Driven) -> list[str]:
+    """Wait until status has told that replica 0 has no slot; what it told."""
+
+    def told() -> list[str]:
+        return [s.detail for s in app.statuses() if s.event == "STOPPED" and "for want of slots" in s.detail]
+
+    until(lambda: told() != [], "status says that slots are missing", READY_S)
+    assert all(why in app.drivers[0].said for why in told())
+    return told()
+
+
+def test_an_application_that_its_master_has_forgotten_starts_again(
+    cluster: Cluster, bootstrap: str, tmp_path: Path
+) -> None:
+    """A master that starts anew without its memory ends the executors of applications that it does not know."""
+    with driven(bootstrap, union_app("forgotten"), tmp_path) as app:
+        app.drive(0, *SOON, master=cluster.master)
+        app.ready(0)
+        with app.publisher("a") as a, app.publisher("b") as b:
+            send((a, b), 0, 100)
+            app.published(100)
+            cluster.masters[-1].kill()
+            cluster.start_master()
+            (why,) = stopped_for_slots(app)
+            assert "it has 0, and the cluster has 2 more that it could have: it is started again" in why
+            app.ready(0, times=2)
+            send((a, b), 100, 200)
+            a.close(end=True)
+            b.close(end=True)
+            app.published(200)
+        assert sorted(app.values()) == list(range(200))
+        assert app.drivers[0].said.count("start again in another Spark application") == 1
+        left = app.children(0)
+        assert app.end(0) == 0
+        assert all_gone(left) == []
 
 
 def _all_of(cluster: Cluster) -> list[psutil.Process]:

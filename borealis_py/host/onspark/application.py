@@ -16,7 +16,10 @@ from typing import Any
 import msgspec
 import structlog
 
+from borealis_py.host.onspark.cluster import UI_PORT, executor_hosts, free_slots
+from borealis_py.host.onspark.notices import Notices
 from borealis_py.host.onspark.plan import SlotPlan, slots_there, waiting
+from borealis_py.host.onspark.shortage import Advice, Shortage, Slots
 from borealis_py.host.onspark.slots import SparkSlots
 from borealis_py.host.onspark.task import NodeTask, TaskEnd, run_tasks, unpack_glance
 from borealis_py.host.spark import ReplicaSession
@@ -24,7 +27,6 @@ from borealis_py.host.supervise import EXIT_STOPPED, TaskDied, supervise
 from borealis_py.log.base import Log
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
-from borealis_py.node.reporter import Seen, unseen
 from reconcile.serving import Desk, RedoServer
 from reconcile.spark import explain
 
@@ -34,8 +36,6 @@ LOOK_S = 0.5
 TURN_S = 0.1
 STOP_S = 5.0
 """Tasks that were told to end have not by then: they are ended with Spark."""
-STARVED_S = 10.0
-"""A task that waits so long for a slot is worth a word."""
 
 
 class Application:
@@ -44,8 +44,8 @@ class Application:
     Args:
         tasks: one a node; their `session` is this application's.
         works: of each node, packed, for redo jobs.
-        ended: exit codes of nodes that cannot go on; shared by all lives of the application, filled in here.
-        seen: is left what each replica says of itself, in a thread of this process.
+        ended: exit codes of nodes that cannot go on; filled in here.
+        shortage, notices: as `ended` shared by all lives of the application.
     """
 
     def __init__(
@@ -57,15 +57,17 @@ class Application:
         letters: Log,
         stop: threading.Event,
         ended: MutableMapping[str, int],
-        seen: Seen = unseen,
+        shortage: Shortage,
+        notices: Notices,
     ) -> None:
         self._session, self._plan, self._stop, self._ended = session, plan, stop, ended
         self._context: Any = session.context
         self._tasks = [task for task in tasks if task.name not in ended]
-        self._seen = seen
+        self._shortage, self._notices = shortage, notices
         self._over = threading.Event()
         self._news = threading.Event()
         self._ailing: str | None = None
+        self._short: str | None = None
         slots = SparkSlots(self._context, works, self._news.set, session.warm_soon)
         desks = [_desk(task) for task in self._tasks]
         self._server = RedoServer(
@@ -78,22 +80,23 @@ class Application:
             self._session.stop()
             self._server.close()
             return None
+        self._shortage.begin()
         serving = threading.Thread(target=self._serve, name="redo letters", daemon=True)
         looking = threading.Thread(target=self._look, name="watch Spark", daemon=True)
         threads = [threading.Thread(target=self._keep, args=(t,), name=t.name, daemon=True) for t in self._tasks]
         for thread in (serving, looking, *threads):
             thread.start()
-        while any(t.is_alive() for t in threads) and not self._stop.is_set() and self._ailing is None:
+        while any(t.is_alive() for t in threads) and not self._stop.is_set() and not (self._ailing or self._short):
             self._stop.wait(TURN_S)
-        failed = None if self._stop.is_set() else self._ailing
+        ailing, short = (None, None) if self._stop.is_set() else (self._ailing, self._short)
         self._over.set()
-        if failed is None:
+        if ailing is None:
             self._stop_tasks(threads)
         self._session.stop()
         for thread in (serving, *threads):
             thread.join(LOOK_S)
         self._server.close()
-        return failed
+        return ailing or short
 
     def _stop_tasks(self, threads: list[threading.Thread]) -> None:
         """Tell them again and again: one that just starts has not heard it the first time."""
@@ -144,32 +147,42 @@ class Application:
     def _told(self, body: bytes) -> None:
         glance = unpack_glance(body)
         if glance is not None:
-            self._seen(glance)
+            self._notices.see(glance)
 
     def _look(self) -> None:
         """In a thread, since a JVM that hangs does not answer."""
-        starved: dict[str, float] = {}
+        told = False
         while not self._over.wait(LOOK_S):
             try:
                 self._ailing = self._session.ailing or self._stopped()
-                for task in self._tasks:
-                    self._tell_starved(task, starved)
+                self._look_for_slots()
             except Exception as exc:
                 self._ailing = self._session.ailing
-                log.debug("Spark was asked in vain", why=explain(exc))
+                if not told:
+                    log.warning("Spark was asked in vain", why=explain(exc))
+                    told = True
 
     def _stopped(self) -> str | None:
         return "Spark has stopped the application" if self._context._jsc.sc().isStopped() else None
 
-    def _tell_starved(self, task: NodeTask, starved: dict[str, float]) -> None:
-        if not waiting(self._context, self._group(task)):
-            starved.pop(task.name, None)
-            return
-        now = time.monotonic()
-        if now - starved.setdefault(task.name, now) >= STARVED_S:
-            starved[task.name] = now
-            there, needed = slots_there(self._context), str(self._plan)
-            log.warning("a replica waits for a slot of the cluster", task=task.name, needed=needed, there=there)
+    def _look_for_slots(self) -> None:
+        context = self._context
+        starved = tuple(task.name for task in self._tasks if waiting(context, self._group(task)))
+        advice = self._shortage.look(time.monotonic(), Slots(slots_there(context), starved), self._free)
+        if advice is not None:
+            self._tell(advice, starved)
+
+    def _tell(self, advice: Advice, starved: tuple[str, ...]) -> None:
+        log.warning("slots of the Spark application", said=advice.said)
+        self._notices.stopped(starved, advice.said)
+        if advice.again:
+            self._short = advice.said
+
+    def _free(self) -> int | None:
+        """Slots that the cluster could give beside those that are there."""
+        context = self._context
+        port = int(context.getConf().get("spark.master.ui.port", str(UI_PORT)))
+        return free_slots(self._plan.master, port, int(context._jsc.sc().executorMemory()), executor_hosts(context))
 
 
 def new_session() -> str:

@@ -18,7 +18,9 @@ import structlog
 
 from borealis_py.engine.fingerprint import ingredients
 from borealis_py.host.onspark.application import Application, new_session
-from borealis_py.host.onspark.plan import SlotPlan, await_slots, reach
+from borealis_py.host.onspark.notices import Notices
+from borealis_py.host.onspark.plan import LATER_SLOTS_S, SlotPlan, await_slots, reach
+from borealis_py.host.onspark.shortage import Shortage
 from borealis_py.host.onspark.task import NodeTask
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable
 from borealis_py.host.specs import work_of
@@ -32,6 +34,8 @@ log = structlog.get_logger("borealis.host")
 PAUSE_S = 1.0
 PAUSE_MAX_S = 30.0
 """Between two attempts to start again; each pause is twice the one before."""
+SLOT_WAIT_S = 30.0
+"""Spark replaces a lost executor within a few seconds where it can."""
 EXIT_NO_SPARK = 1
 
 
@@ -41,6 +45,7 @@ class DriverSettings:
 
     Args:
         redos: slots for redo jobs.
+        slot_wait_s: how long slots may be missing before the application is started again.
         extra: Spark properties of the user; they win.
         output: file for what Spark prints.
     """
@@ -48,6 +53,7 @@ class DriverSettings:
     master: str
     redos: int
     output: Path
+    slot_wait_s: float = SLOT_WAIT_S
     extra: tuple[tuple[str, str], ...] = ()
 
 
@@ -68,11 +74,12 @@ class SparkDriver:
         seen: Seen = unseen,
     ) -> None:
         self.stop = threading.Event()
-        self._seen = seen
+        self._notices = Notices(specs, seen)
         self._specs = [replace(spec, pid=os.getpid()) for spec in specs]
         self._fingerprints = fingerprints
         self._settings = settings
         self._plan = SlotPlan(tuple(spec.name for spec in specs), settings.redos, settings.master)
+        self._shortage = Shortage(self._plan, settings.slot_wait_s)
         self._works = {spec.query: work_of(spec).pack() for spec in specs}
         self._letters = _patient(kafka)
         self._ended: dict[str, int] = {}
@@ -82,12 +89,13 @@ class SparkDriver:
         pause_s, started = PAUSE_S, False
         while not self.stop.is_set():
             try:
-                application = self._start()
+                application = self._start(again=started)
             except (SparkUnavailable, LogError) as exc:
                 if self.stop.is_set():
                     break
                 if not started:
-                    log.error("replicas do not start", why=f"{exc}. --host process runs them without Spark")
+                    reason = str(exc).rstrip(".")
+                    log.error("replicas do not start", why=f"{reason}. --host process runs them without Spark")
                     return EXIT_NO_SPARK
                 log.warning("Spark does not start again", why=str(exc), next_try_s=pause_s)
                 self.stop.wait(pause_s)
@@ -97,29 +105,36 @@ class SparkDriver:
             why = application.run()
             if why is None:
                 break
-            log.warning("Spark has died: its replicas start again in another application", why=why)
+            log.warning("the replicas start again in another Spark application", why=why)
         return max(self._ended.values(), default=0)
 
-    def _start(self) -> Application:
+    def _start(self, again: bool) -> Application:
         """One life of the application, ready to run. Raises SparkUnavailable, LogError."""
-        session = self._open_session()
+        session = self._open_session(again)
         try:
             return self._application(session)
         except BaseException:
             session.stop()
             raise
 
-    def _open_session(self) -> ReplicaSession:
-        """A session with all its slots, warm for every node. Raises SparkUnavailable."""
+    def _open_session(self, again: bool) -> ReplicaSession:
+        """A session that is warm for every node. Raises SparkUnavailable.
+
+        Args:
+            again: not the first: it makes do with fewer slots than it needs, rather than run nothing.
+        """
         plan, settings = self._plan, self._settings
         reach(plan.master)
-        if plan.asked_master != plan.master:
+        if plan.widened:
             log.info("Spark's master is widened", asked=plan.asked_master, given=plan.master, why=f"it runs {plan}")
         name = f"{self._specs[0].app} {', '.join(plan.tasks)}"
         spark = SparkSettings(plan.asked_master, plan.needed, extra=(*plan.properties, *settings.extra))
         session = ReplicaSession.start(name, spark, settings.output)
         try:
-            await_slots(session.context, plan, self.stop)
+            if again:
+                await_slots(session.context, plan, self.stop, LATER_SLOTS_S, least=1)
+            else:
+                await_slots(session.context, plan, self.stop)
             for work in self._works.values():
                 if not self.stop.is_set():
                     session.warm(work)
@@ -135,7 +150,17 @@ class SparkDriver:
         made_of = tuple(ingredients().items())
         tasks = [NodeTask(spec, name, self._fingerprints, made_of, self._letters, log_file) for spec in self._specs]
         log.info("replicas are submitted as Spark tasks", session=name, slots=str(self._plan))
-        return Application(session, self._plan, tasks, self._works, self._letters, self.stop, self._ended, self._seen)
+        return Application(
+            session,
+            self._plan,
+            tasks,
+            self._works,
+            self._letters,
+            self.stop,
+            self._ended,
+            self._shortage,
+            self._notices,
+        )
 
 
 def _shared_log() -> str:

@@ -15,6 +15,9 @@ _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 REACH_S = 3.0
 SLOTS_S = 60.0
 """A cluster that has slots gives them within a few seconds; a busy one needs a while to start an executor."""
+LATER_SLOTS_S = 20.0
+"""An application that is started again does not wait for all of them any longer."""
+LOCAL_REDOS = 2
 LOOK_S = 0.2
 
 
@@ -49,6 +52,12 @@ class SlotPlan:
         return f"local[{max(given, self.needed)}]"
 
     @property
+    def widened(self) -> bool:
+        """The user asked for a number of threads, and it gets more."""
+        found = _LOCAL.fullmatch(self.master)
+        return found is not None and (found[1] or "").isdigit() and int(found[1]) < self.needed
+
+    @property
     def properties(self) -> tuple[tuple[str, str], ...]:
         """What the application tells Spark beside that."""
         # Whatever ends a task, the driver decides what is next, and says why.
@@ -67,6 +76,13 @@ class SlotPlan:
         redos = f" and {self.redos} for redos" if self.redos else ""
         slots = "slot" if self.needed == 1 else "slots"
         return f"{self.needed} {slots}: {len(self.tasks)} for {', '.join(self.tasks)}{redos}"
+
+
+def redos_for(master: str, tasks: int) -> int:
+    """Slots for redos, unless told otherwise: one; on this machine, where slots are threads, up to two, since what
+    strikes one query often strikes another, and both redo at the same time.
+    """
+    return min(tasks, LOCAL_REDOS) if _LOCAL.fullmatch(master) else 1
 
 
 def addresses(master: str) -> list[tuple[str, int]]:
@@ -102,15 +118,21 @@ def slots_there(context: Any) -> int:
     return int(spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile()))
 
 
-def await_slots(context: Any, plan: SlotPlan, stop: threading.Event, timeout_s: float = SLOTS_S) -> None:
+def await_slots(
+    context: Any, plan: SlotPlan, stop: threading.Event, timeout_s: float = SLOTS_S, least: int | None = None
+) -> None:
     """Wait until the application has the slots it needs, or `stop`.
+
+    Args:
+        least: so many will do once time has run out; None: all that it needs.
 
     Raises:
         SparkUnavailable: it does not get them; names how many are needed and there.
     """
+    enough = plan.needed if least is None else least
     deadline = time.monotonic() + timeout_s
     while (there := slots_there(context)) < plan.needed:
-        if stop.wait(LOOK_S):
+        if stop.wait(LOOK_S) or (time.monotonic() > deadline and there >= enough):
             return
         if time.monotonic() > deadline:
             raise SparkUnavailable(

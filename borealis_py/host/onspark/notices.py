@@ -1,0 +1,58 @@
+"""What a driver has to say of replicas that cannot speak for themselves: in the status topic and on its own pages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import structlog
+from msgspec.structs import replace as changed
+
+from borealis_py.log.base import NewRecord
+from borealis_py.log.messages import encode
+from borealis_py.node.reporter import Glance, Seen, unseen
+from borealis_py.node.spec import ReplicaSpec
+
+log = structlog.get_logger("borealis.host")
+
+WRITTEN_S = 2.0
+
+
+class Notices:
+    """Keeps what each replica last said, to say it again with what has become of it since.
+
+    Args:
+        seen: is left what replicas say, and what is said for them.
+    """
+
+    def __init__(self, specs: Iterable[ReplicaSpec], seen: Seen = unseen) -> None:
+        self._specs = {(spec.query, spec.replica): spec for spec in specs}
+        self._seen = seen
+        self._last: dict[tuple[str, int], Glance] = {}
+
+    def see(self, glance: Glance) -> None:
+        """What a replica says of itself."""
+        self._last[glance.status.query, glance.status.replica] = glance
+        self._seen(glance)
+
+    def stopped(self, names: Iterable[str], why: str) -> None:
+        """Say of these replicas (`sales.r0`) that they do not run; of one that never spoke there is nothing to say."""
+        for key, glance in list(self._last.items()):  # a thread may add to it
+            spec = self._specs[key]
+            if spec.name in names:
+                wall_us = time.time_ns() // 1000
+                status = changed(
+                    glance.status, event="STOPPED", detail=why, at_wall_us=wall_us, publishing=False, redo=None
+                )
+                self._seen(Glance(status, glance.delays, glance.failed_until))
+                _write(spec, encode(status))
+
+
+def _write(spec: ReplicaSpec, value: bytes) -> None:
+    appender = spec.log.appender(lambda: None)
+    try:
+        appender.append(NewRecord(spec.status_feed, value, f"{spec.query}/{spec.replica}".encode()))
+        if not appender.flush(WRITTEN_S):
+            log.warning("a status was not written: is the broker reachable?", task=spec.name)
+    finally:
+        appender.close()
