@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,9 @@ from borealis_py.kafka.errors import BrokerError
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("explore")
 settings.load_profile("explore" if os.environ.get("BOREALIS_EXPLORE") else "fixed")
+
+# A shell has what it runs in the background ignore Ctrl-C, and whatever that starts would ignore it, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
