@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,9 +19,20 @@ if TYPE_CHECKING:
     from borealis_py.bench.gaps import GapFigures
 
 PERCENT = 100
+LOGS = "with --work DIR the logs of all processes stay there"
 Work = Annotated[Path | None, typer.Option("--work", help="Keep logs and data here.", show_default="a temporary one")]
 
 app = typer.Typer(help="Measure this machine.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@contextmanager
+def _telling(*errors: type[Exception], hint: str | None = None) -> Iterator[None]:
+    """Errors that are for people end the command with code 1."""
+    try:
+        yield
+    except errors as exc:
+        fail(str(exc), hint)
+        raise typer.Exit(1) from exc
 
 
 @app.callback()
@@ -43,16 +56,10 @@ def quick(
     from borealis_py.bench.tables import show
 
     options = measured.Options(seconds, events, per_record, redo_rows, not no_spark, work)
-    try:
+    with _telling(BenchError):
         measured.check(options)
-    except BenchError as exc:
-        fail(str(exc))
-        raise typer.Exit(1) from exc
-    try:
+    with _telling(BenchError, hint=LOGS):
         report = measured.run(options, err())
-    except BenchError as exc:
-        fail(str(exc), "with --work DIR the logs of all processes stay there")
-        raise typer.Exit(1) from exc
     show(report, err())
     if json:
         print_json(report)
@@ -76,16 +83,10 @@ def scaling(
     from borealis_py.bench.scaling_tables import show
 
     options = measured.Options(events, per_record, runs, not no_spark, work)
-    try:
+    with _telling(BenchError):
         source = measured.check(options)
-    except BenchError as exc:
-        fail(str(exc))
-        raise typer.Exit(1) from exc
-    try:
+    with _telling(BenchError, hint=LOGS):
         report = measured.run(options, source, err())
-    except BenchError as exc:
-        fail(str(exc), "with --work DIR the logs of all processes stay there")
-        raise typer.Exit(1) from exc
     show(report, err())
     if json:
         print_json(report)
@@ -110,11 +111,8 @@ def failover(
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=err()) as bar:
         task = bar.add_task("", total=measured.KINDS * kills)
-        try:
+        with _telling(BenchError, CannotRead, hint=LOGS):
             figures = measured.run(kills, work, lambda done, what: bar.update(task, completed=done, description=what))
-        except (BenchError, CannotRead) as exc:
-            fail(str(exc), "with --work DIR the logs of all processes stay there")
-            raise typer.Exit(1) from exc
     if json:
         print_json(failover_json(figures))
     else:
