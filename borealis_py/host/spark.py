@@ -63,6 +63,7 @@ class SparkSettings:
             "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
+            "spark.ui.liveUpdate.period": "0",  # else a task that runs may count as waiting until the next heartbeat
             "spark.log.level": "ERROR",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": str(self.workers),

@@ -77,11 +77,11 @@ class Shortage:
         if self._helps(slots, free):
             self.begin()
             self._patience_s = min(2 * self._patience_s, PATIENCE_MAX_S)
-            return Advice(f"{self._missing(slots)} {_more(free)}: it is started again", again=True)
+            return Advice(f"{self._missing(slots, free)}: it is started again", again=True)
         if slots == self._told:
             return None
         self._told = slots
-        return Advice(f"{self._missing(slots)} {_more(free)}. Add a worker or cores, or end what holds them")
+        return Advice(f"{self._missing(slots, free)}. Add a worker or cores, or end what holds them")
 
     def _enough(self) -> Advice | None:
         told, self._told = self._told, None
@@ -96,9 +96,12 @@ class Shortage:
             return slots.given == 0
         return slots.given + free >= self._plan.needed or (slots.given == 0 and free > 0)
 
-    def _missing(self, slots: Slots) -> str:
+    def _missing(self, slots: Slots, free: int | None) -> str:
         who = f"{', '.join(slots.waiting)} cannot run" if slots.waiting else "redos run inline"
-        return f"{who} for want of slots: the application asked for {self._plan}; it has {slots.given}, and"
+        if slots.given >= self._plan.needed:
+            return f"{who} although the application has its slots: it asked for {self._plan}, and has {slots.given}"
+        asked = f"{who} for want of slots: the application asked for {self._plan}; it has {slots.given}"
+        return f"{asked}, and {_more(free)}"
 
 
 def _more(free: int | None) -> str:
