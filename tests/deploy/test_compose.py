@@ -82,10 +82,10 @@ def test_its_commands_are_ours(name: str) -> None:
     assert options <= set(re.findall(r"--[a-z-]+", said.output))
 
 
-@pytest.mark.parametrize("name", [n for n in SERVICES if n.startswith("replica-")])
-def test_what_is_started_again_takes_no_index_from_one_that_lives(name: str) -> None:
-    """Two containers of one index would replace each other for ever."""
-    assert SERVICES[name]["restart"] == "unless-stopped"
+@pytest.mark.parametrize("name", [n for n in SERVICES if n.startswith(("replica-", "publisher-"))])
+def test_what_is_started_again_takes_no_place_from_one_that_lives(name: str) -> None:
+    """Two containers of one index or source would replace each other for ever."""
+    assert SERVICES[name]["restart"] == ("unless-stopped" if name.startswith("replica-") else "on-failure")
     assert "--take-over" not in SERVICES[name]["command"]
 
 

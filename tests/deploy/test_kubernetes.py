@@ -72,9 +72,9 @@ def test_all_parts_are_there() -> None:
     assert namespaces == {"borealis"}
 
 
-@pytest.mark.parametrize("name", [n for n in WORKLOADS if n.startswith("replica-")])
-def test_what_is_started_again_takes_no_index_from_one_that_lives(name: str) -> None:
-    """Two pods of one index, one deleted by force on a node that is cut off, would replace each other for ever."""
+@pytest.mark.parametrize("name", [n for n in WORKLOADS if n.startswith(("replica-", "publisher-"))])
+def test_what_is_started_again_takes_no_place_from_one_that_lives(name: str) -> None:
+    """Two pods of one index or source, one deleted by force on a node cut off, would replace each other for ever."""
     assert not any("--take-over" in container["args"] for container in containers(WORKLOADS[name]))
 
 
