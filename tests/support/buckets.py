@@ -1,4 +1,4 @@
-"""A server that speaks enough S3 to say that a bucket is not there, or that says nothing at all."""
+"""S3 servers: one with a bucket, one that says that a bucket is not there, one that says nothing at all."""
 
 from __future__ import annotations
 
@@ -6,10 +6,26 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.request import Request, urlopen
+
+from moto.server import ThreadedMotoServer
 
 KEY, SECRET = "somebody", "hush"
 _NO_BUCKET = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>"""
+
+
+@contextmanager
+def bucket(name: str) -> Iterator[str]:
+    """The URI of a place in a bucket that is there, and empty."""
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        port = server.get_host_and_port()[1]
+        urlopen(Request(f"http://127.0.0.1:{port}/{name}", method="PUT"), timeout=30).close()
+        yield _uri(name, port)
+    finally:
+        server.stop()
 
 
 @contextmanager
@@ -36,11 +52,14 @@ def no_such_bucket(answers: bool = True) -> Iterator[str]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    host = f"127.0.0.1%3A{server.server_port}"
     try:
-        yield f"s3://{KEY}:{SECRET}@nowhere/x?endpoint_override={host}&scheme=http&region=us-east-1"
+        yield _uri("nowhere", server.server_port)
     finally:
         over.set()
         server.shutdown()
         server.server_close()
         thread.join(5)
+
+
+def _uri(bucket: str, port: int) -> str:
+    return f"s3://{KEY}:{SECRET}@{bucket}/x?endpoint_override=127.0.0.1%3A{port}&scheme=http&region=us-east-1"
