@@ -74,6 +74,7 @@ class CheckpointStore:
         self._queue: queue.Queue[SaveCheckpoint | None] = queue.Queue(maxsize=1)
         self._thread: threading.Thread | None = None
         place.prepare()
+        self._clear_aside()
         if threaded:
             self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
             self._thread.start()
@@ -166,6 +167,16 @@ class CheckpointStore:
                 self.place.remove(old)
         except OSError as exc:
             log.warning("old checkpoints stay", place=self.place.where(""), why=str(exc))
+
+    def _clear_aside(self) -> None:
+        """What dead incarnations left half written. Before the first of the own: none of it is this one's."""
+        try:
+            left = self.place.clear_aside()
+        except OSError as exc:
+            log.warning("half-written checkpoints stay", place=self.place.where(""), why=str(exc))
+            return
+        if left:
+            log.info("half-written checkpoints removed", place=self.place.where(""), count=len(left))
 
     @staticmethod
     def _verified(data: bytes) -> Body:

@@ -7,7 +7,7 @@ A name appears in a place only with its whole content, as far as the file system
 - others (HDFS, file://): written aside and renamed.
 
 None of it is trusted: a checkpoint carries a hash of its content, and one that does not match is torn (checkpoints.py).
-What is written aside ends in `.tmp` and is never listed.
+What is written aside ends in `.tmp` and is never listed. Who is killed leaves it; the next start clears it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from textwrap import shorten
 from typing import Any, Protocol
 
 SUFFIX = ".ckpt"
+ASIDE = ".tmp"
 OBJECT_STORES = ("s3", "gcs", "abfs")
 SHORT = 400
 """Characters of a file system's own words."""
@@ -50,6 +51,12 @@ class Place(Protocol):
 
     def remove(self, name: str) -> None:
         """Nothing happens if it is not there."""
+
+    def clear_aside(self) -> list[str]:
+        """Remove what was written aside and not renamed, whoever wrote it; returns the names.
+
+        Whose file it was and who still writes (a zombie) gets an OSError of `write`, and no more.
+        """
 
     def beside(self, name: str) -> Place:
         """Another replica's."""
@@ -96,6 +103,12 @@ class LocalPlace:
     def remove(self, name: str) -> None:
         (self._directory / name).unlink(missing_ok=True)
 
+    def clear_aside(self) -> list[str]:
+        left = sorted(path.name for path in self._directory.glob(f"*{ASIDE}"))
+        for name in left:
+            self.remove(name)
+        return left
+
     def beside(self, name: str) -> LocalPlace:
         return LocalPlace(self._directory.with_name(name))
 
@@ -133,7 +146,7 @@ class UriPlace:
                 self._fs.create_dir(self._path, recursive=True)
 
     def names(self) -> list[str]:
-        return sorted(info.base_name for info in self._list(self._path) if info.is_file and _is_checkpoint(info))
+        return self._files(SUFFIX)
 
     def read(self, name: str) -> bytes:
         with _as_os_error(), self._fs.open_input_stream(f"{self._path}/{name}") as file:
@@ -155,6 +168,12 @@ class UriPlace:
     def remove(self, name: str) -> None:
         self._delete(f"{self._path}/{name}")
 
+    def clear_aside(self) -> list[str]:
+        left = [] if self._at_once else self._files(ASIDE)
+        for name in left:
+            self.remove(name)
+        return left
+
     def beside(self, name: str) -> UriPlace:
         parent = self._path.rpartition("/")[0]
         return UriPlace(f"{self._shown.rpartition('/')[0]}/{name}", self._fs, f"{parent}/{name}")
@@ -164,6 +183,9 @@ class UriPlace:
 
     def where(self, name: str) -> str:
         return f"{self._shown}/{name}"
+
+    def _files(self, suffix: str) -> list[str]:
+        return sorted(i.base_name for i in self._list(self._path) if i.is_file and i.base_name.endswith(suffix))
 
     def _list(self, path: str) -> list[Any]:
         from pyarrow.fs import FileSelector
@@ -181,6 +203,8 @@ class UriPlace:
             try:
                 self._fs.move(source, target)
             except OSError:  # HDFS does not replace; what is there has the same bits, or is torn
+                if not self._fs.get_file_info(source).is_file:
+                    raise  # a successor cleared it: what is there is the successor's, and stays
                 self._delete(target)
                 self._fs.move(source, target)
 
@@ -244,11 +268,7 @@ def in_short(exc: Exception, uri: str) -> str:
 
 def _aside(name: str) -> str:
     """Nobody else's: processes in containers that share a volume have the same number, too."""
-    return f"{name}.{uuid.uuid4().hex}.tmp"
-
-
-def _is_checkpoint(info: Any) -> bool:
-    return str(info.base_name).endswith(SUFFIX)
+    return f"{name}.{uuid.uuid4().hex}{ASIDE}"
 
 
 def without_query(uri: str) -> str:

@@ -82,6 +82,8 @@ class Objects(FileSystemHandler):
 
 
 Make = Callable[[str], Place]
+ASIDE_AT = ["local", "file", "hdfs"]
+"""Where checkpoints are written aside and renamed."""
 
 
 @pytest.fixture(params=["local", "file", "s3", "hdfs"])
@@ -175,6 +177,108 @@ def test_a_place_that_is_not_there_yet_has_nothing(at: Make) -> None:
     assert at("q.r0").names() == []
     assert list(at("q.r0").neighbours()) == []
     at("q.r0").remove("x.ckpt")
+
+
+# What the killed leave ------------------------------------------------------------------------------------------------
+
+
+def leave(place: Place, name: str, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process leaves that is killed between writing aside and renaming."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*arguments: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killed)
+        patch.setattr(UriPlace, "_rename", killed)
+        with pytest.raises(Killed):
+            place.write(name, content)
+
+
+@pytest.mark.parametrize("at", ASIDE_AT, indirect=True)
+def test_what_a_killed_process_left_half_written_is_cleared_by_the_next_start(
+    at: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("q.r0", "q.r1"):
+        store(at(name)).save(checkpoint(10))
+        leave(at(name), "12.ckpt", b"half", monkeypatch)
+    with capture_logs() as lines:
+        again = store(at("q.r0"))
+    assert [line["count"] for line in lines if "half-written" in line["event"]] == [1]
+    assert at("q.r0").clear_aside() == []
+    assert len(at("q.r1").clear_aside()) == 1, "a peer's is the peer's own to clear"
+    loaded = again.newest()
+    assert loaded is not None
+    assert loaded.bucket == 10
+    assert len(at("q.r0").names()) == 1
+
+
+@pytest.mark.parametrize("at", ASIDE_AT, indirect=True)
+def test_a_zombie_whose_file_a_successor_cleared_loses_a_checkpoint_and_harms_none(
+    at: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is paused before it renames. The successor says the same bucket meanwhile, and its checkpoint stays."""
+    zombie = store(at("q.r0"))
+    zombie.save(checkpoint(10, "before"))
+    replace_, rename = os.replace, UriPlace._rename
+    successors: list[CheckpointStore] = []
+
+    def paused() -> None:
+        if not successors:
+            successors.append(store(at("q.r0")))
+            successors[0].save(checkpoint(12, "the successor's"))
+
+    def replaced(source: Path, target: Path) -> None:
+        paused()
+        replace_(source, target)
+
+    def renamed(place: UriPlace, source: str, target: str) -> None:
+        paused()
+        rename(place, source, target)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    monkeypatch.setattr(UriPlace, "_rename", renamed)
+    with capture_logs() as lines:
+        zombie.save(checkpoint(12, "the zombie's"))
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == [
+        "checkpoint not written; the replica goes on and will replay more if it restarts"
+    ]
+    assert (zombie.failures, zombie.written_bucket) == (1, 10)
+    loaded = store(at("q.r0")).newest()
+    assert loaded is not None
+    assert (loaded.bucket, loaded.state) == (12, "the successor's")
+    zombie.save(checkpoint(14))
+    assert (zombie.failures, zombie.written_bucket, len(at("q.r0").names())) == (1, 14, 3)
+
+
+def test_a_place_that_cannot_be_cleared_keeps_nobody_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = Objects("hdfs")
+    place = _Named("hdfs://h/q.r0", PyFileSystem(objects), "q.r0", "hdfs")
+    leave(place, "1.ckpt", b"half", monkeypatch)
+
+    def fails(path: str) -> None:
+        raise OSError("busy")
+
+    with capture_logs() as lines, monkeypatch.context() as patch:
+        patch.setattr(objects, "delete_file", fails)
+        it = store(place)
+    assert [(line["log_level"], line["why"]) for line in lines] == [("warning", "busy")]
+    it.save(checkpoint(10))
+    assert it.written_bucket == 10
+
+
+def test_an_object_store_is_not_asked_for_what_it_cannot_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = Objects("s3")
+    objects.files["b/q.r0/mine.tmp"] = b"somebody's"
+    monkeypatch.setattr(objects, "get_file_info_selector", Objects._not_used)
+    assert _Named("s3://b/q.r0", PyFileSystem(objects), "b/q.r0", "s3").clear_aside() == []
+    assert list(objects.files) == ["b/q.r0/mine.tmp"]
+
+
+# Kinds of places ------------------------------------------------------------------------------------------------------
 
 
 def test_an_object_store_has_no_names_but_the_checkpoints() -> None:
