@@ -22,7 +22,6 @@ from tests.drills.processes import Process
 AGAIN_S = 8.0
 """A second failure during STABILIZATION that did not show by then came too late, or was masked."""
 NOTICE_S = 0.6
-FILLED_S = 60
 MALFORMED = (
     b"garbage",
     b"",
@@ -230,10 +229,7 @@ def _answers(it: Arena) -> Steps:
 def disk_full(it: Arena, fault: Fault) -> Steps:
     """No checkpoint of one replica can be written for a while."""
     disk = it.disks[fault.on]
-    bucket = wall_us() // BUCKET_US
-    process = fault.member.process
-    pids = [p.pid for p in it.tree(it.cluster.replicas[process])]
-    disk.fill(f"{b:020d}.{pid}.tmp" for pid in pids for b in range(bucket - 100, bucket + FILLED_S * 10))
+    disk.fill()
     try:
         yield it.after(fault.s)
     finally:

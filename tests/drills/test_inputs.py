@@ -18,7 +18,6 @@ from tests.drills.plan import Member, Plan
 from tests.support.full_disk import FullDisk, full_disk
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
-FILLED_S = 60
 GARBAGE = 3
 
 
@@ -110,8 +109,7 @@ def the_disk_is_full(it: Cluster, disk: FullDisk, victim: Member) -> None:
     """The replica goes on without checkpoints, starts from an older one when killed, and writes again when it can."""
     bucket = wall_us() // BUCKET_US
     written = it.checkpoint(victim)
-    pid = it.replicas[victim].popen.pid
-    disk.fill(f"{b:020d}.{pid}.tmp" for b in range(bucket - 100, bucket + FILLED_S * 10))
+    disk.fill()
     it.until(lambda: "checkpoint not written" in it.replicas[victim].said, f"{victim} meets a full disk")
     it.until_well()
     begin = wall_us()

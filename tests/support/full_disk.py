@@ -1,12 +1,14 @@
-"""A directory whose disk is full: a tiny tmpfs where this user may mount one, else files that lead to /dev/full.
+"""A directory whose disk is full: a tiny tmpfs where this user may mount one.
 
-Root ignores permissions, so a read-only directory is no full disk.
+Elsewhere files of known names lead to /dev/full; against names that nobody knows before, it is made read-only, which
+root ignores.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,11 +29,14 @@ class FullDisk:
             self.mounted = False
         self._links: list[Path] = []
 
-    def fill(self, names: Iterator[str]) -> None:
+    def fill(self, names: Iterable[str] = ()) -> None:
         """No byte more from now on.
 
         Args:
-            names: of files that will be written; only they meet a full disk where nothing can be mounted.
+            names: of files that will be written, where they are known: without a mount only they meet a full disk.
+
+        Raises:
+            AssertionError: that cannot be done here.
         """
         if self.mounted:
             with suppress(OSError), (self.directory / BALLAST).open("wb", buffering=0) as file:
@@ -42,10 +47,17 @@ class FullDisk:
             link = self.directory / name
             link.symlink_to("/dev/full")
             self._links.append(link)
+        if not self._links:
+            self.directory.chmod(0o555)
+            assert not os.access(self.directory, os.W_OK, effective_ids=True), (
+                f"no disk can be full at {self.directory}: nothing can be mounted there, and this user ignores "
+                "permissions. Be another one, or leave this fault out"
+            )
 
     def free(self) -> None:
         """There is space again."""
         (self.directory / BALLAST).unlink(missing_ok=True)
+        self.directory.chmod(0o755)
         for link in self._links:
             link.unlink(missing_ok=True)
         self._links.clear()
