@@ -20,7 +20,6 @@ from borealis_py.engine import compile_query
 from borealis_py.host.appstate import AppState
 from borealis_py.host.spark import ReplicaSession, SparkSettings
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
-from borealis_py.protocol.settings import Timing
 from borealis_py.query.partitions import parts_of
 from reconcile.spark import SparkRedo
 from reconcile.task import run_job
@@ -58,7 +57,7 @@ def measure(
 
 def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: ExitStack) -> Part:
     name = parts_of(state.spec, keyed.QUERY)[index]
-    work = node_work(state.runs, name, stage.log, Timing().ahead_max_us)
+    work = node_work(state.runs, name, stage.log, state.timing.ahead_max_us)
     kernel = compile_query(state.runs, name)
     stack.callback(kernel.close)
     rows = sum(n for n, _, _ in keyed.results([read_corrected(stage, state)[index]]).values())

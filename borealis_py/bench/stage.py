@@ -54,7 +54,9 @@ class Stage:
     def describe(self, app: App, origin: str = "now") -> AppState:
         """The app's topics and its description."""
         spec = app.describe()
-        return launch.describe(self.log, spec, launch.check(spec, Timing()), origin, SystemClock().wall_us())
+        timing = Timing()
+        reports = launch.check(spec, timing)
+        return launch.describe(self.log, spec, reports, origin, SystemClock().wall_us(), timing)
 
     def start(self, state: AppState, spark: bool) -> Running:
         """Start every replica of a described app."""

@@ -35,7 +35,6 @@ def carry_out(query: str, asked: Change, timeout: str, bootstrap: str | None, ap
     timeout_us = parse_duration(timeout, "--timeout")
     context = open_context(bootstrap)
     state = context.app(app)
-    timing = context.config.protocol_timing()
     with waiting(f"changing {query}") as spinner:
 
         def tell(so_far: Changed) -> None:
@@ -43,12 +42,12 @@ def carry_out(query: str, asked: Change, timeout: str, bootstrap: str | None, ap
             spinner.update(f"waiting until it is in force: {names or 'done'}")
 
         try:
-            found = change(context.log, state, query, asked, timing, timeout_us / 1e6, tell)
+            found = change(context.log, state, query, asked, timeout_us / 1e6, tell)
         except SettingsError as exc:
-            least_us = timing.least_threshold_us(state.spec.position(query))
+            least_us = state.timing.least_threshold_us(state.spec.position(query))
             hint = (
                 f"the least that would do: `borealis threshold {query} {format_duration(least_us)}`; "
-                "less needs a lower `timing:` at `up`"
+                "less needs a lower `timing:`, which changes between `borealis down` and `borealis up`"
             )
             fail(str(exc), None if (asked.threshold_us or 0) > least_us else hint)
             raise typer.Exit(1) from exc
@@ -101,7 +100,7 @@ def _tell(found: Changed, timeout: str, json: bool) -> None:
         names = ", ".join(f"{r.node}.r{r.replica}" for r in found.pending)
         say(
             f"not in force after {timeout} at {names}. It is written, and they obey once they read it: see "
-            "`borealis status`; one with another `timing:` may refuse it, which its log says",
+            "`borealis status`",
             "red",
         )
         raise typer.Exit(1)

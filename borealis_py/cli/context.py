@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from borealis_py.cli.console import say
+
 if TYPE_CHECKING:
     from borealis_py.host.appstate import AppState
     from borealis_py.host.config import Config
@@ -27,10 +29,18 @@ class Context:
         return self.config.data_dir
 
     def app(self, name: str | None) -> AppState:
-        """The app of that name, or the only one. Raises NoSuchApp, LogUnreachable."""
-        from borealis_py.host.appstate import read_app
+        """The app of that name, or the only one. Says so where the configuration asks for another timing than it has.
 
-        return read_app(self.log, name)
+        Raises:
+            NoSuchApp, LogUnreachable: not there, or no broker. ConfigError: a timing that makes no sense.
+        """
+        from borealis_py.host.appstate import read_app
+        from borealis_py.host.timing import ignored
+
+        state = read_app(self.log, name)
+        if unused := ignored(dict(self.config.timing_overrides()), state.timing):
+            say(f"`timing:` here is not that of app {state.name}: {', '.join(unused)}. Only `up` sets it", "yellow")
+        return state
 
 
 def open_context(bootstrap: str | None = None, data_dir: Path | None = None, http: str | None = None) -> Context:

@@ -96,7 +96,7 @@ def publish(
             state.origin,
             take_over=take_over,
             boundaries=_boundaries(Boundaries, stime, pace),
-            ahead_max_us=context.config.protocol_timing().ahead_max_us,
+            ahead_max_us=state.timing.ahead_max_us,
         )
         finite = file != "-" if end is None else end
         name, positions = f"{state.name}.{stream}", file != "-"

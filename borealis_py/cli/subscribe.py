@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import asdict
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -103,8 +102,7 @@ def _lines(
         yield from connect.raw(context.log, state, query, replica, stop)
         return
     whole = state.spec.query(query).partitions is None
-    live = partial(connect.live, timing=context.config.protocol_timing())
-    follow = live if view is View.live else connect.corrected
+    follow = connect.live if view is View.live else connect.corrected
     for found in follow(context.log, state, query, beginning, stop):
         line = asdict(found)
         if whole:

@@ -86,10 +86,12 @@ def up(
     from borealis_py.host.appfile import load_app
     from borealis_py.host.check import check_places
     from borealis_py.host.replicas import ReplicaProcesses
+    from borealis_py.host.timing import differences
 
     context = open_context(bootstrap, data_dir, http)
     spec = load_app(file).describe()
-    reports = launch.check(spec, context.config.protocol_timing())
+    timing = context.config.protocol_timing()
+    reports = launch.check(spec, timing)
     processes = ReplicaProcesses(context.data_dir, spec.name)
     if not describe_only:
         check_places(spec.name, context.config.checkpoints, processes.directory)
@@ -98,7 +100,9 @@ def up(
             launch.reset(context.log, spec, processes, context.config.checkpoints)
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
         before = launch.described(context.log, spec.name)
-        state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000)
+        state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing)
+    if before is not None and (other := differences(before.timing, state.timing)):
+        say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
     if describe_only:
         say(f"app {state.name} is described at {context.log.bootstrap}", "bold green")
         return
@@ -122,7 +126,6 @@ def process_options(context: Context, spark: bool, take_over: bool, host: str, m
     return ProcessOptions(
         context.log,
         context.data_dir,
-        config.timing_overrides(),
         master or (None if configured is None else str(configured)),
         spark,
         take_over,

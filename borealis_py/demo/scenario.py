@@ -137,9 +137,10 @@ def _start_app(
     threshold_us = int(options.threshold_s * 1e6)
     queries = {n: q.model_copy(update={"threshold_us": threshold_us}) for n, q in spec.queries.items()}
     spec = spec.model_copy(update={"queries": queries})
-    reports = launch.check(spec, Timing())
+    timing = Timing()
+    reports = launch.check(spec, timing)
     now_us = SystemClock().wall_us()
-    state = launch.describe(log, spec, reports, "now", now_us)
+    state = launch.describe(log, spec, reports, "now", now_us, timing)
     processes = ReplicaProcesses(work, spec.name)
     stack.callback(processes.stop)
     screen.step("starting two replicas, each a Spark application of its own (about 20 s)")
@@ -272,7 +273,7 @@ def _audit(run_: _Run, work: Path) -> list[AuditResult]:
     session = ReplicaSession.start("audit", output=work / "spark-audit.log")
     try:
         spec = run_.state.spec
-        ahead = Timing().ahead_max_us
+        ahead = run_.state.timing.ahead_max_us
         specs = [one for q in spec.queries for one in audit_specs(spec, q, run_.log, run_.state.origin, ahead)]
         return audit_on_spark(session.context, specs)
     finally:

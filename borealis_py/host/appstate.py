@@ -15,6 +15,7 @@ import msgspec
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord
 from borealis_py.log.messages import Description, Policy, SourceFailure, Status, Threshold, decode, encode
+from borealis_py.protocol.settings import Timing
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
@@ -56,6 +57,11 @@ class AppState:
     @property
     def hash(self) -> str:
         return self.description.hash
+
+    @property
+    def timing(self) -> Timing:
+        """What its replicas and subscribers go by."""
+        return self.description.timing or Timing()
 
     def threshold_us(self, query: str) -> int:
         """The threshold in force: the setting, else what the app's file said. Raises QueryError."""

@@ -6,7 +6,7 @@ checkpoints: s3://bucket/path      # any URI of pyarrow.fs; else below data_dir
 http: 127.0.0.1:9400               # where replica processes answer HTTP; the others take the ports after it
 kafka:                             # handed to librdkafka untouched
   security.protocol: SASL_SSL
-timing:                            # protocol.settings.Timing, with units
+timing:                            # protocol.settings.Timing, with units; `up` makes it part of the app's description
   delta: 125ms
   inline_rows: 2000
 spark:                             # of each replica process's application

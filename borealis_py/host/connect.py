@@ -26,7 +26,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
-from borealis_py.protocol.settings import SettingsError, Timing, budget
+from borealis_py.protocol.settings import SettingsError, budget
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import count_of
 from reconcile.work import make_kernel
@@ -39,30 +39,25 @@ IDLE_S = 0.1
 """How often a waiting iterator looks whether it is to stop."""
 
 
-DEFAULT = Timing()
-
-
-def open_live(
-    log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake, timing: Timing = DEFAULT
-) -> list[LiveSubscription]:
-    """A live subscription of each of its partitions.
-
-    Args:
-        timing: what the replicas were started with. They decide by it which thresholds can hold, and so does this.
+def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake) -> list[LiveSubscription]:
+    """A live subscription of each of its partitions. By the app's timing it waits, and decides which thresholds can
+    hold, as the replicas do.
 
     Raises:
-        QueryError: unknown query. SettingsError: by this timing its threshold could not hold.
+        QueryError: unknown query. SettingsError: the app's timing does not allow its threshold.
     """
     spec = state.spec
     q, depth = spec.query(query), spec.position(query)
 
     def wait_of(threshold_us: int) -> int:
-        return budget(timing, threshold_us, depth=depth)
+        return budget(state.timing, threshold_us, depth=depth)
 
     try:
         wait_us = wait_of(q.threshold_us)  # in force until a setting that holds says otherwise
     except SettingsError as exc:
-        raise SettingsError(f"{query}: {exc}. Were the replicas started with a lower `timing:`? Use the same") from exc
+        raise SettingsError(
+            f"{query}: {exc}. Its description has no timing that allows it: `borealis up` writes what it runs by"
+        ) from exc
     buckets, clock, found = Buckets(spec.bucket_us), SystemClock(), []
     with closing(log.lookup()) as lookup:
         for part in parts_of(spec, query):
@@ -74,19 +69,11 @@ def open_live(
 
 
 def live(
-    log: Log,
-    state: AppState,
-    query: str,
-    from_beginning: bool,
-    stop: threading.Event,
-    empty: bool = False,
-    timing: Timing = DEFAULT,
+    log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event, empty: bool = False
 ) -> Iterator[LiveChange]:
-    """Changes of the live view until `stop` or the end of the query. `empty`: tell of buckets without rows too.
-    `timing`: see `open_live`.
-    """
+    """Changes of the live view until `stop` or the end of the query. `empty`: tell of buckets without rows too."""
     woken = threading.Event()
-    subscriptions = open_live(log, state, query, from_beginning, woken.set, timing)
+    subscriptions = open_live(log, state, query, from_beginning, woken.set)
     kernel = make_kernel(state.spec.to_json(), query)  # the rows of all partitions are alike
     last = Buckets(state.spec.bucket_us).last
     try:
@@ -162,7 +149,10 @@ def publisher(source: str, *, app: str | None = None, bootstrap: str = BOOTSTRAP
     state = read_app(log, app)
     spec = state.spec
     schema = state.schema(source)
-    return Publisher(log, spec.name, source, schema, spec.bucket_us, state.origin, take_over=take_over)
+    ahead_max_us = state.timing.ahead_max_us
+    return Publisher(
+        log, spec.name, source, schema, spec.bucket_us, state.origin, take_over=take_over, ahead_max_us=ahead_max_us
+    )
 
 
 def subscribe(
@@ -174,7 +164,6 @@ def subscribe(
     from_beginning: bool = True,
     replica: int = 0,
     stop: threading.Event | None = None,
-    timing: Timing = DEFAULT,
 ) -> Iterator[Any]:
     """Follow a query's result; ends when its sources have ended.
 
@@ -182,16 +171,15 @@ def subscribe(
         view: "corrected" gives `Row`s (stable, in order, each once); "live" gives `LiveChange`s (tentative now, stable
             later); "raw" gives one replica's records as dicts, of any node.
         app: needed where the broker serves several.
-        timing: for "live", what `timing:` says in the replicas' configuration, if anything.
 
     Raises:
-        AppError, QueryError: unknown app or query. SettingsError: another timing. LogUnreachable: no broker.
+        AppError, QueryError: unknown app or query. LogUnreachable: no broker.
     """
     log = KafkaLog(bootstrap)
     state = read_app(log, app)
     stop = stop or threading.Event()
     if view == "live":
-        return live(log, state, query, from_beginning, stop, timing=timing)
+        return live(log, state, query, from_beginning, stop)
     if view == "raw":
         return raw(log, state, query, replica, stop)
     return corrected(log, state, query, from_beginning, stop)

@@ -31,11 +31,13 @@ from borealis_py.host.replicas import (
     process_names,
     process_of,
 )
+from borealis_py.host.timing import refuse_other
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
 from borealis_py.log.messages import Description, Policy, Status, Threshold
 from borealis_py.node.places import PlaceError, forget
+from borealis_py.protocol.settings import Timing
 from borealis_py.query.differences import of_partitions
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec, count_of
@@ -46,17 +48,19 @@ LOOK_S = 0.1
 SERVED_TIMEOUT_S = 15.0
 
 
-def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, now_us: int) -> AppState:
+def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, now_us: int, timing: Timing) -> AppState:
     """Create the app's topics and write its description, unless they are there.
 
-    The origin is written once. A threshold or policy is written when the file changed it, so that one set while the app
-    runs stays.
+    The origin is written once, the timing while no replica runs. A threshold or policy is written when the file changed
+    it, so that one set while the app runs stays.
 
     Args:
         origin: see `origin.choose`.
+        now_us: wall time.
+        timing: what `reports` were made with. Replicas and subscribers find it in the description.
 
     Raises:
-        LaunchError: an app with another query runs under this name.
+        LaunchError: an app with another query runs under this name, or by another timing.
         LogUnreachable: no broker.
     """
     before = described(log, spec.name)
@@ -65,6 +69,7 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
         refuse_changed(before, spec)
         spec = _in_the_order_of(before.spec, spec)
         _refuse_other_kernel(before, fingerprint)
+        refuse_other(log, before, timing, now_us)
     create_topics(log, topics_of(spec))
     buckets = Buckets(spec.bucket_us)
     bucket = origins.choose(log, spec, origin, now_us) if before is None else before.origin
@@ -75,7 +80,7 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
             "`--reset` starts the app anew"
         )
     life = uuid.uuid4().hex[:8] if before is None else before.description.life
-    description = Description(spec.to_json(), spec.hash, bucket, fingerprint, life)
+    description = Description(spec.to_json(), spec.hash, bucket, fingerprint, life, timing)
     values: dict[str, msgspec.Struct] = _changed_settings(before, spec)
     if before is None or before.description != description:
         values[APP_KEY] = description  # last: who finds a description finds its settings too
@@ -196,7 +201,6 @@ class ProcessOptions:
 
     kafka: KafkaLog
     data_dir: Path
-    timing: tuple[tuple[str, int], ...] = ()
     master: str | None = None
     spark: bool = True
     take_over: bool = False
@@ -212,8 +216,6 @@ class ProcessOptions:
         out = ["--bootstrap", self.kafka.bootstrap, "--app", app, "--replica", str(process.replica)]
         out += ["--node", process.node] if process.node else []
         out += ["--data-dir", str(self.data_dir)]
-        for name, micros in self.timing:
-            out += ["--timing", f"{name}={micros}"]
         out += ["--master", self.master] if self.master else []
         out += ["--http", str(self.http.after(place))] if self.http else []
         out += [] if self.spark else ["--no-spark"]

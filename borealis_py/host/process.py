@@ -46,7 +46,7 @@ from borealis_py.node.probe import check_directory, check_writable
 from borealis_py.node.reporter import Seen, unseen
 from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.settings import SettingsError, Timing
+from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.errors import QueryError
 from borealis_py.query.partitions import parts_of
 from reconcile.runner import Redo, Redos, ThreadRedo
@@ -148,7 +148,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--slot-wait-us", type=int, default=int(SLOT_WAIT_S * 1e6), help="with --host spark")
     parser.add_argument("--take-over", action="store_true")
     parser.add_argument("--http", metavar="HOST:PORT", help="answer HTTP there; port 0: any free one")
-    parser.add_argument("--timing", action="append", default=[], metavar="NAME=MICROSECONDS")
     return parser.parse_args(argv)
 
 
@@ -178,14 +177,13 @@ def _stopper(process: ReplicaProcess | SparkDriver) -> Callable[[int, object], N
 
 def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | SparkDriver:
     kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
-    timing = Timing(**{name: int(value) for name, value in (t.split("=", 1) for t in args.timing)})
     state, checkpoints = read_app(kafka, args.app), os.environ.get(CHECKPOINTS, "")
     if checkpoints:
         check_writable(checkpoints)
     else:
         check_directory(args.data_dir / args.app / "checkpoints")
     specs = [
-        replica_spec(state, node, args.replica, kafka, args.data_dir, timing, checkpoints)
+        replica_spec(state, node, args.replica, kafka, args.data_dir, checkpoints)
         for name in args.node or state.spec.queries
         for node in parts_of(state.spec, name)
         if args.replica < state.runs.node(node).replicas

@@ -25,7 +25,7 @@ from borealis_py.host.check import check_threshold
 from borealis_py.log.base import Log
 from borealis_py.log.messages import Policy, Status, Threshold
 from borealis_py.node.knobs import declared, stated
-from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing, budget
+from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, budget
 from borealis_py.query import format_duration
 
 LOOK_S = 0.1
@@ -93,7 +93,7 @@ class Changed:
         return tuple(r for r in self.replicas if r.pending)
 
 
-def in_force(state: AppState, query: str, timing: Timing) -> Delays:
+def in_force(state: AppState, query: str) -> Delays:
     """Threshold and policies as the replicas have them: the settings, where they make sense, else the app's file.
 
     Raises:
@@ -103,7 +103,7 @@ def in_force(state: AppState, query: str, timing: Timing) -> Delays:
     refuse_unknown(state, query)
     delays = declared(state.spec.query(query))
     try:
-        budget(timing, state.threshold_us(query), depth=state.spec.position(query))
+        budget(state.timing, state.threshold_us(query), depth=state.spec.position(query))
         delays = replace(delays, threshold_us=state.threshold_us(query))
     except SettingsError:  # somebody wrote it past us; replicas ignore it with a warning
         pass
@@ -130,11 +130,11 @@ def refuse_unknown(state: AppState, query: str) -> None:
         )
 
 
-def checked(state: AppState, query: str, threshold_us: int, timing: Timing) -> None:
+def checked(state: AppState, query: str, threshold_us: int) -> None:
     """Raises SettingsError with the query's name and the least, or the most, that would do."""
     if threshold_us > MOST_US:
         raise SettingsError(f"query {query!r}: a delay threshold of more than {format_duration(MOST_US)} holds nothing")
-    check_threshold(timing, query, threshold_us, state.spec.position(query))
+    check_threshold(state.timing, query, threshold_us, state.spec.position(query))
 
 
 def change(
@@ -142,7 +142,6 @@ def change(
     state: AppState,
     query: str,
     asked: Change,
-    timing: Timing,
     timeout_s: float,
     tell: Callable[[Changed], None] = lambda so_far: None,
 ) -> Changed:
@@ -150,7 +149,6 @@ def change(
     meanwhile counts as `before` unless it contradicts what was asked; that ends the wait.
 
     Args:
-        timing: the replicas'; budgets follow from it.
         timeout_s: after which the wait ends; what was written stays.
         tell: sees how far it has got, all the time.
 
@@ -158,10 +156,10 @@ def change(
         QueryError, NoSuchApp: unknown query, or one that goes meanwhile. SettingsError: a threshold that cannot hold.
         LogError: it could not be written, or the app is gone.
     """
-    before = in_force(state, query, timing)
+    before = in_force(state, query)
     after = asked.applied(before)
-    checked(state, query, after.threshold_us, timing)
-    watch = _Watch(log, state, _wanted(state, query, after, timing))
+    checked(state, query, after.threshold_us)
+    watch = _Watch(log, state, _wanted(state, query, after))
     try:
         watch.look()
         values = _values(query, before, after)
@@ -178,11 +176,11 @@ def change(
                 return found
             if over or time.monotonic() > again:
                 state, again = _read_again(log, state), time.monotonic() + REREAD_S
-                now = in_force(state, query, timing)
+                now = in_force(state, query)
                 if asked.applied(now) != now:
                     return replace(found, overtaken=now)
                 after = now
-                watch.expect(_wanted(state, query, after, timing))
+                watch.expect(_wanted(state, query, after))
             if over:
                 return found
             time.sleep(LOOK_S)
@@ -206,14 +204,14 @@ def _values(query: str, before: Delays, after: Delays) -> dict[str, msgspec.Stru
     return values
 
 
-def _wanted(state: AppState, query: str, after: Delays, timing: Timing) -> dict[Key, Delays]:
+def _wanted(state: AppState, query: str, after: Delays) -> dict[Key, Delays]:
     """What each replica of each node that serves the query is to obey, all its queries considered."""
     spec = state.runs
     wanted: dict[Key, Delays] = {}
     for name, node in spec.all_nodes.items():
         serves = spec.serves(name)
         if any(s.query == query for s in serves):
-            delays = {s.query: after if s.query == query else in_force(state, s.query, timing) for s in serves}
+            delays = {s.query: after if s.query == query else in_force(state, s.query) for s in serves}
             wanted |= {(name, k): stated(name, delays) for k in range(node.replicas)}
     return wanted
 

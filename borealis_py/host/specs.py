@@ -10,13 +10,12 @@ from borealis_py.host.appstate import AppState
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.node.knobs import declared
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.settings import Timing
 from borealis_py.query.spec import AppSpec
 from reconcile.work import Work, node_work
 
 
 def replica_spec(
-    state: AppState, node: str, replica: int, kafka: KafkaLog, data_dir: Path, timing: Timing, checkpoint_uri: str = ""
+    state: AppState, node: str, replica: int, kafka: KafkaLog, data_dir: Path, checkpoint_uri: str = ""
 ) -> ReplicaSpec:
     """What replica `replica` of a node, as it runs, is told. Raises QueryError for an unknown one."""
     spec = state.runs
@@ -34,7 +33,7 @@ def replica_spec(
         delays={s.query: declared(state.spec.query(s.query)) for s in serves},
         log=kafka,
         data_dir=data_dir / spec.name,
-        timing=timing,
+        timing=state.timing,
         serves=serves,
         position=spec.position(node),
         corrected=node in spec.queries,

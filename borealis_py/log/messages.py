@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from borealis_py.protocol.settings import Timing
+
 T = TypeVar("T")
 
 
@@ -42,6 +44,7 @@ class Description(msgspec.Struct, frozen=True):
     """Settings key `app`: the app as `query.AppSpec` JSON, its hash, the origin bucket, the kernel's fingerprint.
 
     `life`: random, new when the app begins anew: checkpoints of another life belong to topics that are gone.
+    `timing`: all of it, so that a version with other defaults goes by the same; None: an older version wrote none.
     """
 
     app: str
@@ -49,6 +52,7 @@ class Description(msgspec.Struct, frozen=True):
     origin: int
     fingerprint: str
     life: str = ""
+    timing: Timing | None = None
 
 
 class Heartbeat(msgspec.Struct, frozen=True):

@@ -216,7 +216,7 @@ def test_a_topic_that_has_too_few_partitions_already_is_named_before_anything_is
     app.query("all", source, delay_threshold="1s", replicas=1)
     spec = app.describe()
     with pytest.raises(LogError, match=r"topic bad-topic\.src has 2 partitions at .*, 3 are needed: .*another name"):
-        launch.describe(log, spec, launch.check(spec, Timing()), "now", 1_700_000_000_000_000)
+        launch.describe(log, spec, launch.check(spec, Timing()), "now", 1_700_000_000_000_000, Timing())
     assert [topic for topic in admin.topics() if topic.startswith("bad-topic")] == ["bad-topic.src"]
     admin.close()
 
@@ -231,7 +231,7 @@ def test_a_source_with_other_partitions_than_at_the_first_start_is_refused_and_n
         source = app.source("src", schema={"name": "string"}, partitions=partitions)
         app.query("all", source, delay_threshold="1s", replicas=1)
         spec = app.describe()
-        return launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000)
+        return launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000, Timing())
 
     first = describe(2)
     for partitions, told in ((4, "4 partitions"), (1, "1 partition"), (None, "not partitioned")):

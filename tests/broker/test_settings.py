@@ -33,7 +33,7 @@ def make(name: str) -> App:
 
 def ask(it: RunningApp, wait_s: float = WAIT_S, **asked: object) -> Changed:
     state = read_app(it.log, it.name)
-    return change(it.log, state, "q", Change(**asked), it.timing, wait_s)  # type: ignore[arg-type]
+    return change(it.log, state, "q", Change(**asked), wait_s)  # type: ignore[arg-type]
 
 
 def obeyed(found: Changed) -> dict[int, bool]:
@@ -80,12 +80,12 @@ def test_it_is_refused_where_it_cannot_hold_and_nothing_is_written(bootstrap: st
         with pytest.raises(SettingsError, match="at least 375 ms"):
             ask(it, threshold_us=374_000)
         with pytest.raises(QueryError, match="has no query"):
-            change(it.log, it.state, "p", Change(), it.timing, 1.0)
+            change(it.log, it.state, "p", Change(), 1.0)
         assert read_app(it.log, it.name).threshold_us("q") == 3_000_000
 
 
 def test_one_that_runs_and_does_not_obey_is_named_in_time(bootstrap: str, tmp_path: Path) -> None:
-    """As if replica 1 had been started with other timing: it goes on saying what it said."""
+    """As if replica 1 could not read settings: it goes on saying what it said."""
     with running(bootstrap, make("set-deaf"), tmp_path) as it:
         it.start(0)
         it.wait_ready(0)
@@ -98,7 +98,7 @@ def test_one_that_runs_and_does_not_obey_is_named_in_time(bootstrap: str, tmp_pa
         try:
             until(lambda: it.newest(1) is not None, "the deaf replica is there")
             state = read_app(it.log, it.name)
-            found = change(it.log, state, "q", Change(threshold_us=700_000), it.timing, 3.0, seen.append)
+            found = change(it.log, state, "q", Change(threshold_us=700_000), 3.0, seen.append)
         finally:
             stop.set()
             deaf.join()
@@ -137,7 +137,7 @@ def test_a_live_subscriber_follows(bootstrap: str, tmp_path: Path) -> None:
     with running(bootstrap, make("set-live"), tmp_path) as it:
         (subscription,) = open_live(it.log, it.state, "q", False, lambda: None)
         try:
-            assert subscription.stream.wait == 3_000_000 - it.timing.slack_us
+            assert subscription.stream.wait == 3_000_000 - it.state.timing.slack_us
             put_settings(it.log, it.name, {"threshold/q": Threshold(600_000)})
             until(lambda: subscription.poll() == [] and subscription.stream.wait == 350_000, "the new threshold")
         finally:

@@ -201,7 +201,7 @@ def test_several_apps_must_be_chosen_from(borealis: Borealis, site: Path, bootst
 def test_a_pipe_is_published_as_it_comes_and_ctrl_c_ends_it_in_order(site: Path, bootstrap: str) -> None:
     log = KafkaLog(bootstrap)
     spec = load_app(site / "app.py").describe().model_copy(update={"name": f"{APP}-pipe"})
-    launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000)
+    launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000, Timing())
     command = [sys.executable, "-m", "borealis_py.cli.main", "publish", "left", "-", "--app", spec.name]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None

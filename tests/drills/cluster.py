@@ -73,8 +73,9 @@ class Cluster:
         self.log = KafkaLog(self.bootstrap)
         threshold = f"{plan.threshold_us // 1000}ms"
         spec = drill_app(plan.name, plan.chain, threshold, plan.replicas, plan.partitions).describe()
-        reports = launch.check(spec, Timing(**dict(plan.timing)))
-        self.state = launch.describe(self.log, spec, reports, "now", wall_us())
+        timing = Timing(**dict(plan.timing))
+        reports = launch.check(spec, timing)
+        self.state = launch.describe(self.log, spec, reports, "now", wall_us(), timing)
         self._reader = StatusReader(self.log, plan.name, wall_us() // 1000)
 
     # Processes --------------------------------------------------------------------------------------------------------
@@ -85,7 +86,7 @@ class Cluster:
             plan, log = self.plan, KafkaLog(self.addresses.get(str(member), self.bootstrap))
             spark = member in plan.spark
             options = launch.ProcessOptions(
-                log, self.directory, plan.timing, spark=spark or plan.host == "spark", take_over=True, host=plan.host
+                log, self.directory, spark=spark or plan.host == "spark", take_over=True, host=plan.host
             )
             name = ProcessName(member.k, member.node if plan.chain else "")
             arguments = options.arguments(plan.name, name)
@@ -107,8 +108,6 @@ class Cluster:
         """Start a subscriber."""
         history = self.directory / f"seen-{len(self.watchers)}.jsonl"
         arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--query", QUERY, "--out", str(history)]
-        # A subscriber that keeps less of the threshold than replicas do would wait for a dead one's word too long.
-        arguments += [part for name, us in self.plan.timing for part in ("--timing", f"{name}={us}")]
         process = self._spawn(f"watcher-{len(self.watchers)}", "tests.drills.watcher", arguments)
         self.watchers.append(Watcher(process, history, len(self.plan.results)))
         return self.watchers[-1]

@@ -29,7 +29,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a drill's app runs. `spark`: members that have a session; `timing` as `--timing` takes it.
+    """How a drill's app runs. `spark`: members that have a session; `timing`: what is not to be the default.
 
     `parted`: each node of the chain runs in partitions. `host`: as `borealis up --host` takes it.
     `ready_s`: until when all must have started.

@@ -18,7 +18,6 @@ from typing import Any, TextIO
 from borealis_py.host.appstate import read_app
 from borealis_py.host.connect import corrected, live
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.protocol.settings import Timing
 
 
 class Notebook:
@@ -34,9 +33,9 @@ class Notebook:
             self._file.flush()
 
 
-def live_lines(bootstrap: str, app: str, query: str, timing: Timing) -> Iterator[dict[str, Any]]:
+def live_lines(bootstrap: str, app: str, query: str) -> Iterator[dict[str, Any]]:
     log = KafkaLog(bootstrap)
-    for c in live(log, read_app(log, app), query, True, threading.Event(), empty=True, timing=timing):
+    for c in live(log, read_app(log, app), query, True, threading.Event(), empty=True):
         what = {"kind": c.kind, "bucket": c.bucket, "end": c.end, "rows": c.rows, "lacked": c.lacked}
         yield {**what, "partition": c.partition}
 
@@ -55,9 +54,7 @@ def main() -> None:
     parser.add_argument("--app", required=True)
     parser.add_argument("--query", required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--timing", action="append", default=[], metavar="NAME=US", help="as the replicas have it")
     args = parser.parse_args()
-    timing = Timing(**{name: int(value) for name, value in (t.split("=", 1) for t in args.timing)})
     with args.out.open("w", encoding="utf-8") as file:
         notebook = Notebook(file)
 
@@ -68,7 +65,7 @@ def main() -> None:
 
         where = args.bootstrap, args.app, args.query
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(follow, ("live", "corrected"), (live_lines(*where, timing), corrected_lines(*where))))
+            list(pool.map(follow, ("live", "corrected"), (live_lines(*where), corrected_lines(*where))))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,10 @@ from borealis_py.host.settings import Change, Changed, change
 from borealis_py.log import topics
 from borealis_py.log.base import Log, NewRecord
 from borealis_py.log.messages import Description, Policy, Threshold, encode
-from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
+from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.query import App, QueryError
 from tests.host.test_follow import NAME, ListLog
 
-TIMING = Timing()
 SECOND, DELAY = 1_000_000, DelayPolicy.DELAY
 
 
@@ -65,7 +64,7 @@ def changed(log: WritableLog, asked: Change, then: Callable[[Changed], None], qu
     """`then` is called at every look."""
     state = read_settings(cast(Log, log), NAME)
     assert state is not None
-    return change(cast(Log, log), state, query, asked, TIMING, 20.0, then)
+    return change(cast(Log, log), state, query, asked, 20.0, then)
 
 
 def once(act: Callable[[], None]) -> Callable[[Changed], None]:

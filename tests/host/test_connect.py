@@ -1,10 +1,12 @@
-"""Which delay a live subscription follows: what the replicas obey, by the same timing."""
+"""Which delay a live subscription follows: what the replicas obey, by the same timing: the description's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -44,9 +46,10 @@ class World:
 
     @contextmanager
     def live(self, timing: Timing | None = None) -> Iterator[LiveSubscription]:
+        """`timing`: what the description says; an older one says nothing."""
         client = self.log.client("subscriber")
-        more = () if timing is None else (timing,)
-        (subscription,) = open_live(client, self.state, "q", True, lambda: None, *more)
+        state = replace(self.state, description=msgspec.structs.replace(self.state.description, timing=timing))
+        (subscription,) = open_live(client, state, "q", True, lambda: None)
         try:
             yield subscription
         finally:
@@ -79,7 +82,7 @@ def test_what_can_hold_depends_on_the_timing() -> None:
 
 def test_a_query_that_could_not_run_by_this_timing_is_refused_with_what_to_do() -> None:
     world = World("300ms")
-    with pytest.raises(SettingsError, match=r"q: delay threshold 300 ms is too small.*`timing:`"), world.live():
+    with pytest.raises(SettingsError, match=r"q: delay threshold 300 ms is too small.*`borealis up`"), world.live():
         raise AssertionError("it opened")
     with world.live(HURRIED) as subscription:
         assert subscription.stream.wait == 300_000 - HURRIED.slack_of(1)

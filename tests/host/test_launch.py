@@ -66,7 +66,7 @@ def name() -> str:
 
 
 def describe(log: KafkaLog, spec: AppSpec, origin: str = "earliest") -> launch.AppState:
-    return launch.describe(log, spec, launch.check(spec, Timing()), origin, time.time_ns() // 1000)
+    return launch.describe(log, spec, launch.check(spec, Timing()), origin, time.time_ns() // 1000, Timing())
 
 
 def test_described_once_and_found(log: KafkaLog, name: str) -> None:
@@ -106,7 +106,7 @@ def test_another_kernel_is_refused(log: KafkaLog, name: str) -> None:
     state = describe(log, spec_of(name))
     reports = [replace(r, fingerprints=("other",)) for r in launch.check(spec_of(name), Timing())]
     with pytest.raises(LaunchError, match=f"kernel {state.description.fingerprint}, this machine's is other"):
-        launch.describe(log, spec_of(name), reports, "earliest", 1)
+        launch.describe(log, spec_of(name), reports, "earliest", 1, Timing())
     assert read_app(log, name) == state
 
 
@@ -234,13 +234,13 @@ def test_statuses_of_others_are_passed_over(log: KafkaLog, name: str) -> None:
 
 def test_a_process_is_told_everything() -> None:
     kafka = KafkaLog.of("host:1", {"security.protocol": "SSL"})
-    options = launch.ProcessOptions(kafka, launch.Path("/d"), (("delta_us", 5),), "local[1]", False, True)
+    options = launch.ProcessOptions(kafka, launch.Path("/d"), "local[1]", False, True)
     told = parse(options.arguments("app", ProcessName(3)))
     assert (told.bootstrap, told.app, told.replica, told.data_dir) == ("host:1", "app", 3, launch.Path("/d"))
     assert told.node == []
     assert parse(options.arguments("app", ProcessName(0, "n"))).node == ["n"]
     assert told.http is None
-    assert (told.no_spark, told.take_over, told.master, told.timing) == (True, True, "local[1]", ["delta_us=5"])
+    assert (told.no_spark, told.take_over, told.master) == (True, True, "local[1]")
 
 
 def test_each_process_answers_http_at_a_port_of_its_own(tmp_path: launch.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def append(log: KafkaLog, topic: str, key: bytes, value: bytes) -> None:
 
 def test_a_driver_of_tasks_is_told_so_and_its_secrets_are_no_arguments() -> None:
     properties = (("spark.authenticate.secret", "hush"),)
-    options = launch.ProcessOptions(KafkaLog("h:1"), launch.Path("/d"), (), "spark://m:7077", True, False)
+    options = launch.ProcessOptions(KafkaLog("h:1"), launch.Path("/d"), "spark://m:7077", True, False)
     told = parse(options.arguments("app", ProcessName(0)))
     assert (told.host, told.redo_slots) == ("process", None)
     assert told.slot_wait_us == 30_000_000
@@ -287,6 +287,6 @@ def test_an_app_that_begins_anew_knows_its_old_checkpoints_from_its_own(log: Kaf
     assert describe(log, spec).description.life == first.description.life != ""
     launch.reset(log, spec, processes)
     again = describe(log, spec, "2013-01-01")
-    told = [replica_spec(s, "q", 0, log, tmp_path, Timing()).query_hash for s in (first, again)]
+    told = [replica_spec(s, "q", 0, log, tmp_path).query_hash for s in (first, again)]
     assert told[0] != told[1]
     assert [t.partition("@")[0] for t in told] == [spec.query_hash("q")] * 2

@@ -26,7 +26,7 @@ def small(name: str) -> App:
 @pytest.mark.broker
 def test_another_kernel_than_the_one_that_described_the_app_is_refused(bootstrap: str, tmp_path: Path) -> None:
     with running(bootstrap, small("other-kernel"), tmp_path) as it:
-        spec = replica_spec(it.state, "all", 0, it.log, tmp_path, Timing())
+        spec = replica_spec(it.state, "all", 0, it.log, tmp_path)
         check_fingerprint(spec, it.state)
         other = replace(it.state, description=_with_fingerprint(it, "0123"))
         with pytest.raises(KernelDiffers, match=r"query 'all': .* the app was described with 0123"):
@@ -41,7 +41,7 @@ def _with_fingerprint(it: RunningApp, fingerprint: str):  # type: ignore[no-unty
 @pytest.mark.broker
 def test_a_taken_replica_index_is_refused_and_a_free_one_is_not(bootstrap: str, tmp_path: Path) -> None:
     with running(bootstrap, small("taken"), tmp_path) as it:
-        spec = replica_spec(it.state, "all", 0, it.log, tmp_path, Timing())
+        spec = replica_spec(it.state, "all", 0, it.log, tmp_path)
         ensure_free(it.log, [spec])
         it.start(0)
         it.wait_ready(0)
@@ -60,7 +60,7 @@ def test_each_node_of_a_chain_is_told_where_it_stands(bootstrap: str, tmp_path: 
     it.query("slow", cut.filter("n > 9").node("mid"), delay_threshold="9s", on_failure="delay", replicas=3)
     with running(bootstrap, it, tmp_path) as app:
         cut_spec, mid, fast, slow = (
-            replica_spec(app.state, node, 0, app.log, tmp_path, Timing()) for node in app.state.spec.all_nodes
+            replica_spec(app.state, node, 0, app.log, tmp_path) for node in app.state.spec.all_nodes
         )
     assert [s.partition for s in (cut_spec, mid, fast, slow)] == [0, 1, 2, 3]
     assert [s.position for s in (cut_spec, mid, fast, slow)] == [1, 2, 2, 3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from borealis_py.host.appstate import AppState, NoSuchApp
@@ -13,7 +14,6 @@ from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Ti
 from borealis_py.query import App
 from borealis_py.query.errors import QueryError
 
-TIMING = Timing()
 PROCESS, DELAY, SUSPEND = DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND
 
 
@@ -31,14 +31,14 @@ def app() -> AppState:
 
 def test_the_file_counts_until_something_is_set() -> None:
     state = app()
-    assert in_force(state, "alone", TIMING) == Delays(500_000, DELAY, PROCESS)
+    assert in_force(state, "alone") == Delays(500_000, DELAY, PROCESS)
     state = replace(state, thresholds={"alone": 700_000}, policies={"alone": Policy("process", "suspend")})
-    assert in_force(state, "alone", TIMING) == Delays(700_000, PROCESS, SUSPEND)
+    assert in_force(state, "alone") == Delays(700_000, PROCESS, SUSPEND)
 
 
 def test_what_replicas_ignore_is_not_in_force() -> None:
     state = replace(app(), thresholds={"alone": 1}, policies={"alone": Policy("never", "process")})
-    assert in_force(state, "alone", TIMING) == Delays(500_000, DELAY, PROCESS)
+    assert in_force(state, "alone") == Delays(500_000, DELAY, PROCESS)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_replicas_ignore_is_not_in_force() -> None:
 )
 def test_what_is_no_query_is_refused(query: str, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
-        in_force(replace(app(), thresholds={"old": 1_000_000}), query, TIMING)
+        in_force(replace(app(), thresholds={"old": 1_000_000}), query)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,26 @@ def test_what_is_no_query_is_refused(query: str, error: type[Exception], said: s
     [("alone", 125 + 250), ("near", 125 + 275 + 100), ("far", 125 + 375 + 200)],
 )
 def test_the_least_that_would_do_depends_on_the_chain(query: str, least_ms: int) -> None:
-    checked(app(), query, least_ms * 1_000, TIMING)
+    checked(app(), query, least_ms * 1_000)
     with pytest.raises(SettingsError, match=f"query '{query}': .* at least {least_ms} ms"):
-        checked(app(), query, least_ms * 1_000 - 1, TIMING)
+        checked(app(), query, least_ms * 1_000 - 1)
+
+
+def test_what_can_hold_depends_on_the_timing_of_the_app() -> None:
+    hurried = Timing(delta_us=110_000, slack_us=60_000, skew_us=50_000)
+    state = replace(app(), thresholds={"alone": 290_000})
+    assert in_force(state, "alone").threshold_us == 500_000
+    with pytest.raises(SettingsError, match="at least 375 ms"):
+        checked(state, "alone", 290_000)
+    state = replace(state, description=msgspec.structs.replace(state.description, timing=hurried))
+    checked(state, "alone", 290_000)
+    assert in_force(state, "alone").threshold_us == 290_000
 
 
 def test_more_than_a_year_is_a_slip() -> None:
-    checked(app(), "alone", MOST_US, TIMING)
+    checked(app(), "alone", MOST_US)
     with pytest.raises(SettingsError, match="more than 365d"):
-        checked(app(), "alone", MOST_US + 1, TIMING)
+        checked(app(), "alone", MOST_US + 1)
 
 
 def test_what_is_not_asked_stays() -> None:
@@ -80,7 +91,7 @@ def test_what_is_not_asked_stays() -> None:
 
 
 def test_every_node_that_serves_the_query_is_asked_and_shows_the_strictest_of_its_queries() -> None:
-    wanted = _wanted(app(), "far", Delays(800_000, SUSPEND, SUSPEND), TIMING)
+    wanted = _wanted(app(), "far", Delays(800_000, SUSPEND, SUSPEND))
     assert set(wanted) == {("cleaned", 0), ("cleaned", 1), ("middle", 0), ("far", 0)}
     assert wanted["far", 0] == wanted["middle", 0] == Delays(800_000, SUSPEND, SUSPEND)
     assert wanted["cleaned", 0] == Delays(800_000, PROCESS, PROCESS)  # `near` has 1 s, and processes

@@ -37,7 +37,6 @@ class Driven(RunningApp):
 
     def __init__(self, bootstrap: str, app: App, directory: Path, timing: dict[str, int] = TIMING) -> None:
         super().__init__(bootstrap, app, directory, Timing(**timing))
-        self.overrides = timing
         self._reader, self._told = StatusReader(self.log, self.name), list[Status]()
         self.drivers: dict[int, Process] = {}
         self.started: list[Process] = []
@@ -46,8 +45,6 @@ class Driven(RunningApp):
         """Start the driver of an index."""
         arguments = ["--bootstrap", self.log.bootstrap, "--app", self.name, "--replica", str(replica)]
         arguments += ["--data-dir", str(self.directory), "--host", "spark", "--master", master, *more]
-        for name, value in self.overrides.items():
-            arguments += ["--timing", f"{name}={value}"]
         output = self.directory / f"driver-{replica}-{len(self.started)}.log"
         self.drivers[replica] = spawn("borealis_py.host.process", arguments, output)
         self.started.append(self.drivers[replica])

@@ -50,12 +50,10 @@ class RunningApp:
 
     def __init__(self, bootstrap: str, app: App, directory: Path, timing: Timing | None = None) -> None:
         self.log = KafkaLog(bootstrap)
-        self.timing = timing or Timing()
         self.directory = directory
-        spec = app.describe()
-        self.state: AppState = launch.describe(
-            self.log, spec, launch.check(spec, self.timing), "now", time.time_ns() // 1000
-        )
+        spec, timing = app.describe(), timing or Timing()
+        reports = launch.check(spec, timing)
+        self.state: AppState = launch.describe(self.log, spec, reports, "now", time.time_ns() // 1000, timing)
         self.lookup = self.log.lookup()
         self.errors: list[BaseException] = []
         self._running: dict[int, tuple[threading.Event, list[threading.Thread]]] = {}
@@ -70,7 +68,7 @@ class RunningApp:
         for name, node in self.state.runs.all_nodes.items():
             if replica >= node.replicas:
                 continue
-            spec = replica_spec(self.state, name, replica, self.log, self.directory, self.timing)
+            spec = replica_spec(self.state, name, replica, self.log, self.directory)
             threads.append(threading.Thread(target=self._run, args=(spec, redos, stop), daemon=True))
         for thread in threads:
             thread.start()

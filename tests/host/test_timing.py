@@ -1,0 +1,145 @@
+"""The timing in an app's description: written by `up`, in force for all who read it, and when it may change. On a log
+of lists.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from borealis_py.host import launch
+from borealis_py.host.appstate import APP_KEY, AppState, read_settings
+from borealis_py.host.config import load
+from borealis_py.host.errors import LaunchError
+from borealis_py.host.specs import replica_spec, work_of
+from borealis_py.host.timing import differences, ignored
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Log, TopicSpec
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import App
+from tests.host.test_changing import WritableLog
+from tests.host.test_follow import NAME
+
+SLOW = Timing(slack_us=1_500_000, inline_rows=20)
+
+
+class EmptyLog(WritableLog):
+    """One on which topics can be made."""
+
+    def create(self, specs: Sequence[TopicSpec]) -> None:
+        for spec in specs:
+            self.lists.setdefault(spec.name, [])
+
+    def up(self, timing: Timing) -> AppState:
+        app = App(NAME, bucket="100ms")
+        app.query("q", app.source("s", schema={"x": "int64"}), "3s")
+        spec = app.describe()
+        now_us = time.time_ns() // 1000
+        return launch.describe(cast(Log, self), spec, launch.check(spec, timing), "now", now_us, timing)
+
+    def read(self) -> AppState:
+        state = read_settings(cast(Log, self), NAME)
+        assert state is not None
+        return state
+
+    def without_timing(self) -> None:
+        """As versions before wrote it."""
+        old = msgspec.json.decode(self.lists[topics.settings(NAME)][-1].value or b"")
+        del old["timing"]
+        self.put(topics.settings(NAME), APP_KEY, msgspec.json.encode(old))
+
+    def runs(self, age_s: float = 0.0, event: str = "") -> None:
+        self.say(at_wall_us=time.time_ns() // 1000 - int(age_s * 1e6), event=event)
+
+
+@pytest.fixture
+def log() -> EmptyLog:
+    return EmptyLog()
+
+
+def test_what_up_is_told_is_what_replicas_redos_and_subscribers_find(log: EmptyLog, tmp_path: Path) -> None:
+    log.up(SLOW)
+    state = log.read()
+    assert state.timing == SLOW
+    spec = replica_spec(state, "q", 0, KafkaLog("nowhere:1"), tmp_path)
+    assert spec.timing == SLOW
+    assert work_of(spec).ahead_max_us == SLOW.ahead_max_us
+
+
+def test_all_of_it_is_written_so_that_a_version_with_other_defaults_reads_the_same(log: EmptyLog) -> None:
+    log.up(Timing())
+    written: dict[str, Any] = msgspec.json.decode(log.lists[topics.settings(NAME)][-1].value or b"")
+    assert written["timing"] == {name: getattr(Timing(), name) for name in Timing.__slots__}
+
+
+def test_a_setting_that_this_version_has_not_and_one_that_it_alone_has(log: EmptyLog) -> None:
+    log.up(SLOW)
+    other = msgspec.json.decode(log.lists[topics.settings(NAME)][-1].value or b"")
+    other["timing"] |= {"of_tomorrow_us": 1}
+    del other["timing"]["gap_us"]
+    log.put(topics.settings(NAME), APP_KEY, msgspec.json.encode(other))
+    assert log.read().timing == SLOW
+
+
+def test_the_same_timing_again_writes_nothing_and_asks_nobody(log: EmptyLog) -> None:
+    log.up(SLOW)
+    log.runs()
+    told = list(log.told)
+    assert log.up(SLOW).timing == SLOW
+    assert log.told == told
+
+
+def test_another_one_is_refused_while_a_replica_runs_and_nothing_is_written(log: EmptyLog) -> None:
+    log.up(SLOW)
+    log.runs()
+    told = list(log.told)
+    with pytest.raises(
+        LaunchError, match=r"runs \(q\.r0\) .* slack 1500ms -> 250ms, inline_rows 20 -> 2000"
+    ) as refused:
+        log.up(Timing())
+    assert "`borealis down`" in str(refused.value)
+    assert (log.told, log.read().timing) == (told, SLOW)
+
+
+@pytest.mark.parametrize(("age_s", "event"), [(0.0, "STOPPED"), (60.0, "")])
+def test_another_one_is_in_force_from_the_next_run(log: EmptyLog, age_s: float, event: str) -> None:
+    before = log.up(SLOW)
+    log.runs(age_s, event)
+    after = log.up(Timing())
+    assert log.read().timing == after.timing == Timing()
+    assert msgspec.structs.replace(after.description, timing=SLOW) == before.description
+
+
+def test_what_decides_about_results_never_changes(log: EmptyLog) -> None:
+    """Which tuples count is part of a source's fold: replicas, redos and audits of other times would not agree."""
+    log.up(SLOW)
+    with pytest.raises(LaunchError, match=r"takes tuples up to 1m ahead .*`ahead_max: 1m`.*--reset"):
+        log.up(replace(SLOW, ahead_max_us=120_000_000))
+    assert log.read().timing == SLOW
+
+
+def test_a_description_without_one_has_the_defaults_until_up_says_otherwise(log: EmptyLog) -> None:
+    log.up(SLOW)
+    log.without_timing()
+    assert log.read().timing == Timing()
+    log.runs()
+    wanted = replace(SLOW, ahead_max_us=120_000_000)
+    assert log.up(wanted).timing == log.read().timing == wanted
+
+
+def test_differences_have_units() -> None:
+    assert differences(SLOW, SLOW) == []
+    assert differences(Timing(), SLOW) == ["slack 250ms -> 1500ms", "inline_rows 2000 -> 20"]
+
+
+def test_a_configuration_that_asks_for_what_does_not_run_is_named() -> None:
+    configured = dict(load(timing={"slack": "2s", "delta": "125ms", "inline_rows": 7}).timing_overrides())
+    assert ignored(configured, SLOW) == ["slack 2s (1500ms)", "inline_rows 7 (20)"]
+    assert ignored({}, SLOW) == []
