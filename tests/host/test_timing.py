@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from borealis_py.cli.context import Context
 from borealis_py.host import launch
 from borealis_py.host.appstate import APP_KEY, AppState, read_settings
 from borealis_py.host.config import load
@@ -143,3 +144,15 @@ def test_a_configuration_that_asks_for_what_does_not_run_is_named() -> None:
     configured = dict(load(timing={"slack": "2s", "delta": "125ms", "inline_rows": 7}).timing_overrides())
     assert ignored(configured, SLOW) == ["slack 2s (1500ms)", "inline_rows 7 (20)"]
     assert ignored({}, SLOW) == []
+
+
+def test_a_command_says_that_the_timing_of_its_configuration_does_not_count(
+    log: EmptyLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.up(SLOW)
+    here = Context(load(timing={"slack": "2s"}), cast(KafkaLog, log))
+    assert here.app(NAME).timing == SLOW
+    said = " ".join(capsys.readouterr().err.split())
+    assert said == "`timing:` here is not that of app a: slack 2s (1500ms). Only `up` sets it"
+    assert replace(here, config=load(timing={"slack": "1500ms"})).app(None).timing == SLOW
+    assert capsys.readouterr().err == ""
