@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from tests.chaos.broker import LinkedBroker
-from tests.chaos.impaired import Impaired
+from tests.chaos.impaired import Group, Impaired
 from tests.chaos.links import Links
 from tests.drills.checker import Verdict
 from tests.drills.cluster import Cluster, wall_us
@@ -224,12 +224,6 @@ class Arena:
             for one, ticket in tickets:
                 self.impaired.end(one, ticket, wall_us())
 
-    def groups(self) -> dict[str, list[str]]:
-        """Of which one must be well for the bound to be promised."""
-        nodes = dict.fromkeys(m.node for m in self.plan.members)
-        found = {f"no replica of {n}": [str(m) for m in self.plan.members if m.node == n] for n in nodes}
-        return {**found, "no broker": [BROKER], "no subscriber": [SUBSCRIBER]}
-
     # The end ----------------------------------------------------------------------------------------------------------
 
     def end(self, timeout_s: float = STOP_S) -> Verdict:
@@ -240,7 +234,7 @@ class Arena:
         assert not left, f"these outlived what they belong to: {left}"
         files = self.cluster.directory.glob("seen-*.jsonl")
         until_us = max(path.stat().st_mtime_ns // 1000 for path in files)
-        self.cluster.blackouts = self.impaired.blackouts(self.groups(), until_us)
+        self.cluster.blackouts = self.impaired.blackouts(groups_of(self.plan), until_us)
         return self.cluster.judge()
 
     def left(self, timeout_s: float = 20.0) -> list[psutil.Process]:
@@ -269,6 +263,15 @@ def _living(process: psutil.Process) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
         return [p for p in process.children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
     return []
+
+
+def groups_of(plan: Plan) -> list[Group]:
+    """A partition of the query says what it has without the others; a cut node's feeds all of them."""
+    nodes = dict.fromkeys(m.node for m in plan.members)
+    of = {node: tuple(str(m) for m in plan.members if m.node == node) for node in nodes}
+    parts = {name: i for i, name in enumerate(plan.results)} if len(plan.results) > 1 else {}
+    replicas = [Group(f"no replica of {node}", members, parts.get(node)) for node, members in of.items()]
+    return [*replicas, Group("no broker", (BROKER,)), Group("no subscriber", (SUBSCRIBER,))]
 
 
 def link_names(plan: Plan) -> list[str]:

@@ -6,11 +6,23 @@ of such a group are impaired are blackouts. One source always speaks: no fault s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.drills.checker.evidence import Blackout
+
+
+@dataclass(frozen=True)
+class Group:
+    """Of which one must be well for the bound to be promised. `why`: what it is called when none is.
+
+    `partition`: of the query, the bound of which depends on it; None: that of all.
+    """
+
+    why: str
+    members: tuple[str, ...]
+    partition: int | None = None
 
 
 @dataclass
@@ -36,12 +48,12 @@ class Impaired:
         """Whether it was impaired at any time since then."""
         return any(end is None or end >= at_us for _, end in self._spans.get(what, ()))
 
-    def blackouts(self, groups: Mapping[str, Sequence[str]], until_us: int) -> list[Blackout]:
-        """When all of a group were impaired at once. `groups`: what to call it, and who."""
+    def blackouts(self, groups: Sequence[Group], until_us: int) -> list[Blackout]:
+        """When all of a group were impaired at once."""
         found = []
-        for why, members in groups.items():
-            for begin, end in _common([self._whole(m, until_us) for m in members]):
-                found.append(Blackout(begin, end, why))
+        for group in groups:
+            for begin, end in _common([self._whole(m, until_us) for m in group.members]):
+                found.append(Blackout(begin, end, group.why, group.partition))
         return sorted(found, key=lambda b: b.from_us)
 
     def _whole(self, what: str, until_us: int) -> list[tuple[int, int]]:

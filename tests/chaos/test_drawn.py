@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.__main__ import plan_of
+from tests.chaos.arena import groups_of
 from tests.chaos.faults import AROUND, GAP_S, KINDS, TIMEOUTS_S, Fault, draw, kinds_of
-from tests.chaos.impaired import Impaired
+from tests.chaos.impaired import Group, Impaired
 from tests.chaos.load import Sample
 from tests.chaos.report import Run, append, late_told, ledger_line, result, timeline
 from tests.chaos.run import DOING, Done
 from tests.drills.checker import Word
 from tests.drills.checker.evidence import Blackout
 from tests.drills.checker.words import Delay, Verdict
-from tests.drills.plan import Member
+from tests.drills.plan import Member, Plan
 
 S = 1_000_000
 
@@ -70,10 +72,21 @@ def test_the_bound_is_not_promised_while_all_of_a_group_are_impaired() -> None:
     assert not it.now("a")
     assert it.since("a", 40)
     assert not it.since("a", 41)
-    groups = {"no ab": ["a", "b"], "no c": ["c"], "no d": ["d"], "no a or d": ["a", "d"]}
-    assert it.blackouts(groups, 60) == [Blackout(20, 35, "no ab"), Blackout(50, 60, "no c")]
+    no_c = Group("no c", ("c",), 1)
+    groups = [Group("no ab", ("a", "b")), no_c, Group("no d", ("d",)), Group("no a or d", ("a", "d"))]
+    assert it.blackouts(groups, 60) == [Blackout(20, 35, "no ab"), Blackout(50, 60, "no c", 1)]
     it.end("c", c, 55)
-    assert it.blackouts({"no c": ["c"]}, 60) == [Blackout(50, 55, "no c")]
+    assert it.blackouts([no_c], 60) == [Blackout(50, 55, "no c", 1)]
+
+
+def test_a_partition_without_replicas_excuses_no_other_partition_of_the_query() -> None:
+    groups = {group.why: (group.members, group.partition) for group in groups_of(plan_of("process", 4_000))}
+    assert groups["no replica of sums.1"] == (("sums.1.r0", "sums.1.r1"), 1)
+    assert groups["no replica of cleaned.1"] == (("cleaned.1.r0", "cleaned.1.r1"), None)
+    assert {part for _, part in groups.values()} == {None, 0, 1}
+    assert len(groups) == 2 * 2 + 2
+    whole = groups_of(Plan("drill", True))
+    assert [g.partition for g in whole] == [None] * 4
 
 
 def _run() -> Run:

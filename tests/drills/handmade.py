@@ -71,7 +71,7 @@ class World:
             Session("corrected 1", "corrected", self.polled, self.complete),
         ]
         return Evidence(
-            self.network, self.sources, replays, self.corrected, [*self.corrected, *self.aborted], self.progress,
+            self.network, B0, self.sources, replays, self.corrected, [*self.corrected, *self.aborted], self.progress,
             self.dead, sessions, self.acknowledged, self.healed, X_US, (T0, LOST * BUCKET_US),
         )  # fmt: skip
 

@@ -103,6 +103,18 @@ def loses_a_dead_letter(w: World) -> None:
     w.dead.pop()
 
 
+def refuses_a_tuple_of_its_publisher(w: World) -> None:
+    """It is a dead letter, as every late tuple; but a publisher that owns its source sends none."""
+    w.sources["a"].gone.add(len(w.sources["a"].seqs))
+    w.sources["a"].dead[50] += 1
+    w.dead.append(DeadLetter("a", 50, "late"))
+
+
+def never_says_the_end(w: World) -> None:
+    for records in w.replicas[0]:
+        assert (records.pop().kind, records.pop().kind) == ("BOUNDARY", "REC_DONE")
+
+
 def never_publishes_the_end(w: World) -> None:
     w.corrected = [r for r in w.corrected if r.id is not None and r.id[0] < LAST - 2]
     w.polled = [s for s in w.polled if s.bucket < LAST - 2]
@@ -126,6 +138,22 @@ def says_more_than_was_closed(w: World) -> None:
 def leaves_a_hole_in_a_replicas_stream(w: World) -> None:
     records = w.replicas[0][1]
     records[:] = [r for r in records if r.bucket != B0 + 3]
+
+
+def begins_after_the_origin(w: World) -> None:
+    records = w.replicas[0][1]
+    records[:] = [r for r in records if r.bucket != B0]
+
+
+def passes_a_tentative_bucket_over(w: World) -> None:
+    records = w.replicas[0][1]
+    records[:] = [r for r in records if (r.kind, r.bucket) != ("TENTATIVE", LOST + 2)]
+
+
+def passes_over_what_it_is_to_say_first(w: World) -> None:
+    records = w.replicas[0][1]
+    records[:] = [r for r in records if (r.kind, r.bucket) != ("TENTATIVE", LOST)]
+    w.replicas[0][1] = [replace(r, diverged_from=LOST + 1) if r.kind == "TENTATIVE" else r for r in records]
 
 
 def writes_what_nobody_can_read(w: World) -> None:
@@ -172,6 +200,15 @@ def never_shows_a_bucket_as_stable(w: World) -> None:
     w.live = [s for s in w.live if not (s.kind == "STABLE" and s.bucket >= LAST - 1)]
 
 
+def never_shows_an_empty_bucket(w: World) -> None:
+    w.live.remove(next(s for s in w.live if s.kind == "BOUNDARY" and s.bucket > B0))
+
+
+def a_killed_one_passes_a_bucket_over(w: World) -> None:
+    never_shows_an_empty_bucket(w)
+    w.complete = False
+
+
 def leaves_a_bucket_tentative(w: World) -> None:
     empty = next(s for s in w.live if s.kind == "TENTATIVE" and not s.rows)
     w.live = [s for s in w.live if not (s.kind == "BOUNDARY" and s.bucket == empty.bucket) and s.kind != "REC_DONE"]
@@ -215,6 +252,32 @@ def claims_to_be_complete(w: World) -> None:
     records[i] = replace(records[i], completeness=1.0)
 
 
+def calls_a_window_complete_that_is_not(w: World) -> None:
+    """Its last bucket has all sources, those before it lacked one: `lacked` is empty, and completeness must tell."""
+    for records in w.replicas[1]:
+        i = next(i for i, r in enumerate(records) if r.kind == "TENTATIVE" and r.rows and r.bucket >= BACK)
+        assert records[i].lacked == ()
+        records[i] = replace(records[i], completeness=1.0)
+
+
+def lacks_what_there_is_not(w: World) -> None:
+    records = w.replicas[0][0]
+    i = tentative_with_rows(w, 0)
+    records[i] = replace(records[i], lacked=("c", "d"))
+
+
+def diverges_before_it_did(w: World) -> None:
+    records = w.replicas[0][0]
+    i = tentative_with_rows(w, 0)
+    records[i] = replace(records[i], diverged_from=LOST - 1)
+
+
+def diverges_after_it_did(w: World) -> None:
+    records = w.replicas[0][0]
+    i = tentative_with_rows(w, 0)
+    records[i] = replace(records[i], diverged_from=records[i].bucket + 1)
+
+
 def says_rec_done_too_early(w: World) -> None:
     i = seen(w, "TENTATIVE")
     w.live.insert(i + 1, Saw(w.live[i].at_us, "REC_DONE", LAST, LAST))
@@ -253,10 +316,12 @@ def was_never_quiet(w: World) -> None:
 FAULTS: dict[Word, tuple[Fault, ...]] = {
     Word.DUPLICATE: (repeats_a_row, delivers_a_row_again, delivers_a_bucket_again, repeats_a_dead_letter),
     Word.LOST_WRITE: (
-        loses_a_row, loses_an_acknowledged_tuple, loses_a_numbered_tuple, loses_a_dead_letter, never_publishes_the_end,
+        loses_a_row, loses_an_acknowledged_tuple, loses_a_numbered_tuple, refuses_a_tuple_of_its_publisher,
+        loses_a_dead_letter, never_says_the_end, never_publishes_the_end,
     ),
     Word.INCONSISTENT_OFFSETS: (
         lets_progress_fall, says_less_than_is_published, says_more_than_was_closed, leaves_a_hole_in_a_replicas_stream,
+        begins_after_the_origin, passes_a_tentative_bucket_over, passes_over_what_it_is_to_say_first,
         writes_what_nobody_can_read,
     ),
     Word.ABORTED_READ: (
@@ -265,10 +330,14 @@ FAULTS: dict[Word, tuple[Fault, ...]] = {
     Word.NONMONOTONIC_POLL: (
         delivers_rows_backwards, commits_rows_backwards, delivers_buckets_backwards, shows_tentative_below_stable,
     ),
-    Word.UNSEEN: (never_delivers_a_row, never_shows_a_bucket_as_stable, leaves_a_bucket_tentative),
+    Word.UNSEEN: (
+        never_delivers_a_row, never_shows_a_bucket_as_stable, never_shows_an_empty_bucket,
+        a_killed_one_passes_a_bucket_over, leaves_a_bucket_tentative,
+    ),
     Word.UNLABELLED_PARTIAL: (
         calls_partial_rows_stable, publishes_partial_rows, publishes_what_there_is_not, hides_what_it_lacked,
-        drops_rows_that_it_does_not_lack, claims_to_be_complete, says_rec_done_too_early,
+        drops_rows_that_it_does_not_lack, claims_to_be_complete, calls_a_window_complete_that_is_not,
+        lacks_what_there_is_not, diverges_before_it_did, diverges_after_it_did, says_rec_done_too_early,
     ),
     Word.STABLE_CHANGED: (
         changes_a_stable_bucket, disagrees_with_the_other_replica, shows_other_stable_rows,
@@ -344,6 +413,14 @@ def test_a_blackout_gives_the_buckets_it_met_a_new_start() -> None:
     evidence.blackouts = [*evidence.blackouts, Blackout(end + 4 * X_US, end + 5 * X_US, "broker again")]
     assert allowed(end, 0, evidence) == end + 6 * X_US + TURN_US
     assert allowed(end + 6 * X_US, 0, evidence) == end + 7 * X_US + TURN_US
+
+
+def test_a_blackout_of_one_partition_is_no_excuse_for_another() -> None:
+    evidence = good().evidence()
+    end = LOST * BUCKET_US
+    evidence.blackouts = [Blackout(end, end + X_US, "no replica of sums.1", partition=1)]
+    assert allowed(end, 0, evidence, partition=1) == end + 2 * X_US + TURN_US
+    assert allowed(end, 0, evidence, partition=0) == end + X_US + TURN_US
 
 
 def test_the_table_names_every_word_and_shows_what_is_wrong() -> None:

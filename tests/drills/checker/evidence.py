@@ -79,11 +79,19 @@ class Session:
 
 @dataclass(frozen=True)
 class Blackout:
-    """Wall times between which nothing could be processed or delivered, and why: the bound says nothing there."""
+    """Wall times between which nothing could be processed or delivered, and why: the bound says nothing there.
+
+    `partition`: of the query, the others go on; None: of all.
+    """
 
     from_us: int
     until_us: int
     why: str
+    partition: int | None = None
+
+    def meets(self, partition: int) -> bool:
+        """Whether it keeps words of this partition of the query back."""
+        return self.partition is None or self.partition == partition
 
 
 @dataclass
@@ -91,6 +99,7 @@ class Evidence:
     """All that is known of one query's run.
 
     Attributes:
+        origin: the app's first bucket.
         replicas: for each piece of each stage, what each replica said in it.
         corrected: rows that read_committed shows; `written`: all that were ever written, aborted ones included.
         progress: for each stage, its records in order.
@@ -100,6 +109,7 @@ class Evidence:
     """
 
     network: Network
+    origin: int
     sources: Mapping[str, SourceLog]
     replicas: Mapping[Piece, Sequence[Replay]]
     corrected: Sequence[Published]

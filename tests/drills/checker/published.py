@@ -17,6 +17,9 @@ def judge_sources(evidence: Evidence, verdict: Verdict) -> None:
         verdict.looked_at["source tuples"] += len(log.rows)
         if log.missing:
             verdict.say(Word.LOST_WRITE, source, f"no tuples {log.missing[:5]}, {len(log.missing)} in all")
+        if log.gone:
+            refused = sorted(log.gone)
+            verdict.say(Word.LOST_WRITE, source, f"tuples {refused[:5]}, {len(refused)} in all, came late or malformed")
         last = max((*log.seqs, *log.gone), default=-1)
         told = evidence.acknowledged.get(source, -1)
         if told > last:

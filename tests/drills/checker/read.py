@@ -76,6 +76,7 @@ def read_evidence(
     try:
         return Evidence(
             network=network,
+            origin=origin_us // network.bucket_us,
             sources={s: fold(read(s), network.columns, origin_us) for s in network.sources},
             replicas={
                 piece: [said(piece, k) for k in range(n)]

@@ -94,6 +94,7 @@ class _Live:
             word = frozenset(record.lacked), self._dicts(record.rows)
             self._said.setdefault(record.bucket, []).append(word)
         self._stable: set[int] = set()
+        self._skipped: set[int] = set()
         self._next: int | None = None
         self._live = -1
         self._open: set[int] = set()
@@ -107,6 +108,8 @@ class _Live:
                 self._tentative(saw)
             elif saw.kind == "REC_DONE" and (left := sorted(b for b in self._open if b < saw.bucket)):
                 self._say(Word.UNLABELLED_PARTIAL, f"REC_DONE({saw.bucket}), but {left[0]} is still tentative")
+        if skipped := sorted(self._skipped - self._stable):
+            self._say(Word.UNSEEN, f"{len(skipped)} buckets were passed over, the first is {skipped[0]}")
         if not self._complete:
             return
         unseen = sorted(self._committed - self._stable)
@@ -117,6 +120,8 @@ class _Live:
 
     def _stable_run(self, saw: Saw) -> None:
         ended = saw.end - saw.bucket >= END_BUCKETS
+        if self._next is not None:
+            self._skipped.update(range(self._next, min(saw.bucket, self._next + END_BUCKETS)))
         buckets = {b for b in self._committed if saw.bucket <= b < saw.end} if ended else range(saw.bucket, saw.end)
         for bucket in sorted(buckets):
             if bucket in self._stable:
@@ -174,7 +179,7 @@ def judge_bound(evidence: Evidence, verdict: Verdict) -> None:
         end = (bucket + 1) * width
         if end < low:
             continue  # start-up
-        due = allowed(end, usual_us, evidence)
+        due = allowed(end, usual_us, evidence, partition)
         promised = due == end + usual_us + evidence.threshold_us + TURN_US
         verdict.delays.append(Delay(bucket, partition, end, at, (at - end - usual_us) / 1000, promised, at > due))
         if at > due:
@@ -186,12 +191,12 @@ def judge_bound(evidence: Evidence, verdict: Verdict) -> None:
             )
 
 
-def allowed(end_us: int, usual_us: float, evidence: Evidence) -> float:
+def allowed(end_us: int, usual_us: float, evidence: Evidence, partition: int = 0) -> float:
     """By when a bucket must have arrived: X after its failure-free time, counted anew after each blackout it met."""
     assert evidence.threshold_us is not None
     start = end_us + usual_us
     span = evidence.threshold_us + TURN_US
-    for blackout in sorted(evidence.blackouts, key=lambda b: b.from_us):
+    for blackout in sorted((b for b in evidence.blackouts if b.meets(partition)), key=lambda b: b.from_us):
         if blackout.from_us < start + span and blackout.until_us > start:
             start = blackout.until_us
     return start + span

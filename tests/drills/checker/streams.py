@@ -18,18 +18,22 @@ def judge_piece(
 ) -> dict[int, tuple[Row, ...]]:
     """All replicas of one piece of a stage. Returns what was said first of each stable bucket."""
     said: dict[int, tuple[Row, ...]] = {}
+    until = evidence.origin
     for k, replay in enumerate(evidence.replicas[piece]):
         name = name_of(evidence, piece, k)
         for text in replay.unreadable:
             verdict.say(Word.INCONSISTENT_OFFSETS, name, f"unreadable record: {text}")
-        _Stable(truth.stable(piece), said, name, verdict).judge(replay)
+        until = max(until, _Stable(truth.stable(piece), said, name, verdict).judge(replay, evidence.origin))
         _Tentative(truth, explainer, piece, name, verdict).judge(replay)
+    if evidence.healed and until < evidence.complete_until:
+        what = f"no replica says more than until {until}, complete until {evidence.complete_until}"
+        verdict.say(Word.LOST_WRITE, name_of(evidence, piece), what)
     return said
 
 
-def name_of(evidence: Evidence, piece: Piece, replica: int) -> str:
-    """A topic without its app, and its Kafka partition where there are several."""
-    topic = f"{evidence.network.stages[piece.stage].parts[piece.part]}.r{replica}"
+def name_of(evidence: Evidence, piece: Piece, replica: int | None = None) -> str:
+    """A topic without its app (or all replicas' at once), and its Kafka partition where there are several."""
+    topic = f"{evidence.network.stages[piece.stage].parts[piece.part]}.r{'*' if replica is None else replica}"
     readers = sum(p.part == piece.part for p in evidence.network.pieces(piece.stage))
     return f"{topic}[{piece.reader}]" if readers > 1 else topic
 
@@ -43,20 +47,21 @@ class _Stable:
         self._expected, self._said, self._name, self._verdict = expected, said, name, verdict
         self._with_rows = sorted(expected)
 
-    def judge(self, replay: Replay) -> None:
-        """Check each stable word in the topic's order."""
-        next_: int | None = None
+    def judge(self, replay: Replay, origin: int) -> int:
+        """Check each stable word in the topic's order, which begins at `origin`. Returns until where there are some."""
+        next_ = origin
         for record in replay.records:
             if record.kind not in ("STABLE", "BOUNDARY"):
                 continue
             self._verdict.looked_at["stable words"] += 1
-            if next_ is not None and record.bucket > next_:
+            if record.bucket > next_:
                 self._verdict.say(
                     Word.INCONSISTENT_OFFSETS, self._name, f"never says buckets {next_} to {record.bucket - 1}"
                 )
-            next_ = max(next_ or record.end, record.end)
+            next_ = max(next_, record.end)
             for bucket in self._buckets(record):
                 self._bucket(bucket, record.rows)
+        return next_
 
     def _buckets(self, record: StreamRecord) -> list[int]:
         if record.end - record.bucket < END_BUCKETS:
@@ -97,23 +102,41 @@ class _Tentative:
                 self._verdict.looked_at["tentative words"] += 1
                 if stable.get(inc, -1) >= live.get(inc, -1):
                     lacked[inc] = {}
+                said = max(stable.get(inc, -1), live.get(inc, -1))
+                if -1 < said < record.bucket:
+                    what = f"says nothing of buckets {said} to {record.bucket - 1} before tentative {record.bucket}"
+                    self._verdict.say(Word.INCONSISTENT_OFFSETS, self._name, what)
                 lacked[inc][record.bucket] = frozenset(record.lacked)
                 live[inc] = record.end
                 self._record(record, lacked[inc])
 
     def _record(self, record: StreamRecord, lacked: dict[int, frozenset[str]]) -> None:
-        complete = not record.lacked and record.completeness == 1.0
-        if not 0.0 <= record.completeness <= 1.0 or (record.lacked and record.completeness == 1.0):
-            self._say(record, f"completeness {record.completeness}")
+        if wrong := self._label(record, min(lacked)):
+            self._say(record, wrong)
             return
         answer = self._explainer.explains(self._piece, record.bucket, record.rows, lacked)
         if answer is not Answer.YES:
-            said = "claims to lack nothing" if complete else f"lacking {', '.join(sorted(record.lacked)) or 'nothing'}"
-            what = f"is {record.rows}, of {self._truth.stable(self._piece).get(record.bucket, ())}, {said}"
+            lacking = ", ".join(sorted(record.lacked)) or "nothing"
+            what = f"is {record.rows}, of {self._whole(record)}, lacking {lacking}"
             if answer is Answer.NO:
                 self._say(record, what)
             else:
                 self._verdict.undecided.append(f"{self._name}: tentative bucket {record.bucket}: {what}")
+
+    def _label(self, record: StreamRecord, episode: int) -> str:
+        """What the label says that cannot be; empty: nothing. `episode`: its first bucket."""
+        if unknown := set(record.lacked) - set(self._truth.network.sources):
+            return f"lacks {', '.join(sorted(unknown))}, which is no source"
+        if not 0.0 <= record.completeness <= 1.0 or (record.lacked and record.completeness == 1.0):
+            return f"completeness {record.completeness}"
+        if record.completeness == 1.0 and record.rows != (whole := self._whole(record)):
+            return f"claims to be complete, is {record.rows}, of {whole}"
+        if not episode <= record.diverged_from <= record.bucket:
+            return f"diverged from {record.diverged_from}, but its state was complete until {episode}"
+        return ""
+
+    def _whole(self, record: StreamRecord) -> tuple[Row, ...]:
+        return self._truth.stable(self._piece).get(record.bucket, ())
 
     def _say(self, record: StreamRecord, what: str) -> None:
         self._verdict.say(Word.UNLABELLED_PARTIAL, self._name, f"tentative bucket {record.bucket}: {what}")
