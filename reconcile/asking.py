@@ -1,8 +1,8 @@
 """A redo by letter: a replica that runs as a Spark task asks the driver of its application for a job (design 3.3).
 
-Whatever becomes of the driver (dead, hung, without a free slot, slow, a newer one), the job ends as a `RedoFailed` at a
-deadline at the latest, and the replica runs it inline. Not thread-safe: it belongs to the replica's loop, which polls
-`results` in every turn.
+Whatever becomes of the driver (dead, hung, without a free slot, a newer one), a job that it has not taken in time ends
+as a `RedoFailed`, and one that it took and never answers is forgotten by the replica at its own deadline (R4); either
+way it runs inline. Not thread-safe: this belongs to the replica's loop, which polls `results` in every turn.
 """
 
 from __future__ import annotations
@@ -14,24 +14,11 @@ from dataclasses import dataclass
 
 import structlog
 
-from borealis_py.log.base import Feed, Log, LogError, NewRecord, Record, Wake
+from borealis_py.log.base import Feed, Log, LogError, Record, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoResult
-from reconcile.letters import (
-    ASK_BYTES_MAX,
-    Answer,
-    Ask,
-    Assembly,
-    Cancel,
-    Letter,
-    Stop,
-    Taken,
-    Told,
-    cut,
-    decode,
-    encode,
-)
+from reconcile import letters
 from reconcile.task import pack_job, unpack_result
 
 log = structlog.get_logger("borealis.redo")
@@ -139,7 +126,7 @@ class AskingRedo:
         self._take_us = take_us
         self._asked: dict[int, _Asked] = {}
         self._ready: list[RedoResult] = []
-        self._assembly = Assembly()
+        self._assembly = letters.Assembly()
         self._wake = wake
         self.why_inline = ""
         """Why the last job was not run by the driver; empty once it took one again."""
@@ -150,13 +137,14 @@ class AskingRedo:
         if job.id in self._asked:
             raise ValueError(f"redo job {job.id} is running already")
         self._asked[job.id] = _Asked(self._clock.now_us())
-        packed = pack_job(job, self._codec, self._budget_s)
         if self._inbox.deaf:
             self._fail(job.id, self._inbox.deaf)
-        elif len(packed) > ASK_BYTES_MAX:
+            return
+        packed = pack_job(job, self._codec, self._budget_s)
+        if len(packed) > letters.ASK_BYTES_MAX:
             self._fail(job.id, f"a state of {len(packed) >> 20} MB is too large to be sent to the driver")
         else:
-            for letter in cut(Ask, self._address.session, (self._address.uid, job.id), packed):
+            for letter in letters.cut(letters.Ask, self._address.session, (self._address.uid, job.id), packed):
                 self._send(letter)
 
     def results(self) -> list[RedoResult]:
@@ -172,7 +160,7 @@ class AskingRedo:
 
     def tell(self, body: bytes) -> None:
         """Have the driver show this."""
-        self._send(Told(self._address.session, self._address.uid, body))
+        self._send(letters.Told(self._address.session, self._address.uid, body))
 
     def close(self) -> None:
         for job_id in list(self._asked):
@@ -185,20 +173,18 @@ class AskingRedo:
         if self._inbox.deaf:
             for job_id in list(self._asked):
                 self._fail(job_id, self._inbox.deaf)
-        for record in records:
-            letter = decode(record.value)
-            if letter is not None and letter.session == self._address.session:
-                self._take(letter)
+        for _, letter in letters.heard(records, self._address.session):
+            self._take(letter)
 
-    def _take(self, letter: Letter) -> None:
-        if isinstance(letter, Stop):
+    def _take(self, letter: letters.Letter) -> None:
+        if isinstance(letter, letters.Stop):
             self._on_stop()
-        elif isinstance(letter, Told) or letter.uid != self._address.uid or letter.id not in self._asked:
+        elif isinstance(letter, letters.Told) or letter.uid != self._address.uid or letter.id not in self._asked:
             return
-        elif isinstance(letter, Taken):
+        elif isinstance(letter, letters.Taken):
             self._asked[letter.id].taken = True
             self.why_inline = ""
-        elif isinstance(letter, Answer):
+        elif isinstance(letter, letters.Answer):
             body = self._assembly.add(letter)
             if body is not None:
                 self._answered(letter.id, body)
@@ -230,7 +216,7 @@ class AskingRedo:
         self._wake()
 
     def _cancel(self, job_id: int) -> None:
-        self._send(Cancel(self._address.session, self._address.uid, job_id))
+        self._send(letters.Cancel(self._address.session, self._address.uid, job_id))
 
-    def _send(self, letter: Letter) -> None:
-        self._appender.append(NewRecord(self._address.ask, encode(letter)))
+    def _send(self, letter: letters.Letter) -> None:
+        self._appender.append(letters.record(self._address.ask, letter))

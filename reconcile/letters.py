@@ -9,10 +9,12 @@ replica, `id` one of its jobs. What is late, repeated, cut short or of somebody 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
 
+from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 
 ASK_BYTES_MAX = 64 << 20
@@ -89,6 +91,17 @@ def decode(value: bytes | None) -> Letter | None:
     return letter
 
 
+def record(feed: Feed, letter: Letter) -> NewRecord:
+    """To be appended."""
+    return NewRecord(feed, encode(letter))
+
+
+def heard(records: Iterable[Record], session: str) -> list[tuple[Feed, Letter]]:
+    """The letters of that session among these records, and where each came from."""
+    found = [(one.feed, decode(one.value)) for one in records]
+    return [(feed, letter) for feed, letter in found if letter is not None and letter.session == session]
+
+
 def cut(kind: type[P], session: str, job: Job, body: bytes) -> list[P]:
     """The letters of one request (Ask) or answer (Answer)."""
     pieces = [body[i : i + ENVELOPE_BYTES_MAX] for i in range(0, len(body), ENVELOPE_BYTES_MAX)] or [b""]
@@ -100,9 +113,10 @@ SENDERS_MAX = 2
 
 
 class Assembly:
-    """Puts the parts of bodies together. A body of which a part is missing or comes twice is never whole.
+    """Puts the parts of bodies together. A body of which a part is missing, or comes again among them, is never whole.
 
-    Keeps one job's parts of each sender, since a task has one job at a time, and those of the last `SENDERS_MAX`.
+    Whether a whole body is a repeat its job tells. Keeps one job's parts of each sender, since a task has one job at a
+    time, and those of the last `SENDERS_MAX`.
     """
 
     def __init__(self) -> None:

@@ -15,23 +15,9 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from borealis_py.log.base import Feed, Log, LogError, NewRecord, Wake
+from borealis_py.log.base import Feed, Log, LogError, Wake
 from borealis_py.log.clock import Clock
-from reconcile.letters import (
-    ASK_BYTES_MAX,
-    Answer,
-    Ask,
-    Assembly,
-    Cancel,
-    Job,
-    Letter,
-    Stop,
-    Taken,
-    Told,
-    cut,
-    decode,
-    encode,
-)
+from reconcile import letters
 from reconcile.task import PackedDone, PackedFailed
 
 log = structlog.get_logger("borealis.redo")
@@ -65,13 +51,12 @@ class Desk:
 
 @dataclass(slots=True)
 class _Errand:
-    """A job that waits (no ticket) or runs."""
+    """A job that waits or runs."""
 
     desk: Desk
-    job: Job
+    job: letters.Job
     packed: bytes
     came_us: int
-    ticket: int | None = None
     cancelled: bool = False
 
 
@@ -105,7 +90,7 @@ class RedoServer:
         self._count = count
         self._clock = clock
         self._on_told = on_told
-        self._assemblies = {desk.ask: Assembly() for desk in desks}
+        self._assemblies = {desk.ask: letters.Assembly() for desk in desks}
         self._waiting: deque[_Errand] = deque()
         self._running: dict[int, _Errand] = {}
         self._held_until: list[int] = []
@@ -117,11 +102,11 @@ class RedoServer:
         """Read letters, take ends, give free slots to who waits, refuse who waited too long. Never raises LogError."""
         now = self._clock.now_us()
         for feed, letter in self._letters():
-            if isinstance(letter, Ask):
+            if isinstance(letter, letters.Ask):
                 self._asked(self._desks[feed], letter, now)
-            elif isinstance(letter, Cancel):
+            elif isinstance(letter, letters.Cancel):
                 self._cancelled((letter.uid, letter.id))
-            elif isinstance(letter, Told):
+            elif isinstance(letter, letters.Told):
                 self._on_told(letter.body)
         for ticket, end in self._slots.ended():
             self._ended(ticket, end, now)
@@ -130,7 +115,7 @@ class RedoServer:
     def stop_tasks(self, timeout_s: float = 1.0) -> None:
         """Tell every task to end in order. May be repeated."""
         for desk in self._desks.values():
-            self._send(desk, Stop(self._session))
+            self._send(desk, letters.Stop(self._session))
         self._appender.flush(timeout_s)
 
     def close(self) -> None:
@@ -146,9 +131,9 @@ class RedoServer:
             for feed in self._desks:
                 self._reader.open(feed, lookup.bounds(feed)[1])
 
-    def _letters(self) -> list[tuple[Feed, Letter]]:
+    def _letters(self) -> list[tuple[Feed, letters.Letter]]:
         try:
-            found = [(record.feed, decode(record.value)) for record in self._reader.poll()]
+            return letters.heard(self._reader.poll(), self._session)
         except LogError as exc:
             log.warning("letters of the tasks are lost; what they ask runs inline", why=str(exc))
             try:
@@ -156,14 +141,14 @@ class RedoServer:
             except LogError as again:
                 log.warning("cannot read what tasks ask", why=str(again))
             return []
-        return [(feed, letter) for feed, letter in found if letter is not None and letter.session == self._session]
 
-    def _asked(self, desk: Desk, letter: Ask, now: int) -> None:
-        packed = self._assemblies[desk.ask].add(letter)
-        if packed is not None:
-            self._waiting.append(_Errand(desk, (letter.uid, letter.id), packed, now))
+    def _asked(self, desk: Desk, letter: letters.Ask, now: int) -> None:
+        packed, job = self._assemblies[desk.ask].add(letter), (letter.uid, letter.id)
+        known = any(errand.job == job for errand in (*self._waiting, *self._running.values()))
+        if packed is not None and not known:
+            self._waiting.append(_Errand(desk, job, packed, now))
 
-    def _cancelled(self, job: Job) -> None:
+    def _cancelled(self, job: letters.Job) -> None:
         self._waiting = deque(e for e in self._waiting if e.job != job)
         for ticket, errand in self._running.items():
             if errand.job == job and not errand.cancelled:
@@ -174,7 +159,7 @@ class RedoServer:
         errand = self._running.pop(ticket)
         if errand.cancelled:
             self._held_until.append(now + HELD_US)
-        elif isinstance(end, bytes) and len(end) > ASK_BYTES_MAX:
+        elif isinstance(end, bytes) and len(end) > letters.ASK_BYTES_MAX:
             self._refuse(errand, f"an answer of {len(end) >> 20} MB is too large to be sent")
         elif isinstance(end, bytes):
             self._answer(errand, end)
@@ -193,10 +178,9 @@ class RedoServer:
 
     def _start(self, errand: _Errand) -> None:
         self._tickets += 1
-        errand.ticket = self._tickets
         self._running[self._tickets] = errand
         self._slots.start(self._tickets, errand.desk.node, errand.packed)
-        self._send(errand.desk, Taken(self._session, *errand.job))
+        self._send(errand.desk, letters.Taken(self._session, *errand.job))
 
     def _why_full(self) -> str:
         if not self._count:
@@ -209,8 +193,8 @@ class RedoServer:
         self._answer(errand, msgspec.msgpack.encode(answer))
 
     def _answer(self, errand: _Errand, body: bytes) -> None:
-        for letter in cut(Answer, self._session, errand.job, body):
+        for letter in letters.cut(letters.Answer, self._session, errand.job, body):
             self._send(errand.desk, letter)
 
-    def _send(self, desk: Desk, letter: Letter) -> None:
-        self._appender.append(NewRecord(desk.answer, encode(letter)))
+    def _send(self, desk: Desk, letter: letters.Letter) -> None:
+        self._appender.append(letters.record(desk.answer, letter))

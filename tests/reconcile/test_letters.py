@@ -9,7 +9,7 @@ import pytest
 from borealis_py.log.base import NewRecord
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX, redo_feeds
 from borealis_py.protocol.redo import RedoDone, RedoFailed
-from reconcile import asking, letters
+from reconcile import letters
 from reconcile.asking import TAKE_US, Address, AskingRedo
 from reconcile.letters import Answer, Ask, Assembly, Stop, Taken, decode, encode
 from reconcile.serving import HELD_US, WAIT_US, Desk, RedoServer
@@ -122,7 +122,7 @@ def test_large_jobs_and_answers_travel_in_parts(office, replica, monkeypatch):
 
 
 def test_a_state_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
-    monkeypatch.setattr(asking, "ASK_BYTES_MAX", 10)
+    monkeypatch.setattr(letters, "ASK_BYTES_MAX", 10)
     task = office.task()
     task.start(replica.job(10, 20, id=1))
     assert task.results() == [RedoFailed(1, "a state of 0 MB is too large to be sent to the driver")]
@@ -320,6 +320,19 @@ def test_a_driver_that_lost_letters_reads_on(office, replica):
     task.start(replica.job(10, 15, id=2))
     office.server.turn()
     assert len(office.slots.running) == 1
+
+
+def test_a_repeated_letter_says_nothing(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.log.values[ASK] *= 2
+    office.server.turn()
+    assert len(office.slots.running) == 1
+    office.slots.run()
+    office.server.turn()
+    office.log.values[ANSWER] *= 2
+    assert [r.id for r in task.results()] == [1]
+    assert office.slots.running == {}
 
 
 def test_foreign_records_say_nothing(office, replica):
