@@ -101,13 +101,6 @@ def test_a_write_that_fails_is_told_and_the_older_one_stays(tmp_path: Path, monk
     assert list(tmp_path.glob("*.tmp")) == []
 
 
-def test_old_ones_are_removed(tmp_path: Path) -> None:
-    it = store(tmp_path)
-    for bucket in range(10):
-        it.save(checkpoint(bucket))
-    assert len(files(tmp_path)) == KEEP
-
-
 def test_those_of_a_life_that_had_come_further_do_not_push_out_new_ones(tmp_path: Path) -> None:
     """An app begun anew at a fixed origin runs the same buckets again; elsewhere its old checkpoints may still lie."""
     for bucket in (100, 101, 102):
@@ -129,17 +122,3 @@ def test_the_writing_thread_finishes_before_close_returns(tmp_path: Path) -> Non
     it.save(checkpoint(10))
     it.close()
     assert it.written_bucket == 10
-
-
-def test_a_peers_checkpoints_are_found_beside_the_own(tmp_path: Path) -> None:
-    stores = [store(tmp_path / f"q.r{k}") for k in range(3)]
-    other = store(tmp_path / "p.r1")
-    for it, buckets in ((stores[0], (5,)), (stores[1], (7, 9)), (stores[2], (8,)), (other, (99,))):
-        for bucket in buckets:
-            it.save(checkpoint(bucket))
-    assert [(k, c.bucket) for k, c in stores[0].of_peers()] == [(1, 9), (2, 8), (1, 7)]
-    found = stores[0].of_peer(1, 7)
-    assert found is not None
-    assert found.bucket == 7
-    assert stores[0].of_peer(1, 8) is None
-    assert stores[0].of_peer(4, 8) is None
