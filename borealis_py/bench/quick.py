@@ -15,6 +15,7 @@ from borealis_py.bench.bars import Bars, bars_on
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError, DelayFigures, ProcessMemory, RedoFigures, ThroughputFigures
 from borealis_py.bench.machine import Machine
+from borealis_py.bench.report import Measured, Sizes
 from borealis_py.bench.stage import Running, Stage, directory, staged
 from borealis_py.bench.throughput import Prepared
 from borealis_py.demo.measure import STARTUP_US
@@ -23,28 +24,23 @@ from borealis_py.host.tidy import terminated_as_interrupt
 RAW_LOOP = Path(__file__).parents[2] / "bench" / "raw_loop.py"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How much is measured. `work`: gets a directory of the run's data and logs; None: none stays."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(Sizes):
+    """`seconds`: of the delays; `events`: the backlog of the throughput, `redo_rows` of it are redone."""
 
     seconds: int = 20
     events: int = 1_000_000
-    per_record: int = 5_000
     redo_rows: int = 200_000
-    spark: bool = True
-    work: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Everything that was measured; `seconds`: how long that took."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Measured):
+    """Everything that was measured."""
 
-    machine: Machine
     delay: DelayFigures
     throughput: ThroughputFigures
     redo: list[RedoFigures]
     memory: list[ProcessMemory]
-    seconds: float
 
 
 def run(options: Options, console: Console) -> Report:
@@ -68,7 +64,14 @@ def run(options: Options, console: Console) -> Report:
             cases = [redo.lived(running, delays.tuples), redo.backlog(prepared, options.redo_rows)]
             redos = redo.measure(stage, cases, options.spark)
             bars.say("stopping")
-    return Report(Machine.now(load), delays, throughputs, redos, processes, time.monotonic() - started)
+    return Report(
+        machine=Machine.now(load),
+        seconds=time.monotonic() - started,
+        delay=delays,
+        throughput=throughputs,
+        redo=redos,
+        memory=processes,
+    )
 
 
 def check(options: Options) -> None:

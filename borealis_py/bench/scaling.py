@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 
@@ -14,6 +13,7 @@ from borealis_py.bench.bars import bars_on
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.machine import Machine
 from borealis_py.bench.partitions import Source
+from borealis_py.bench.report import Measured, Sizes
 from borealis_py.bench.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
 from borealis_py.bench.stage import directory, staged
 from borealis_py.host.tidy import terminated_as_interrupt
@@ -23,26 +23,21 @@ REPLICAS = (1, 2)
 HOSTS = ("process", "spark")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How much is measured. `work`: gets a directory of the run's data and logs; None: none stays."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(Sizes):
+    """`events`: the backlog of each run; `runs`: how often each."""
 
     events: int = 300_000
-    per_record: int = 5_000
     runs: int = 3
-    spark: bool = True
-    work: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Everything that was measured; `seconds`: how long that took. Without Spark there are no slots."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Measured):
+    """Everything that was measured. Without Spark there are no slots."""
 
-    machine: Machine
     partitions: list[KeyedFigures]
     slots: list[SlotFigures]
     volume: list[VolumeFigures]
-    seconds: float
 
 
 def check(options: Options) -> Source:
@@ -75,4 +70,10 @@ def run(options: Options, source: Source, console: Console) -> Report:
                 redos = slots.measure(stage, state, source.backlog, SLOTS, options.runs, bars.say)
             volumes = volume.measure(stage, REPLICAS, options.runs, bars.say)
             bars.say("stopping")
-    return Report(Machine.now(load), keyed, redos, volumes, time.monotonic() - started)
+    return Report(
+        machine=Machine.now(load),
+        seconds=time.monotonic() - started,
+        partitions=keyed,
+        slots=redos,
+        volume=volumes,
+    )

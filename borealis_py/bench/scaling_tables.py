@@ -8,7 +8,7 @@ from rich.console import Console
 
 from borealis_py.bench.scaling import Report
 from borealis_py.bench.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
-from borealis_py.bench.tables import WIDTH, table
+from borealis_py.bench.tables import table, where, wide
 from borealis_py.bench.volume import CONTROL_CLASS
 
 HOSTS = {"process": "threads of one process", "spark": "Spark tasks"}
@@ -16,14 +16,12 @@ HOSTS = {"process": "threads of one process", "spark": "Spark tasks"}
 
 def show(report: Report, console: Console) -> None:
     """Print it all."""
-    if not console.is_terminal:  # nobody's window is too narrow
-        console = Console(file=console.file, width=WIDTH, highlight=False)
+    console = wide(console)
     _partitions(report.partitions, console)
     if report.slots:
         _slots(report.slots, console)
     _volume(report.volume, console)
-    for line in report.machine.lines(report.seconds):
-        console.print(line)
+    where(report, console)
 
 
 def _partitions(figures: Sequence[KeyedFigures], console: Console) -> None:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from borealis_py.bench.figures import DelayFigures, Percentiles, ProcessMemory, RedoFigures, ThroughputFigures
 from borealis_py.bench.quick import Report
+from borealis_py.bench.report import Measured
 
 WIDTH = 120
 """Columns of what goes into a pipe or a file."""
@@ -17,12 +18,21 @@ WIDTH = 120
 
 def show(report: Report, console: Console) -> None:
     """Print it all."""
-    if not console.is_terminal:  # nobody's window is too narrow
-        console = Console(file=console.file, width=WIDTH, highlight=False)
+    console = wide(console)
     _delay(report.delay, console)
     _throughput(report.throughput, console)
     _redo(report.redo, console)
     _memory(report.memory, console)
+    where(report, console)
+
+
+def wide(console: Console) -> Console:
+    """The same, as wide as a table needs if nobody's window is too narrow for it."""
+    return console if console.is_terminal else Console(file=console.file, width=WIDTH, highlight=False)
+
+
+def where(report: Measured, console: Console) -> None:
+    """On which machine, and how long it took."""
     for line in report.machine.lines(report.seconds):
         console.print(line)
 

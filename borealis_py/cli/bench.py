@@ -55,7 +55,9 @@ def quick(
     from borealis_py.bench.figures import BenchError
     from borealis_py.bench.tables import show
 
-    options = measured.Options(seconds, events, per_record, redo_rows, not no_spark, work)
+    options = measured.Options(
+        seconds=seconds, events=events, per_record=per_record, redo_rows=redo_rows, spark=not no_spark, work=work
+    )
     with _telling(BenchError):
         measured.check(options)
     with _telling(BenchError, hint=LOGS):
@@ -82,7 +84,7 @@ def scaling(
     from borealis_py.bench.figures import BenchError
     from borealis_py.bench.scaling_tables import show
 
-    options = measured.Options(events, per_record, runs, not no_spark, work)
+    options = measured.Options(events=events, per_record=per_record, runs=runs, spark=not no_spark, work=work)
     with _telling(BenchError):
         source = measured.check(options)
     with _telling(BenchError, hint=LOGS):

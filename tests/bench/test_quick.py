@@ -21,14 +21,14 @@ from borealis_py.bench.quick import Options, Report
 
 RAW = RunFigures("raw loop", 1.0, 1.5, 1_000_000.0)
 REPORT = Report(
-    Machine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"}),
-    DelayFigures(900, 3, 2, 20, 20_700, 2_300, Percentiles(20, 1, 2, 3), Percentiles(200, 1, 2, 3), 0, 0),
-    ThroughputFigures(
+    machine=Machine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"}),
+    seconds=100.0,
+    delay=DelayFigures(900, 3, 2, 20, 20_700, 2_300, Percentiles(20, 1, 2, 3), Percentiles(200, 1, 2, 3), 0, 0),
+    throughput=ThroughputFigures(
         1_000_000, 2_000, 5_000, 501_457, (RAW, RAW), RunFigures("one replica", 2.0, 3.0, 5e5), 1.0, 0.5, 0.5
     ),
-    [redo_figures("as lived", 1000, 10, [1.0], [2.0], [4.0])],
-    [ProcessMemory("replica 0", 1, 120.0, 80.0), ProcessMemory("broker (JVM)", 2, 300.0, None)],
-    100.0,
+    redo=[redo_figures("as lived", 1000, 10, [1.0], [2.0], [4.0])],
+    memory=[ProcessMemory("replica 0", 1, 120.0, 80.0), ProcessMemory("broker (JVM)", 2, 300.0, None)],
 )
 
 

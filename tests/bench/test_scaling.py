@@ -160,15 +160,17 @@ def test_runs_that_disagree_are_no_figures() -> None:
 
 MACHINE = Machine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"})
 REPORT = Report(
-    MACHINE,
-    keyed_figures(
+    machine=MACHINE,
+    seconds=200.0,
+    partitions=keyed_figures(
         300_000,
         2,
         {(host, n): [run_of(3.0 / n, 0.5, 2.0)] for host in scaling.HOSTS for n in scaling.PARTITIONS},
     ),
-    slot_figures(300_000, 4, {1: [2.0], 2: [1.0], 4: [1.0]}),
-    [volume_figures(k, 4_000, 90.0, [(1.0, dict.fromkeys(volume.CLASSES, 36000 * k))], 0) for k in scaling.REPLICAS],
-    200.0,
+    slots=slot_figures(300_000, 4, {1: [2.0], 2: [1.0], 4: [1.0]}),
+    volume=[
+        volume_figures(k, 4_000, 90.0, [(1.0, dict.fromkeys(volume.CLASSES, 36000 * k))], 0) for k in scaling.REPLICAS
+    ],
 )
 
 
