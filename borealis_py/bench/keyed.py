@@ -17,7 +17,7 @@ from borealis_py.bench.figures import BenchError
 from borealis_py.log.base import Record
 from borealis_py.query.spec import Policy
 
-NODE, QUERY, KEY = "clean", "alike", "customer"
+SOURCE, NODE, QUERY, KEY = "s0", "clean", "alike", "customer"
 DISTANCE = "avg(damerau_levenshtein(shop || '/' || kind, customer || '/' || kind))"
 
 Results = dict[tuple[int, str], tuple[int, float, float]]
@@ -37,7 +37,7 @@ def app(name: str, partitions: int, replicas: int = 1, policy: Policy = "process
     failures, and corrections.
     """
     built = App(name, bucket="100ms")
-    clean = built.source("s0", schema=events.SCHEMA).filter("amount >= 0").node(NODE)
+    clean = built.source(SOURCE, schema=events.SCHEMA).filter("amount >= 0").node(NODE)
     result = clean.window("1s").group_by(KEY).agg(n="count(*)", total="sum(amount)", distance=DISTANCE)
     built.query(QUERY, result, "3s", policy, policy, replicas, partitions, KEY)
     return built

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import psutil
 
 from borealis_py.bench import events, keyed
+from borealis_py.bench.bars import Say
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.scaling_figures import KeyedFigures, KeyedRun, keyed_figures
@@ -34,15 +35,12 @@ from borealis_py.query.partitions import parts_of
 
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
 """The first window goes through before time counts."""
-SOURCE = "s0"
 NODE_PROCESS, QUERY_PROCESS = ProcessName(0, keyed.NODE), ProcessName(0)
 HELD_US = 2**60
 LET_GO_US = 300_000
 """From writing that the source is to be read again until it is: by then its reader knows."""
 TIMEOUT_S = 180.0
 LOOK_S = 0.05
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ class Source:
         if measured < 1:
             raise ValueError(f"{measured} events: nothing would be measured")
         backlog = Backlog(measured + WARM_BUCKETS * per_bucket, per_bucket)
-        return cls(backlog, list(backlog.records(Feed(SOURCE))))
+        return cls(backlog, list(backlog.records(Feed(keyed.SOURCE))))
 
     @property
     def measured(self) -> int:
@@ -70,7 +68,7 @@ class Source:
 
     def fill(self, stage: Stage, app: str, first: int, end: int | None = None) -> None:
         """Append records `first` to `end`. Raises BenchError."""
-        feed = topics.source(app, SOURCE)
+        feed = topics.source(app, keyed.SOURCE)
         stage.fill(replace(record, feed=feed) for record in self.records[first:end])
 
 
@@ -142,7 +140,7 @@ def _start(stage: Stage, state: AppState, host: str) -> Running:
 
 def _hold(stage: Stage, state: AppState, running: Running) -> None:
     """Have the source not read, and wait until it is not."""
-    put_settings(stage.log, state.name, {f"fail/{SOURCE}": SourceFailure(HELD_US)})
+    put_settings(stage.log, state.name, {f"fail/{keyed.SOURCE}": SourceFailure(HELD_US)})
     reader = StatusReader(stage.log, state.name, running.started_ms)
     deadline = time.monotonic() + TIMEOUT_S
     try:
@@ -160,7 +158,7 @@ def _hold(stage: Stage, state: AppState, running: Running) -> None:
 def _let_go(stage: Stage, state: AppState) -> float:
     """Have the source read again. Returns when, in seconds since 1970: now."""
     at_us = SystemClock().wall_us() + LET_GO_US
-    put_settings(stage.log, state.name, {f"fail/{SOURCE}": SourceFailure(at_us)})
+    put_settings(stage.log, state.name, {f"fail/{keyed.SOURCE}": SourceFailure(at_us)})
     time.sleep(max(0.0, at_us / 1e6 - time.time()))
     return at_us / 1e6
 

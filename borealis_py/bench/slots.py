@@ -11,9 +11,10 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from borealis_py.bench import keyed, redo
+from borealis_py.bench.bars import Say
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError
-from borealis_py.bench.partitions import Say, read_corrected
+from borealis_py.bench.partitions import read_corrected
 from borealis_py.bench.scaling_figures import SlotFigures, slot_figures
 from borealis_py.bench.stage import Stage
 from borealis_py.engine import compile_query

@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from borealis_py.bench import events, keyed
+from borealis_py.bench.bars import Say
 from borealis_py.bench.figures import BenchError
-from borealis_py.bench.partitions import SOURCE, Say
 from borealis_py.bench.scaling_figures import VolumeFigures, volume_figures
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.host import launch
@@ -74,7 +74,7 @@ def _publish(stage: Stage, path: Path, running: Sequence[Running], stretches: in
     t0 = math.ceil(time.time()) + LEAD_S
     pace = ["--stime", "at", "--speed", "1", "--base", str(BASE_US), "--start", str(t0 * 1_000_000)]
     names = [each.state.name for each in running]
-    publishers = [stage.borealis(f"publish-{n}", "publish", SOURCE, str(path), "--app", n, *pace) for n in names]
+    publishers = [stage.borealis(f"publish-{n}", "publish", keyed.SOURCE, str(path), "--app", n, *pace) for n in names]
     samples: list[Sample] = []
     for number in range(stretches + 1):
         time.sleep(max(0.0, t0 + SETTLE_S + number * STRETCH_S - time.time()))
@@ -108,7 +108,7 @@ def classes(state: AppState) -> dict[str, str]:
     app, found = state.name, {}
     for spec in launch.topics_of(state.spec):
         found[spec.name] = CONTROL_CLASS
-    found[topics.stream(app, SOURCE)] = SOURCE_CLASS
+    found[topics.stream(app, keyed.SOURCE)] = SOURCE_CLASS
     found[topics.stream(app, keyed.QUERY)] = CORRECTED_CLASS
     for node, replica in state.replicas():
         kind = NODE_CLASS if node == keyed.NODE else QUERY_CLASS
