@@ -92,7 +92,7 @@ def main() -> int:
         return 1
     over = Run(
         seed, args.host, _commit(), begin, done, verdict, it.plan.threshold_us, it.cluster.crashed, meter.samples,
-        tuple(args.gap),
+        tuple(args.gap), it.cluster.again,
     )  # fmt: skip
     out.print(timeline(done, done[0].begin_us), highlight=False)
     out.print(kinds_table(over))

@@ -57,6 +57,10 @@ class Fault:
         return " ".join(filter(None, (self.kind, self.on, self.more, f"{self.s:.1f} s" if self.s else "")))
 
 
+class CameToNothing(Exception):
+    """All is well again, but what the fault is about did not happen; the message says what. No error of the run."""
+
+
 Drawn = tuple[Sequence[str], str, float, str]
 """takes, on, s, more"""
 Draw = Callable[[Random, float], Drawn]

@@ -13,10 +13,9 @@ import psutil
 from kafka import KafkaProducer
 
 from tests.chaos.arena import BROKER, START_S, SUBSCRIBER, Arena, Steps
-from tests.chaos.faults import Fault
+from tests.chaos.faults import CameToNothing, Fault
 from tests.drills.cluster import wall_us
 from tests.drills.network import BUCKET_US, SOURCES
-from tests.drills.plan import Member
 from tests.drills.processes import Process
 
 AGAIN_S = 8.0
@@ -63,14 +62,17 @@ def lost_again(it: Arena, fault: Fault) -> Steps:
     yield it.after(NOTICE_S)
     yield it.doing(lambda: it.cluster.heal(fault.on))
     healed, limit = wall_us(), it.after(AGAIN_S)
-    yield lambda: any(_again(it, m, healed) for m in it.plan.members) or limit()
+    yield lambda: _any_again(it, healed) or limit()
     it.resume(there)
     yield from _all_well(it)
+    if not _any_again(it, healed):
+        raise CameToNothing("no correction met the second failure")
 
 
-def _again(it: Arena, member: Member, since_us: int) -> bool:
-    states = (s.state for s in it.cluster.said(member, since_us))
-    return ("STABILIZATION", "UPSTREAM_FAILURE") in pairwise(states)
+def _any_again(it: Arena, since_us: int) -> bool:
+    """Some replica went from STABILIZATION straight to UPSTREAM_FAILURE."""
+    said = ([s.state for s in it.cluster.said(member, since_us)] for member in it.plan.members)
+    return any(("STABILIZATION", "UPSTREAM_FAILURE") in pairwise(states) for states in said)
 
 
 def _all_well(it: Arena) -> Steps:

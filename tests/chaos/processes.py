@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 import psutil
 
 from tests.chaos.arena import Arena, Steps, publishing
-from tests.chaos.faults import Fault
+from tests.chaos.faults import CameToNothing, Fault
 from tests.drills.cluster import wall_us
 from tests.drills.plan import Member
 
@@ -121,18 +122,20 @@ def zombie_publisher(it: Arena, fault: Fault) -> Steps:
 
     yield known
     if not found:
-        return
+        raise CameToNothing("nobody published")
     victim = found[0]
     with it.impairing(*map(str, it.parts(victim.process))):
         begin = wall_us()
         there = it.pause(it.tree(it.cluster.replicas[victim.process]))
         peers = [m for m in it.plan.members if m.node == victim.node and m != victim]
         limit = it.after(TAKE_OVER_S)
-        yield lambda: any("TOOK_OVER" in it.cluster.events(m, begin) for m in peers) or limit()
+        yield lambda: _any_said(it, peers, "TOOK_OVER", begin) or limit()
         yield it.after(fault.s)
         it.resume(there)
         end = wall_us()
         yield lambda: it.well(it.parts(victim.process), end)
+    if not _any_said(it, peers, "TOOK_OVER", begin):
+        raise CameToNothing("nobody took over")
 
 
 def redo_hangs(it: Arena, fault: Fault) -> Steps:
@@ -146,9 +149,15 @@ def redo_hangs(it: Arena, fault: Fault) -> Steps:
     yield it.doing(lambda: it.cluster.heal("c"))
     healed = wall_us()
     limit = it.after(SETTLED_S)
-    yield lambda: any("REDO_FAILED" in it.cluster.events(m, healed) for m in members) or limit()
+    yield lambda: _any_said(it, members, "REDO_FAILED", healed) or limit()
     it.resume(there)
     yield lambda: it.well(members, healed)
+    if not _any_said(it, members, "REDO_FAILED", healed):
+        raise CameToNothing("no redo hung" if there else "no worker was there to hang")
+
+
+def _any_said(it: Arena, members: Sequence[Member], event: str, since_us: int) -> bool:
+    return any(event in it.cluster.events(member, since_us) for member in members)
 
 
 def _behind(it: Arena, member: Member, since_us: int) -> int:

@@ -61,6 +61,8 @@ class Run:
     samples: Sequence[Sample] = ()
     """Of the machine's load."""
     gap_s: tuple[float, float] = GAP_S
+    again: int = 0
+    """How often a process could not start and was started again."""
 
     @property
     def good(self) -> bool:
@@ -70,6 +72,11 @@ class Run:
     @property
     def by_kind(self) -> Counter[str]:
         return Counter(done.fault.kind for done in self.faults)
+
+    @property
+    def nothing(self) -> Counter[str]:
+        """By kind: faults that broke nothing of what they are about."""
+        return Counter(done.fault.kind for done in self.faults if done.nothing)
 
     @property
     def rows(self) -> int:
@@ -139,12 +146,12 @@ def late_told(run: Run) -> str:
 def kinds_table(run: Run) -> Table:
     """Each kind: how often, and how long until all was well again."""
     out = Table(title=f"{len(run.faults)} faults, seed {run.seed}", title_justify="left")
-    for column in ("fault", "count", "healed after: median", "longest"):
+    for column in ("fault", "count", "came to nothing", "healed after: median", "longest"):
         out.add_column(column, justify="left" if column == "fault" else "right")
     for kind, count in sorted(run.by_kind.items()):
         spans = [(d.end_us - d.begin_us) / 1e6 for d in run.faults if d.fault.kind == kind and d.end_us is not None]
         middle, longest = (f"{f(spans):.1f} s" if spans else "-" for f in (median, max))
-        out.add_row(Text(kind), str(count), middle, longest)
+        out.add_row(Text(kind), str(count), str(run.nothing[kind] or ""), middle, longest)
     return out
 
 
@@ -154,13 +161,20 @@ def result(run: Run) -> str:
         f"{len(run.faults)} faults, {run.rows} rows: {run.count(LOST)} lost, {run.count(DUPLICATED)} duplicated, "
         f"{run.count(DIFFERENT)} different, {run.count(UNLABELLED)} unlabelled, "
         f"{len(run.verdict.undecided)} undecided, bound broken {run.count(LATE)}; "
-        f"worst added delay {run.worst_told}" + "".join(f"; crashed: {one}" for one in run.crashed)
+        f"worst added delay {run.worst_told}"
+        + (f"; {run.nothing.total()} faults came to nothing" if run.nothing else "")
+        + (f"; {run.again} processes could not start and were started again" if run.again else "")
+        + "".join(f"; crashed: {one}" for one in run.crashed)
     )
 
 
 def ledger_line(run: Run) -> str:
     """A row of the ledger's table."""
-    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(run.by_kind.items()))
+    void = run.nothing
+    kinds = ", ".join(
+        f"{kind} {count}" + (f" ({void[kind]} came to nothing)" if void[kind] else "")
+        for kind, count in sorted(run.by_kind.items())
+    )
     kinds += "".join(f"; crashed: {one}" for one in run.crashed)
     if run.gap_s != GAP_S:
         kinds += '; GAP="{:g} {:g}"'.format(*run.gap_s)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.chaos import inputs, processes
 from tests.chaos.arena import Arena, Steps, Wait
-from tests.chaos.faults import KINDS, Fault
+from tests.chaos.faults import KINDS, CameToNothing, Fault
 from tests.drills.cluster import wall_us
 
 TURN_S = 0.1
@@ -24,15 +24,16 @@ assert set(DOING) == set(KINDS)
 
 @dataclass
 class Done:
-    """A fault that was begun. `end_us`: when it had healed; None: it has not."""
+    """A fault that was begun. `end_us`: when it had healed; None: it has not. `nothing`: why it broke nothing."""
 
     fault: Fault
     begin_us: int
     end_us: int | None = None
+    nothing: str = ""
 
     def __str__(self) -> str:
         healed = "not healed" if self.end_us is None else f"healed after {(self.end_us - self.begin_us) / 1e6:.1f} s"
-        return f"{self.fault}, {healed}"
+        return ", ".join(filter(None, (str(self.fault), healed, self.nothing)))
 
 
 class NotHealed(AssertionError):
@@ -53,8 +54,9 @@ class _Active:
         while self._wait():
             try:
                 self._wait = next(self._steps)
-            except StopIteration:
+            except (StopIteration, CameToNothing) as end:
                 self.done.end_us = wall_us()
+                self.done.nothing = str(end) if isinstance(end, CameToNothing) else ""
                 return True
         if time.monotonic() > self._limit:
             raise NotHealed(f"{self.done.fault}: not well {HEALED_S:g} s later")

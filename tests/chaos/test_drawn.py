@@ -6,16 +6,17 @@ import datetime as dt
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.chaos.__main__ import plan_of
-from tests.chaos.arena import groups_of
-from tests.chaos.faults import AROUND, GAP_S, KINDS, TIMEOUTS_S, Fault, draw, kinds_of
+from tests.chaos.arena import Arena, Steps, groups_of
+from tests.chaos.faults import AROUND, GAP_S, KINDS, TIMEOUTS_S, CameToNothing, Fault, draw, kinds_of
 from tests.chaos.impaired import Group, Impaired
 from tests.chaos.load import Sample
 from tests.chaos.report import Run, append, late_told, ledger_line, result, timeline
-from tests.chaos.run import DOING, Done
+from tests.chaos.run import DOING, Done, _Active, _next
 from tests.drills.checker import Word
 from tests.drills.checker.evidence import Blackout
 from tests.drills.checker.words import Delay, Verdict
@@ -160,6 +161,28 @@ def test_the_ledger_gets_one_line_a_run(tmp_path: Path) -> None:
     assert ledger_line(replace(_run(), gap_s=(3.0, 8.5))).endswith('source lost 1; GAP="3 8.5" |\n')
 
 
+def test_a_fault_that_broke_nothing_is_told_as_one() -> None:
+    zombie = Done(Fault("zombie publisher", 3.0, frozenset(), "sums.0"), 1, 2, "nobody took over")
+    other = replace(zombie, nothing="")
+    run = replace(_run(), faults=[zombie, other], again=2)
+    assert str(zombie).endswith("healed after 0.0 s, nobody took over")
+    assert "; 1 faults came to nothing; 2 processes could not start and were started again" in result(run)
+    assert ledger_line(run).endswith("| zombie publisher 2 (1 came to nothing) |\n")
+    assert "nothing" not in result(_run()) + ledger_line(_run())
+
+
+def test_what_a_fault_did_not_bring_about_ends_it_and_not_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def does_nothing(arena: object, fault: Fault) -> Steps:
+        yield lambda: True
+        raise CameToNothing("nobody published")
+
+    monkeypatch.setitem(DOING, "zombie publisher", does_nothing)
+    done = Done(Fault("zombie publisher", 1.0, frozenset()), 1)
+    active = _Active(cast(Arena, None), done)
+    assert active.step()
+    assert (done.nothing, done.end_us is not None) == ("nobody published", True)
+
+
 def test_the_timeline_has_a_line_a_fault() -> None:
     assert timeline(_run().faults, 11 * S).splitlines() == [
         "   1  +    0.0 s  driver killed sums.r0 2.0 s, healed after 9.0 s",
@@ -169,8 +192,6 @@ def test_the_timeline_has_a_line_a_fault() -> None:
 
 
 def test_a_fault_waits_while_another_has_what_it_takes() -> None:
-    from tests.chaos.run import _Active, _next
-
     def fault(kind: str, *takes: str) -> Fault:
         return Fault(kind, 1.0, frozenset(takes))
 
