@@ -16,6 +16,7 @@ from tests.chaos.arena import BROKER, START_S, SUBSCRIBER, Arena, Steps
 from tests.chaos.faults import CameToNothing, Fault
 from tests.drills.cluster import wall_us
 from tests.drills.network import BUCKET_US, SOURCES
+from tests.drills.plan import Member
 from tests.drills.processes import Process
 
 AGAIN_S = 8.0
@@ -230,7 +231,7 @@ def _answers(it: Arena) -> Steps:
 
 def disk_full(it: Arena, fault: Fault) -> Steps:
     """No checkpoint of one replica can be written for a while."""
-    disk = it.disks[fault.on]
+    disk, before = it.disks[fault.on], _not_written(it, fault.member)
     disk.fill()
     try:
         yield it.after(fault.s)
@@ -238,6 +239,15 @@ def disk_full(it: Arena, fault: Fault) -> Steps:
         disk.free()
     now = wall_us()
     yield lambda: it.cluster.checkpoint(fault.member) * BUCKET_US > now or it.impaired.now(fault.on)
+    if _not_written(it, fault.member) == before:
+        raise CameToNothing("no checkpoint met it")
+
+
+def _not_written(it: Arena, member: Member) -> int:
+    """How many of its checkpoints could not be, as the logs of its processes say."""
+    logs = [p.said for p in it.cluster.all_started if p.output.name.startswith(f"{member.process}-")]
+    lines = (line for text in logs for line in text.splitlines())
+    return sum("checkpoint not written" in line and f"/{member}/" in line for line in lines)
 
 
 def subscriber_killed(it: Arena, fault: Fault) -> Steps:
