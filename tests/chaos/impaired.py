@@ -44,10 +44,6 @@ class Impaired:
     def now(self, what: str) -> bool:
         return any(end is None for _, end in self._spans.get(what, ()))
 
-    def since(self, what: str, at_us: int) -> bool:
-        """Whether it was impaired at any time since then."""
-        return any(end is None or end >= at_us for _, end in self._spans.get(what, ()))
-
     def blackouts(self, groups: Sequence[Group], until_us: int) -> list[Blackout]:
         """When all of a group were impaired at once."""
         found = []

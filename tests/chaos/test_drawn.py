@@ -71,8 +71,6 @@ def test_the_bound_is_not_promised_while_all_of_a_group_are_impaired() -> None:
     c = it.begin("c", 50)
     assert it.now("c")
     assert not it.now("a")
-    assert it.since("a", 40)
-    assert not it.since("a", 41)
     no_c = Group("no c", ("c",), 1)
     groups = [Group("no ab", ("a", "b")), no_c, Group("no d", ("d",)), Group("no a or d", ("a", "d"))]
     assert it.blackouts(groups, 60) == [Blackout(20, 35, "no ab"), Blackout(50, 60, "no c", 1)]
