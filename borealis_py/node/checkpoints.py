@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from sunion.union import Mark
 log = structlog.get_logger("borealis.checkpoint")
 MAGIC = b"BZCK1\n"
 KEEP = 3
+CLOSE_S = 5.0
+"""What a place has not taken so long after the end is given up."""
 
 
 class Position(msgspec.Struct, array_like=True, frozen=True):
@@ -73,6 +76,7 @@ class CheckpointStore:
         self.written_bucket: int | None = None
         self._queue: queue.Queue[SaveCheckpoint | None] = queue.Queue(maxsize=1)
         self._thread: threading.Thread | None = None
+        self._over = threading.Event()
         place.prepare()
         self._clear_aside()
         if threaded:
@@ -131,13 +135,19 @@ class CheckpointStore:
                 yield int(index), self.place.beside(directory)
 
     def close(self) -> None:
-        """Finish what is being written."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join(timeout=5)
+        """Finish what is being written; for `CLOSE_S` at most, since clients of object stores try for minutes."""
+        if self._thread is None:
+            return
+        deadline = time.monotonic() + CLOSE_S
+        try:
+            self._queue.put(None, timeout=CLOSE_S)
+        except queue.Full:
+            self._over.set()
+            log.warning("checkpoint given up: the place takes nothing", place=self.place.where(""))
+        self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
-        while (checkpoint := self._queue.get()) is not None:
+        while (checkpoint := self._queue.get()) is not None and not self._over.is_set():
             self._write(checkpoint)
 
     def _write(self, checkpoint: SaveCheckpoint) -> None:

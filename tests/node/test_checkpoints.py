@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from borealis_py.node import checkpoints
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from borealis_py.node.places import LocalPlace
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
 from sunion.union import Mark
+from tests.support.running import until
 
 
 class Text:
@@ -115,6 +118,31 @@ def test_those_of_a_life_that_had_come_further_do_not_push_out_new_ones(tmp_path
     for bucket in range(103, 103 + KEEP):
         it.save(checkpoint(bucket))
     assert len(files(tmp_path)) == KEEP
+
+
+def test_a_place_that_takes_nothing_keeps_nobody_from_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client goes on for minutes: one is being written, the next waits, and the replica is to end."""
+    monkeypatch.setattr(checkpoints, "CLOSE_S", 0.05)
+    began, go, written = threading.Event(), threading.Event(), list[str]()
+
+    class Slow(LocalPlace):
+        def write(self, name: str, content: bytes) -> None:
+            began.set()
+            assert go.wait(30)
+            written.append(name)
+
+    others = set(threading.enumerate())
+    it = CheckpointStore(Slow(tmp_path), "q1", Text())  # type: ignore[arg-type]
+    it.save(checkpoint(10))
+    assert began.wait(30)
+    it.save(checkpoint(12))
+    with capture_logs() as lines:
+        it.close()
+    assert [line["event"] for line in lines] == ["checkpoint given up: the place takes nothing"]
+    assert written == []
+    go.set()
+    until(lambda: set(threading.enumerate()) <= others, "its thread ends")
+    assert len(written) == 1
 
 
 def test_the_writing_thread_finishes_before_close_returns(tmp_path: Path) -> None:
