@@ -11,15 +11,14 @@ from pathlib import Path
 from rich.console import Console
 
 from borealis_py.bench import delay, memory, redo, throughput
-from borealis_py.bench.bars import Bars, bars_on
+from borealis_py.bench.bars import Bars
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError, DelayFigures, ProcessMemory, RedoFigures, ThroughputFigures
 from borealis_py.bench.machine import Machine
-from borealis_py.bench.report import Measured, Sizes
-from borealis_py.bench.stage import Running, Stage, directory, staged
+from borealis_py.bench.report import Measured, Sizes, on_stage
+from borealis_py.bench.stage import Running, Stage
 from borealis_py.bench.throughput import Prepared
 from borealis_py.demo.measure import STARTUP_US
-from borealis_py.host.tidy import terminated_as_interrupt
 
 RAW_LOOP = Path(__file__).parents[2] / "bench" / "raw_loop.py"
 
@@ -55,15 +54,12 @@ def run(options: Options, console: Console) -> Report:
         BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
     started, load = time.monotonic(), os.getloadavg()[0]
-    with bars_on(console) as bars, directory(options.work) as work, terminated_as_interrupt():
-        bars.say("starting Apache Kafka")
-        with staged(work) as stage:
-            running, delays, processes = _delay(stage, options, bars)
-            prepared, throughputs = _backlog(stage, options, bars)
-            bars.say("redo, inline and on Spark" if options.spark else "redo, inline")
-            cases = [redo.lived(running, delays.tuples), redo.backlog(prepared, options.redo_rows)]
-            redos = redo.measure(stage, cases, options.spark)
-            bars.say("stopping")
+    with on_stage(options, console) as (bars, stage):
+        running, delays, processes = _delay(stage, options, bars)
+        prepared, throughputs = _backlog(stage, options, bars)
+        bars.say("redo, inline and on Spark" if options.spark else "redo, inline")
+        cases = [redo.lived(running, delays.tuples), redo.backlog(prepared, options.redo_rows)]
+        redos = redo.measure(stage, cases, options.spark)
     return Report(
         machine=Machine.now(load),
         seconds=time.monotonic() - started,

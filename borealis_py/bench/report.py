@@ -1,11 +1,18 @@
-"""What the benches that measure several things have in common: how much of it, and what is told of all of it."""
+"""What the benches that measure several things have in common: how much of it, on what, and what is told of it all."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
+from borealis_py.bench.bars import Bars, bars_on
 from borealis_py.bench.machine import Machine
+from borealis_py.bench.stage import Stage, directory, staged
+from borealis_py.host.tidy import terminated_as_interrupt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +31,17 @@ class Measured:
 
     machine: Machine
     seconds: float
+
+
+@contextmanager
+def on_stage(sizes: Sizes, console: Console) -> Iterator[tuple[Bars, Stage]]:
+    """A broker of the run's own, and bars that tell what is done on it. Nothing of it runs on, whatever ends it.
+
+    Raises:
+        BrokerError: no Java, or the broker did not start.
+    """
+    with bars_on(console) as bars, directory(sizes.work) as work, terminated_as_interrupt():
+        bars.say("starting Apache Kafka")
+        with staged(work) as stage:
+            yield bars, stage
+            bars.say("stopping")

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from borealis_py.bench import partitions, slots, volume
-from borealis_py.bench.bars import bars_on
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.machine import Machine
 from borealis_py.bench.partitions import Source
-from borealis_py.bench.report import Measured, Sizes
+from borealis_py.bench.report import Measured, Sizes, on_stage
 from borealis_py.bench.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
-from borealis_py.bench.stage import directory, staged
-from borealis_py.host.tidy import terminated_as_interrupt
 
 PARTITIONS = SLOTS = (1, 2, 4)
 REPLICAS = (1, 2)
@@ -60,16 +57,13 @@ def run(options: Options, source: Source, console: Console) -> Report:
         BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
     started, load = time.monotonic(), os.getloadavg()[0]
-    with bars_on(console) as bars, directory(options.work) as work, terminated_as_interrupt():
-        bars.say("starting Apache Kafka")
-        with staged(work) as stage:
-            hosts = HOSTS if options.spark else HOSTS[:1]
-            keyed, state = partitions.measure(stage, source, PARTITIONS, hosts, options.runs, bars.say)
-            redos = []
-            if options.spark:
-                redos = slots.measure(stage, state, source.backlog, SLOTS, options.runs, bars.say)
-            volumes = volume.measure(stage, REPLICAS, options.runs, bars.say)
-            bars.say("stopping")
+    with on_stage(options, console) as (bars, stage):
+        hosts = HOSTS if options.spark else HOSTS[:1]
+        keyed, state = partitions.measure(stage, source, PARTITIONS, hosts, options.runs, bars.say)
+        redos = []
+        if options.spark:
+            redos = slots.measure(stage, state, source.backlog, SLOTS, options.runs, bars.say)
+        volumes = volume.measure(stage, REPLICAS, options.runs, bars.say)
     return Report(
         machine=Machine.now(load),
         seconds=time.monotonic() - started,
