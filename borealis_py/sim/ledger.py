@@ -41,13 +41,17 @@ def append(path: Path, line: Line, at: datetime | None = None, commit: str | Non
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(HEAD)
     with path.open("a") as file:
-        file.write(line.text(at or datetime.now(UTC), commit or commit_of(Path(__file__).parent)))
+        file.write(line.text(at or datetime.now(UTC), commit or commit_of(Path(__file__).parent, path)))
 
 
-def commit_of(directory: Path) -> str:
-    """The commit that is checked out, "+" when it was changed since; "-" where there is none."""
-    said = _git(directory, "rev-parse", "--short", "HEAD")
-    changed = _git(directory, "status", "--porcelain", "--untracked-files=no")
+def commit_of(directory: Path, ledger: Path) -> str:
+    """The commit that is checked out, "+" when it was changed since; "-" where there is none.
+
+    Args:
+        ledger: the run before may have changed it; that does not count.
+    """
+    said, top = _git(directory, "rev-parse", "--short", "HEAD"), Path(_git(directory, "rev-parse", "--show-toplevel"))
+    changed = {top / name for name in _git(directory, "diff", "--name-only", "HEAD").splitlines()} - {ledger.resolve()}
     return "-" if not said else said + ("+" if changed else "")
 
 

@@ -7,7 +7,6 @@ import datetime as dt
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -16,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from borealis_py.sim.ledger import commit_of
 from tests.chaos.arena import arena
 from tests.chaos.faults import GAP_S, draw, kinds_of
 from tests.chaos.load import Meter
@@ -90,8 +90,9 @@ def main() -> int:
             f"FAILED: {exc}\nseed {seed}, fault {len(done)}; logs are kept in {logs}", highlight=False, soft_wrap=True
         )
         return 1
+    commit = commit_of(ROOT, args.ledger)
     over = Run(
-        seed, args.host, _commit(), begin, done, verdict, it.plan.threshold_us, it.cluster.crashed, meter.samples,
+        seed, args.host, commit, begin, done, verdict, it.plan.threshold_us, it.cluster.crashed, meter.samples,
         tuple(args.gap), it.cluster.again,
     )  # fmt: skip
     out.print(timeline(done, done[0].begin_us), highlight=False)
@@ -103,12 +104,6 @@ def main() -> int:
     if not over.good:
         out.print(f"seed {seed}; logs are kept in {logs}", highlight=False)
     return 0 if over.good else 1
-
-
-def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty"]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

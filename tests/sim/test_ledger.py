@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +23,27 @@ def test_lines_are_added_below_the_head(tmp_path: Path) -> None:
 
 
 def test_without_a_repository_there_is_no_commit(tmp_path: Path) -> None:
-    assert commit_of(tmp_path) == "-"
+    assert commit_of(tmp_path, tmp_path / "ledger.md") == "-"
+
+
+def test_a_change_is_told_unless_it_is_the_ledgers_own(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+        done = subprocess.run(["git", *who, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    ledger, rule = tmp_path / "ledger.md", tmp_path / "rule.py"
+    git("init", "-q")
+    for path in (ledger, rule):
+        path.write_text("before\n")
+    git("add", ".")
+    git("commit", "-qm", "x")
+    commit = git("rev-parse", "--short", "HEAD")
+    assert commit_of(tmp_path, ledger) == commit
+    ledger.write_text("a line more\n")
+    assert commit_of(tmp_path, ledger) == commit
+    rule.write_text("another rule\n")
+    assert commit_of(tmp_path, ledger) == f"{commit}+"
 
 
 def test_some_run_in_the_ledger_went_everywhere() -> None:
