@@ -1,8 +1,8 @@
 """The app that `borealis bench scaling` measures with: a node that passes everything on, and a query behind it that is
 partitioned by key and has some work with every row. Pure.
 
-The work is an edit distance of two names, 8 us a row: sums alone cost less than it takes to read what is summed, and
-partitions would have nothing to share.
+The work is an edit distance of two names that are lengthened at will: sums alone cost less than it takes to read what
+is summed, and partitions would have nothing to share.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from borealis_py.log.base import Record
 from borealis_py.query.spec import Policy
 
 SOURCE, NODE, QUERY, KEY = "s0", "clean", "alike", "customer"
-DISTANCE = "avg(damerau_levenshtein(shop || '/' || kind, customer || '/' || kind))"
+DISTANCE = "avg(damerau_levenshtein(repeat(shop || '/' || kind, {0}), repeat(customer || '/' || kind, {0})))"
 
 Results = dict[tuple[int, str], tuple[int, float, float]]
 """(window start, customer) -> count, sum, mean distance."""
@@ -32,13 +32,16 @@ class _Result(msgspec.Struct):
     distance: float
 
 
-def app(name: str, partitions: int, replicas: int = 1, policy: Policy = "process") -> App:
-    """Count, sum and mean distance per customer and second, in partitions by customer, behind a node. `policy`: for
-    failures, and corrections.
+def app(name: str, partitions: int, replicas: int = 1, policy: Policy = "process", length: int = 1) -> App:
+    """Count, sum and mean distance per customer and second, in partitions by customer, behind a node.
+
+    Args:
+        policy: for failures, and corrections.
+        length: how often each name is repeated before the distance is taken; its cost grows with the square.
     """
     built = App(name, bucket="100ms")
     clean = built.source(SOURCE, schema=events.SCHEMA).filter("amount >= 0").node(NODE)
-    result = clean.window("1s").group_by(KEY).agg(n="count(*)", total="sum(amount)", distance=DISTANCE)
+    result = clean.window("1s").group_by(KEY).agg(n="count(*)", total="sum(amount)", distance=DISTANCE.format(length))
     built.query(QUERY, result, "3s", policy, policy, replicas, partitions, KEY)
     return built
 

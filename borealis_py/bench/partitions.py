@@ -73,9 +73,12 @@ class Source:
 
 
 def measure(
-    stage: Stage, source: Source, counts: Sequence[int], hosts: Sequence[str], runs: int, say: Say
+    stage: Stage, source: Source, length: int, counts: Sequence[int], hosts: Sequence[str], runs: int, say: Say
 ) -> tuple[list[KeyedFigures], AppState]:
     """Every host and number of partitions in turn, `runs` times.
+
+    Args:
+        length: of the names, see `keyed.app`.
 
     Returns:
         Figures, and the app of the last run, whose topics stay; those of the others are deleted.
@@ -92,7 +95,7 @@ def measure(
             say(f"{n} partitions, {host} host, {run + 1} of {runs}")
             if state is not None:
                 stage.forget(state)
-            spec = keyed.app(f"bench-{host}-{n}-{run}", n, policy="suspend")  # what is held back is no failure
+            spec = keyed.app(f"bench-{host}-{n}-{run}", n, policy="suspend", length=length)  # held back is no failure
             state = stage.describe(spec, str(events.START_US))
             found[host, n].append(_run(stage, source, state, host))
             results = keyed.results(read_corrected(stage, state))

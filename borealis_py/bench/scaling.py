@@ -1,4 +1,4 @@
-"""`borealis bench scaling`: what partitions and Spark slots bring, and what replicas cost, in under five minutes."""
+"""`borealis bench scaling`: what partitions and Spark slots bring, and what replicas cost, in about six minutes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ HOSTS = ("process", "spark")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(Sizes):
-    """`events`: the backlog of each run; `runs`: how often each."""
+    """`events`: the backlog of each run; `length`: of the names whose distance is taken; `runs`: how often each."""
 
     events: int = 300_000
+    length: int = 4
     runs: int = 3
 
 
@@ -32,6 +33,7 @@ class Options(Sizes):
 class Report(Measured):
     """Everything that was measured. Without Spark there are no slots."""
 
+    length: int
     partitions: list[KeyedFigures]
     slots: list[SlotFigures]
     volume: list[VolumeFigures]
@@ -59,7 +61,7 @@ def run(options: Options, source: Source, console: Console) -> Report:
     started, load = time.monotonic(), os.getloadavg()[0]
     with on_stage(options, console) as (bars, stage):
         hosts = HOSTS if options.spark else HOSTS[:1]
-        keyed, state = partitions.measure(stage, source, PARTITIONS, hosts, options.runs, bars.say)
+        keyed, state = partitions.measure(stage, source, options.length, PARTITIONS, hosts, options.runs, bars.say)
         redos = []
         if options.spark:
             redos = slots.measure(stage, state, source.backlog, SLOTS, options.runs, bars.say)
@@ -67,6 +69,7 @@ def run(options: Options, source: Source, console: Console) -> Report:
     return Report(
         machine=Machine.now(load),
         seconds=time.monotonic() - started,
+        length=options.length,
         partitions=keyed,
         slots=redos,
         volume=volumes,

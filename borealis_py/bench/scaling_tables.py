@@ -17,18 +17,19 @@ HOSTS = {"process": "threads of one process", "spark": "Spark tasks"}
 def show(report: Report, console: Console) -> None:
     """Print it all."""
     console = wide(console)
-    _partitions(report.partitions, console)
+    _partitions(report.partitions, report.length, console)
     if report.slots:
         _slots(report.slots, console)
     _volume(report.volume, console)
     where(report, console)
 
 
-def _partitions(figures: Sequence[KeyedFigures], console: Console) -> None:
+def _partitions(figures: Sequence[KeyedFigures], length: int, console: Console) -> None:
     first = figures[0]
     title = (
-        f"Throughput of a query in partitions: {first.events:,} JSON events waiting, an edit distance a row, count,\n"
-        "sum and mean per customer and second. One node before it (a process) reads, filters and divides by customer.\n"
+        f"Throughput of a query in partitions: {first.events:,} JSON events waiting, an edit distance a row (--length "
+        f"{length}), count, sum and\nmean per customer and second. One node before it (a process) reads, filters and "
+        "divides by customer.\n"
         f"Medians of {first.runs}; CPU seconds are per million events, of the node and of all that runs the query"
     )
     columns = ["partitions", "", "events/s", "to 1", "CPU s, node", "CPU s, query", "cores busy", "limit"]

@@ -162,6 +162,7 @@ MACHINE = Machine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"})
 REPORT = Report(
     machine=MACHINE,
     seconds=200.0,
+    length=4,
     partitions=keyed_figures(
         300_000,
         2,
@@ -256,7 +257,7 @@ def test_partitions_of_a_process_on_a_real_broker(broker: LocalBroker, tmp_path:
     said: list[str] = []
     stage = Stage(tmp_path, broker)
     with stage.endings:
-        found, last = partitions.measure(stage, Source.of(2_000, 20), (1, 2), ("process",), 1, said.append)
+        found, last = partitions.measure(stage, Source.of(2_000, 20), 2, (1, 2), ("process",), 1, said.append)
         kept = set(stage.log.admin().topics())
     assert [(f.host, f.partitions, f.events) for f in found] == [("process", 1, 2_000), ("process", 2, 2_000)]
     assert all(f.events_per_s > 0 and f.query_cpu_s > 0 for f in found)
