@@ -1,4 +1,7 @@
-"""One Spark session a module: a process has one, and starting it takes seconds."""
+"""One Spark session for all tests of this folder: a process has one, and starting it takes seconds.
+
+Tests that start one themselves are elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ SETTINGS = SparkSettings(extra=(("spark.executorEnv.PYTHONPATH", str(ROOT)),))
 """Workers also find the tests' own modules."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSession]:
     """A running session, its workers not yet warm."""
     started = ReplicaSession.start("tests", SETTINGS, tmp_path_factory.mktemp("spark") / "spark.log")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -13,6 +15,31 @@ def failing(work: bytes, job: bytes) -> bytes:
 
 def dying(work: bytes, job: bytes) -> bytes:
     os._exit(3)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Tasks that go on when `count` of them run at once, which takes as many workers.
+
+    Each gives the process that it runs in, and whether that has a query's kernel open already.
+    """
+
+    directory: Path
+    count: int = 2
+
+    def __call__(self, number: int, items: Iterator[int]) -> Iterator[tuple[int, bool]]:
+        from reconcile import work
+
+        (self.directory / str(number)).touch()
+        _await_files(self.directory, self.count, "the tasks never ran at once")
+        yield os.getpid(), bool(work._opened)
+
+
+def _await_files(directory: Path, count: int, otherwise: str) -> None:
+    deadline = time.monotonic() + 60
+    while len(list(directory.iterdir())) < count:
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.02)
 
 
 class Hanging:
@@ -27,7 +54,4 @@ class Hanging:
         return b""
 
     def await_running(self, count: int) -> None:
-        deadline = time.monotonic() + 60
-        while len(list(self.directory.iterdir())) < count:
-            assert time.monotonic() < deadline, "the task never started"
-            time.sleep(0.02)
+        _await_files(self.directory, count, "the task never started")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,20 +16,12 @@ from reconcile.serving import Desk, RedoServer
 from tests.reconcile.letter_log import LetterLog
 from tests.reconcile.list_world import ListKernel, list_work
 from tests.reconcile.replica import Replica
-from tests.spark.conftest import SETTINGS
 from tests.spark.tasks import Hanging, failing
 from tests.spark.test_redo import LOGS
 from tests.support.running import until
 
 pytestmark = pytest.mark.spark
 ASK, ANSWER = redo_feeds("app", "q", 0)
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSession]:
-    started = ReplicaSession.start("slots", SETTINGS, tmp_path_factory.mktemp("spark") / "spark.log")
-    yield started
-    started.stop()
 
 
 @pytest.fixture(scope="module")

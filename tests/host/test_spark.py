@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 
 import psutil
 import pytest
@@ -14,20 +15,20 @@ from borealis_py.protocol.redo import RedoFailed
 from reconcile.spark import SparkRedo
 from tests.reconcile.list_world import ListKernel, list_work
 from tests.reconcile.replica import Replica
-from tests.spark.conftest import SETTINGS
-from tests.spark.tasks import Hanging
+from tests.spark.conftest import SETTINGS, Bell
+from tests.spark.tasks import Hanging, Meeting
 from tests.spark.test_redo import LOGS
 
 pytestmark = pytest.mark.spark
 
 
-def test_warm_workers_then_a_killed_jvm(bell, tmp_path):
-    work = list_work(LOGS)
+def test_warm_workers_then_a_killed_jvm(tmp_path):
+    work, bell = list_work(LOGS), Bell()
     session = start_or_reason("tests", [work.pack()], SETTINGS, tmp_path / "spark.log")
     assert isinstance(session, ReplicaSession)
     try:
         assert session.alive
-        pids = session.context.parallelize(range(2), 2).mapPartitions(_pid_and_work).collect()
+        pids = _met(session, tmp_path / "met")
         assert len({pid for pid, _ in pids}) == 2
         assert all(warm for _, warm in pids)  # both workers have the query's kernel already
 
@@ -56,8 +57,7 @@ def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path)
             session.warm(b"these bytes are no work")
         session.warm()
         session.keep_warm(every_s=3600)
-        before = {pid for pid, _ in session.context.parallelize(range(2), 2).mapPartitions(_pid_and_work).collect()}
-        victim = psutil.Process(before.pop())
+        victim = psutil.Process(_met(session, tmp_path / "met")[0][0])
         victim.kill()
         psutil.wait_procs([victim], timeout=10)
         jvm = psutil.Process(session.jvm_pid)
@@ -111,13 +111,10 @@ def test_a_session_that_cannot_be_warmed_is_stopped(monkeypatch):
     assert cold.stopped
 
 
-def _pid_and_work(parts):
-    import time
-
-    from reconcile import work
-
-    time.sleep(0.3)  # so that both workers get one
-    yield os.getpid(), bool(work._opened)
+def _met(session: ReplicaSession, directory: Path) -> list[tuple[int, bool]]:
+    """What a task in each of two workers tells."""
+    directory.mkdir()
+    return list(session.context.parallelize(range(2), 2).mapPartitionsWithIndex(Meeting(directory)).collect())
 
 
 def _command(process: psutil.Process) -> str:
