@@ -15,6 +15,7 @@ import pytest
 
 from borealis_py.host.replicas import ReplicaProcesses
 from tests.cli.conftest import Borealis, app_text, statuses
+from tests.onspark.driven import has_java
 from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(400), pytest.mark.usefixtures("here")]
@@ -67,10 +68,10 @@ def test_without_java_up_says_what_runs_without(
     assert not ReplicaProcesses(here / ".borealis", "no-java").running()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_up_that_is_interrupted_leaves_nothing(number: int, here: Path, bootstrap: str) -> None:
+@pytest.mark.parametrize(("number", "drivers"), [(signal.SIGINT, 2), (signal.SIGTERM, 1)])
+def test_an_up_that_is_interrupted_leaves_nothing(number: int, drivers: int, here: Path, bootstrap: str) -> None:
     name = f"interrupted-{number}"
-    (here / "app.py").write_text(app_text(name))
+    (here / "app.py").write_text(app_text(name, replicas=drivers))
     processes = ReplicaProcesses(here / ".borealis", name)
     command = [sys.executable, "-m", "borealis_py.cli.main", "up", "app.py", "--bootstrap", bootstrap]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as up:
@@ -78,7 +79,7 @@ def test_an_up_that_is_interrupted_leaves_nothing(number: int, here: Path, boots
         def tree() -> list[psutil.Process]:
             return [p for driver in processes.running().values() for p in (driver, *driver.children(recursive=True))]
 
-        until(lambda: any(p.name() == "java" for p in tree()), "Spark begins to start")
+        until(lambda: has_java(tree()), "Spark begins to start")
         left = tree()
         up.send_signal(number)
         _, said = up.communicate(timeout=60)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -20,6 +20,8 @@ from tests.support.running import RunningApp, until
 
 os.environ.setdefault("PYTHONPATH", str(ROOT))
 READY_S = 240.0
+END_S = 40.0
+"""Beyond it a driver or its children do not end by themselves: Spark and its tasks are given less."""
 TIMING = {"inline_rows": 1, "inline_buckets": 1, "checkpoint_us": 300_000}
 """Nearly every redo is a job."""
 
@@ -41,12 +43,15 @@ class Driven(RunningApp):
         self.drivers: dict[int, Process] = {}
         self.started: list[Process] = []
 
-    def drive(self, replica: int, *more: str, master: str = "local[2]") -> Process:
-        """Start the driver of an index."""
+    def drive(self, replica: int, *more: str, master: str = "local[2]", hasty: int | None = None) -> Process:
+        """Start the driver of an index. `hasty`: slots that the cluster has at most (`tests.onspark.hasty`)."""
         arguments = ["--bootstrap", self.log.bootstrap, "--app", self.name, "--replica", str(replica)]
         arguments += ["--data-dir", str(self.directory), "--host", "spark", "--master", master, *more]
         output = self.directory / f"driver-{replica}-{len(self.started)}.log"
-        self.drivers[replica] = spawn("borealis_py.host.process", arguments, output)
+        if hasty is None:
+            self.drivers[replica] = spawn("borealis_py.host.process", arguments, output)
+        else:
+            self.drivers[replica] = spawn("tests.onspark.hasty", [str(hasty), *arguments], output)
         self.started.append(self.drivers[replica])
         return self.drivers[replica]
 
@@ -95,12 +100,18 @@ class Driven(RunningApp):
         lines = [json.loads(x) for x in self.drivers[replica].said.splitlines() if "worker_pid" in x]
         return psutil.Process(lines[-1]["worker_pid"])
 
-    def end(self, replica: int, timeout_s: float = 20.0) -> int:
+    def end(self, replica: int, timeout_s: float = END_S) -> int:
         """SIGTERM; its exit code."""
         driver = self.drivers[replica]
         driver.may_end = True
         driver.signal(signal.SIGTERM)
         return driver.popen.wait(timeout_s)
+
+    def end_all(self, replica: int, timeout_s: float = END_S) -> int:
+        """SIGTERM to its JVM, its workers and itself at once, as systemd does; its exit code."""
+        for process in self.children(replica):
+            process.terminate()
+        return self.end(replica, timeout_s)
 
     def kill_driver(self, replica: int) -> None:
         """kill -9, and nothing but the driver."""
@@ -115,9 +126,18 @@ class Driven(RunningApp):
         super().close()
 
 
-def all_gone(processes: Sequence[psutil.Process], timeout_s: float = 15.0) -> list[psutil.Process]:
+def all_gone(processes: Sequence[psutil.Process], timeout_s: float = END_S) -> list[psutil.Process]:
     """Those that are still there after so long."""
     return psutil.wait_procs(list(processes), timeout=timeout_s)[1]
+
+
+def has_java(processes: Iterable[psutil.Process]) -> bool:
+    """One of them is a JVM. Spark's scripts are among them, too, and gone in a moment."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.name() == "java":
+                return True
+    return False
 
 
 @contextmanager

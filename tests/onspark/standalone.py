@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +22,8 @@ from tests.support.running import until
 
 HOME = Path(pyspark.__file__).parent
 HOST = ("--host", "127.0.0.1")
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Java's options for what does little and starts often."""
 
 
 def _free_port() -> int:
@@ -32,7 +37,7 @@ def _start(output: Path, name: str, *arguments: str) -> Process:
         "SPARK_HOME": str(HOME),
         "SPARK_WORKER_DIR": str(output.parent / "work"),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
@@ -73,14 +78,24 @@ class Cluster:
     @property
     def properties(self) -> dict[str, str]:
         """What an application has to know of it."""
-        return {"spark.master.ui.port": str(self.ui_port)}
+        return {"spark.master.ui.port": str(self.ui_port), "spark.executor.extraJavaOptions": QUICK}
 
     def start_master(self) -> None:
-        """Start one, after another one perhaps, and wait until it is at work."""
+        """Start one, after another one perhaps, and wait until it is at work and its pages tell so."""
         output = self.directory / f"master-{len(self.masters)}.log"
         ports = ("--port", str(self.port), "--webui-port", str(self.ui_port))
         self.masters.append(_start(output, "master.Master", *ports, *HOST))
         until(lambda: "I have been elected leader" in self.masters[-1].said, "a Spark master")
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.ui_port}/json/", timeout=60) as page:
+            assert json.load(page)["status"] == "ALIVE"
+
+    def replace_master(self) -> None:
+        """Kill it and start another one, which knows nothing. The worker stands still meanwhile: it would find nobody,
+        and try again only 5 to 15 s later."""
+        self.worker.signal(signal.SIGSTOP)
+        self.masters[-1].kill()
+        self.start_master()
+        self.worker.signal(signal.SIGCONT)
 
     def add_worker(self) -> None:
         """Start one and wait until the master knows it."""

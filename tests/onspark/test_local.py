@@ -14,7 +14,7 @@ from borealis_py.client.publisher import Publisher
 from borealis_py.host.appstate import put_settings
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.log.messages import SourceFailure
-from tests.onspark.driven import Driven, all_gone, driven, union_app
+from tests.onspark.driven import Driven, all_gone, driven, has_java, union_app
 from tests.support.running import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
@@ -46,6 +46,7 @@ def engines(app: Driven) -> set[str]:
 
 
 def test_a_replica_as_a_task_redoes_on_spark_and_ends_in_order(bootstrap: str, tmp_path: Path) -> None:
+    """At a SIGTERM to all of its processes at once."""
     with driven(bootstrap, union_app("task-redo"), tmp_path) as app:
         app.drive(0)
         app.ready(0)
@@ -70,7 +71,7 @@ def test_a_replica_as_a_task_redoes_on_spark_and_ends_in_order(bootstrap: str, t
         assert failed == "the driver did not take the redo within 1.3 s"
         children = app.children(0)
         assert len(children) >= 3  # JVM, daemon, workers
-        assert app.end(0) == 0
+        assert app.end_all(0) == 0, app.drivers[0].said
         assert all_gone(children) == []
         assert app.events(0)[-1] == "STOPPED"
 
@@ -127,16 +128,16 @@ def test_a_driver_ends_in_order_while_it_starts_and_without_a_broker(tmp_path: P
     try:
         with driven(broker.bootstrap, union_app("task-stops"), tmp_path) as app:
             driver = app.drive(0)
-            until(lambda: any(p.name() == "java" for p in app.children(0)), "Spark begins to start")
+            until(lambda: has_java(app.children(0)), "Spark begins to start")
             children = app.children(0)
-            assert app.end(0, 40.0) == 0, driver.said
+            assert app.end(0) == 0, driver.said
             assert all_gone(children) == []
 
             app.drive(0)
             app.ready(0)
             children = app.children(0)
-            broker.down(timeout_s=5.0)
-            assert app.end(0, 40.0) == 0
+            broker.down(timeout_s=0.0)
+            assert app.end(0) == 0
             assert all_gone(children) == []
     finally:
-        broker.down(timeout_s=5.0)
+        broker.down(timeout_s=0.0)

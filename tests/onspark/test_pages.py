@@ -10,10 +10,9 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psutil
 import pytest
 
-from tests.onspark.driven import READY_S, Driven, all_gone, driven, union_app
+from tests.onspark.driven import END_S, READY_S, Driven, all_gone, driven, union_app
 from tests.onspark.test_local import send
 from tests.support.running import until
 
@@ -76,7 +75,7 @@ def test_a_driver_answers_for_its_tasks_and_ends_on_ctrl_c(bootstrap: str, tmp_p
         left = app.children(0)
         driver.may_end = True
         os.killpg(driver.popen.pid, signal.SIGINT)  # as a terminal does: the JVM and the workers hear it, too
-        assert driver.popen.wait(20) == 0, driver.said
+        assert driver.popen.wait(END_S) == 0, driver.said
         assert all_gone(left) == []
         assert app.events(0)[-1] == "STOPPED"
         assert list(app.incarnations(0)) == [1]
@@ -106,16 +105,3 @@ def a_second_driver_is_refused(app: Driven) -> None:
     assert second.popen.wait(READY_S) == 1
     assert "replica 0 of query all is running already" in second.said
     app.drivers[0] = first
-
-
-def test_sigterm_to_all_of_its_processes_at_once_ends_a_driver_in_order(bootstrap: str, tmp_path: Path) -> None:
-    with driven(bootstrap, union_app("task-group"), tmp_path) as app:
-        driver = app.drive(0)
-        app.ready(0)
-        left = app.children(0)
-        driver.may_end = True
-        for process in (*left, psutil.Process(driver.popen.pid)):  # as systemd does
-            process.terminate()
-        assert driver.popen.wait(20) == 0, driver.said
-        assert all_gone(left) == []
-        assert app.events(0)[-1] == "STOPPED"

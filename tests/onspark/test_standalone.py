@@ -16,19 +16,20 @@ from tests.onspark.test_local import engines, redo_of, send
 from tests.support.running import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
-
-
-SOON = ("--slot-wait-us", "3000000")
+SOON = ("--slot-wait-us", "5000000")
+CORES = 2
+STARTED_AGAIN = "start again in another Spark application"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with standalone(tmp_path_factory.mktemp("spark"), cores=2) as it, pytest.MonkeyPatch.context() as patch:
+    with standalone(tmp_path_factory.mktemp("spark"), CORES) as it, pytest.MonkeyPatch.context() as patch:
         patch.setenv(SPARK_PROPERTIES, json.dumps(it.properties))
         yield it
 
 
 def test_a_replica_in_an_executor_redoes_survives_and_ends(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
+    """It comes back without its executor, its driver, its worker, and when its master has forgotten it."""
     with driven(bootstrap, union_app("cluster"), tmp_path) as app:
         app.drive(0, master=cluster.master)
         app.ready(0)
@@ -47,59 +48,54 @@ def test_a_replica_in_an_executor_redoes_survives_and_ends(cluster: Cluster, boo
             app.drive(0, *SOON, master=cluster.master)
             app.ready(0, times=3)
 
-            cluster.worker.kill()
-            (why,) = stopped_for_slots(app)
-            assert "all.r0 cannot run for want of slots: the application asked for 2 slots" in why
-            assert "it has 0, and the cluster has none free. Add a worker" in why
-            cluster.add_worker()
-            app.ready(0, times=4)
-            assert "start again in another Spark application" not in app.drivers[0].said
+            its_worker_is_killed(app, cluster)
             send((a, b), 200, 300)
+            app.published(300)
+
+            its_master_forgets_it(app, cluster)
+            send((a, b), 300, 400)
             a.close(end=True)
             b.close(end=True)
-            app.published(300)
-        assert sorted(app.values()) == list(range(300))
+            app.published(400)
+        assert sorted(app.values()) == list(range(400))
         left = [*app.children(0), *_all_of(cluster)]
         assert app.end(0) == 0
         assert all_gone(left) == []
         assert app.events(0)[-1] == "STOPPED"
 
 
-def stopped_for_slots(app: Driven) -> list[str]:
-    """Wait until status has told that replica 0 has no slot; what it told."""
+def its_worker_is_killed(app: Driven, cluster: Cluster) -> None:
+    """The cluster has nothing left: that is told, and what comes later is used without starting again."""
+    cluster.worker.kill()
+    until(lambda: told_of_slots(app) != [], "status says that slots are missing", READY_S)
+    (why,) = told_of_slots(app)
+    assert "all.r0 cannot run for want of slots: the application asked for 2 slots" in why
+    assert "it has 0, and the cluster has none free. Add a worker" in why
+    cluster.add_worker()
+    app.ready(0, times=4)
+    assert STARTED_AGAIN not in app.drivers[0].said
 
-    def told() -> list[str]:
-        return [s.detail for s in app.statuses() if s.event == "STOPPED" and "for want of slots" in s.detail]
 
-    until(lambda: told() != [], "status says that slots are missing", READY_S)
-    assert all(why in app.drivers[0].said for why in told())
-    return told()
-
-
-def test_an_application_that_its_master_has_forgotten_starts_again(
-    cluster: Cluster, bootstrap: str, tmp_path: Path
-) -> None:
+def its_master_forgets_it(app: Driven, cluster: Cluster) -> None:
     """A master that starts anew without its memory ends the executors of applications that it does not know."""
-    with driven(bootstrap, union_app("forgotten"), tmp_path) as app:
-        app.drive(0, *SOON, master=cluster.master)
-        app.ready(0)
-        with app.publisher("a") as a, app.publisher("b") as b:
-            send((a, b), 0, 100)
-            app.published(100)
-            cluster.masters[-1].kill()
-            cluster.start_master()
-            (why,) = stopped_for_slots(app)
-            assert "it has 0, and the cluster has 2 more that it could have: it is started again" in why
-            app.ready(0, times=2)
-            send((a, b), 100, 200)
-            a.close(end=True)
-            b.close(end=True)
-            app.published(200)
-        assert sorted(app.values()) == list(range(200))
-        assert app.drivers[0].said.count("start again in another Spark application") == 1
-        left = app.children(0)
-        assert app.end(0) == 0
-        assert all_gone(left) == []
+    before = len(told_of_slots(app))
+
+    def again() -> list[str]:
+        return [why for why in told_of_slots(app)[before:] if why.endswith(": it is started again")]
+
+    cluster.replace_master()
+    until(lambda: again() != [], "status says that the application is started again", READY_S)
+    (why,) = again()
+    assert "it has 0, and the cluster has 2 more that it could have: it is started again" in why
+    app.ready(0, times=5)
+    assert app.drivers[0].said.count(STARTED_AGAIN) == 1
+
+
+def told_of_slots(app: Driven) -> list[str]:
+    """Why replica 0 was stopped for want of slots, as its status and its driver's log tell."""
+    found = [s.detail for s in app.statuses() if s.event == "STOPPED" and "for want of slots" in s.detail]
+    assert all(why in app.drivers[0].said for why in found)
+    return found
 
 
 def _all_of(cluster: Cluster) -> list[psutil.Process]:
@@ -110,7 +106,7 @@ def _all_of(cluster: Cluster) -> list[psutil.Process]:
 
 def test_a_cluster_too_small_is_told_with_numbers(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
     with driven(bootstrap, union_app("small-cluster"), tmp_path) as app:
-        driver = app.drive(0, "--redo-slots", "3", master=cluster.master)
+        driver = app.drive(0, "--redo-slots", "3", master=cluster.master, hasty=CORES)
         assert driver.popen.wait(READY_S) == 1
         why = "this application needs 4 slots: 1 for all.r0 and 3 for redos; it was given 2 within"
         assert why in driver.said, driver.said
