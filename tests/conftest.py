@@ -20,6 +20,10 @@ settings.load_profile("explore" if os.environ.get("BOREALIS_EXPLORE") else "fixe
 # A shell has what it runs in the background ignore Ctrl-C, and whatever that starts would ignore it, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Tests start some 40 JVMs for Spark, none of which lives long enough for the second compiler to be worth its time.
+for name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
+    os.environ.setdefault(name, "-XX:TieredStopAtLevel=1")
+
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
@@ -33,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
             if last or "in use" not in str(exc):
                 raise
     yield local
-    local.down(timeout_s=5.0)
+    local.down(timeout_s=0.0)  # nobody needs its data
 
 
 @pytest.fixture(scope="session")

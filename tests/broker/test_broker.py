@@ -28,7 +28,7 @@ def own(tmp_path: Path) -> Iterator[LocalBroker]:
     """A broker of this test alone, not started; its directory has a name that needs care."""
     local = LocalBroker(tmp_path / "brök er", free_port())
     yield local
-    local.down(timeout_s=5.0)
+    local.down(timeout_s=0.0)
 
 
 def append_one(bootstrap: str, feed: Feed) -> None:

@@ -307,7 +307,7 @@ def _stop(broker: LinkedBroker) -> None:
     if pid is not None:
         with suppress(psutil.Error):
             psutil.Process(pid).resume()
-    broker.down(timeout_s=5.0)
+    broker.down(timeout_s=0.0)
 
 
 def publishing(it: Arena, query: str) -> Member | None:

@@ -24,7 +24,7 @@ def own(tmp_path: Path) -> Iterator[LocalBroker]:
     local = LocalBroker(tmp_path / "data", free_port())
     local.up()
     yield local
-    local.down(timeout_s=5.0)
+    local.down(timeout_s=0.0)
 
 
 def kill(broker: LocalBroker) -> None:
