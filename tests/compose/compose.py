@@ -86,7 +86,8 @@ class Compose:
     def __call__(self, *arguments: str, timeout_s: float = COMMAND_S) -> str:
         """Any of Compose's commands: its standard output. Raises ComposeError."""
         command = [*self.command, "--project-name", self.project, *arguments]
-        return _run(command, {**os.environ, **self.settings}, timeout_s)
+        patience = {"COMPOSE_HTTP_TIMEOUT": f"{COMMAND_S:.0f}"}  # Compose 1 would wait for a minute
+        return _run(command, {**os.environ, **patience, **self.settings}, timeout_s)
 
 
 def docker(*arguments: str) -> str:
