@@ -3,6 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PURE := not broker and not spark and not e2e
+LIGHT := broker and not spark and not e2e
 FAULTS := 300
 HOST := spark
 SEED :=
@@ -28,7 +29,8 @@ demo: setup ## the main job: real Kafka and Spark, one input lost for 15 s, exac
 
 test: setup check ## every test: lint, types, import contracts, unit, property, simulation, Kafka, Spark, end to end
 	@$(PY) -m pytest -n 2 --dist loadfile -m '$(PURE)'
-	@$(PY) -m pytest -m 'not ($(PURE))'
+	@$(PY) -m pytest -n 2 --dist loadfile -m '$(LIGHT)'
+	@$(PY) -m pytest -m 'spark or e2e'
 
 check: setup ## lint, types, import contracts
 	@$(VENV)/bin/ruff check .
