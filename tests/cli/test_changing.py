@@ -9,7 +9,7 @@ import pytest
 
 from borealis_py.host.appstate import put_settings
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.messages import Threshold
+from borealis_py.log.messages import Policy, Threshold
 from tests.cli.conftest import Borealis, status, statuses
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180), pytest.mark.usefixtures("there")]
@@ -75,6 +75,9 @@ def test_the_same_again_says_that_nothing_changed(borealis: Borealis) -> None:
     said = borealis("threshold", "big", "900ms", "--app", APP)
     assert said.code == 0
     assert "nothing changed: big has threshold 900ms, failure suspend, stabilization process already" in said.err
+    changed(borealis, "policy", "big", "--failure", "delay")
+    assert not changed(borealis, "policy", "big", "--failure", "delay")["written"]
+    assert changed(borealis, "policy", "big", "--failure", "suspend")["written"]
 
 
 @pytest.mark.parametrize(
@@ -112,6 +115,18 @@ def test_a_query_that_is_gone_is_called_so(borealis: Borealis, bootstrap: str) -
     said = borealis("threshold", "older", "1s", "--app", APP)
     assert said.code == 1
     assert "has no query 'older' any more" in said.err
+    put_settings(KafkaLog(bootstrap), APP, {"policy/old": Policy("delay", "delay")})
+    said = borealis("policy", "old", "--failure", "delay", "--app", APP)
+    assert said.code == 1
+    assert "has no query 'old' any more; queries: sums, big" in said.err
+    assert "older" not in status(borealis, APP)["thresholds_us"]  # nobody obeys it
+
+
+def test_an_app_that_is_gone_is_called_so(borealis: Borealis) -> None:
+    for change in (("threshold", "sums", "1s"), ("policy", "sums", "--failure", "delay")):
+        said = borealis(*change, "--app", "changed")
+        assert said.code == 1
+        assert "no app 'changed' on this broker" in said.err
 
 
 def test_without_replicas_it_is_written_and_counts_when_they_start(borealis: Borealis) -> None:
@@ -123,5 +138,9 @@ def test_without_replicas_it_is_written_and_counts_when_they_start(borealis: Bor
     assert "cleaned serves other queries too: it obeys the lowest threshold" in said.err
     assert "no replica of big runs: it will be in force when one starts" in said.err
     assert said.out.count("not running") == 3
+    said = borealis("policy", "big", "--stabilization", "delay", "--app", APP)
+    assert said.code == 0
+    assert "no replica of big runs: it will be in force when one starts" in said.err
     assert borealis("up", "app.py", "--no-spark").code == 0
     assert not changed(borealis, "threshold", "big", "800ms")["written"]
+    assert not changed(borealis, "policy", "big", "--stabilization", "delay")["written"]
