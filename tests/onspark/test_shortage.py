@@ -115,6 +115,20 @@ def test_the_cluster_is_asked_now_and_then_and_what_it_gets_is_used() -> None:
     assert waited_s <= ASK_S
 
 
+def test_slots_that_come_have_the_time_to_be_used() -> None:
+    """Spark gave what was missing, and is asked before the tasks run: no reason to give up what has just come."""
+    watch = Watch(free=0)
+    watch.until_advice(LOST)
+    watch.now_s += 3 * PATIENCE_S
+    come = watch.now_s
+    while watch.now_s < come + PATIENCE_S - 1:
+        assert watch.look(Slots(3, LOST.waiting)) is None
+        watch.now_s += 1
+    waited_s, advice = watch.until_advice(Slots(3, LOST.waiting))
+    assert advice.again
+    assert waited_s <= 2
+
+
 def test_starting_again_in_vain_is_tried_ever_more_seldom_until_it_helped() -> None:
     watch = Watch(free=2)
     waits = []

@@ -43,12 +43,14 @@ class Shortage:
 
     Args:
         patience_s: how long slots may be missing. Doubles with each start that was advised, until nothing is missing.
+            Counts anew when some come: what waits for them takes a moment to run.
     """
 
     def __init__(self, plan: SlotPlan, patience_s: float) -> None:
         self._plan = plan
         self._first_s = self._patience_s = patience_s
         self._since_s: float | None = None
+        self._given = 0
         self._asked_s = -ASK_S
         self._told: Slots | None = None
 
@@ -66,8 +68,9 @@ class Shortage:
         """
         if slots.given >= self._plan.needed and not slots.waiting:
             return self._enough()
-        if self._since_s is None:
+        if self._since_s is None or slots.given > self._given:
             self._since_s = now_s
+        self._given = slots.given
         if now_s - self._since_s < self._patience_s or now_s - self._asked_s < ASK_S:
             return None
         if slots.given < len(self._plan.tasks) and not slots.waiting:
