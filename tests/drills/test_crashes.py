@@ -13,7 +13,7 @@ from tests.drills.cluster import Cluster, cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
 def test_killed_and_paused_processes(bootstrap: str, tmp_path: Path, chain: bool) -> None:

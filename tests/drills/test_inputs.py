@@ -17,7 +17,7 @@ from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
 from tests.support.full_disk import FullDisk, full_disk
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 GARBAGE = 3
 
 

@@ -12,7 +12,7 @@ from tests.drills.cluster import Cluster, cluster
 from tests.drills.network import QUERY
 from tests.drills.plan import SLACK, Member, Plan
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def test_a_redo_that_hangs_and_a_jvm_that_is_killed(bootstrap: str, tmp_path: Path, chain: bool) -> None:

@@ -16,7 +16,7 @@ from tests.drills.cluster import Cluster, cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 MARGIN = 10
 """Buckets between what a checkpoint continues from and what is deleted."""
 
