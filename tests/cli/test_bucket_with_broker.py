@@ -14,7 +14,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.messages import Status, decode
 from tests.cli.conftest import Borealis, app_text
-from tests.support.buckets import SECRET, bucket
+from tests.support.buckets import SECRET, empty_bucket
 from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
@@ -37,7 +37,7 @@ def test_a_killed_replica_finds_its_checkpoints_in_the_bucket(
     (here / "app.py").write_text(app_text(APP))
     log, processes = KafkaLog(bootstrap), ReplicaProcesses(here / ".borealis", APP)
     monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-    with bucket("checkpoints") as uri:
+    with empty_bucket("checkpoints") as uri:
         monkeypatch.setenv("BOREALIS_CHECKPOINTS", uri)
         try:
             up = borealis("up", "app.py", "--no-spark")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileSystemHandler, FileType, PyFileSystem
 from structlog.testing import capture_logs
 
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from borealis_py.node.places import LocalPlace, Place, PlaceError, UriPlace, forget, place_at
+from borealis_py.node.probe import check_writable
 from tests.node.test_checkpoints import Text, checkpoint
+from tests.support.buckets import SECRET, empty_bucket
 from tests.support.running import until
 
 
@@ -86,9 +88,19 @@ ASIDE_AT = ["local", "file", "hdfs"]
 """Where checkpoints are written aside and renamed."""
 
 
-@pytest.fixture(params=["local", "file", "s3", "hdfs"])
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The URI of a bucket on an S3 server."""
+    with empty_bucket("checkpoints") as uri:
+        yield uri
+
+
+@pytest.fixture(params=["local", "file", "s3", "hdfs", "server"])
 def at(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
-    """The place of a replica's name on each kind of file system."""
+    """The place of a replica's name on each kind of file system: two of this machine, two stand-ins, an S3 server."""
+    if request.param == "server":
+        uri = request.getfixturevalue("server")
+        return lambda name: place_at(uri, tmp_path.name, name)
     if request.param == "local":
         return lambda name: LocalPlace(tmp_path / "c" / name)
     if request.param == "file":
@@ -343,12 +355,22 @@ def test_a_place_that_fails_while_a_replica_runs_costs_it_a_checkpoint_and_no_mo
     it.close()
 
 
-def test_an_app_that_begins_anew_leaves_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["file", "server"])
+def test_an_app_that_begins_anew_leaves_none(kind: str, tmp_path: Path, server: str) -> None:
+    uri = server if kind == "server" else f"file://{tmp_path}"
     for app in ("a", "b"):
-        store(place_at(f"file://{tmp_path}", app, "q.r0")).save(checkpoint(10))
-    forget(f"file://{tmp_path}", "a")
-    forget(f"file://{tmp_path}", "never")
-    assert [p.name for p in tmp_path.iterdir()] == ["b"]
+        store(place_at(uri, app, "q.r0")).save(checkpoint(10))
+    forget(uri, "a")
+    forget(uri, "never")
+    assert [len(place_at(uri, app, "q.r0").names()) for app in ("a", "b")] == [0, 1]
+
+
+def test_what_was_tried_on_a_server_is_removed_and_its_keys_are_not_told(server: str) -> None:
+    check_writable(server, "whether it can be written")
+    filesystem, path = FileSystem.from_uri(server)
+    found = filesystem.get_file_info(FileSelector(path, allow_not_found=True))
+    assert [info.base_name for info in found if info.is_file] == []
+    assert SECRET not in place_at(server, "a", "q.r0").where("1.ckpt")
 
 
 def test_parts_come_before_the_query_of_a_uri(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ _NO_BUCKET = b"""<?xml version="1.0" encoding="UTF-8"?>
 
 
 @contextmanager
-def bucket(name: str) -> Iterator[str]:
-    """The URI of a place in a bucket that is there, and empty."""
+def empty_bucket(name: str) -> Iterator[str]:
+    """The URI of a place in it."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
