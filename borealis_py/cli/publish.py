@@ -16,6 +16,7 @@ import typer
 from borealis_py.cli.console import say, waiting
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap
+from borealis_py.host.signals import setting
 
 if TYPE_CHECKING:
     from borealis_py.client.pump import Pace, Progress
@@ -172,27 +173,23 @@ def _run(publisher: Any, rows: Rows, pace: Pace | None, positions: bool, end: bo
     """Publish to the end of the rows or Ctrl-C; True: it was that."""
     from borealis_py.client.pump import publish_rows
 
-    stop = threading.Event()
+    stop, interrupted = threading.Event(), list[bool]()
 
-    def interrupt(*_: object) -> None:
-        stop.set()
+    def interrupt() -> None:
+        interrupted.append(True)
         if not positions:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # who waits for standard input reads its end now
 
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        with waiting(f"claiming {name}") as spinner, publisher:
+    with setting(stop, signal.SIGINT, first=interrupt), waiting(f"claiming {name}") as spinner, publisher:
 
-            def show(progress: Progress) -> None:
-                spinner.update(f"{name}: {_counts(progress)}")
+        def show(progress: Progress) -> None:
+            spinner.update(f"{name}: {_counts(progress)}")
 
-            done = publish_rows(publisher, rows, pace, positions, show, stop)
-            publisher.close(end=end and not stop.is_set())
-    finally:
-        signal.signal(signal.SIGINT, before)
-    ended = ", then END" if end and not stop.is_set() else ""
-    say(f"{name}: {_counts(done)}{ended}")
-    return stop.is_set()
+        done = publish_rows(publisher, rows, pace, positions, show, stop)
+        ended = end and not interrupted
+        publisher.close(end=ended)
+    say(f"{name}: {_counts(done)}{', then END' if ended else ''}")
+    return bool(interrupted)
 
 
 def _counts(progress: Progress) -> str:

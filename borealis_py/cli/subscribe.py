@@ -14,6 +14,7 @@ import typer
 from borealis_py.cli.console import print_json
 from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
+from borealis_py.host.signals import setting
 
 if TYPE_CHECKING:
     from borealis_py.host.appstate import AppState
@@ -62,17 +63,16 @@ def subscribe(
     stop = threading.Event()
     beginning = start is From.beginning or (start is None and view is not View.live)
     lines = _lines(context, state, query, view, beginning, replica, stop)
-    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
-    try:
-        for number, line in enumerate(lines, 1):
-            print_json(line)
-            if number == count:
-                return
-        if not stop.is_set() and not until_end:
-            stop.wait()
-    finally:
-        lines.close()  # type: ignore[attr-defined]  # a generator: lets go of the consumers
-        signal.signal(signal.SIGINT, before)
+    with setting(stop, signal.SIGINT):
+        try:
+            for number, line in enumerate(lines, 1):
+                print_json(line)
+                if number == count:
+                    return
+            if not stop.is_set() and not until_end:
+                stop.wait()
+        finally:
+            lines.close()  # type: ignore[attr-defined]  # a generator: lets go of the consumers
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,10 +18,14 @@ from borealis_py.cli.context import open_context
 from borealis_py.cli.keys import Keys
 from borealis_py.cli.options import AppName, Bootstrap, Json
 from borealis_py.cli.replica_table import remarks, replica_table
+from borealis_py.host.signals import setting
 
 if TYPE_CHECKING:
     from borealis_py.host.follow import Follower, View
     from borealis_py.log.messages import Status
+
+SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+"""They end it like q does, so that the terminal is put back."""
 
 DRAW_S = 0.2
 """How soon a key, a signal or a new view shows."""
@@ -57,7 +59,7 @@ def top(
         raise QueryError(f"--every: {every} is too often; at least 100ms")
     follower = Follower(open_context(bootstrap).log, app)
     stop = threading.Event()
-    with _signals(stop):
+    with setting(stop, *SIGNALS):
         if sys.stdout.isatty() and count is None and not json:
             watch(follower, every_us / 1e6, stop)
         else:
@@ -145,15 +147,3 @@ def _event(status: Status) -> Text:
 
 def _time(wall_us: int) -> str:
     return f"{datetime.fromtimestamp(wall_us / 1e6, UTC):%H:%M:%S}"
-
-
-@contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """Signals end it like q does, so that the terminal is put back."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)

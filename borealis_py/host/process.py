@@ -17,7 +17,6 @@ import signal
 import sys
 import threading
 import uuid
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -35,6 +34,7 @@ from borealis_py.host.onspark.driver import SLOT_WAIT_S, DriverSettings, SparkDr
 from borealis_py.host.onspark.plan import redos_for
 from borealis_py.host.replicas import CHECKPOINTS, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
+from borealis_py.host.signals import set_by
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
 from borealis_py.host.specs import KernelDiffers, check_fingerprint, replica_spec, work_of
 from borealis_py.host.supervise import EXIT_SUPERSEDED, supervise
@@ -166,13 +166,8 @@ def _run(args: argparse.Namespace, closing: ExitStack) -> int:
     except NOT_STARTED as exc:
         log.error("replica does not start", replica=args.replica, nodes=args.node, why=str(exc))
         return 1
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _stopper(process))
+    set_by((signal.SIGTERM, signal.SIGINT), process.stop)
     return process.run()
-
-
-def _stopper(process: ReplicaProcess | SparkDriver) -> Callable[[int, object], None]:
-    return lambda number, frame: process.stop.set()
 
 
 def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | SparkDriver:

@@ -21,6 +21,7 @@ from borealis_py.cli.top import picture, watch
 from borealis_py.host.appstate import Statuses
 from borealis_py.host.follow import View
 from borealis_py.host.overview import overview
+from borealis_py.host.signals import setting
 from borealis_py.log.messages import RedoStatus
 from tests.host.test_board import app_state
 from tests.support.running import until
@@ -221,7 +222,7 @@ def test_a_signal_ends_it_and_the_terminal_is_as_before(open_terminal: Callable[
 
     thread = threading.Thread(target=meanwhile)
     thread.start()
-    with top._signals(stop):
+    with setting(stop, *top.SIGNALS):
         watch(follower, 0.05, stop)  # type: ignore[arg-type]
     thread.join()
     assert terminal.restored

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from borealis_py.client.publisher import Publisher
 from borealis_py.host.connect import publisher
+from borealis_py.host.signals import set_by
 from tests.drills.network import row_of
 
 FLUSH_ROWS = 20
@@ -52,7 +53,7 @@ def main() -> None:
     parser.add_argument("--take-over", action="store_true")
     args = parser.parse_args()
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    set_by([signal.SIGTERM], stop)
 
     def run(source: str) -> None:
         try:

@@ -27,6 +27,12 @@ print("a result", flush=True)
 """
 ORDERLY = 'stop.wait(60); print("in order", flush=True)'
 HANGING = "time.sleep(600)"
+TWICE = """
+    import signal
+    with stop._cond:  # as the main thread has it while it begins to wait, or while a handler sets the event
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)
+    {0}"""
 
 
 def task(body: str) -> subprocess.Popen[str]:
@@ -41,6 +47,13 @@ def task(body: str) -> subprocess.Popen[str]:
 def test_it_ends_in_order_when_told(number: signal.Signals) -> None:
     it = task(ORDERLY)
     it.send_signal(number)
+    out, _ = it.communicate(timeout=30)
+    assert (out, it.returncode) == ("in order\n", 0)
+
+
+def test_signals_that_come_at_the_worst_moment_end_it_in_order() -> None:
+    """Executors that are killed send several; a handler that took a lock left a worker that nothing ended."""
+    it = task(TWICE.format(ORDERLY))
     out, _ = it.communicate(timeout=30)
     assert (out, it.returncode) == ("in order\n", 0)
 

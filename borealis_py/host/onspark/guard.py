@@ -24,15 +24,15 @@ def ended_with_host(stop: threading.Event) -> Iterator[None]:
     is left to give a result to. Otherwise signals are as before afterwards.
     """
     over, orphaned = threading.Event(), threading.Event()
+    numbers: list[int] = []
 
     def told(number: int, frame: object) -> None:
-        orphaned.set()
-        stop.set()
+        numbers.append(number)  # takes no lock: see host/signals.py
 
     def watch() -> None:
         parent = os.getppid()
         while not over.wait(LOOK_S):
-            if orphaned.is_set() or os.getppid() != parent:
+            if numbers or os.getppid() != parent:
                 orphaned.set()
                 stop.set()
                 if not over.wait(LEAVE_S):
@@ -45,7 +45,7 @@ def ended_with_host(stop: threading.Event) -> Iterator[None]:
         yield
     finally:
         over.set()
-        if orphaned.is_set():
+        if numbers or orphaned.is_set():
             sys.stderr.flush()
             os._exit(0)
         for number, handler in before.items():
