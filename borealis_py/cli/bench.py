@@ -79,7 +79,7 @@ def scaling(
 ) -> None:
     """What partitions and Spark slots bring and replicas cost on Kafka, in about 6 minutes, on a broker of its own.
 
-    Tables on standard error. With --length 1 (3 us a row) reading is what costs, with 4 (30 us) the query is.
+    Tables on standard error. With --length 1 (3 us a row) reading is what costs, with 4 (20 us) the query is.
     """
     from borealis_py.bench import scaling as measured
     from borealis_py.bench.figures import BenchError

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended, or what counts as that."""
 _PIPE_WIDTH = 300
 """Columns of a table that goes into a pipe or a file, where nobody's window is too narrow."""
 

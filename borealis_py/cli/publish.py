@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from borealis_py.cli.console import say, waiting
+from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap
 from borealis_py.host.signals import setting
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from borealis_py.client.pump import Pace, Progress
     from borealis_py.host.appstate import AppState
 
-INTERRUPTED = 130
 PEEK_ROWS = 100
 Rows = Iterator[Any]
 """Of `client.ingest.InputRow | BadLine`."""

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from borealis_py.cli.console import print_json
+from borealis_py.cli.console import INTERRUPTED, print_json
 from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
 from borealis_py.host.signals import setting
 
 if TYPE_CHECKING:
     from borealis_py.host.appstate import AppState
-
-INTERRUPTED = 130
 
 
 class View(StrEnum):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from borealis_py.cli.check import AppFile
-from borealis_py.cli.console import say, waiting
+from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.options import Bootstrap, DataDir, Http, NoSpark
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from borealis_py.host.replicas import ReplicaProcesses
     from borealis_py.log.messages import Status
 
-INTERRUPTED = 130
 HOSTS = ("spark", "process")
 Host = Annotated[
     str | None,

@@ -18,6 +18,7 @@ from tests.reconcile.replica import Replica
 from tests.spark.conftest import SETTINGS, Bell
 from tests.spark.tasks import Hanging, Meeting
 from tests.spark.test_redo import LOGS
+from tests.support.running import until
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +45,7 @@ def test_warm_workers_then_a_killed_jvm(tmp_path):
         reason = "Spark's JVM does not answer: it has ended or was killed"
         assert redo.results() == [RedoFailed(1, reason), RedoFailed(2, reason)]
         redo.close()
-        _until(lambda: not session.alive)
+        until(lambda: not session.alive, "the session is told to be dead", 120)
     finally:
         session.stop()
     session.stop()  # again does no harm
@@ -63,7 +64,7 @@ def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path)
         jvm = psutil.Process(session.jvm_pid)
         daemon = next(p for p in jvm.children() if "pyspark.daemon" in _command(p))
         session.warm_soon()
-        _until(lambda: len(daemon.children()) >= 2)
+        until(lambda: len(daemon.children()) >= 2, "the worker is replaced", 120)
         family = [jvm, *jvm.children(recursive=True)]
     finally:
         session.stop()
@@ -122,12 +123,3 @@ def _command(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.NoSuchProcess:  # a zombie has none
         return ""
-
-
-def _until(holds) -> None:
-    import time
-
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
