@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from borealis_py.sim.log import MemoryClient
 
 
+UNKNOWN_US = 30_000_000
+"""For how long a client takes a topic that no broker knows for one that is to be made, or made again."""
+
+
 class _Lane:
     """A feed's appends in flight, in order."""
 
@@ -91,9 +95,11 @@ class MemoryAppender:
             return
         record, token, asked_us = lane.queue[0]
         log = self._client.log
-        if not self._client.sends(record.feed.topic):
+        there = log.broker.exists(record.feed.topic)
+        if not there or not self._client.sends(record.feed.topic):
             lane.waiting += 1
-            log.scheduler.at(asked_us + log.append_timeout_us, lambda: self._expire(lane, asked_us))
+            patience_us = log.append_timeout_us if there else min(log.append_timeout_us, UNKNOWN_US)
+            log.scheduler.at(asked_us + patience_us, lambda: self._expire(lane, asked_us))
             return
         lane.queue.popleft()
         told = log.refusal(self._client.name, record)

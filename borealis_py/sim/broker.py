@@ -17,17 +17,25 @@ class ProducerFenced(Exception):
     """A newer producer of the same transactional id was there before this request."""
 
 
+Watchers = dict[Callable[[Feed], None], None]
+"""Who is told of what comes into a feed."""
+
+
 class Partition:
-    """One feed. Offsets are positions in `records`; None is an offset that no reader ever sees (marker, aborted)."""
+    """One feed. Offsets are positions in `records`; None is an offset that no reader ever sees (marker, aborted).
 
-    __slots__ = ("_open", "_peaks", "appended_us", "feed", "records", "start", "watchers")
+    Once `deleted`, nothing comes any more: a topic that is made again has other partitions, with the same `watchers`.
+    """
 
-    def __init__(self, feed: Feed) -> None:
+    __slots__ = ("_open", "_peaks", "appended_us", "deleted", "feed", "records", "start", "watchers")
+
+    def __init__(self, feed: Feed, watchers: Watchers) -> None:
         self.feed = feed
         self.records: list[Record | None] = []
         self.appended_us: list[int] = []  # when each came, for those who look on
         self.start = 0
-        self.watchers: dict[Callable[[Feed], None], None] = {}
+        self.deleted = False
+        self.watchers = watchers
         self._peaks: list[int] = []  # highest timestamp so far: makes `find` a bisection
         self._open: dict[str, int] = {}
 
@@ -65,9 +73,13 @@ class Partition:
             return next(at, end)
         return min(offset, end)
 
+    def has(self, offset: int) -> bool:
+        """Whether one can read on from here: neither deleted by retention nor beyond the end."""
+        return self.start <= offset <= len(self.records)
+
     def read(self, first: int, end: int) -> list[Record]:
         """The visible records of [first, end). Raises OffsetGone."""
-        if first < self.start:
+        if first < end and not self.has(first):
             raise OffsetGone(self.feed, first)
         return [r for r in self.records[first : min(end, self.stable_end)] if r is not None]
 
@@ -88,7 +100,7 @@ class Partition:
 @dataclass(slots=True)
 class _Producer:
     epoch: int = 0
-    written: dict[Feed, list[int]] = field(default_factory=dict)
+    written: dict[Partition, list[int]] = field(default_factory=dict)
     opened: int = 0
 
 
@@ -103,6 +115,7 @@ class Broker:
         self._now_us = now_us
         self._partitions: dict[Feed, Partition] = {}
         self._topics: dict[str, int] = {}
+        self._watchers: dict[Feed, Watchers] = {}
         self._producers: dict[str, _Producer] = {}
 
     def topics(self) -> list[str]:
@@ -111,12 +124,23 @@ class Broker:
     def create(self, spec: TopicSpec) -> None:
         if spec.name not in self._topics:
             self._topics[spec.name] = spec.partitions
-            for i in range(spec.partitions):
-                self._partitions[Feed(spec.name, i)] = Partition(Feed(spec.name, i))
+            for feed in (Feed(spec.name, i) for i in range(spec.partitions)):
+                self._partitions[feed] = Partition(feed, self.watchers(feed))
 
     def delete(self, name: str) -> None:
         for i in range(self._topics.pop(name, 0)):
-            del self._partitions[Feed(name, i)]
+            self._partitions.pop(Feed(name, i)).deleted = True
+
+    def exists(self, name: str) -> bool:
+        return name in self._topics
+
+    def watchers(self, feed: Feed) -> Watchers:
+        """Of this feed, whether it exists or not, and however often it is made again."""
+        return self._watchers.setdefault(feed, {})
+
+    def existing(self, feed: Feed) -> Partition | None:
+        """None where there is no such topic or partition."""
+        return self._partitions.get(feed)
 
     def partition(self, feed: Feed) -> Partition:
         """Raises LogError when there is no such topic or partition."""
@@ -153,7 +177,7 @@ class Broker:
             producer.opened += 1
         for record, partition in zip(records, targets, strict=True):
             offset = partition.append(record, self._now_us(), transaction=transactional_id)
-            producer.written.setdefault(record.feed, []).append(offset)
+            producer.written.setdefault(partition, []).append(offset)
         return producer.opened
 
     def commit(self, transactional_id: str, epoch: int) -> None:
@@ -175,6 +199,6 @@ class Broker:
 
     def _finish(self, transactional_id: str, producer: _Producer, commit: bool) -> None:
         written, producer.written = producer.written, {}
-        for feed, offsets in written.items():
-            if feed in self._partitions:
-                self._partitions[feed].finish(transactional_id, offsets, commit, self._now_us())
+        for partition, offsets in written.items():
+            if not partition.deleted:
+                partition.finish(transactional_id, offsets, commit, self._now_us())

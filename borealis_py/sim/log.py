@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from borealis_py.log.base import Feed, LogUnreachable, NewRecord, Record, TopicSpec, Wake
+from borealis_py.log.base import Feed, LogError, LogUnreachable, NewRecord, Record, TopicSpec, Wake
 from borealis_py.sim.appending import MemoryAppender
 from borealis_py.sim.broker import Broker
 from borealis_py.sim.clock import Scheduler
@@ -115,7 +116,8 @@ class MemoryLog:
     def land_late(self, records: Sequence[NewRecord]) -> None:
         """Old requests arrive."""
         for record in records:
-            self.broker.append(record)
+            with suppress(LogError):  # the topic has been deleted
+                self.broker.append(record)
 
     def refuse(self, name: str, topic: str, refusal: Refusal) -> None:
         """The next append of this client to this topic is answered so."""
@@ -144,6 +146,10 @@ class MemoryLog:
             self._leaderless[topic] -= 1
             if not self._leaderless[topic]:
                 del self._leaderless[topic]
+        self.healed()
+
+    def healed(self) -> None:
+        """What waited for a leader or for a topic goes on."""
         for client in self._clients.values():
             client.healed()
 
@@ -230,6 +236,7 @@ class MemoryAdmin:
     def create(self, specs: Sequence[TopicSpec]) -> None:
         for spec in specs:
             self._broker().create(spec)
+        self._client.log.healed()
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:

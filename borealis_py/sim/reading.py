@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from borealis_py.log.base import Feed, LogUnreachable, OffsetGone, Record, Wake
+from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, Record, Wake
 from borealis_py.sim.broker import Partition
 
 if TYPE_CHECKING:
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 
 
 class _Cursor:
+    """`partition`: None while there is none; a deleted one until all that had come of it has been polled."""
+
     __slots__ = ("partition", "position", "shown_at_us", "visible")
 
-    def __init__(self, partition: Partition, offset: int) -> None:
+    def __init__(self, partition: Partition | None, offset: int) -> None:
         self.partition = partition
         self.position = offset
         self.visible = offset  # what the fetches so far brought; records lie in the partition itself
@@ -31,28 +33,39 @@ class MemoryReader:
         self._cursors: dict[Feed, _Cursor] = {}
 
     def open(self, feed: Feed, offset: int) -> None:
-        partition = self._client.log.broker.partition(feed)
-        self._cursors[feed] = _Cursor(partition, offset)
-        partition.watchers[self._advanced] = None
+        """See `log.base.Reader.open`. Of what does not exist nothing comes until it does."""
+        broker = self._client.log.broker
+        self._cursors[feed] = _Cursor(broker.existing(feed), offset)
+        broker.watchers(feed)[self._advanced] = None
         self._advanced(feed)
 
     def stop(self, feed: Feed) -> None:
-        cursor = self._cursors.pop(feed, None)
-        if cursor is not None:
-            cursor.partition.watchers.pop(self._advanced, None)
+        if self._cursors.pop(feed, None) is not None:
+            self._client.log.broker.watchers(feed).pop(self._advanced, None)
 
     def poll(self) -> list[Record]:
+        """See `log.base.Reader.poll`.
+
+        Raises:
+            OffsetGone: a cursor is below what the log still has.
+            LogError: a cursor is beyond the end: the topic was deleted and made again.
+        """
         records: list[Record] = []
         limit = left = self._client.log.poll_records_max
         for feed, cursor in self._cursors.items():
+            partition = cursor.partition
+            if partition is None or partition.deleted:
+                partition = self._made_again(feed, cursor)
+                if partition is None:
+                    continue
             position, visible = cursor.position, cursor.visible
-            if position < cursor.partition.start:
+            if not partition.start <= position <= len(partition.records):
                 if self._client.reaches(feed.topic):
-                    raise OffsetGone(feed, position)
+                    raise _lost(partition, position)
                 continue
             if visible > position:
                 end = visible if left is None else min(visible, position + left)
-                records += [r for r in cursor.partition.records[position:end] if r is not None]
+                records += [r for r in partition.records[position:end] if r is not None]
                 if left is not None:
                     left -= end - position
                     if end < visible:
@@ -75,19 +88,43 @@ class MemoryReader:
         for feed in self._cursors:
             self._advanced(feed)
 
+    def _made_again(self, feed: Feed, cursor: _Cursor) -> Partition | None:
+        """Where to read on, after the feed's partition has been deleted: there, as long as something has come of it."""
+        if cursor.partition is None or cursor.visible <= cursor.position:
+            cursor.partition = self._client.log.broker.existing(feed)
+            cursor.visible = cursor.position
+            if cursor.partition is not None:
+                self._advanced(feed)
+        return cursor.partition
+
     def _advanced(self, feed: Feed) -> None:
         cursor, client = self._cursors[feed], self._client
-        end = cursor.partition.stable_end
+        partition = cursor.partition
+        if partition is None or partition.deleted:
+            if client.log.broker.exists(feed.topic):
+                client.after(client.link.delays.fetch, self._wake)
+            return
+        end = partition.stable_end
         scheduler = client.log.scheduler
         at = max(scheduler.now_us + client.link.delays.fetch(client.log.rng), cursor.shown_at_us)
         cursor.shown_at_us = at
-        scheduler.at(at, lambda: self._show(feed, cursor, end))
+        scheduler.at(at, lambda: self._show(feed, cursor, partition, end))
 
-    def _show(self, feed: Feed, cursor: _Cursor, end: int) -> None:
-        gone = cursor.position < cursor.partition.start
-        if (end > cursor.visible or gone) and self._cursors.get(feed) is cursor and self._client.hears(feed.topic):
+    def _show(self, feed: Feed, cursor: _Cursor, partition: Partition, end: int) -> None:
+        if self._cursors.get(feed) is not cursor or cursor.partition is not partition:
+            return
+        lost = not partition.start <= cursor.position <= len(partition.records)
+        if (end > cursor.visible or lost) and self._client.hears(feed.topic):
             cursor.visible = max(cursor.visible, end)
             self._wake()
+
+
+def _lost(partition: Partition, position: int) -> LogError:
+    feed, end = partition.feed, len(partition.records)
+    if position < partition.start:
+        return OffsetGone(feed, position)
+    where = f"{feed.topic}[{feed.partition}]: offset {position} lies beyond the log's end {end}"
+    return LogError(f"{where}. Was the topic deleted and made again?")
 
 
 class MemoryEnds:
@@ -122,7 +159,8 @@ class MemoryLookup:
 
         def answer() -> None:
             broker, reaches = client.log.broker, client.reaches
-            query.answer = {f: broker.partition(f).stable_end if reaches(f.topic) else None for f in asked}
+            there = {f: broker.existing(f) if reaches(f.topic) else None for f in asked}
+            query.answer = {f: None if partition is None else partition.stable_end for f, partition in there.items()}
 
         delays = client.link.delays
         reachable = all(client.reaches(f.topic) for f in asked)

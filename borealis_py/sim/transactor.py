@@ -92,7 +92,10 @@ class MemoryTransactor:
         if not self._client.reaches(self._progress.topic):
             self._unreachable(attempt)
             return
-        partition = self._broker.partition(self._progress)
+        partition = self._broker.existing(self._progress)
+        if partition is None:
+            self._answer(attempt, Unknown(attempt, f"{self._progress.topic}: no such topic"))
+            return
         last = partition.read(partition.start, partition.stable_end)[-1:]
         self._emit(attempt, TookOver(attempt, last[0].value if last else None))
 

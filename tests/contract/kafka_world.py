@@ -35,6 +35,9 @@ class KafkaWorld:
         self._admin.create([TopicSpec(name, partitions, topics.EVENT_TIME)])
         return name
 
+    def make_again(self, topic: str) -> None:
+        self._admin.create([TopicSpec(topic, 1, topics.EVENT_TIME)])
+
     def until(self, condition: Callable[[], T]) -> T:
         deadline = time.monotonic() + 60.0
         while not (found := condition()):

@@ -9,6 +9,7 @@ from borealis_py.log.base import (
     Committed,
     Feed,
     Fenced,
+    LogError,
     NewRecord,
     OffsetGone,
     Reader,
@@ -434,3 +435,126 @@ def test_topics_are_created_once_and_deleted(log_world: LogWorld) -> None:
     log_world.until(lambda: f"{existing}.more" not in admin.topics())
     admin.close()
     lookup.close()
+
+
+def test_a_cursor_beyond_the_end_of_a_topic_made_again_is_an_error_until_it_is_opened_elsewhere(
+    log_world: LogWorld,
+) -> None:
+    feed, other = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    fill(log_world, feed, ["a", "b", "c"])
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(feed, 0)
+    reader.open(other, 0)
+    read_until(log_world, reader, 3)
+    log_world.log().admin().delete([feed.topic])
+    fill(log_world, other, ["while it was away"])
+    assert values(read_until(log_world, reader, 1)) == ["while it was away"]
+    assert reader.position(feed) == 3
+    log_world.make_again(feed.topic)
+    assert "beyond" in refused(log_world, reader)
+    fill(log_world, feed, ["d"])
+    assert "beyond" in refused(log_world, reader)
+    reader.open(feed, 0)
+    assert values(read_until(log_world, reader, 1)) == ["d"]
+    reader.close()
+
+
+def refused(world: LogWorld, reader: Reader) -> str:
+    """Poll until that is an error, and say which."""
+    errors: list[str] = []
+
+    def came() -> bool:
+        try:
+            assert reader.poll() == []
+        except LogError as exc:
+            errors.append(str(exc))
+        return bool(errors)
+
+    world.until(came)
+    return errors[0]
+
+
+def test_a_feed_opened_before_its_topic_exists_is_read_from_then_on(log_world: LogWorld) -> None:
+    feed = Feed(f"{log_world.make_topic()}.later")
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(feed, 0)
+    assert reader.poll() == []
+    log_world.make_again(feed.topic)
+    fill(log_world, feed, ["first"])
+    assert values(read_until(log_world, reader, 1)) == ["first"]
+    reader.close()
+
+
+def test_a_cursor_opened_beyond_the_end_is_an_error(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    fill(log_world, feed, ["a", "b"])
+    reader, lookup = log_world.log().reader(log_world.wake), log_world.log().lookup()
+    reader.open(feed, 3)
+    assert "beyond" in refused(log_world, reader)
+    with pytest.raises(OffsetGone, match=feed.topic):
+        list(lookup.read(feed, 3, 5))
+    assert list(lookup.read(feed, 3, 3)) == []
+    reader.close()
+    lookup.close()
+
+
+def test_questions_about_a_deleted_topic_have_no_answer(log_world: LogWorld) -> None:
+    gone, there = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    fill(log_world, gone, ["a"])
+    lookup = log_world.log().lookup()
+    assert lookup.bounds(gone) == (0, 1)
+    log_world.log().admin().delete([gone.topic])
+    with pytest.raises(LogError, match=gone.topic):
+        lookup.bounds(gone)
+    with pytest.raises(LogError, match=gone.topic):
+        lookup.find(gone, 0)
+    query = lookup.ask_ends([gone, there])
+    assert log_world.until(lambda: query.poll()) == {gone: None, there: 0}
+    log_world.make_again(gone.topic)
+    assert lookup.bounds(gone) == (0, 0)
+    lookup.close()
+
+
+def test_an_appender_goes_on_in_the_topic_made_again(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    appender = log_world.log("writer").appender(log_world.wake)
+    append_all(log_world, appender, [NewRecord(feed, b"old"), NewRecord(feed, b"old")])
+    log_world.log().admin().delete([feed.topic])
+    appender.append(NewRecord(feed, b"while it was away"), token="x")
+    log_world.make_again(feed.topic)
+    came: list[tuple[int, str | None]] = []
+
+    def told() -> bool:
+        came.extend((d.offset, d.error) for d in appender.deliveries())
+        return bool(came)
+
+    log_world.until(told)
+    assert came == [(0, None)]
+    lookup = log_world.log().lookup()
+    assert values(list(lookup.read(feed, 0, lookup.bounds(feed)[1]))) == ["while it was away"]
+    appender.close()
+    lookup.close()
+
+
+def test_a_writer_that_was_never_fenced_writes_into_the_topics_made_again(log_world: LogWorld) -> None:
+    rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    name = f"{rows.topic}.publisher"
+    transactor = log_world.log("w").transactor(name, progress, log_world.wake)
+    take_over(log_world, transactor, 1)
+    assert commit(log_world, transactor, 1, [NewRecord(rows, b"1"), NewRecord(progress, b"1", key=b"0")]) == Committed(
+        1
+    )
+    log_world.log().admin().delete([rows.topic, progress.topic])
+    log_world.make_again(rows.topic)
+    log_world.make_again(progress.topic)
+    assert commit(log_world, transactor, 1, [NewRecord(rows, b"2"), NewRecord(progress, b"2", key=b"0")]) == Committed(
+        1
+    )
+    successor = log_world.log("w2").transactor(name, progress, log_world.wake)
+    assert take_over(log_world, successor, 1) == b"2"
+    assert commit(log_world, transactor, 1, [NewRecord(rows, b"zombie")]) == Fenced(1)
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(rows, 0)
+    assert values(read_until(log_world, reader, 1)) == ["2"]
+    for closing in (reader, transactor, successor):
+        closing.close()

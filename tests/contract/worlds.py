@@ -23,6 +23,9 @@ class LogWorld(Protocol):
     def make_topic(self, partitions: int = 1) -> str:
         """A new, empty topic that keeps event times (see `topics.EVENT_TIME`)."""
 
+    def make_again(self, topic: str) -> None:
+        """A new, empty topic of the same name, with one partition; the one before was deleted."""
+
     def until(self, condition: Callable[[], T]) -> T:
         """Let the log work until the condition gives something true, and return that. Fails after a while."""
 
@@ -53,6 +56,9 @@ class MemoryWorld:
         name = f"topic{self._made}"
         self.log("admin").admin().create([TopicSpec(name, partitions)])
         return name
+
+    def make_again(self, topic: str) -> None:
+        self.log("admin").admin().create([TopicSpec(topic)])
 
     def until(self, condition: Callable[[], T]) -> T:
         deadline_us = self.scheduler.now_us + 30_000_000

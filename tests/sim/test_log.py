@@ -336,8 +336,6 @@ def test_commit_needs_a_take_over() -> None:
 def test_what_nobody_created_is_named() -> None:
     _, log = make()
     with pytest.raises(LogError, match=r"nowhere\[0\]: no such topic"):
-        log.client("r").reader(asleep).open(Feed("nowhere"), 0)
-    with pytest.raises(LogError, match=r"nowhere\[0\]: no such topic"):
         log.client("r").lookup().bounds(Feed("nowhere"))
 
 
