@@ -12,20 +12,24 @@ from borealis_py.protocol import manager as manager_module
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.delay import Feed
+from borealis_py.protocol.heartbeat import Heart
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
+from borealis_py.protocol.recovery import Recovery
+from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.protocol.turn import SaveCheckpoint, WriterReady
 from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition, RetentionLost
 from sunion.model import Kind
+from sunion.output import SOutput
 from sunion.source import SourceFold
-from sunion.stream import StreamFold
+from sunion.stream import StreamFold, Word
 from sunion.union import Mark, SUnion
 from sunion.view import View
-from tests.protocol import test_control, test_reader, test_scenarios
+from tests.protocol import test_control, test_reader, test_scenarios, test_starting
 from tests.protocol.toy import MS, make_world
-from tests.sunion import lists, test_union
+from tests.sunion import lists, test_stream, test_union
 
 Patch = pytest.MonkeyPatch
 CAUGHT = (AssertionError, IllegalTransition, RetentionLost)
@@ -208,6 +212,82 @@ def waiting_is_a_reason_to_turn(patch: Patch) -> None:
     )
 
 
+def policy_of_failure_only(patch: Patch) -> None:
+    """The stabilization policy is ignored."""
+    kept = Manager._ready_at
+
+    def ready_at(self: Manager, bucket: int) -> int | None:
+        given, self.delays = self.delays, replace(self.delays, stabilization=self.delays.failure)
+        at = kept(self, bucket)
+        self.delays = given
+        return at
+
+    patch.setattr(Manager, "_ready_at", ready_at)
+
+
+def suspend_processes(patch: Patch) -> None:
+    """suspend is treated as process."""
+    kept = manager_module.delay.ready_at
+
+    def ready_at(end: int, inputs: Any, policy: DelayPolicy, wait: int, delta: int) -> int | None:
+        return kept(end, inputs, DelayPolicy.PROCESS if policy is DelayPolicy.SUSPEND else policy, wait, delta)
+
+    patch.setattr(manager_module.delay, "ready_at", ready_at)
+
+
+def repeats_have_waited(patch: Patch) -> None:
+    """`held` of a stable bucket that is known already counts."""
+    kept = StreamFold._stable
+
+    def stable(self: StreamFold, replica: int, first: int, end: int, output: Any, held: int, said: list[Any]) -> bool:
+        taken = kept(self, replica, first, end, output, held, said)
+        said[:] = [replace(w, held=held) if isinstance(w, Word) and w.bucket == end - 1 else w for w in said]
+        return taken
+
+    patch.setattr(StreamFold, "_stable", stable)
+
+
+def goal_moves(patch: Patch) -> None:
+    """The goal of a start is what the peers have reached now."""
+    kept = Recovery.done
+
+    def done(self: Recovery, *args: Any) -> bool:
+        self._goal = None
+        return kept(self, *args)
+
+    patch.setattr(Recovery, "done", done)
+
+
+def starting_peers_set_goals(patch: Patch) -> None:
+    """Peers that are RECOVERING themselves count in the goal."""
+    kept = ControlFold.live_peers
+    patch.setattr(
+        ControlFold,
+        "live_peers",
+        lambda self: [replace(p, beat=replace(p.beat, recovering=False)) for p in kept(self)],
+    )
+
+
+def ready_before_acks(patch: Patch) -> None:
+    """READY does not wait for the acknowledgement of what was said."""
+    patch.setattr(SOutput, "waiting", property(lambda self: 0))
+
+
+def no_checkpoint_when_stable(patch: Patch) -> None:
+    """A replica that is STABLE again waits for its interval."""
+    patch.setattr(Checkpointing, "soon", lambda self: None)
+
+
+def old_ask_for_a_new_run(patch: Patch) -> None:
+    """The offset of an earlier run of asking is said for the present one."""
+    kept = Heart.beat
+
+    def beat(self: Heart, *args: Any) -> Any:
+        return [replace(b, ask_offset=args[4]) for b in kept(self, *args)]
+
+    patch.setattr(Heart, "beat", beat)
+
+
 # Scripts --------------------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +356,14 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
     (zombies_heard, zombie_in_a_topic),
     (evicted_rows_kept, test_union.test_rows_that_come_for_an_evicted_bucket_are_counted_and_not_kept),
     (waiting_is_a_reason_to_turn, test_scenarios.test_who_waits_for_the_ends_to_take_over_does_not_spin),
+    (policy_of_failure_only, test_scenarios.test_a_node_that_suspends_while_it_corrects_says_nothing_tentative_then),
+    (suspend_processes, test_scenarios.test_a_node_that_suspends_while_it_corrects_says_nothing_tentative_then),
+    (repeats_have_waited, test_stream.test_what_a_repeat_was_held_does_not_count),
+    (goal_moves, test_starting.test_the_goal_of_a_start_is_what_the_peers_had_reached_at_the_first_echo),
+    (starting_peers_set_goals, test_starting.test_a_peer_that_is_starting_itself_sets_no_goal),
+    (ready_before_acks, test_starting.test_who_was_not_acknowledged_is_not_ready),
+    (no_checkpoint_when_stable, test_starting.test_a_checkpoint_is_taken_as_soon_as_the_replica_is_stable_again),
+    (old_ask_for_a_new_run, test_starting.test_a_new_run_of_asking_does_not_carry_the_offset_of_the_one_before),
 ]
 
 

@@ -233,6 +233,24 @@ def test_a_policy_that_turns_to_suspend_does_not_fill_the_memory() -> None:
     assert replica.manager.union.kept_rows < 60
 
 
+def test_a_node_that_suspends_while_it_corrects_says_nothing_tentative_then() -> None:
+    world = make_world()
+    replica = world.replicas[0]
+    replica.delays = Delays(DELAYS.threshold_us, DelayPolicy.PROCESS, DelayPolicy.SUSPEND)
+    replica.redo = "hold"
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    assert len(world.tentative(0)) > 15, "it processes in UPSTREAM_FAILURE"
+    world.run(5_200 * MS)
+    assert replica.manager.state is Z
+    said = len(world.tentative(0))
+    world.run(6_500 * MS)
+    assert len(world.tentative(0)) == said
+    replica.redo = "answer"
+    replica.work()
+    world.run(8_000 * MS)
+    assert settled(world)
+
+
 def test_a_crash_at_any_time_leaves_no_hole() -> None:
     world = make_world(replicas=2)
     for at in (700, 1_900, 3_300, 4_100):

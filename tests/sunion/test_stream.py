@@ -34,6 +34,12 @@ def test_a_stable_bucket_is_taken_from_whoever_says_it_first() -> None:
     assert fold.next == 2
 
 
+def test_what_a_repeat_was_held_does_not_count() -> None:
+    """A replica that was away says late what a peer has said in time: its own wait says nothing of the next bucket."""
+    said = StreamFold("s", 2, 0).read([(0, stable(0, held=30)), (1, stable(0, held=900_000))])
+    assert [(s.replica, s.held) for s in said if isinstance(s, Word)] == [(0, 30), (1, 0)]
+
+
 def test_a_cursor_beyond_the_next_bucket_waits_for_the_others() -> None:
     fold = StreamFold("s", 2, 0)
     assert fold.read([(0, stable(2))]) == []

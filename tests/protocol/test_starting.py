@@ -1,0 +1,88 @@
+"""When a replica that starts is READY, what heartbeats say of a place in the queue, when a checkpoint is taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from borealis_py.protocol.checkpointing import Checkpointing
+from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.heartbeat import Heart
+from borealis_py.protocol.recovery import Recovery
+from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.protocol.turn import Beat, SaveCheckpoint
+from sunion.output import SOutput
+from tests.protocol.test_scenarios import cut, settled
+from tests.protocol.toy import MS, TIMING, make_world
+from tests.sunion.lists import FRAGMENT, OPS
+from tests.sunion.test_union import union
+
+OWN = Beat(1, 0, 1, "u0.1", True, 0, 0, False)
+PEER = Beat(0, 1, 1, "u1.1", False, 20, 20, False)
+
+
+def heard(*beats: Beat) -> ControlFold:
+    control = ControlFold(0, 1, "u0.1", 10)
+    for beat in beats:
+        control.read(beat)
+    return control
+
+
+def test_the_goal_of_a_start_is_what_the_peers_had_reached_at_the_first_echo() -> None:
+    recovery, control = Recovery(), heard(PEER, OWN)
+    assert not recovery.done(control, 19, False)
+    control.read(replace(PEER, offset=2, ack_s=90, ack_l=90))
+    assert not recovery.done(control, 19, False)
+    assert recovery.done(control, 20, False), "a goal that moves is never reached (B42)"
+
+
+def test_a_peer_that_is_starting_itself_sets_no_goal() -> None:
+    assert Recovery().done(heard(replace(PEER, recovering=True), OWN), 3, False)
+    assert not Recovery().done(heard(PEER, OWN), 3, False)
+
+
+def test_who_was_not_acknowledged_is_not_ready() -> None:
+    world = make_world()
+    world.run(1_000 * MS)
+    world.start(0).acks = False
+    world.run(3_000 * MS)
+    assert world.replicas[0].manager.state is ReplicaState.RECOVERING
+    assert [n for n in world.replicas[0].notes if n.event == "READY"] == []
+    world.replicas[0].acks = True
+    world.run(3_500 * MS)
+    assert settled(world)
+
+
+def test_a_new_run_of_asking_does_not_carry_the_offset_of_the_one_before() -> None:
+    heart, output, now = Heart(Timing()), SOutput(1, 0, OPS), 0
+
+    def says(asking: bool, ask: int | None) -> int | None:
+        nonlocal now
+        now += Timing().heartbeat_us
+        (beat,) = heart.beat(now, ReplicaState.UP_FAILURE, output, asking, ask, 0, -1)
+        return beat.ask_offset
+
+    assert (says(True, None), says(True, 5)) == (None, 5)
+    assert says(False, 5) == 5  # not asking: nobody looks at it
+    assert says(True, 5) is None, "the end of the first run was not read back yet (B26)"
+    assert (says(True, 5), says(True, 9)) == (None, 9)
+
+
+def test_a_checkpoint_is_taken_as_soon_as_the_replica_is_stable_again() -> None:
+    timing = replace(TIMING, checkpoint_us=60_000 * MS)
+    world = make_world(timing=timing)
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    world.run(6_000 * MS)
+    assert settled(world)
+    assert [c.bucket for c in world.checkpoints.values() if c.bucket >= 49], "a peer may adopt it (R14)"
+
+
+def test_stability_reached_while_a_checkpoint_waits_for_its_acks_gets_one_of_its_own() -> None:
+    checkpointing, rows = Checkpointing(Timing(), 0), union()
+    checkpointing.soon()
+    assert checkpointing.turn(1, 5, FRAGMENT.initial(), rows, 0) == []  # not acknowledged yet
+    checkpointing.soon()  # stable, at 9
+    saved = checkpointing.turn(2, 9, FRAGMENT.initial(), rows, 5)
+    assert [s.bucket for s in saved if isinstance(s, SaveCheckpoint)] == [5]
+    saved = checkpointing.turn(3, 9, FRAGMENT.initial(), rows, 9)
+    assert [s.bucket for s in saved if isinstance(s, SaveCheckpoint)] == [9]
