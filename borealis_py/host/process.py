@@ -27,6 +27,8 @@ import structlog
 from borealis_py.host.address import AddressError
 from borealis_py.host.appstate import read_app
 from borealis_py.host.board import Board
+from borealis_py.host.ends import ALONE, end_of
+from borealis_py.host.exits import FAILED, REFUSED
 from borealis_py.host.httpd import HttpUnavailable, open_http
 from borealis_py.host.launch import create_topics, redo_topics_of
 from borealis_py.host.logs import configure_logs
@@ -37,7 +39,7 @@ from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.signals import set_by
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
 from borealis_py.host.specs import KernelDiffers, check_fingerprint, replica_spec, work_of
-from borealis_py.host.supervise import EXIT_SUPERSEDED, supervise
+from borealis_py.host.supervise import supervise
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError, Wake
@@ -68,6 +70,8 @@ NOT_STARTED = (
     PlaceError,
 )
 """What stands in the way of a start, told as one line."""
+SENSELESS = (QueryError, SettingsError, AddressError)
+"""Those of them that another attempt does not change."""
 LOCAL, LOCAL_FOR_REDOS = "local", "local[2]"
 """Masters on this machine. The first gets as many slots as it needs, for replicas and redos."""
 
@@ -109,7 +113,7 @@ class ReplicaProcess:
         """Run it until it ends for good; what concerns the whole process ends the others too."""
         code = supervise(partial(self._run, spec), spec, self.stop)
         self.code = code or self.code
-        if code == EXIT_SUPERSEDED:
+        if code and code not in ALONE:
             self.stop.set()
 
     def _run(self, spec: ReplicaSpec) -> None:
@@ -152,7 +156,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit codes: 0 stopped, 1 could not start, 3 superseded, 4 a query stopped for lost records."""
+    """Returns one of the exit codes in `exits.py`."""
     args = parse(argv)
     configure_logs()
     with ExitStack() as closing:
@@ -165,9 +169,17 @@ def _run(args: argparse.Namespace, closing: ExitStack) -> int:
         process = _open(args, closing)
     except NOT_STARTED as exc:
         log.error("replica does not start", replica=args.replica, nodes=args.node, why=str(exc))
-        return 1
+        return _code_of(exc)
     set_by((signal.SIGTERM, signal.SIGINT), process.stop)
     return process.run()
+
+
+def _code_of(exc: Exception) -> int:
+    """Of what stood in the way of a start."""
+    end = end_of(exc)
+    if end is not None:
+        return end.exit.code
+    return (REFUSED if isinstance(exc, SENSELESS) else FAILED).code
 
 
 def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | SparkDriver:

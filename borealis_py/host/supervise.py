@@ -7,21 +7,15 @@ from collections.abc import Callable
 
 import structlog
 
-from borealis_py.host.specs import KernelDiffers
+from borealis_py.host.ends import end_of
 from borealis_py.log.base import LogError
-from borealis_py.node.replica import Superseded
 from borealis_py.node.run import LostWhileRunning
 from borealis_py.node.spec import ReplicaSpec
-from sunion.errors import RetentionLost
 
 log = structlog.get_logger("borealis.host")
 
 RESTART_S = 1.0
 """Pause before a loop that failed starts again."""
-
-EXIT_REFUSED = 1
-EXIT_SUPERSEDED = 3
-EXIT_STOPPED = 4
 
 
 class TaskDied(Exception):
@@ -35,27 +29,21 @@ def supervise(run: Callable[[], None], spec: ReplicaSpec, stop: threading.Event)
         run: one incarnation from start to end; blocks.
 
     Returns:
-        0, or the exit code that says why it cannot go on: EXIT_SUPERSEDED, EXIT_REFUSED (these concern the whole
-        process) or EXIT_STOPPED (this query alone).
+        0, or the exit code that says why it cannot go on (`exits.py`, by `ends.py`).
     """
     line = log.bind(query=spec.query, replica=spec.replica)
     while not stop.is_set():
         try:
             run()
-        except Superseded as exc:
-            line.warning("this replica ends: its index runs elsewhere", why=str(exc))
-            return EXIT_SUPERSEDED
-        except KernelDiffers as exc:
-            line.error("this replica does not start", why=str(exc))
-            return EXIT_REFUSED
         except LostWhileRunning as exc:
             line.warning("records it needs are gone: starts again, perhaps from a peer's checkpoint", why=str(exc))
-        except RetentionLost as exc:
-            line.error("this query stops: records it needs are gone; nothing false was called stable", why=str(exc))
-            return EXIT_STOPPED
         except Exception as exc:
             if stop.is_set() and isinstance(exc, TaskDied):
                 return 0  # it was told to
+            end = end_of(exc)
+            if end is not None:
+                (line.warning if end.usual else line.error)(end.said, why=str(exc), exit=end.exit.name)
+                return end.exit.code
             line.error(
                 "the replica failed and starts again from its last checkpoint",
                 why=str(exc) if isinstance(exc, TaskDied) else f"{type(exc).__name__}: {exc}",

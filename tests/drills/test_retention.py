@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.host.supervise import EXIT_STOPPED
+from borealis_py.host.exits import LOST
 from tests.drills.cluster import Cluster, cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
@@ -115,7 +115,7 @@ def they_end(it: Cluster, members: Sequence[Member], why: str) -> None:
         process.may_end = True
     it.until(lambda: all(it.replicas[m].popen.poll() is not None for m in members), "both end")
     for process in (it.replicas[member] for member in members):
-        assert process.popen.returncode == EXIT_STOPPED, process.said
+        assert process.popen.returncode == LOST.code, process.said
         assert why in process.said
         assert "no other replica has a checkpoint that covers it" in process.said
         assert "nothing false was called stable" in process.said

@@ -9,6 +9,7 @@ import pytest
 
 from borealis_py.demo.flights import app
 from borealis_py.host import launch
+from borealis_py.host.exits import REFUSED
 from borealis_py.host.process import KernelDiffers, check_fingerprint, main, replica_spec, work_of
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
@@ -80,9 +81,9 @@ def test_a_process_of_an_unknown_node_or_index_is_told(
 ) -> None:
     with running(bootstrap, small("no-such"), tmp_path):
         arguments = ["--bootstrap", bootstrap, "--app", "no-such", "--data-dir", str(tmp_path), "--replica"]
-        assert main([*arguments, "0", "--node", "al"]) == 1
+        assert main([*arguments, "0", "--node", "al"]) == REFUSED.code
         assert "did you mean 'all'" in capsys.readouterr().err
-        assert main([*arguments, "1"]) == 1
+        assert main([*arguments, "1"]) == REFUSED.code
         assert "none of all has a replica 1" in capsys.readouterr().err
 
 

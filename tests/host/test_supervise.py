@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from borealis_py.host import exits
 from borealis_py.host import supervise as supervising
 from borealis_py.host.specs import KernelDiffers
-from borealis_py.host.supervise import EXIT_REFUSED, EXIT_STOPPED, EXIT_SUPERSEDED, TaskDied, supervise
+from borealis_py.host.supervise import TaskDied, supervise
 from borealis_py.log.base import LogError
 from borealis_py.node.replica import Superseded
 from borealis_py.node.run import LostWhileRunning
@@ -42,9 +43,9 @@ def after(*ends: BaseException) -> Any:
 @pytest.mark.parametrize(
     ("last", "code"),
     [
-        (Superseded("newer"), EXIT_SUPERSEDED),
-        (RetentionLost("gone"), EXIT_STOPPED),
-        (KernelDiffers("other bits"), EXIT_REFUSED),
+        (Superseded("newer"), exits.SUPERSEDED.code),
+        (RetentionLost("gone"), exits.LOST.code),
+        (KernelDiffers("other bits"), exits.KERNEL.code),
     ],
 )
 def test_it_starts_again_until_it_cannot_go_on(last: BaseException, code: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from borealis_py.host import exits
 from borealis_py.host import supervise as supervising
 from borealis_py.host.onspark import application as applying
 from borealis_py.host.onspark.application import Application
@@ -20,7 +21,6 @@ from borealis_py.host.onspark.notices import Notices
 from borealis_py.host.onspark.plan import SlotPlan, waiting
 from borealis_py.host.onspark.shortage import Shortage
 from borealis_py.host.onspark.task import NodeTask, TaskEnd, different
-from borealis_py.host.supervise import EXIT_REFUSED, EXIT_STOPPED, EXIT_SUPERSEDED
 from borealis_py.log.topics import redo_feeds
 from reconcile.letters import Stop, decode
 from tests.drills.processes import ROOT
@@ -148,7 +148,7 @@ def test_a_task_that_dies_starts_again_and_a_stop_ends_all_by_letter(life: Any) 
     assert it.ended == {}
 
 
-@pytest.mark.parametrize(("kind", "code"), [("superseded", EXIT_SUPERSEDED), ("kernel", EXIT_REFUSED)])
+@pytest.mark.parametrize(("kind", "code"), [("superseded", exits.SUPERSEDED.code), ("kernel", exits.KERNEL.code)])
 def test_what_concerns_the_process_ends_the_others_too(life: Any, kind: str, code: int) -> None:
     it = life([lambda: TaskEnd(kind, "because")], [lambda: it.told_to_stop("q")])
     assert it.application.run() is None
@@ -164,14 +164,14 @@ def test_lost_records_end_one_query_and_the_others_go_on(life: Any) -> None:
 
     threading.Thread(target=lambda: (until(ended, "one has ended"), it.stop.set()), daemon=True).start()
     assert it.application.run() is None
-    assert it.ended == {"p.r0": EXIT_STOPPED}
+    assert it.ended == {"p.r0": exits.LOST.code}
 
 
 def test_with_nothing_left_to_run_the_application_ends(life: Any) -> None:
     gone = [lambda: TaskEnd("retention", "gone")]
     it = life(gone, list(gone))
     assert it.application.run() is None
-    assert it.ended == {"p.r0": EXIT_STOPPED, "q.r0": EXIT_STOPPED}
+    assert it.ended == {"p.r0": exits.LOST.code, "q.r0": exits.LOST.code}
 
 
 @pytest.mark.parametrize("stopped", [False, True])

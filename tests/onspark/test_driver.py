@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from borealis_py.host import exits
 from borealis_py.host.onspark import driver as driving
-from borealis_py.host.onspark.driver import EXIT_NO_SPARK, DriverSettings, SparkDriver
+from borealis_py.host.onspark.driver import DriverSettings, SparkDriver
 from borealis_py.host.spark import SparkUnavailable
-from borealis_py.host.supervise import EXIT_STOPPED
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogUnreachable
 
@@ -40,7 +40,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("why", [SparkUnavailable("no Java"), LogUnreachable("no broker")])
 def test_what_stands_in_the_way_of_the_first_start_is_told(why: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     it = Driver(why, None)
-    assert it.run() == EXIT_NO_SPARK
+    assert it.run() == exits.FAILED.code
     assert it.lives == [None]
     assert f"{why}. --host process runs them without Spark" in "".join(capsys.readouterr())
 
@@ -54,8 +54,8 @@ def test_one_that_died_is_started_until_it_comes() -> None:
 
 def test_the_code_tells_of_a_query_that_ended_for_good() -> None:
     it = Driver(None)
-    it._ended["q.r0"] = EXIT_STOPPED
-    assert it.run() == EXIT_STOPPED
+    it._ended["q.r0"] = exits.LOST.code
+    assert it.run() == exits.LOST.code
 
 
 def test_a_stop_before_the_start_starts_nothing() -> None:

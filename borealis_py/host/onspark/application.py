@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from borealis_py.host.ends import ALONE
 from borealis_py.host.onspark.cluster import UI_PORT, executor_hosts, free_slots
 from borealis_py.host.onspark.notices import Notices
 from borealis_py.host.onspark.plan import SlotPlan, slots_there, waiting
@@ -23,7 +24,7 @@ from borealis_py.host.onspark.shortage import Advice, Shortage, Slots
 from borealis_py.host.onspark.slots import SparkSlots
 from borealis_py.host.onspark.task import NodeTask, TaskEnd, run_tasks, unpack_glance
 from borealis_py.host.spark import ReplicaSession
-from borealis_py.host.supervise import EXIT_STOPPED, TaskDied, supervise
+from borealis_py.host.supervise import TaskDied, supervise
 from borealis_py.log.base import Log
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
@@ -113,7 +114,7 @@ class Application:
         code = supervise(partial(self._run, task), task.spec, self._over)
         if code:
             self._ended[task.name] = code
-        if code not in (0, EXIT_STOPPED):
+        if code and code not in ALONE:
             self._stop.set()
 
     def _run(self, task: NodeTask) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import structlog
 
 from borealis_py.engine.fingerprint import ingredients
+from borealis_py.host.exits import FAILED
 from borealis_py.host.onspark.application import Application, new_session
 from borealis_py.host.onspark.notices import Notices
 from borealis_py.host.onspark.plan import LATER_SLOTS_S, SlotPlan, await_slots, reach
@@ -36,7 +37,6 @@ PAUSE_MAX_S = 30.0
 """Between two attempts to start again; each pause is twice the one before."""
 SLOT_WAIT_S = 30.0
 """Spark replaces a lost executor within a few seconds where it can."""
-EXIT_NO_SPARK = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class SparkDriver:
                 if not started:
                     reason = str(exc).rstrip(".")
                     log.error("replicas do not start", why=f"{reason}. --host process runs them without Spark")
-                    return EXIT_NO_SPARK
+                    return FAILED.code
                 log.warning("Spark does not start again", why=str(exc), next_try_s=pause_s)
                 self.stop.wait(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)

@@ -21,26 +21,25 @@ import msgspec
 import structlog
 
 from borealis_py.engine.fingerprint import ingredients
+from borealis_py.host.ends import ENDS
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.onspark.guard import ended_with_host
 from borealis_py.host.specs import KernelDiffers, check_kernel, work_of
 from borealis_py.log.base import Log, LogError, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
-from borealis_py.node.replica import Superseded
 from borealis_py.node.reporter import Glance
 from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
 from reconcile.asking import Address, AskingRedo
 from reconcile.runner import Redos, ThreadRedo
 from reconcile.work import Kernel, forget_all, make_kernel
-from sunion.errors import RetentionLost
 
 log = structlog.get_logger("borealis.host")
 
 LOCAL_REDO_S = 600.0
 
-_ENDS = {"superseded": Superseded, "lost": LostWhileRunning, "retention": RetentionLost, "kernel": KernelDiffers}
+_ENDS: dict[str, type[Exception]] = {"lost": LostWhileRunning, **{end.kind: end.type for end in ENDS}}
 
 
 class TaskEnd(msgspec.Struct, array_like=True, frozen=True):

@@ -1,0 +1,47 @@
+"""The ends by name of one replica: which exception is which exit of its process (`exits.py`). The same for every host.
+
+Whatever raises one of these is not started again by anybody; every other exception is a failure that is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from borealis_py.host import exits
+from borealis_py.host.exits import Exit
+from borealis_py.host.specs import KernelDiffers
+from borealis_py.node.replica import Superseded
+from sunion.errors import RetentionLost
+
+
+class End(NamedTuple):
+    """One of them. `kind`: its word between a Spark task and its driver. `alone`: it ends this query only, and not the
+    other replicas of its process. `usual`: nothing is wrong.
+    """
+
+    kind: str
+    type: type[Exception]
+    exit: Exit
+    said: str
+    alone: bool = False
+    usual: bool = False
+
+
+ENDS = (
+    End("superseded", Superseded, exits.SUPERSEDED, "this replica ends: its index runs elsewhere", usual=True),
+    End("kernel", KernelDiffers, exits.KERNEL, "this replica does not start"),
+    End(
+        "retention",
+        RetentionLost,
+        exits.LOST,
+        "this query stops: records it needs are gone; nothing false was called stable",
+        alone=True,
+    ),
+)
+ALONE = frozenset(end.exit.code for end in ENDS if end.alone)
+"""Exit codes that concern one query."""
+
+
+def end_of(exc: Exception) -> End | None:
+    """None: a failure, after which the replica starts again."""
+    return next((end for end in ENDS if isinstance(exc, end.type)), None)
