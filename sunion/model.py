@@ -140,16 +140,18 @@ class StableRange:
 
 @dataclass(frozen=True, slots=True)
 class TentativeBucket:
-    """TENTATIVE(inc, b, ...): computed without the sources in `lacked`; replaced by STABLE(b) later.
+    """TENTATIVE(inc, b, ...): not known to be final; replaced by STABLE(b) later.
 
-    `completeness` in 0..1 is about the inputs of this bucket's windows; `diverged_from` is the first bucket whose
-    absence the state carries (protocol B17).
+    `lacked`: sources missing in some bucket that the result depends on, its windows' earlier ones too; `missing`: those
+    that bucket b itself had not. `completeness` in 0..1: the lowest of those buckets'. `diverged_from`: the first
+    bucket whose absence the state, or a word that it was made of, carries (protocol 1.3, B17).
     """
 
     inc: int
     bucket: int
     output: Output
     lacked: tuple[str, ...]
+    missing: tuple[str, ...]
     held: int
     completeness: float
     diverged_from: int

@@ -115,11 +115,11 @@ class StreamFold:
         self.top = bucket if self.top is None else max(self.top, bucket)
 
     def pick(self, bucket: int) -> TentativeBucket | None:
-        """The tentative bucket to use: fewest sources lacked, then lowest replica (R3)."""
+        """The tentative bucket to use: the most complete, then fewest sources lacked, then lowest replica (R5)."""
         stored = self.tentative.get(bucket)
         if not stored:
             return None
-        return min(stored.items(), key=lambda kv: (len(kv[1].lacked), kv[0]))[1]
+        return min(stored.items(), key=lambda kv: (-kv[1].completeness, len(kv[1].lacked), kv[0]))[1]
 
     def passed(self, live: int) -> None:
         """The owner's live frontier moved: tentative buckets below it are of no use."""

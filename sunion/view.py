@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sunion.errors import IllegalTransition
-from sunion.model import Kind, Output
+from sunion.model import Kind, Output, TentativeBucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Change:
     output: Output = field(default_factory=Output)
     completeness: float = 1.0
     lacked: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     diverged_from: int | None = None
 
 
@@ -58,13 +59,13 @@ class View:
             changes.append(Change(Kind.REC_DONE, end, end))
         return changes
 
-    def tentative_bucket(
-        self, bucket: int, output: Output, completeness: float, lacked: tuple[str, ...], diverged_from: int
-    ) -> list[Change]:
+    def tentative_bucket(self, said: TentativeBucket) -> list[Change]:
         """A tentative bucket is shown. Raises IllegalTransition below what was shown already."""
+        bucket = said.bucket
         self.pass_over(bucket)
         self.shown = bucket + 1
-        return [Change(Kind.TENTATIVE, bucket, bucket + 1, output, completeness, lacked, diverged_from)]
+        of = said.completeness, said.lacked, said.missing, said.diverged_from
+        return [Change(Kind.TENTATIVE, bucket, bucket + 1, said.output, *of)]
 
     def pass_over(self, bucket: int) -> None:
         """Nobody has said anything of this bucket in time: go on to the next."""

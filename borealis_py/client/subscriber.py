@@ -26,7 +26,7 @@ from borealis_py.protocol.reader import StreamReader
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
-from sunion.model import StreamRecord
+from sunion.model import Kind, StreamRecord
 from sunion.view import Change
 
 log = structlog.get_logger("borealis.subscriber")
@@ -49,7 +49,9 @@ class LiveChange:
     """A change of the live view, for buckets [bucket, end).
 
     `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; only where asked for). `partition`: of the
-    query; the others go on without it.
+    query; the others go on without it. Of a TENTATIVE one: `lacked`, sources missing anywhere in what it depends on;
+    `missing`, those that bucket itself had not; `completeness` of what it depends on, 0 to 1; `diverged_from`, the
+    first bucket whose absence its state carries; `why` it is tentative, in words (PROTOCOL.md 1.3).
     """
 
     kind: str
@@ -58,7 +60,9 @@ class LiveChange:
     rows: list[dict[str, Any]]
     completeness: float = 1.0
     lacked: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     diverged_from: int | None = None
+    why: str = ""
     partition: int = 0
 
 
@@ -168,12 +172,36 @@ class LiveSubscription:
         self._lookup.close()
 
 
-def live_change(change: Change, codec: RowCodec, partition: int = 0) -> LiveChange:
-    """The same with its rows decoded."""
+def live_change(change: Change, codec: RowCodec, certain: bool, partition: int = 0) -> LiveChange:
+    """The same with its rows decoded. `certain`: see `why_tentative`."""
     output = decoded(change.output, codec)
-    rows = [] if output.rows is None else codec.to_dicts(output.rows)
-    kind, lacked, diverged_from = change.kind.value, change.lacked, change.diverged_from
-    return LiveChange(kind, change.bucket, change.end, rows, change.completeness, lacked, diverged_from, partition)
+    return LiveChange(
+        change.kind.value,
+        change.bucket,
+        change.end,
+        [] if output.rows is None else codec.to_dicts(output.rows),
+        change.completeness,
+        change.lacked,
+        change.missing,
+        change.diverged_from,
+        why_tentative(change, certain),
+        partition,
+    )
+
+
+def why_tentative(change: Change, certain: bool) -> str:
+    """Why a change is tentative, in words; empty: it is not.
+
+    Args:
+        certain: all nodes on the way are repeatable or convergent-capable, so that a result that nothing was missing of
+            is what it would be on corrected state.
+    """
+    if change.kind is not Kind.TENTATIVE:
+        return ""
+    if change.completeness < 1:
+        return f"lacks {', '.join(change.lacked)}"
+    what = "it will be confirmed" if certain else "it may change"
+    return f"lacks nothing, but what came before has not been corrected since bucket {change.diverged_from}: {what}"
 
 
 class CorrectedSubscription:

@@ -21,6 +21,7 @@ from borealis_py.client.subscriber import (
     published,
     raw_records,
 )
+from borealis_py.engine import OperatorClass, compile_query
 from borealis_py.host.appstate import AppState, read_app
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -28,7 +29,7 @@ from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.protocol.settings import SettingsError, budget
 from borealis_py.query.partitions import parts_of
-from borealis_py.query.spec import count_of
+from borealis_py.query.spec import AppSpec, count_of
 from reconcile.work import make_kernel
 from sunion.bucket import Buckets
 from sunion.model import Kind
@@ -68,6 +69,15 @@ def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake:
     return found
 
 
+def forgets(spec: AppSpec, query: str) -> bool:
+    """Whether every node that a query's rows come through is repeatable or convergent-capable.
+
+    A result of which nothing was missing is then the final one, whatever its state had lacked before (PROTOCOL.md 1.3).
+    """
+    with closing(compile_query(spec.flattened(query), query)) as whole:
+        return whole.operator_class in (OperatorClass.REPEATABLE, OperatorClass.CONVERGENT)
+
+
 def live(
     log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event, empty: bool = False
 ) -> Iterator[LiveChange]:
@@ -75,6 +85,7 @@ def live(
     woken = threading.Event()
     subscriptions = open_live(log, state, query, from_beginning, woken.set)
     kernel = make_kernel(state.spec.to_json(), query)  # the rows of all partitions are alike
+    certain = forgets(state.spec, query)
     last = Buckets(state.spec.bucket_us).last
     try:
         while not stop.is_set():
@@ -82,7 +93,7 @@ def live(
             for partition, subscription in enumerate(subscriptions):
                 for change in subscription.poll():
                     if empty or change.output.rows is not None or change.kind not in (Kind.BOUNDARY, Kind.TENTATIVE):
-                        yield live_change(change, kernel, partition)
+                        yield live_change(change, kernel, certain, partition)
             if all(subscription.stream.next >= last for subscription in subscriptions):
                 return
             times = [at for at in (s.next_wakeup() for s in subscriptions) if at is not None]

@@ -73,6 +73,7 @@ class TentativeHeader(msgspec.Struct, array_like=True, frozen=True, tag="TENTATI
     parts: int
     schema: str
     lacked: tuple[str, ...]
+    missing: tuple[str, ...]
     completeness: float
     diverged_from: int
 

@@ -97,6 +97,7 @@ class StreamEncoder:
             parts,
             self._schema,
             record.lacked,
+            record.missing,
             record.completeness,
             record.diverged_from,
         )
@@ -188,6 +189,7 @@ class StreamDecoder:
             header.bucket,
             Output(rows),
             header.lacked,
+            header.missing,
             header.held,
             header.completeness,
             header.diverged_from,

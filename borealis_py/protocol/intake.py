@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from borealis_py.protocol.delay import Creation, Feed, InputView, Presence, view
 from borealis_py.protocol.drift import Drift
+from borealis_py.protocol.labels import Share
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Note, Turn
 from sunion.bucket import Buckets
-from sunion.inputs import StreamInput, Unpack
-from sunion.model import Input, Ordered, Output, RowOps
+from sunion.inputs import SourceInput, StreamInput, Unpack
+from sunion.model import Input, Ordered, Output, RowOps, TentativeBucket
 from sunion.union import Mark, SUnion
 
 
@@ -94,7 +95,7 @@ class Intake:
             presence = Presence.STABLE
         else:
             presence = Presence.MISSING if said is None else Presence.TENTATIVE
-        return view(presence, self.feeds[index], bucket, said is not None and bool(said.lacked))
+        return view(presence, self.feeds[index], bucket, said is not None and bool(said.missing))
 
     def views(self, bucket: int) -> list[InputView]:
         """All inputs."""
@@ -104,15 +105,27 @@ class Intake:
         """What there is of a bucket, in order."""
         return self.union.ordered_live(bucket)
 
-    def lacked(self, bucket: int) -> tuple[str, ...]:
-        """The sources missing in a bucket, upstream's included, in the order of the inputs."""
-        found: dict[str, None] = {}
+    def share(self, bucket: int) -> Share:
+        """What a bucket has of its inputs now."""
+        words = [said for _, said in self._open(bucket) if said is not None]
+        diverged_from = min((said.diverged_from for said in words), default=None)
+        return Share(self.missing(bucket), self.lacked(bucket), self.completeness(bucket), diverged_from)
+
+    def _open(self, bucket: int) -> Iterator[tuple[SourceInput | StreamInput, TentativeBucket | None]]:
+        """The inputs that have not closed a bucket, each with the tentative word to use."""
         for source in self.union.inputs:
-            if source.closed > bucket:
-                continue
-            said = source.tentative(bucket) if isinstance(source, StreamInput) else None
-            found.update(dict.fromkeys(source.sources if said is None else said.lacked))
-        return tuple(found)
+            if source.closed <= bucket:
+                yield source, source.tentative(bucket) if isinstance(source, StreamInput) else None
+
+    def missing(self, bucket: int) -> tuple[str, ...]:
+        """The sources that a bucket itself has not, nor upstream's of it, in the order of the inputs."""
+        found = [source.sources if said is None else said.missing for source, said in self._open(bucket)]
+        return tuple(dict.fromkeys(name for names in found for name in names))
+
+    def lacked(self, bucket: int) -> tuple[str, ...]:
+        """The same with all that upstream's tentative words lacked, in earlier buckets too."""
+        found = [source.sources if said is None else said.lacked for source, said in self._open(bucket)]
+        return tuple(dict.fromkeys(name for names in found for name in names))
 
     def completeness(self, bucket: int) -> float:
         """Which part of the inputs the bucket has; a tentative one counts by its own completeness (design 2.4)."""

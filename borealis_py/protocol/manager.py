@@ -16,6 +16,7 @@ from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.heartbeat import Heart
 from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.life import Counts, Identity, Start
 from borealis_py.protocol.publishing import Publishing, Standing
 from borealis_py.protocol.reconciliation import Reconciliation
@@ -81,7 +82,7 @@ class Manager:
         self._fragment, self._ops = fragment, ops
         self._s = self._l = start.state
         self._diverged = False
-        self._completeness: dict[int, float] = {}
+        self._labels = Labels(fragment.lookback_buckets, (name for i in inputs for name in i.sources))
         self._now = self._read_to = delay.ALWAYS
         self._started: int | None = None
         self._away_until = delay.ALWAYS
@@ -191,7 +192,7 @@ class Manager:
         if self.f_s == self.f_l and self._diverged:
             self._diverged = False
             self._l = self._s
-            self._completeness.clear()
+            self._labels.corrected()
             self.checkpointing.soon()  # whoever waits for its turn may adopt it (B44)
             self._derive_grant(False)
 
@@ -300,32 +301,24 @@ class Manager:
         if first_one:
             self._diverged = True
             self._l = self._s
-        lacked = self.intake.lacked(bucket)
-        self._completeness[bucket] = self.intake.completeness(bucket)
+        share = self.intake.share(bucket)
+        label = self._labels.ran(bucket, share)
         self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
         output = outputs.get(bucket, Output())
-        held = self._held(bucket)
-        completeness = self._window_completeness(bucket)
-        self._append(
-            self.output.tentative(
-                TentativeBucket(self.identity.inc, bucket, output, lacked, held, completeness, self.f_s)
-            )
-        )
+        said = TentativeBucket(
+            self.identity.inc, bucket, output, label.lacked, share.missing, self._held(bucket), label.completeness,
+            label.diverged_from,
+        )  # fmt: skip
+        self._append(self.output.tentative(said))
         self.f_l = bucket + 1
         self.intake.ran(bucket)
         self.counts.tentative_buckets += 1
         self.counts.tentative_rows += 0 if output.rows is None else self._ops.count(output.rows)
         self._set_state()
         if first_one:
-            detail = f"bucket {bucket} ran without {', '.join(lacked) or 'nothing'}, completeness {completeness:.2f}"
+            lacked = ", ".join(label.lacked) or "nothing"
+            detail = f"bucket {bucket} ran without {lacked}, completeness {label.completeness:.2f}"
             self._effects.append(Note("FIRST_TENTATIVE", detail))
-
-    def _window_completeness(self, bucket: int) -> float:
-        """Lowest over the buckets that the output may depend on (design 2.4, B17)."""
-        low = bucket - self._fragment.lookback_buckets
-        for old in [b for b in self._completeness if b < low]:
-            del self._completeness[old]
-        return min(self._completeness.values())
 
     # The rest of a turn -----------------------------------------------------------------------------------------------
 

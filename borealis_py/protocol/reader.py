@@ -86,9 +86,7 @@ class StreamReader:
             if best is None:
                 self.view.pass_over(bucket)
             else:
-                changes += self.view.tentative_bucket(
-                    bucket, best.output, best.completeness, best.lacked, best.diverged_from
-                )
+                changes += self.view.tentative_bucket(best)
             self._fold.passed(self.live)
             for feed in self._feeds:
                 feed.ran(bucket)

@@ -105,7 +105,10 @@ def _equal(name: str, bucket: int, offset: int, rows: list[Any], letters: list[L
 
 def _label(name: str, header: TentativeHeader, rows: list[Any], truth: Truth) -> None:
     """A tentative result that differs must say what it lacks."""
+    partial, lacked = header.completeness < 1, set(header.lacked)
     if not 0 <= header.completeness <= 1 or header.diverged_from > header.bucket:
+        raise Violation("label", f"{name}: {header}", header.bucket)
+    if partial != bool(lacked) or not lacked.issuperset(header.missing):
         raise Violation("label", f"{name}: {header}", header.bucket)
     if header.bucket >= truth.complete:
         return
@@ -113,9 +116,12 @@ def _label(name: str, header: TentativeHeader, rows: list[Any], truth: Truth) ->
     if rows != expected and header.completeness >= 1:
         said = f"{name}: tentative bucket {header.bucket} differs and claims completeness 1"
         raise Violation("label", said, header.bucket)
+    if rows != expected and not header.lacked:
+        said = f"{name}: tentative bucket {header.bucket} differs and lacks nothing"
+        raise Violation("label", said, header.bucket)
     passed = [row[:3] for row in rows if row[1] == "row"]
-    if passed != [row[:3] for row in expected if row[1] == "row"] and not header.lacked:
-        said = f"{name}: tentative bucket {header.bucket} misses rows and lacks nothing"
+    if passed != [row[:3] for row in expected if row[1] == "row"] and not header.missing:
+        said = f"{name}: tentative bucket {header.bucket} misses rows of its own and names none missing"
         raise Violation("label", said, header.bucket)
 
 
@@ -216,7 +222,7 @@ def needless(
         if not isinstance(header, TentativeHeader):
             continue
         at = ran_us.get((header.inc, header.bucket), 0)
-        for source in header.lacked if at else ():
+        for source in header.missing if at else ():
             if source not in sources:
                 continue
             readable, closings = sources[source]
@@ -240,7 +246,7 @@ def premature(
         least_us: (bucket, whether it lacks something) -> the earliest time at which it may run.
     """
     headers = [unpack_stream(record.value)[0] for record in log]
-    lacking = {(h.inc, h.bucket) for h in headers if isinstance(h, TentativeHeader) and h.lacked}
+    lacking = {(h.inc, h.bucket) for h in headers if isinstance(h, TentativeHeader) and h.missing}
     for (inc, bucket), at in ran_us.items():
         early = least_us(bucket, (inc, bucket) in lacking) - at
         if early > 0:

@@ -25,8 +25,8 @@ class ClientPicture:
         self.arrival: dict[int, int] = {}
         self.seen = origin
         self.tentative_seen = 0
-        self.lacked: dict[int, tuple[str, ...]] = {}
-        """Of each bucket that was tentative at first: what it lacked then."""
+        self.missing: dict[int, tuple[str, ...]] = {}
+        """Of each bucket that was tentative at first: the sources that it itself had not then."""
         self.lost: str | None = None
         """Why it is told no more."""
         self._undone_from: int | None = None
@@ -57,7 +57,7 @@ class ClientPicture:
             raise Violation("client", said, change.bucket)
         self.tentative_seen += 1
         self.tentative.add(change.bucket)
-        self.lacked.setdefault(change.bucket, change.lacked)
+        self.missing.setdefault(change.bucket, change.missing)
         self._put(change.bucket, change)
 
     def _stable(self, change: Change) -> None:

@@ -93,7 +93,7 @@ def _said(value: bytes | None, bucket: int) -> str | None:
         part = f", part {header.part + 1} of {header.parts}" if header.parts > 1 else ""
         return f"STABLE, {len(payload)} bytes{part}, held {header.held / 1e6:g} s, inc {header.inc}"
     if isinstance(header, TentativeHeader) and header.bucket == bucket:
-        lacked = ", ".join(header.lacked) or "nothing"
+        lacked = f"{', '.join(header.lacked) or 'nothing'} ({', '.join(header.missing) or 'nothing'} itself)"
         return (
             f"TENTATIVE, {len(payload)} bytes, lacks {lacked}, completeness {header.completeness:.2f}, diverged from "
             f"{header.diverged_from}, held {header.held / 1e6:g} s, inc {header.inc}"

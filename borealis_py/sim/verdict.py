@@ -233,13 +233,13 @@ class Delays:
         corrects under "delay" is late for one behind it that does not wait.
         """
         s, world = self.scenario, self.world
-        for bucket, lacked in world.picture.lacked.items():
+        for bucket, missing in world.picture.missing.items():
             end = (bucket + 1) * s.width_us
             first = bucket * s.width_us - SETTLE_US - self._ahead_us(bucket)
             until = end + self._bound_us(end)
             if self._suspended(until) or self._weaker(first, until):
                 continue
-            for source in lacked:
+            for source in missing:
                 in_time = self._closed_us(source, bucket) < self._in_time_us(bucket)
                 clean = self.watching.sources[source].covers(first, end + s.width_us)
                 if in_time and clean and self._all_well(QUERY, source, first, until):

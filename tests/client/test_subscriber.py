@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from structlog.testing import capture_logs
 
-from borealis_py.client.subscriber import LiveSubscription
+from borealis_py.client.subscriber import LiveSubscription, live_change
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Threshold, encode
 from borealis_py.log.stream import StreamEncoder
@@ -16,7 +17,7 @@ from borealis_py.sim.actors import LocalClock
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.log import MemoryLog
 from sunion.bucket import Buckets
-from sunion.model import Output, StableRange, StreamRecord, TentativeBucket
+from sunion.model import Kind, Output, StableRange, StreamRecord, TentativeBucket
 from sunion.view import Change
 
 START_US = 1_700_000_000_000_000
@@ -73,7 +74,7 @@ class World:
 
 
 def tentative(bucket: int) -> TentativeBucket:
-    return TentativeBucket(1, bucket, Output(), ("lga",), 0, 0.5, bucket)
+    return TentativeBucket(1, bucket, Output(), ("lga",), ("lga",), 0, 0.5, bucket)
 
 
 def test_a_lower_threshold_shows_what_was_waiting() -> None:
@@ -143,3 +144,23 @@ def test_a_record_that_no_replica_has_written_is_passed_over() -> None:
         changes = live.poll()
     assert [(c.bucket, c.end) for c in changes] == [(FIRST, FIRST + 3)]
     assert ("app.q.r1", 0) in [(entry.get("topic"), entry.get("offset")) for entry in logs]
+
+
+SHOWN = Change(Kind.TENTATIVE, 9, 10, Output(), 1.0, (), (), 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "certain", "why"),
+    [
+        (replace(SHOWN, completeness=0.5, lacked=("ewr", "lga"), missing=("lga",)), True, "lacks ewr, lga"),
+        (SHOWN, True, "not been corrected since bucket 4: it will be confirmed"),
+        (SHOWN, False, "not been corrected since bucket 4: it may change"),
+        (Change(Kind.STABLE, 9, 10), True, ""),
+        (Change(Kind.UNDO, 9, 9), True, ""),
+    ],
+)
+def test_a_tentative_change_says_why_it_is_one(change: Change, certain: bool, why: str) -> None:
+    found = live_change(change, None, certain)  # type: ignore[arg-type]  # rows: none here
+    assert found.why.endswith(why)
+    assert bool(found.why) == (change.kind is Kind.TENTATIVE)
+    assert (found.lacked, found.missing, found.diverged_from) == (change.lacked, change.missing, change.diverged_from)

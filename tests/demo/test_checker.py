@@ -71,11 +71,13 @@ def stable_run(truth: Truth, first: int, end: int, inc: int = 1) -> list[StreamR
 
 def tentative_run(truth: Truth, inc: int = 1, partial: int = 0) -> list[StreamRecord]:
     """[CUT, END) live; LGA is lacking in [CUT, HEAL); `partial` of its rows were there in the first bucket."""
-    lacked = {b: ("lga",) if b < HEAL else () for b in range(CUT, END)}
+    missing = {b: ("lga",) if b < HEAL else () for b in range(CUT, END)}
     out = []
     for b in range(CUT, END):
-        rows = truth.tentative(b, lacked, {(CUT, "lga"): partial}) if truth.has_results(b) else []
-        out.append(StreamRecord("TENTATIVE", inc, b, b + 1, tuple(rows), lacked[b], 2 / 3 if lacked[b] else 0.9, CUT))
+        rows = truth.tentative(b, missing, {(CUT, "lga"): partial}) if truth.has_results(b) else []
+        lacked = ("lga",) if min(truth.depends(b)) < HEAL else ()
+        share = 2 / 3 if lacked else 1.0
+        out.append(StreamRecord("TENTATIVE", inc, b, b + 1, tuple(rows), lacked, missing[b], share, CUT))
     return out
 
 
@@ -229,7 +231,13 @@ def tentative_lost_a_row(world: World) -> None:
 def tentative_blames_another(world: World) -> None:
     for i, record in enumerate(world.replicas[0]):
         if record.kind == "TENTATIVE" and record.lacked:
-            world.replicas[0][i] = replace(record, lacked=("ewr",))
+            world.replicas[0][i] = replace(record, lacked=("ewr",), missing=("ewr",) if record.missing else ())
+
+
+def tentative_window_names_nobody(world: World) -> None:
+    """The last that lacked something: where there are windows its own bucket had all sources."""
+    i = max(i for i, r in enumerate(world.replicas[0]) if r.lacked)
+    world.replicas[0][i] = replace(world.replicas[0][i], lacked=())
 
 
 def tentative_claims_to_be_complete(world: World) -> None:
@@ -260,6 +268,7 @@ FAULTS: list[tuple[Fault, dict[str, object]]] = [
     (tentative_wrong, {"tentative_wrong": 1, "tentative_content_right": False}),
     (tentative_lost_a_row, {"tentative_wrong": 1, "tentative_content_right": False}),
     (tentative_blames_another, {"tentative_wrong": ..., "tentative_content_right": False}),
+    (tentative_window_names_nobody, {"tentative_wrong": 1, "tentative_content_right": False}),
     (tentative_claims_to_be_complete, {"tentative_wrong": 1, "tentative_content_right": False}),
     (tentative_forgot_when_it_diverged, {"tentative_wrong": 1, "tentative_content_right": False}),
 ]
@@ -315,12 +324,13 @@ def test_a_restart_that_says_the_same_again_is_right(name: str) -> None:
 def test_a_second_failure_starts_from_the_corrected_state(name: str) -> None:
     """LGA is complete in the buckets before it, though they had been tentative once."""
     truth = good(name).truth
-    first = StreamRecord("TENTATIVE", 1, B0 + 5, B0 + 6, (), ("lga",), 2 / 3, B0 + 5)
+    lga = ("lga",), ("lga",)
+    first = StreamRecord("TENTATIVE", 1, B0 + 5, B0 + 6, (), *lga, 2 / 3, B0 + 5)
     rows = truth.tentative(B0 + 5, {B0 + 5: ("lga",)})
     first = replace(first, rows=tuple(rows))
     later = dict.fromkeys(range(B0 + 7, B0 + 10), ("lga",))
     live = [
-        StreamRecord("TENTATIVE", 1, b, b + 1, tuple(truth.tentative(b, later)), ("lga",), 2 / 3, B0 + 7) for b in later
+        StreamRecord("TENTATIVE", 1, b, b + 1, tuple(truth.tentative(b, later)), *lga, 2 / 3, B0 + 7) for b in later
     ]
     history = [*stable_run(truth, B0, B0 + 5), first, *stable_run(truth, B0 + 5, B0 + 7), *live]
     history += stable_run(truth, B0 + 7, END)
@@ -344,7 +354,7 @@ def test_envelopes_of_the_product_are_read_as_they_were_meant() -> None:
         records.pack(records.RangeHeader(3, 0, 5, 0)),
         records.pack(records.StableHeader(3, 5, 0, 0, 2, "h"), arrow(one)),
         records.pack(records.StableHeader(3, 5, 0, 1, 2, "h"), arrow(two)),
-        records.pack(records.TentativeHeader(3, 6, 0, 0, 1, "h", ("lga",), 0.5, 6), arrow(one)),
+        records.pack(records.TentativeHeader(3, 6, 0, 0, 1, "h", ("ewr", "lga"), ("lga",), 0.5, 6), arrow(one)),
         records.pack(records.UndoHeader(3, 6)),
         records.pack(records.StableHeader(3, 6, 0, 0, 1, "h")),
         records.pack(records.RecDoneHeader(3, 7)),
@@ -353,7 +363,7 @@ def test_envelopes_of_the_product_are_read_as_they_were_meant() -> None:
     assert found.records == [
         StreamRecord("BOUNDARY", 3, 0, 5),
         StreamRecord("STABLE", 3, 5, 6, (*one, *two)),
-        StreamRecord("TENTATIVE", 3, 6, 7, tuple(one), ("lga",), 0.5, 6),
+        StreamRecord("TENTATIVE", 3, 6, 7, tuple(one), ("ewr", "lga"), ("lga",), 0.5, 6),
         StreamRecord("UNDO", 3, 6, 6),
         StreamRecord("STABLE", 3, 6, 7),
         StreamRecord("REC_DONE", 3, 7, 7),

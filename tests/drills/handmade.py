@@ -85,7 +85,7 @@ def good(network: Network = CHAIN) -> World:
         stable = truth.stable(piece)
         live = by_bucket(network.keep(network.run(lost, piece.stage + 1), piece), BUCKET_US)
         history = [_stable(b, stable.get(b, ())) for b in range(B0, LOST)]
-        history += [_tentative(b, live.get(b, ())) for b in range(LOST, HEALED)]
+        history += [_tentative(b, live.get(b, ()), _depends(network, piece)) for b in range(LOST, HEALED)]
         history += [StreamRecord("UNDO", 1, LOST, LOST)]
         history += [_stable(b, stable.get(b, ())) for b in range(LOST, LAST)]
         history += [StreamRecord("REC_DONE", 1, LAST, LAST), StreamRecord("BOUNDARY", 1, LAST, FOREVER)]
@@ -107,9 +107,15 @@ def _stable(bucket: int, rows: tuple[Row, ...]) -> StreamRecord:
     return StreamRecord("STABLE" if rows else "BOUNDARY", 1, bucket, bucket + 1, rows)
 
 
-def _tentative(bucket: int, rows: tuple[Row, ...]) -> StreamRecord:
-    lacked = ("c",) if bucket < BACK else ()
-    return StreamRecord("TENTATIVE", 1, bucket, bucket + 1, rows, lacked, 2 / 3, LOST)
+def _depends(network: Network, piece: Piece) -> int:
+    """How many buckets before its own a result depends on."""
+    return max(0, network.stages[piece.stage].reach_us // BUCKET_US - 1)
+
+
+def _tentative(bucket: int, rows: tuple[Row, ...], depends: int) -> StreamRecord:
+    missing = ("c",) if bucket < BACK else ()
+    lacked = ("c",) if bucket - depends < BACK else ()
+    return StreamRecord("TENTATIVE", 1, bucket, bucket + 1, rows, lacked, missing, 2 / 3 if lacked else 1.0, LOST)
 
 
 def _publish(world: World, truth: Truth, piece: Piece) -> None:

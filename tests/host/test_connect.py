@@ -11,8 +11,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from borealis_py.client.subscriber import LiveSubscription
+from borealis_py.engine import OperatorClass
+from borealis_py.engine.operators import Window
 from borealis_py.host.appstate import AppState
-from borealis_py.host.connect import open_live
+from borealis_py.host.connect import forgets, open_live
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Description, Threshold, encode
@@ -86,3 +88,19 @@ def test_a_query_that_could_not_run_by_this_timing_is_refused_with_what_to_do() 
         raise AssertionError("it opened")
     with world.live(HURRIED) as subscription:
         assert subscription.stream.wait == 300_000 - HURRIED.slack_of(1)
+
+
+@pytest.mark.parametrize(
+    ("of", "certain"), [(OperatorClass.CONVERGENT, True), (OperatorClass.DETERMINISTIC, False)], ids=str
+)
+def test_what_nothing_is_missing_of_is_certain_unless_a_node_on_the_way_never_forgets(
+    of: OperatorClass, certain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No operator that can be written today is more general than convergent-capable: the window stands for one."""
+    monkeypatch.setattr(Window, "operator_class", of)
+    app = App("a", bucket="100ms")
+    s = app.source("s", schema={"x": "int64"})
+    app.query("q", s.window("1s").agg(n="count(*)").node("counted").filter("n > 1"))
+    app.query("p", s.filter("x > 1"))
+    spec = app.describe()
+    assert (forgets(spec, "q"), forgets(spec, "p")) == (certain, True)

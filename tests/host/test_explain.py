@@ -146,5 +146,7 @@ def _bucket_0(inputs: tuple[Input, ...], lost: str, said: dict[str, Effect]) -> 
         elif effect.outcome is Outcome.STABLE:
             streams[index] = [(0, StableRange(1, 0, 1))]
         else:
-            streams[index] = [(0, TentativeBucket(1, 0, Output(), effect.lacked, 0, effect.completeness, 0))]
+            streams[index] = [
+                (0, TentativeBucket(1, 0, Output(), effect.lacked, effect.lacked, 0, effect.completeness, 0))
+            ]
     return Turn(0, inputs=sources, streams=streams)

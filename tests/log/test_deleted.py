@@ -33,7 +33,7 @@ class Cut:
 
 
 def tentative(bucket: int) -> TentativeBucket:
-    return TentativeBucket(1, bucket, Output(["t"]), ("s",), 0, 0.5, 4)
+    return TentativeBucket(1, bucket, Output(["t"]), ("s",), ("s",), 0, 0.5, 4)
 
 
 SAID: list[StreamRecord] = [

@@ -79,14 +79,15 @@ def test_what_has_no_rows_comes_back_as_it_was(said: StreamRecord) -> None:
 def test_rows_rejects_and_what_was_lacked_come_back() -> None:
     reject = Reject("lga", 9, "late", b"x")
     stable = StableBucket(3, 7, Output(["a", "b"], (reject,)), 5)
-    tentative = TentativeBucket(3, 8, Output(["c"]), ("lga",), 4, 0.5, 7)
+    tentative = TentativeBucket(3, 8, Output(["c"]), ("ewr", "lga"), ("lga",), 4, 0.5, 7)
     first, second = decode(StreamDecoder("s1"), encoder().encode(stable) + encoder().encode(tentative))
     assert rows_of(first) == ["a", "b"]
     assert isinstance(first, StableBucket)
     assert first.output.rejects == (reject,)
     assert rows_of(second) == ["c"]
     assert isinstance(second, TentativeBucket)
-    assert (second.lacked, second.completeness, second.diverged_from, second.held) == (("lga",), 0.5, 7, 4)
+    assert (second.lacked, second.missing) == (("ewr", "lga"), ("lga",))
+    assert (second.completeness, second.diverged_from, second.held) == (0.5, 7, 4)
 
 
 def test_timestamps_find_the_bucket_and_a_range_by_its_last_one() -> None:
@@ -177,7 +178,7 @@ def stable(whose: int, part: int, parts: int = 3) -> StableHeader:
 
 
 def tentative(whose: int, part: int) -> TentativeHeader:
-    return TentativeHeader(1, 7, whose, part, 2, "s", (f"s{whose}",), 0.5, 7)
+    return TentativeHeader(1, 7, whose, part, 2, "s", (f"s{whose}",), (f"s{whose}",), 0.5, 7)
 
 
 A, B = 1, 2

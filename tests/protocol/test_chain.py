@@ -80,7 +80,7 @@ def stable(bucket: int, held: int = 0) -> StableBucket:
 
 
 def tentative(bucket: int, *lacked: str, held: int = 0, completeness: float = 0.5, inc: int = 1) -> TentativeBucket:
-    return TentativeBucket(inc, bucket, rows(bucket, 9), lacked, held, completeness, bucket)
+    return TentativeBucket(inc, bucket, rows(bucket, 9), lacked, lacked, held, completeness, bucket)
 
 
 def test_stable_buckets_run_as_they_come_from_whichever_replica() -> None:
@@ -138,6 +138,16 @@ def test_lacked_names_upstreams_sources_and_completeness_multiplies() -> None:
     assert (said.lacked, said.completeness) == (("a",), 0.75)
 
 
+def test_what_upstreams_windows_lacked_is_named_and_not_counted_as_missing() -> None:
+    """Upstream's bucket had all sources, its window had not."""
+    node = Node(STREAM)
+    node.at(0, (0, stable(0)), (1, stable(0)))
+    said = replace(tentative(1, "a"), missing=(), diverged_from=-3)
+    node.at(2 * W, (0, said), (1, said))
+    (told,) = node.tentative()
+    assert (told.lacked, told.missing, told.completeness, told.diverged_from) == (("a",), (), 0.5, -3)
+
+
 def test_a_missing_stream_lacks_all_its_sources() -> None:
     node = Node(STREAM, Input.source("c"))
     node.at(0, (0, stable(0)), (1, stable(0)), source=[claim(0), batch(1, 0, boundary=W)])
@@ -164,10 +174,12 @@ def test_a_late_missing_input_is_not_waited_for_beside_a_tentative_one() -> None
     assert [t.bucket for t in node.tentative()] == [1, 2]
 
 
-def test_beside_a_tentative_input_that_lacks_nothing_a_late_one_is_waited_for() -> None:
+@pytest.mark.parametrize("before", [(), ("a",)], ids=["its state has diverged", "its window lacked a source"])
+def test_beside_a_tentative_input_that_lacks_nothing_a_late_one_is_waited_for(before: tuple[str, ...]) -> None:
     """Simulator, seed 815636: upstream had not waited, and a source that was back stayed LATE by 2 ms a bucket."""
     node, now = beside_a_late_source()
-    node.at(now, (0, tentative(2)), (1, tentative(2)))
+    said = replace(tentative(2, *before), missing=())
+    node.at(now, (0, said), (1, said))
     assert [t.bucket for t in node.tentative()] == [1]
     node.at(now + W + DELTA)
     assert [t.bucket for t in node.tentative()] == [1, 2]
@@ -303,7 +315,8 @@ def test_after_a_pause_nothing_tentative_runs_before_all_was_read() -> None:
     assert node.manager.next_wakeup() > away  # the answer wakes it, nothing else does
     effects = node.manager.handle(Turn(away + MS, streams={0: [(1, StableRange(1, 1, 3))]}, read_to=away))
     said = [e.record for e in effects if isinstance(e, Append)]
-    assert [(r.bucket, r.lacked) for r in said if isinstance(r, TentativeBucket)] == [(2, ())]  # its state has diverged
+    found = [(r.bucket, r.lacked, r.missing) for r in said if isinstance(r, TentativeBucket)]
+    assert found == [(2, ("a",), ())]  # its state has diverged, and its window reaches back to bucket 1
 
 
 def test_each_bucket_of_a_stable_run_says_how_long_it_has_waited_itself() -> None:

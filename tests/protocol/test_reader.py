@@ -24,7 +24,7 @@ def stable(b: int, value: int = 0, inc: int = 1, held: int = 0) -> StableBucket:
 
 
 def tentative(b: int, value: int = -1, inc: int = 1, lacked: tuple[str, ...] = ("s1",), held: int = 0):
-    return TentativeBucket(inc, b, out(value), lacked, held, 0.5, 0)
+    return TentativeBucket(inc, b, out(value), lacked, lacked, held, 0.5, 0)
 
 
 def reader(replicas: int = 2, start: int = 0) -> StreamReader:

@@ -10,7 +10,7 @@ from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.protocol.states import ReplicaState
 from sunion.model import RecDone, StableRange, TentativeBucket, Undo
 from tests.protocol.toy import DELAYS, MS, TIMING, Replica, World, make_world
-from tests.sunion.lists import BUCKETS, batch
+from tests.sunion.lists import BUCKETS, LOOKBACK, batch
 
 R, S, U, Z = (
     ReplicaState.RECOVERING,
@@ -72,6 +72,23 @@ def test_one_failure() -> None:
         "RecDone",
     ]
     assert settled(world)
+
+
+def test_a_window_that_spans_a_failure_names_what_it_lacked() -> None:
+    """The bucket that closes it has all sources; the result has not. What the bucket itself lacked is told apart."""
+    world = make_world()
+    world.replicas[0].redo = "hold"
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    world.run(7_000 * MS)
+    said = world.tentative(0)
+    whole = [r for r in said if not r.missing]
+    assert whole
+    assert [r.bucket for r in whole if r.lacked] == [r.bucket for r in whole if r.completeness < 1] != []
+    assert {r.lacked for r in said if r.completeness < 1} == {("s1",)}
+    assert next(r.bucket for r in whole if not r.lacked) == whole[0].bucket + LOOKBACK - 1
+    assert {r.diverged_from for r in said} == {said[0].bucket}, (
+        "corrections go on, the live state knows nothing of them"
+    )
 
 
 @pytest.mark.parametrize("length", [200 * MS, D - 150 * MS])

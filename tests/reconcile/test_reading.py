@@ -122,7 +122,7 @@ def test_any_replicas_that_hold_the_buckets_between_them_give_the_same_bits(data
     for k in range(3):
         upto = data.draw(st.integers(0, len(said)), f"replica {k} died after")
         again = data.draw(st.integers(0, upto), "and had begun again at")
-        tentative = TentativeBucket(1, ORIGIN + 2, rows_of(3), ("s",), 0, 0.5, ORIGIN)
+        tentative = TentativeBucket(1, ORIGIN + 2, rows_of(3), ("s",), ("s",), 0, 0.5, ORIGIN)
         log.say(k, [*said[:upto], tentative, Undo(1, ORIGIN), RecDone(1, ORIGIN + 1), *said[again:upto]])
     alive = data.draw(st.integers(0, 2), "one says all of it")
     log.topics[FEEDS[alive].topic] = []

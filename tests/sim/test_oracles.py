@@ -30,7 +30,7 @@ def stable(inc: int, bucket: int, part: int = 0, parts: int = 1, rejects: tuple[
 
 
 def tentative(part: int, parts: int) -> TentativeHeader:
-    return TentativeHeader(1, 5, 0, part, parts, "toy", (), 1.0, 5)
+    return TentativeHeader(1, 5, 0, part, parts, "toy", (), (), 1.0, 5)
 
 
 def test_a_zombies_parts_may_stand_between_its_successors() -> None:

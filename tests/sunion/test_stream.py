@@ -22,7 +22,7 @@ def stable(bucket: int, inc: int = 1, held: int = 0) -> StableBucket:
 
 
 def tentative(bucket: int, *lacked: str, inc: int = 1, completeness: float = 0.5, value: int = 77) -> TentativeBucket:
-    return TentativeBucket(inc, bucket, Output(((bucket * W, value),)), lacked, 0, completeness, bucket)
+    return TentativeBucket(inc, bucket, Output(((bucket * W, value),)), lacked, lacked, 0, completeness, bucket)
 
 
 def test_a_stable_bucket_is_taken_from_whoever_says_it_first() -> None:
@@ -59,6 +59,14 @@ def test_all_cursors_beyond_the_next_bucket_are_an_error() -> None:
 def test_the_tentative_bucket_that_lacks_least_is_used_then_the_lowest_replica() -> None:
     fold = StreamFold("s", 3, 0)
     fold.read([(2, tentative(0, "a", value=2)), (1, tentative(0, "a", value=1)), (0, tentative(0, "a", "b", value=0))])
+    picked = fold.pick(0)
+    assert picked is not None
+    assert picked.output.rows == ((0, 1),)
+
+
+def test_the_most_complete_tentative_bucket_is_used_whatever_it_names() -> None:
+    fold = StreamFold("s", 2, 0)
+    fold.read([(0, tentative(0, "a", completeness=0.25)), (1, tentative(0, "a", "b", completeness=0.75, value=1))])
     picked = fold.pick(0)
     assert picked is not None
     assert picked.output.rows == ((0, 1),)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sunion.errors import IllegalTransition
-from sunion.model import Kind, Output
+from sunion.model import Kind, Output, TentativeBucket
 from sunion.view import Change, View
 
 ROWS = Output(((1, 1),))
@@ -15,6 +15,10 @@ ROWS = Output(((1, 1),))
 
 def kinds(changes: list[Change]) -> list[tuple[Kind, int, int]]:
     return [(c.kind, c.bucket, c.end) for c in changes]
+
+
+def said(bucket: int, completeness: float = 1.0, lacked: tuple[str, ...] = ()) -> TentativeBucket:
+    return TentativeBucket(1, bucket, ROWS, lacked, lacked[-1:], 0, completeness, 1)
 
 
 def test_without_tentative_buckets_there_are_no_marks() -> None:
@@ -27,17 +31,18 @@ def test_without_tentative_buckets_there_are_no_marks() -> None:
 def test_undo_precedes_the_first_correction_and_rec_done_follows_the_last() -> None:
     view = View(0)
     view.stable_run(0, 1, ROWS)
-    shown = view.tentative_bucket(1, ROWS, 0.5, ("lga",), 1) + view.tentative_bucket(2, ROWS, 0.5, ("lga",), 1)
+    shown = view.tentative_bucket(said(1, 0.5, ("ewr", "lga"))) + view.tentative_bucket(said(2, 0.5, ("lga",)))
     assert kinds(shown) == [(Kind.TENTATIVE, 1, 2), (Kind.TENTATIVE, 2, 3)]
-    assert (shown[0].completeness, shown[0].lacked, shown[0].diverged_from) == (0.5, ("lga",), 1)
+    assert (shown[0].completeness, shown[0].lacked, shown[0].missing) == (0.5, ("ewr", "lga"), ("lga",))
+    assert shown[0].diverged_from == 1
     assert kinds(view.stable_run(1, 2, ROWS)) == [(Kind.UNDO, 1, 1), (Kind.STABLE, 1, 2)]
-    assert kinds(view.tentative_bucket(3, ROWS, 1.0, (), 1)) == [(Kind.TENTATIVE, 3, 4)]
+    assert kinds(view.tentative_bucket(said(3))) == [(Kind.TENTATIVE, 3, 4)]
     assert kinds(view.stable_run(2, 4, Output())) == [(Kind.BOUNDARY, 2, 4), (Kind.REC_DONE, 4, 4)]
 
 
 def test_one_run_may_correct_everything() -> None:
     view = View(0)
-    view.tentative_bucket(0, ROWS, 0.5, (), 0)
+    view.tentative_bucket(said(0))
     assert kinds(view.stable_run(0, 5, Output())) == [(Kind.UNDO, 0, 0), (Kind.BOUNDARY, 0, 5), (Kind.REC_DONE, 5, 5)]
 
 
@@ -57,10 +62,10 @@ def test_stable_buckets_come_in_order_and_once() -> None:
 
 def test_a_bucket_is_shown_once() -> None:
     view = View(0)
-    view.tentative_bucket(0, ROWS, 1.0, (), 0)
+    view.tentative_bucket(said(0))
     for bucket in (0, 2):
         with pytest.raises(IllegalTransition):
-            view.tentative_bucket(bucket, ROWS, 1.0, (), 0)
+            view.tentative_bucket(said(bucket))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["stable", "tentative", "pass"]), st.integers(1, 3)), max_size=40))
@@ -70,7 +75,7 @@ def test_marks_bracket_corrections_and_the_picture_ends_stable(steps: list[tuple
         if what == "stable":
             changes += view.stable_run(view.stable, view.stable + width, ROWS if width == 1 else Output())
         elif what == "tentative":
-            changes += view.tentative_bucket(view.live, ROWS, 0.5, (), view.stable)
+            changes += view.tentative_bucket(said(view.live))
         else:
             view.pass_over(view.live)
     changes += view.stable_run(view.stable, view.live + 1, Output())

@@ -34,7 +34,10 @@ class Raw:
 
 @dataclass(frozen=True)
 class StreamRecord:
-    """One statement of a replica: `kind` about the buckets [bucket, end). Parts of one bucket are already joined."""
+    """One statement of a replica: `kind` about the buckets [bucket, end). Parts of one bucket are already joined.
+
+    `lacked`: sources missing in any bucket that it depends on; `missing`: in this one.
+    """
 
     kind: str
     inc: int
@@ -42,6 +45,7 @@ class StreamRecord:
     end: int
     rows: tuple[Row, ...] = ()
     lacked: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     completeness: float = 1.0
     diverged_from: int = 0
 
@@ -119,8 +123,9 @@ def replay(raw: Iterable[Raw], schema: pa.Schema) -> Replay:
                 got.append(rows)
                 if len(got) == parts:
                     joined = sum(open_parts.pop((kind, inc, bucket)), ())
-                    said = tuple(header[7:10]) if kind == "TENTATIVE" else ((), 1.0, 0)
-                    out.records.append(StreamRecord(kind, inc, bucket, bucket + 1, joined, tuple(said[0]), *said[1:]))
+                    said = header[7:11] if kind == "TENTATIVE" else ((), (), 1.0, 0)
+                    names = tuple(said[0]), tuple(said[1])
+                    out.records.append(StreamRecord(kind, inc, bucket, bucket + 1, joined, *names, *said[2:]))
             else:
                 raise Unreadable(f"kind {kind!r}")
         except (Unreadable, TypeError, ValueError, IndexError) as exc:

@@ -274,7 +274,8 @@ class _Tentative:
 
     A live state diverges at the first tentative bucket (an episode begins there, complete until then) and is replaced
     when the stable frontier has caught up, or with the incarnation. Within an episode a source's rows of bucket b are
-    in exactly if the record of b does not list it.
+    in exactly if the record of b does not list it as missing; a record's `lacked` is all that was missing in the
+    buckets that its result can depend on.
     """
 
     def __init__(
@@ -285,14 +286,14 @@ class _Tentative:
         self._name = f"tentative {case.truth.query.name}.r{k}"
 
     def judge(self) -> None:
-        for record, lacked in self._episodes():
-            self._judge(record, lacked)
+        for record, missing in self._episodes():
+            self._judge(record, missing)
 
     def _episodes(self) -> list[tuple[StreamRecord, dict[int, tuple[str, ...]]]]:
-        """Each tentative record with what the buckets of its whole episode lacked."""
+        """Each tentative record with what was missing in the buckets of its whole episode."""
         found = []
         inc, stable, live = -1, -1, -1
-        lacked: dict[int, tuple[str, ...]] = {}
+        missing: dict[int, tuple[str, ...]] = {}
         for record in self._records:
             if record.inc < inc:
                 continue  # a zombie's: readers ignore what it says tentatively
@@ -302,42 +303,42 @@ class _Tentative:
                 stable = max(stable, record.end)
             elif record.kind == "TENTATIVE":
                 if stable >= live:
-                    lacked = {}
-                lacked[record.bucket] = record.lacked
+                    missing = {}
+                missing[record.bucket] = record.missing
                 live = record.end
-                found.append((record, lacked))
+                found.append((record, missing))
         return found
 
-    def _judge(self, record: StreamRecord, lacked: Mapping[int, tuple[str, ...]]) -> None:
+    def _judge(self, record: StreamRecord, missing: Mapping[int, tuple[str, ...]]) -> None:
         b = record.bucket
         self._seen[b] = max(self._seen.get(b, 0), len(record.rows))
         self._count(record)
-        wrong = self._labels(record, lacked) or self._content(record, lacked)
+        wrong = self._labels(record, missing) or self._content(record, missing)
         if wrong:
             self._report.tentative_wrong += 1
             self._report.tentative_content_right = False
             _say(self._report, f"{self._name}: bucket {b}, lacking {', '.join(record.lacked) or 'nothing'}: {wrong}")
 
-    def _content(self, record: StreamRecord, lacked: Mapping[int, tuple[str, ...]]) -> str:
+    def _content(self, record: StreamRecord, missing: Mapping[int, tuple[str, ...]]) -> str:
         truth, b = self._case.truth, record.bucket
-        expected = truth.tentative(b, lacked) if truth.has_results(b) else []
+        expected = truth.tentative(b, missing) if truth.has_results(b) else []
         if not _unequal(record.rows, expected):
             return ""
         if truth.has_results(b) and self._report.tentative_wrong < TEXTS_MAX:  # the search is slow where it is in vain
-            for partial in self._partials(b, lacked):
-                if not _unequal(record.rows, truth.tentative(b, lacked, partial)):
+            for partial in self._partials(b, missing):
+                if not _unequal(record.rows, truth.tentative(b, missing, partial)):
                     self._report.tentative_with_part_of_lacked += 1
                     return ""
         return f"is {record.rows}, expected {tuple(expected)}"
 
-    def _partials(self, bucket: int, lacked: Mapping[int, tuple[str, ...]]) -> Iterator[Partial]:
-        """What may have been there of lacked sources: first rows of the bucket in which one went or came back."""
+    def _partials(self, bucket: int, missing: Mapping[int, tuple[str, ...]]) -> Iterator[Partial]:
+        """What may have been there of missing sources: first rows of the bucket in which one went or came back."""
         edges = [
             [{(b, source): n} for n in range(1, self._case.truth.count(b, source) + 1)]
-            for b in sorted(lacked)
+            for b in sorted(missing)
             if self._case.truth.reach(bucket) <= b <= bucket
-            for source in lacked[b]
-            if not all(source in lacked.get(near, ()) for near in (b - 1, b + 1))
+            for source in missing[b]
+            if not all(source in missing.get(near, ()) for near in (b - 1, b + 1))
         ]
         for edge in edges:
             yield from edge
@@ -345,17 +346,20 @@ class _Tentative:
             for a, b in product(one, other):
                 yield a | b
 
-    def _labels(self, record: StreamRecord, lacked: Mapping[int, tuple[str, ...]]) -> str:
-        episode = min(lacked)
+    def _labels(self, record: StreamRecord, missing: Mapping[int, tuple[str, ...]]) -> str:
+        episode = min(missing)
         if unknown := set(record.lacked) - set(SOURCES):
             return f"lacks unknown sources {sorted(unknown)}"
-        if not 0.0 <= record.completeness <= 1.0 or (record.lacked and record.completeness == 1.0):
+        if not 0.0 <= record.completeness <= 1.0 or bool(record.lacked) != (record.completeness < 1.0):
             return f"completeness {record.completeness}"
-        if not episode <= record.diverged_from <= record.bucket:
+        if record.diverged_from != episode:
             return f"diverged from {record.diverged_from}, but the state was complete until {episode}"
         since = max(episode, self._case.truth.reach(record.bucket))
-        if holes := [c for c in range(since, record.bucket) if c not in lacked]:
+        if holes := [c for c in range(since, record.bucket) if c not in missing]:
             return f"no record tells what bucket {holes[0]} lacked"
+        depends = {name for c in self._case.truth.depends(record.bucket) if c >= episode for name in missing[c]}
+        if set(record.lacked) != depends:
+            return f"says that it lacked {sorted(record.lacked)}, its buckets lacked {sorted(depends)}"
         return ""
 
     def _count(self, record: StreamRecord) -> None:
@@ -365,5 +369,5 @@ class _Tentative:
         if set(record.lacked) - {failure.source}:
             self._report.tentative_lacking_others += 1
         inside = record.end * width > failure.start_us and record.bucket * width < failure.end_us
-        if failure.source in record.lacked and not inside:
+        if failure.source in record.missing and not inside:
             self._report.tentative_outside_failure += 1

@@ -153,6 +153,11 @@ class Truth:
         """The first bucket whose input can matter to a result in `bucket`."""
         return (bucket * self.bucket_us - self.query.reach_us) // self.bucket_us
 
+    def depends(self, bucket: int) -> range:
+        """The buckets whose input a result in `bucket` depends on."""
+        first = ((bucket + 1) * self.bucket_us - self.query.reach_us) // self.bucket_us
+        return range(min(bucket, first), bucket + 1)
+
     def has_results(self, bucket: int) -> bool:
         """Whether a result can fall into `bucket` at all: for windows, only where one ends."""
         if not self.query.reach_us:

@@ -38,7 +38,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True)
 class Words:
-    """What replicas of each piece said tentatively of each bucket, and what they said they lacked."""
+    """What replicas of each piece said tentatively of each bucket, and which sources they said were missing in it."""
 
     of: Mapping[Piece, Mapping[int, Sequence[tuple[Rows, frozenset[str]]]]] = field(default_factory=dict)
 
@@ -49,11 +49,11 @@ class Words:
         for piece, replays in replicas.items():
             of = found.setdefault(piece, {})
             for record in (r for replay in replays for r in replay.records if r.kind == "TENTATIVE"):
-                of.setdefault(record.bucket, []).append((record.rows, frozenset(record.lacked)))
+                of.setdefault(record.bucket, []).append((record.rows, frozenset(record.missing)))
         return cls(found)
 
     def within(self, piece: Piece, bucket: int, lacked: frozenset[str]) -> list[Rows]:
-        """Those that lacked no more than this."""
+        """Those in which no more than this was missing."""
         return [rows for rows, missing in self.of.get(piece, {}).get(bucket, ()) if missing <= lacked]
 
 
@@ -94,7 +94,7 @@ class Explainer:
 
     # What there may have been -----------------------------------------------------------------------------------------
 
-    def _buckets(self, piece: Piece, bucket: int) -> range:
+    def buckets(self, piece: Piece, bucket: int) -> range:
         """Those whose input matters."""
         reach_us, width = self._network.stages[piece.stage].reach_us, self._network.bucket_us
         return range(min(bucket, ((bucket + 1) * width - reach_us) // width), bucket + 1)
@@ -102,7 +102,7 @@ class Explainer:
     def _first_parts(self, piece: Piece, bucket: int, source: str, lacked: Lacked) -> list[list[Rows]]:
         """Of one source, for each bucket."""
         choices = []
-        for b in self._buckets(piece, bucket):
+        for b in self.buckets(piece, bucket):
             parts = self._truth.parts(source, b)
             there = parts[piece.part] if parts else ()
             cuts = self._cuts(piece, bucket, there) if source in lacked.get(b, ()) else [len(there)]
@@ -121,7 +121,7 @@ class Explainer:
         choices = []
         for part in range(len(self._network.stages[before].parts)):
             said = Piece(before, part, piece.part)
-            for b in self._buckets(piece, bucket):
+            for b in self.buckets(piece, bucket):
                 rows = [self._truth.stable(said).get(b, ())]
                 if b in lacked:
                     rows += self._words.within(said, b, lacked[b])

@@ -82,7 +82,8 @@ class _Tentative:
     """A live state diverges at the first tentative bucket (an episode begins) and is complete until then.
 
     The episode ends when the stable frontier of the same incarnation has caught up, or with the incarnation. Within it
-    a source's rows of bucket b are all in unless the record of b lists the source.
+    a source's rows of bucket b are all in unless the record of b lists the source as missing; what a record lacked is
+    all that was missing in buckets that it depends on.
     """
 
     def __init__(self, truth: Truth, explainer: Explainer, piece: Piece, name: str, verdict: Verdict) -> None:
@@ -90,10 +91,10 @@ class _Tentative:
         self._piece, self._name, self._verdict = piece, name, verdict
 
     def judge(self, replay: Replay) -> None:
-        """Check each tentative word with what the buckets of its whole episode lacked."""
+        """Check each tentative word with what was missing in the buckets of its whole episode."""
         stable: dict[int, int] = {}
         live: dict[int, int] = {}
-        lacked: dict[int, dict[int, frozenset[str]]] = {}
+        missing: dict[int, dict[int, frozenset[str]]] = {}
         for record in replay.records:
             inc = record.inc
             if record.kind in ("STABLE", "BOUNDARY"):
@@ -101,20 +102,20 @@ class _Tentative:
             elif record.kind == "TENTATIVE":
                 self._verdict.looked_at["tentative words"] += 1
                 if stable.get(inc, -1) >= live.get(inc, -1):
-                    lacked[inc] = {}
+                    missing[inc] = {}
                 said = max(stable.get(inc, -1), live.get(inc, -1))
                 if -1 < said < record.bucket:
                     what = f"says nothing of buckets {said} to {record.bucket - 1} before tentative {record.bucket}"
                     self._verdict.say(Word.INCONSISTENT_OFFSETS, self._name, what)
-                lacked[inc][record.bucket] = frozenset(record.lacked)
+                missing[inc][record.bucket] = frozenset(record.missing)
                 live[inc] = record.end
-                self._record(record, lacked[inc])
+                self._record(record, missing[inc])
 
-    def _record(self, record: StreamRecord, lacked: dict[int, frozenset[str]]) -> None:
-        if wrong := self._label(record, min(lacked)):
+    def _record(self, record: StreamRecord, missing: dict[int, frozenset[str]]) -> None:
+        if wrong := self._label(record, missing):
             self._say(record, wrong)
             return
-        answer = self._explainer.explains(self._piece, record.bucket, record.rows, lacked)
+        answer = self._explainer.explains(self._piece, record.bucket, record.rows, missing)
         if answer is not Answer.YES:
             lacking = ", ".join(sorted(record.lacked)) or "nothing"
             what = f"is {record.rows}, of {self._whole(record)}, lacking {lacking}"
@@ -123,16 +124,22 @@ class _Tentative:
             else:
                 self._verdict.undecided.append(f"{self._name}: tentative bucket {record.bucket}: {what}")
 
-    def _label(self, record: StreamRecord, episode: int) -> str:
-        """What the label says that cannot be; empty: nothing. `episode`: its first bucket."""
+    def _label(self, record: StreamRecord, missing: dict[int, frozenset[str]]) -> str:
+        """What the label says that cannot be; empty: nothing. `missing`: in each bucket of its episode so far."""
+        episode, lacked = min(missing), frozenset(record.lacked)
         if unknown := set(record.lacked) - set(self._truth.network.sources):
             return f"lacks {', '.join(sorted(unknown))}, which is no source"
-        if not 0.0 <= record.completeness <= 1.0 or (record.lacked and record.completeness == 1.0):
+        if not 0.0 <= record.completeness <= 1.0 or bool(lacked) != (record.completeness < 1.0):
             return f"completeness {record.completeness}"
         if record.completeness == 1.0 and record.rows != (whole := self._whole(record)):
             return f"claims to be complete, is {record.rows}, of {whole}"
-        if not episode <= record.diverged_from <= record.bucket:
+        behind = self._piece.stage > 0  # then the words that it was made of may have diverged before its own state
+        if record.diverged_from != episode and not (behind and record.diverged_from < episode):
             return f"diverged from {record.diverged_from}, but its state was complete until {episode}"
+        depends = self._explainer.buckets(self._piece, record.bucket)
+        own = frozenset(name for b in depends for name in missing.get(b, ()))
+        if lacked != own and not (behind and lacked > own):  # those words tell of earlier buckets too
+            return f"says that it lacked {', '.join(sorted(lacked)) or 'nothing'}, not {', '.join(sorted(own))}"
         return ""
 
     def _whole(self, record: StreamRecord) -> tuple[Row, ...]:

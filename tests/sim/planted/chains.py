@@ -12,6 +12,7 @@ from borealis_py.node.inlet import Inlet
 from borealis_py.node.peers import Peers
 from borealis_py.protocol.delay import Creation, Feed
 from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.labels import Share
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.protocol.settings import DelayPolicy
@@ -116,13 +117,14 @@ def _one_late_input_makes_all_late() -> Any:
 
 
 def _upstreams_lack_forgotten() -> Any:
-    before: Callable[[Intake, int], tuple[str, ...]] = Intake.lacked
+    before: Callable[[Intake, int], Share] = Intake.share
 
-    def lacked(self: Intake, bucket: int) -> tuple[str, ...]:
-        own = {source.name for source in self.union.sources.values()}
-        return tuple(name for name in before(self, bucket) if name in own)
+    def share(self: Intake, bucket: int) -> Share:
+        own, found = {source.name for source in self.union.sources.values()}, before(self, bucket)
+        named = (tuple(name for name in names if name in own) for names in (found.missing, found.lacked))
+        return Share(*named, found.completeness, found.diverged_from)
 
-    return mock.patch.object(Intake, "lacked", lacked)
+    return mock.patch.object(Intake, "share", share)
 
 
 def _tentative_counts_as_whole() -> Any:

@@ -18,6 +18,7 @@ from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.delay import Feed
 from borealis_py.protocol.heartbeat import Heart
 from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.labels import Label, Labels, Share
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.redo import RedoFailed, RedoJob
@@ -74,15 +75,28 @@ def _label_dropped() -> Any:
 def _lacks_nothing() -> Any:
     before = SOutput.tentative
     return mock.patch.object(
-        SOutput, "tentative", lambda self, record: before(self, replace(record, lacked=(), completeness=1.0))
+        SOutput,
+        "tentative",
+        lambda self, record: before(self, replace(record, lacked=(), missing=(), completeness=1.0)),
     )
 
 
 def _complete_by_bucket() -> Any:
-    def completeness(self: Manager, bucket: int) -> float:
-        return self._completeness[bucket]
+    before = Labels.ran
 
-    return mock.patch.object(Manager, "_window_completeness", completeness)
+    def ran(self: Labels, bucket: int, share: Share) -> Label:
+        return replace(before(self, bucket, share), completeness=share.completeness)
+
+    return mock.patch.object(Labels, "ran", ran)
+
+
+def _lacked_by_bucket() -> Any:
+    before = Labels.ran
+
+    def ran(self: Labels, bucket: int, share: Share) -> Label:
+        return replace(before(self, bucket, share), lacked=share.lacked)
+
+    return mock.patch.object(Labels, "ran", ran)
 
 
 def _tentative_taints_stable() -> Any:
@@ -307,6 +321,7 @@ BUGS = (
     Bug("A3 tentative results are labelled", "safety", _label_dropped, SOURCES, ("stable", "hole", "exception")),
     Bug("B17 a tentative result says what it lacks", "safety", _lacks_nothing, SOURCES, ("label",)),
     Bug("B17 completeness is about the window", "quality", _complete_by_bucket, SOURCES, ("label",), 30),
+    Bug("B17 lacked is about the window", "quality", _lacked_by_bucket, SOURCES, ("label",), 30),
     Bug("S never sees tentative input", "safety", _tentative_taints_stable, SOURCES, ("stable", "exception")),
     Bug("A3 a range ends where its buckets do", "safety", _range_one_too_far, (), ("stable", "client", "exception")),
     Bug(
