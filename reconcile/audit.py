@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Lookup
 from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import Life
 from borealis_py.protocol.redo import SourceRange
 from borealis_py.query.partitions import flattened, parts_of
 from borealis_py.query.spec import AppSpec
@@ -65,14 +66,14 @@ class AuditResult:
 
 
 def audit_specs(
-    app: AppSpec, query: str, log: Log, origin: int, ahead_max_us: int, whole: bool = False
+    app: AppSpec, query: str, log: Log, origin: int, ahead_max_us: int, app_uid: str, whole: bool = False
 ) -> list[AuditSpec]:
     """The audit of one query of an app, from its sources; one for each of its partitions. Raises QueryError for an
     unknown query.
     """
     specs = []
     for part, flat in zip(parts_of(app, query), flattened(app, query), strict=True):
-        work, progress = node_work(flat, part, log, ahead_max_us), Feed(topics.progress(app.name, part))
+        work, progress = node_work(flat, part, log, ahead_max_us, app_uid), Feed(topics.progress(app.name, part))
         specs.append(AuditSpec(work, topics.corrected(app.name, part), progress, origin, whole))
     return specs
 
@@ -139,15 +140,15 @@ def _ranges(spec: AuditSpec, on: Opened) -> list[SourceRange]:
 def _reached(spec: AuditSpec, lookup: Lookup) -> int:
     """How far the corrected stream says it got: the last progress record; the end may hold markers only."""
     first, end = lookup.bounds(spec.progress)
+    life = Life(spec.work.app_uid)
     back = 16
     while True:
         start = max(first, end - back)
         records = list(lookup.read(spec.progress, start, end))
         for record in reversed(records):
-            with suppress(ValueError):
-                bucket = read_progress(record.value)
-                if bucket is not None:
-                    return bucket
+            bucket = read_progress(record, life, spec.origin)
+            if bucket is not None:
+                return bucket
         if start == first:
             return spec.origin
         back *= 16

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 from borealis_py.log.base import Record
 from borealis_py.log.codec import SourceCodec
+from borealis_py.log.description import Life
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source, unpack_stimes
 from sunion.model import Reject, SourceRecord
 
 
-def decode_source(record: Record, codec: SourceCodec, source: str) -> SourceRecord:
+def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -> SourceRecord:
     """Take one record of a source's log apart.
 
     Args:
         record: as the log gave it.
         codec: decodes this source's rows.
         source: its name, for the rejects.
+        life: of the app; a record of another one is told apart before anything of it is decoded.
 
     Returns:
         The record for `sunion.source.fold`. Where nothing was rejected `seqs` is a range. A record that no publisher of
-        ours can have written has epoch -1 and one reject that says why (protocol A2).
+        ours can have written has epoch -1 and one reject that says why (protocol A2); an envelope of another version
+        is one of those: all who read this source read the same version of the description, so they judge it alike.
     """
     try:
         header, payload = unpack_source(record.value)
+        if not life.owns(record, header.app_uid):
+            return SourceRecord(record.offset, header.epoch, header.uid, foreign=True)
         if header.epoch < 0:
             raise EnvelopeError(f"epoch {header.epoch} is negative")
         if isinstance(header, ClaimHeader):

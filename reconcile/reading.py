@@ -23,7 +23,7 @@ class SourceReading:
 
     def __init__(self, opened: Opened, union: SUnion, index: int, range_: SourceRange) -> None:
         self._union, self._index, self._end = union, index, range_.end
-        self._codec, self._name = opened.codecs[index], opened.work.inputs[index].name
+        self._codec, self._name, self._life = opened.codecs[index], opened.work.inputs[index].name, opened.life
         self._feed, self._lookup, self._first = opened.work.feeds[index][0], opened.lookup, range_.first
         self._records: Iterator[Record] | None = None
 
@@ -39,7 +39,7 @@ class SourceReading:
         for record in self._records:
             any_ = True
             check()
-            accepted = self._union.feed(self._index, decode_source(record, self._codec, self._name))
+            accepted = self._union.feed(self._index, decode_source(record, self._codec, self._name, self._life))
             taken += sum(count for _, _, count in accepted.rows)
             if taken >= rows or self._union.closed(self._index) >= target:
                 break  # nothing of a bucket below `target` can follow
@@ -94,7 +94,7 @@ class StreamReading:
         self._replica = (self._replica + 1) % len(self._feeds)
         opened, feed = self._opened, self._feeds[self._replica]
         self._records = records_from(opened.lookup, feed, opened.buckets, closed)
-        self._said = follow(self._records, StreamDecoder(opened.streams[self._index].schema_id))
+        self._said = follow(self._records, StreamDecoder(opened.life, opened.streams[self._index].schema_id))
         return True
 
     def close(self) -> None:

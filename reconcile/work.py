@@ -20,6 +20,7 @@ from typing import Protocol
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Lookup
 from borealis_py.log.codec import RowCodec, SourceCodec, StreamCodec
+from borealis_py.log.description import Life
 from borealis_py.log.stream import unpacker
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
@@ -57,6 +58,7 @@ class Work:
         inputs: in the order of the node's SUnion; `feeds`: for each its topics, of a stream one a replica.
         width_us: bucket width.
         ahead_max_us: see `sunion.source.fold`; must be what the replicas use.
+        app_uid: of the app's life that is read.
     """
 
     query: str
@@ -66,6 +68,7 @@ class Work:
     feeds: tuple[tuple[Feed, ...], ...]
     width_us: int
     ahead_max_us: int
+    app_uid: str
 
     def pack(self) -> bytes:
         """Equal works give equal bytes, so that a worker finds what it opened when it was warmed."""
@@ -78,7 +81,7 @@ class Work:
     def open(self) -> Opened:
         kernel = self.make_kernel()
         codecs, streams = codecs_of(kernel, self.inputs)
-        return Opened(self, Buckets(self.width_us), kernel, codecs, streams, self.log.lookup())
+        return Opened(self, Buckets(self.width_us), kernel, codecs, streams, self.log.lookup(), Life(self.app_uid))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class Opened:
     codecs: dict[int, SourceCodec]
     streams: dict[int, StreamCodec]
     lookup: Lookup
+    life: Life
 
     @property
     def unpack(self) -> dict[int, Unpack]:
@@ -121,14 +125,14 @@ class OtherKernel(Exception):
     """Where a work was opened other bits might come out than where it was made. Says what is different."""
 
 
-def node_work(app: AppSpec, node: str, log: Log, ahead_max_us: int) -> Work:
+def node_work(app: AppSpec, node: str, log: Log, ahead_max_us: int, app_uid: str) -> Work:
     """The work of one node of an app, to be opened where kernels are as here. Raises QueryError for an unknown one."""
     from borealis_py.engine.fingerprint import ingredients
 
     inputs = app.inputs_of(node)
     feeds = tuple(topics.input_feeds(app.name, of) for of in inputs)
     make = partial(make_kernel, app.to_json(), node, tuple(ingredients().items()))
-    return Work(node, make, log, inputs, feeds, app.bucket_us, ahead_max_us)
+    return Work(node, make, log, inputs, feeds, app.bucket_us, ahead_max_us, app_uid)
 
 
 def make_kernel(app_json: str, query: str, made_of: Sequence[tuple[str, str]] = ()) -> Kernel:

@@ -104,7 +104,8 @@ class SourceRecord:
 
     `claim`: an EPOCH record, by which a publisher takes the stream. Otherwise tuples (`seqs`, `stimes` and `rows` run
     in parallel) followed by an optional `boundary`. `rejects` are the tuples that did not decode; `epoch` is -1 for a
-    record that is no envelope of ours at all (then only `rejects` counts).
+    record that is no envelope of ours at all (then only `rejects` counts). `foreign`: it belongs to another life of the
+    app, and says nothing.
     """
 
     offset: int
@@ -116,6 +117,7 @@ class SourceRecord:
     rows: Rows | None = None
     boundary: int | None = None
     rejects: tuple[Reject, ...] = ()
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)

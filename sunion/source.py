@@ -41,6 +41,7 @@ class Accepted:
     late: int = 0
     fenced: int = 0
     after_end: int = 0
+    foreign: int = 0
 
     @property
     def top(self) -> int | None:
@@ -68,6 +69,8 @@ def fold(
         closed, so every reader of the log, from wherever it starts, files them alike. After END there is none: what
         follows is only counted.
     """
+    if record.foreign:
+        return state, Accepted(foreign=1)
     here = buckets.closed_by(state.boundary)
     if state.ended and record.epoch < 0:
         return state, Accepted(after_end=len(record.rejects))

@@ -95,15 +95,15 @@ class Backlog:
         """One JSON object an event, as anybody would write them."""
         return (event_json(i, self.at_us(i)) for i in range(self.events))
 
-    def records(self, feed: Feed) -> Iterator[NewRecord]:
+    def records(self, feed: Feed, app_uid: str) -> Iterator[NewRecord]:
         """The same in a source's log: one record a bucket, each closing its bucket, after the publisher's claim."""
         uid = "bench"
-        yield NewRecord(feed, pack(ClaimHeader(1, uid)), timestamp_ms=START_US // 1000)
+        yield NewRecord(feed, pack(ClaimHeader(app_uid, 1, uid)), timestamp_ms=START_US // 1000)
         buckets = Buckets(BUCKET_US)
         for bucket in range(self.origin, self.end):
             first = (bucket - self.origin) * self.per_bucket
             numbers = range(first, first + self.per_bucket)
             stimes = [self.at_us(i) for i in numbers]
-            header = BatchHeader(1, uid, first, pack_stimes(stimes), buckets.end(bucket), "json")
+            header = BatchHeader(app_uid, 1, uid, first, pack_stimes(stimes), buckets.end(bucket), "json")
             rows = b"[" + b",".join([event_json(i, at) for i, at in zip(numbers, stimes, strict=True)]) + b"]"
             yield NewRecord(feed, pack(header, rows), timestamp_ms=buckets.timestamp_ms(bucket))

@@ -72,7 +72,8 @@ class CorrectedListener(Listener):
 
     def _follow(self) -> None:
         buckets = Buckets(self._state.spec.bucket_us)
-        subscription = CorrectedSubscription(self._log, self._state.name, self._query, buckets, False, self._woken.set)
+        of = self._state.name, self._state.app_uid, self._query
+        subscription = CorrectedSubscription(self._log, *of, buckets, False, self._woken.set)
         try:
             while not self._halt.is_set():
                 self._woken.clear()

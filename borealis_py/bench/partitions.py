@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import msgspec
 import psutil
 
 from borealis_py.bench import events, keyed
@@ -30,7 +31,9 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import Life
 from borealis_py.log.messages import SourceFailure
+from borealis_py.log.records import pack, unpack_source
 from borealis_py.query.partitions import parts_of
 
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
@@ -60,16 +63,22 @@ class Source:
         if measured < 1:
             raise ValueError(f"{measured} events: nothing would be measured")
         backlog = Backlog(measured + WARM_BUCKETS * per_bucket, per_bucket)
-        return cls(backlog, list(backlog.records(Feed(keyed.SOURCE))))
+        return cls(backlog, list(backlog.records(Feed(keyed.SOURCE), "")))
 
     @property
     def measured(self) -> int:
         return self.backlog.events - WARM_BUCKETS * self.backlog.per_bucket
 
-    def fill(self, stage: Stage, app: str, first: int, end: int | None = None) -> None:
+    def fill(self, stage: Stage, state: AppState, first: int, end: int | None = None) -> None:
         """Append records `first` to `end`. Raises BenchError."""
-        feed = topics.source(app, keyed.SOURCE)
-        stage.fill(replace(record, feed=feed) for record in self.records[first:end])
+        stage.fill(_of(state, record) for record in self.records[first:end])
+
+
+def _of(state: AppState, record: NewRecord) -> NewRecord:
+    """The same record, for this app."""
+    header, payload = unpack_source(record.value)
+    value = pack(msgspec.structs.replace(header, app_uid=state.app_uid), bytes(payload))
+    return replace(record, feed=topics.source(state.name, keyed.SOURCE), value=value)
 
 
 def measure(
@@ -111,13 +120,13 @@ def read_corrected(stage: Stage, state: AppState) -> list[list[Record]]:
 
 
 def _run(stage: Stage, source: Source, state: AppState, host: str) -> KeyedRun:
-    source.fill(stage, state.name, 0, 1 + WARM_BUCKETS)
+    source.fill(stage, state, 0, 1 + WARM_BUCKETS)
     running = _start(stage, state, host)
     progress = _Progress(stage, state, running)
     try:
         progress.wait(source.backlog.origin + WARM_BUCKETS)
         _hold(stage, state, running)
-        source.fill(stage, state.name, 1 + WARM_BUCKETS)
+        source.fill(stage, state, 1 + WARM_BUCKETS)
         began = _let_go(stage, state)
         before = _cpu(running)
         ended = progress.wait(source.backlog.end)
@@ -187,6 +196,7 @@ class _Progress:
 
     def __init__(self, stage: Stage, state: AppState, running: Running) -> None:
         self._running = running
+        self._life = Life(state.app_uid)
         self._woken = threading.Event()
         parts = parts_of(state.spec, keyed.QUERY)
         self._reached = {Feed(topics.progress(state.name, part)): 0 for part in parts}
@@ -205,7 +215,7 @@ class _Progress:
             self._woken.wait(LOOK_S)
             self._woken.clear()
             for record in self._reader.poll():
-                self._reached[record.feed] = max(self._reached[record.feed], read_progress(record.value) or 0)
+                self._reached[record.feed] = max(self._reached[record.feed], read_progress(record, self._life, 0) or 0)
         return time.time()
 
     def _refuse_ended(self) -> None:

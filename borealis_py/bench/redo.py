@@ -15,6 +15,7 @@ from borealis_py.bench.stage import Running, Stage
 from borealis_py.bench.throughput import Prepared
 from borealis_py.engine import Kernel, canonical_hash, compile_query
 from borealis_py.host.spark import ReplicaSession
+from borealis_py.log.description import Life
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.spec import AppSpec
@@ -53,6 +54,7 @@ class Case:
 
     what: str
     app: AppSpec
+    app_uid: str
     job: RedoJob
     records: int | None = None
 
@@ -61,14 +63,16 @@ def lived(running: Running, rows: int) -> Case:
     """Everything that an app has read whose sources have ended: small records, as they come in life."""
     spec, first = running.state.spec, running.state.origin
     now = Buckets(spec.bucket_us).of(time.time_ns() // 1000)
-    return Case("as lived", spec, RedoJob(0, first, now, None, (), rows))
+    return Case("as lived", spec, running.state.app_uid, RedoJob(0, first, now, None, (), rows))
 
 
 def backlog(prepared: Prepared, rows: int) -> Case:
     """The first `rows` rows of the backlog, which fill whole buckets: large records."""
     first, count = prepared.backlog.origin, rows // prepared.backlog.per_bucket
     job = RedoJob(0, first, first + count, None, (), rows)
-    return Case("backlog", prepared.state.spec, job, 1 + count)  # the claim, then one record a bucket
+    return Case(
+        "backlog", prepared.state.spec, prepared.state.app_uid, job, 1 + count
+    )  # the claim, then one record a bucket
 
 
 def measure(stage: Stage, cases: Sequence[Case], spark: bool) -> list[RedoFigures]:
@@ -87,7 +91,7 @@ def measure(stage: Stage, cases: Sequence[Case], spark: bool) -> list[RedoFigure
 
 
 def _measure(stage: Stage, case: Case, session: ReplicaSession | None) -> RedoFigures:
-    work = node_work(case.app, events.QUERY, stage.log, Timing().ahead_max_us)
+    work = node_work(case.app, events.QUERY, stage.log, Timing().ahead_max_us, case.app_uid)
     with closing(compile_query(case.app, events.QUERY)) as kernel:
         job = replace(case.job, state=kernel.initial(), ranges=_ranges(stage, work, case))
         memory_s, expected, buckets = _from_memory(stage, work, kernel, job)
@@ -117,12 +121,13 @@ def _from_memory(stage: Stage, work: Work, kernel: Kernel, job: RedoJob) -> tupl
     Returns:
         Seconds of each run, what came out, how many buckets hold rows.
     """
+    life = Life(work.app_uid)
     union = SUnion(work.inputs, job.first, Buckets(work.width_us), kernel, work.ahead_max_us)
     for i, ((feed,), source) in enumerate(zip(work.feeds, work.inputs, strict=True)):
         codec = kernel.source_codec(source.name)
         for record in stage.read(feed.topic):
             if union.closed(i) < job.end:
-                union.feed(i, decode_source(record, codec, source.name))
+                union.feed(i, decode_source(record, codec, source.name, life))
     busy = union.busy(job.first, job.end)
     rows = sum(map(union.count, busy))
     if rows != job.rows:

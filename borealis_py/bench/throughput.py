@@ -27,6 +27,7 @@ from borealis_py.host.replicas import ProcessName
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import Life
 
 APP = "bench-throughput"
 RAW_EVENTS = "bench-raw.events"
@@ -66,7 +67,7 @@ def prepare(stage: Stage, backlog: Backlog, tick: Tick) -> Prepared:
     source = Feed(topics.stream(APP, "s0"))
     sizes: list[int] = []
     state = stage.describe(spec, str(events.START_US))
-    stage.fill(_ticking(_measured(backlog.records(source), sizes), backlog.per_bucket, tick))
+    stage.fill(_ticking(_measured(backlog.records(source, state.app_uid), sizes), backlog.per_bucket, tick))
     return Prepared(state, backlog, max(sizes))
 
 
@@ -114,7 +115,7 @@ def replica_run(stage: Stage, prepared: Prepared) -> tuple[RunFigures, Totals, f
         BenchError: the corrected stream did not get there.
     """
     backlog = prepared.backlog
-    watch = _Watch(stage, backlog.end)
+    watch = _Watch(stage, prepared.state, backlog.end)
     before = time.time()
     running = stage.start(prepared.state, spark=False)
     try:
@@ -130,7 +131,8 @@ class _Watch:
     """Sees a replica begin (it writes its incarnation, the last thing before it reads its sources) and the corrected
     stream's progress reach `bucket`."""
 
-    def __init__(self, stage: Stage, bucket: int) -> None:
+    def __init__(self, stage: Stage, state: AppState, bucket: int) -> None:
+        self._life = Life(state.app_uid)
         self._bucket = bucket
         self._woken = threading.Event()
         self._progress, self._settings = Feed(topics.progress(APP, events.QUERY)), Feed(topics.settings(APP))
@@ -148,7 +150,11 @@ class _Watch:
             for record in self._reader.poll():
                 if record.feed == self._settings and (record.key or b"").startswith(b"incarnation/"):
                     began = record.timestamp_ms / 1000, _cpu_s(process)
-                elif began and record.feed == self._progress and (read_progress(record.value) or 0) >= self._bucket:
+                elif (
+                    began
+                    and record.feed == self._progress
+                    and (read_progress(record, self._life, 0) or 0) >= self._bucket
+                ):
                     return began[0], time.time(), _cpu_s(process) - began[1]
             self._woken.wait(0.5)
         raise BenchError(f"the replica did not get through its backlog:\n{running.processes.log_tail(ONLY)}")

@@ -35,8 +35,8 @@ def audit(
     state = context.app(app if file is None else _load(file).name)
     spec = state.spec if file is None else _load(file)
     queries = list(spec.queries) if query is None else [query]
-    ahead_max_us = state.timing.ahead_max_us
-    todo = [one for name in queries for one in audit_specs(spec, name, context.log, state.origin, ahead_max_us, whole)]
+    how = state.origin, state.timing.ahead_max_us, state.app_uid, whole
+    todo = [one for name in queries for one in audit_specs(spec, name, context.log, *how)]
     with waiting(f"recomputing {', '.join(queries)} from the sources") as spinner:
         results, engine = _run(context, todo, not no_spark, spinner)
     if json:

@@ -90,6 +90,7 @@ def publish(
         publisher = Publisher(
             context.log,
             state.name,
+            state.app_uid,
             stream,
             schema,
             state.spec.bucket_us,

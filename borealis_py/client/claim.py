@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.description import Life
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, pack, unpack_source, unpack_stimes
 from sunion.bucket import Buckets
 from sunion.model import FOREVER, RowOps, Rows, SourceRecord
@@ -52,11 +53,13 @@ class Target:
     """The source to be written.
 
     Attributes:
+        app_uid: of the app's life (its description has it); records of another one say nothing.
         origin: the app's first bucket; a new source's boundary is its start (protocol B20).
         ahead_max_us: as the replicas' fold has it.
     """
 
     app: str
+    app_uid: str
     source: str
     bucket_us: int
     origin: int
@@ -108,6 +111,7 @@ class Claim:
         self.ready = False
         self.epoch = 0
         self._target = target
+        self._life = Life(target.app_uid)
         self._uid = uid
         self._start, self._end = start, end
         self._take_over = take_over
@@ -149,7 +153,9 @@ class Claim:
         self.epoch = max(self.fold.epoch, self._start) + 1  # a claim's is at most its offset + 1: above any deleted one
         buckets = self._target.buckets
         stamp = buckets.timestamp_ms(buckets.closed_by(self.fold.boundary))
-        return NewRecord(self._target.feed, pack(ClaimHeader(self.epoch, self._uid)), timestamp_ms=stamp)
+        return NewRecord(
+            self._target.feed, pack(ClaimHeader(self._target.app_uid, self.epoch, self._uid)), timestamp_ms=stamp
+        )
 
     def _one(self, record: Record, now_us: int) -> None:
         try:
@@ -157,6 +163,8 @@ class Claim:
             stimes = () if isinstance(header, ClaimHeader) or self.ready else unpack_stimes(header.stimes)
         except EnvelopeError:
             return  # not a publisher's record: says nothing about the stream (A2); readers make it a dead letter
+        if not self._life.owns(record, header.app_uid):
+            return
         if self.ready:
             if isinstance(header, BatchHeader):
                 mine = (header.epoch, header.uid) == (self.epoch, self._uid)

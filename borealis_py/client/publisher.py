@@ -21,7 +21,7 @@ def wall_us() -> int:
 class Publisher:
     """Writes one source of an app.
 
-        with Publisher(log, "flights", "ewr", schema, bucket_us=100_000, origin=origin) as publisher:
+        with Publisher(log, "flights", app_uid, "ewr", schema, bucket_us=100_000, origin=origin) as publisher:
             publisher.send({"carrier": "UA", "dep_delay": 3.0})
 
     Rows that cannot be published (a field missing or mistyped, an stime that is late, missing or far ahead) go to
@@ -29,6 +29,7 @@ class Publisher:
 
     Args:
         log: where the app lives.
+        app_uid: of its present life, as its description has it.
         schema: field -> "string" | "int64" | "double" | "bool"; any may be null.
         bucket_us: the app's bucket width.
         origin: the app's first bucket.
@@ -42,6 +43,7 @@ class Publisher:
         self,
         log: Log,
         app: str,
+        app_uid: str,
         source: str,
         schema: Mapping[str, str],
         bucket_us: int,
@@ -53,7 +55,7 @@ class Publisher:
         ahead_max_us: int = AHEAD_MAX_US,
     ) -> None:
         self._log = log
-        self._target = Target(app, source, bucket_us, origin, ahead_max_us)
+        self._target = Target(app, app_uid, source, bucket_us, origin, ahead_max_us)
         self._schema = schema
         self._take_over = take_over
         self._boundaries = boundaries

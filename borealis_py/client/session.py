@@ -129,10 +129,8 @@ class PublisherSession:
         for record in self._claim.claims(now_us):
             self._append(record)
         if self._claim.ready and self._writer is None:
-            fold = self._claim.fold
-            self._writer = SourceWriter(
-                self._target.feed, self._claim.epoch, self._uid, self._buckets, fold.boundary, fold.last_seq
-            )
+            fold, of = self._claim.fold, (self._target.feed, self._target.app_uid)
+            self._writer = SourceWriter(*of, self._claim.epoch, self._uid, self._buckets, fold.boundary, fold.last_seq)
         if self._writer is not None and not self.closed:
             self._tick(self._writer)
 

@@ -18,8 +18,10 @@ from borealis_py.log.base import Feed, Log, Lookup, Record, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.corrected import read_progress, row_id
+from borealis_py.log.description import Life
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Threshold, decode
+from borealis_py.log.progress import last_progress
 from borealis_py.log.records import unpack_stream
 from borealis_py.log.stream import StreamDecoder, decoded, readable
 from borealis_py.protocol.reader import StreamReader
@@ -66,14 +68,10 @@ class LiveChange:
     partition: int = 0
 
 
-def published(lookup: Lookup, app: str, query: str, origin: int) -> int:
+def published(lookup: Lookup, app: str, app_uid: str, query: str, origin: int) -> int:
     """First bucket that the corrected stream does not have yet."""
-    feed = Feed(topics.progress(app, query))
-    last = origin
-    for record in lookup.read(feed, *lookup.bounds(feed)):
-        bucket = read_progress(record.value)
-        last = last if bucket is None else max(last, bucket)
-    return last
+    last = last_progress(lookup, Feed(topics.progress(app, query)), Life(app_uid), origin)
+    return origin if last is None else last
 
 
 class LiveSubscription:
@@ -91,6 +89,7 @@ class LiveSubscription:
         log: Log,
         clock: Clock,
         app: str,
+        app_uid: str,
         query: str,
         replicas: int,
         buckets: Buckets,
@@ -105,7 +104,7 @@ class LiveSubscription:
         self._reader = log.reader(wake)
         self.stream = StreamReader(query, replicas, start, buckets, wait_us)
         self._feeds = {Feed(topics.replica(app, query, k)): k for k in range(replicas)}
-        self._decoders = [StreamDecoder(schema) for _ in range(replicas)]
+        self._decoders = [StreamDecoder(Life(app_uid), schema) for _ in range(replicas)]
         self._ends = EndsWatch(self._lookup, self._reader)
         self._read_to = -(2**62)
         for feed in self._feeds:
@@ -209,8 +208,11 @@ class CorrectedSubscription:
     partitioned one, one of its partitions.
     """
 
-    def __init__(self, log: Log, app: str, query: str, buckets: Buckets, from_beginning: bool, wake: Wake) -> None:
+    def __init__(
+        self, log: Log, app: str, app_uid: str, query: str, buckets: Buckets, from_beginning: bool, wake: Wake
+    ) -> None:
         lookup = log.lookup()
+        self._life = Life(app_uid)
         self._last = buckets.last
         self._rows = topics.corrected(app, query)
         self._progress = Feed(topics.progress(app, query))
@@ -227,7 +229,7 @@ class CorrectedSubscription:
         for record in self._reader.poll():
             if record.feed == self._rows:
                 rows.append(corrected_row(record))
-            elif self._end_offset is None and (read_progress(record.value) or 0) >= self._last:
+            elif self._end_offset is None and (read_progress(record, self._life, 0) or 0) >= self._last:
                 self._end_offset = self._lookup.bounds(self._rows)[1]
         return rows
 

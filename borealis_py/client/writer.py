@@ -24,10 +24,13 @@ class SourceWriter:
         last_seq: likewise.
     """
 
-    def __init__(self, feed: Feed, epoch: int, uid: str, buckets: Buckets, boundary: int, last_seq: int) -> None:
+    def __init__(
+        self, feed: Feed, app_uid: str, epoch: int, uid: str, buckets: Buckets, boundary: int, last_seq: int
+    ) -> None:
         self.boundary = boundary
         self.last_seq = last_seq
         self._feed = feed
+        self._app_uid = app_uid
         self._epoch = epoch
         self._uid = uid
         self._buckets = buckets
@@ -79,7 +82,7 @@ class SourceWriter:
     def _emit(self, bucket: int, boundary: int | None) -> None:
         rows, stimes = self._rows, self._stimes
         first_seq = self._first_seq if rows else self.last_seq + 1
-        header = BatchHeader(self._epoch, self._uid, first_seq, pack_stimes(stimes), boundary, "json")
+        header = BatchHeader(self._app_uid, self._epoch, self._uid, first_seq, pack_stimes(stimes), boundary, "json")
         payload = b"[" + b",".join(rows) + b"]" if rows else b""
         stamp = self._buckets.timestamp_ms(bucket)
         self._out.append(NewRecord(self._feed, pack(header, payload), timestamp_ms=stamp))

@@ -273,8 +273,8 @@ def _audit(run_: _Run, work: Path) -> list[AuditResult]:
     session = ReplicaSession.start("audit", output=work / "spark-audit.log")
     try:
         spec = run_.state.spec
-        ahead = run_.state.timing.ahead_max_us
-        specs = [one for q in spec.queries for one in audit_specs(spec, q, run_.log, run_.state.origin, ahead)]
+        how = run_.state.origin, run_.state.timing.ahead_max_us, run_.state.app_uid
+        specs = [one for q in spec.queries for one in audit_specs(spec, q, run_.log, *how)]
         return audit_on_spark(session.context, specs)
     finally:
         session.stop()

@@ -14,6 +14,7 @@ import msgspec
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord
+from borealis_py.log.description import APP_KEY, read_description
 from borealis_py.log.messages import Description, Policy, SourceFailure, Status, Threshold, decode, encode
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.errors import QueryError, did_you_mean
@@ -22,7 +23,6 @@ from borealis_py.query.spec import AppSpec
 
 T = TypeVar("T")
 
-APP_KEY = "app"
 RECENT_MS = 60_000
 """Where to look for statuses first: a replica writes one a second."""
 GONE_S = 5.0
@@ -53,6 +53,11 @@ class AppState:
     def origin(self) -> int:
         """The app's first bucket."""
         return self.description.origin
+
+    @property
+    def app_uid(self) -> str:
+        """Of the app's present life."""
+        return self.description.app_uid
 
     @property
     def hash(self) -> str:
@@ -128,18 +133,22 @@ def read_app(log: Log, name: str | None = None) -> AppState:
 
 
 def read_settings(log: Log, name: str) -> AppState | None:
-    """The same for an app whose settings topic is there; None when nobody has described it."""
+    """The same for an app whose settings topic is there; None when nobody has described it.
+
+    Raises:
+        OtherVersion: another version of borealis-py has described it.
+        NoSuchApp: its description cannot be read.
+    """
     values = read_values(log, Feed(topics.settings(name)))
     raw = values.get(APP_KEY)
     if raw is None:
         return None
     try:
-        description = decode(raw, Description)
+        description = read_description(name, raw)
         spec = AppSpec.from_json(description.app)
     except (msgspec.DecodeError, QueryError) as exc:
         raise NoSuchApp(
-            f"app {name!r}: its description cannot be read ({exc}). It was written by another version; "
-            "`borealis up --reset` starts anew"
+            f"app {name!r}: its description cannot be read ({exc}). `borealis up --reset` starts anew"
         ) from exc
     return AppState(
         name,

@@ -62,9 +62,22 @@ def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake:
     buckets, clock, found = Buckets(spec.bucket_us), SystemClock(), []
     with closing(log.lookup()) as lookup:
         for part in parts_of(spec, query):
-            start = state.origin if from_beginning else published(lookup, spec.name, part, state.origin)
+            start = state.origin if from_beginning else published(lookup, spec.name, state.app_uid, part, state.origin)
             found.append(
-                LiveSubscription(log, clock, spec.name, part, q.replicas, buckets, start, wait_us, None, wake, wait_of)
+                LiveSubscription(
+                    log,
+                    clock,
+                    spec.name,
+                    state.app_uid,
+                    part,
+                    q.replicas,
+                    buckets,
+                    start,
+                    wait_us,
+                    None,
+                    wake,
+                    wait_of,
+                )
             )
     return found
 
@@ -111,7 +124,7 @@ def corrected(log: Log, state: AppState, query: str, from_beginning: bool, stop:
     woken = threading.Event()
     buckets = Buckets(state.spec.bucket_us)
     subscriptions = [
-        CorrectedSubscription(log, state.spec.name, part, buckets, from_beginning, woken.set)
+        CorrectedSubscription(log, state.spec.name, state.app_uid, part, buckets, from_beginning, woken.set)
         for part in parts_of(state.spec, query)
     ]
     try:
@@ -162,7 +175,15 @@ def publisher(source: str, *, app: str | None = None, bootstrap: str = BOOTSTRAP
     schema = state.schema(source)
     ahead_max_us = state.timing.ahead_max_us
     return Publisher(
-        log, spec.name, source, schema, spec.bucket_us, state.origin, take_over=take_over, ahead_max_us=ahead_max_us
+        log,
+        spec.name,
+        state.app_uid,
+        source,
+        schema,
+        spec.bucket_us,
+        state.origin,
+        take_over=take_over,
+        ahead_max_us=ahead_max_us,
     )
 
 

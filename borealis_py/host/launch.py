@@ -18,7 +18,7 @@ import msgspec
 
 from borealis_py.host import origin as origins
 from borealis_py.host.address import Address
-from borealis_py.host.appstate import APP_KEY, AppState, NoSuchApp, StatusReader, put_settings, read_settings
+from borealis_py.host.appstate import AppState, NoSuchApp, StatusReader, put_settings, read_settings
 from borealis_py.host.check import NodeReport as NodeReport
 from borealis_py.host.check import check as check
 from borealis_py.host.errors import LaunchError
@@ -35,6 +35,7 @@ from borealis_py.host.timing import refuse_other
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
+from borealis_py.log.description import APP_KEY, OtherVersion
 from borealis_py.log.messages import Description, Policy, Status, Threshold
 from borealis_py.node.places import PlaceError, forget
 from borealis_py.protocol.settings import Timing
@@ -79,8 +80,8 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
             f"app {spec.name!r} has an origin already, {origins.show(buckets.start(bucket))}: it is written once. "
             "`--reset` starts the app anew"
         )
-    life = uuid.uuid4().hex[:8] if before is None else before.description.life
-    description = Description(spec.to_json(), spec.hash, bucket, fingerprint, life, timing)
+    app_uid = uuid.uuid4().hex[:8] if before is None else before.app_uid
+    description = Description(spec.to_json(), spec.hash, bucket, fingerprint, app_uid, timing)
     values: dict[str, msgspec.Struct] = _changed_settings(before, spec)
     if before is None or before.description != description:
         values[APP_KEY] = description  # last: who finds a description finds its settings too
@@ -174,7 +175,7 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str
     names = {t.name for t in (*topics_of(spec), *redo_topics_of(spec))}
     try:
         before = described(log, spec.name)
-    except NoSuchApp:  # unreadable: exactly what a reset is for
+    except (NoSuchApp, OtherVersion):  # unreadable: exactly what a reset is for
         before = None
     if before is not None:
         names |= {t.name for t in (*topics_of(before.spec), *redo_topics_of(before.spec))}

@@ -22,13 +22,14 @@ def replica_spec(
     serves = spec.serves(node)
     return ReplicaSpec(
         app=spec.name,
+        app_uid=state.app_uid,
         query=node,
         replica=replica,
         inputs=spec.inputs_of(node),
         bucket_us=spec.bucket_us,
         origin=state.origin,
         partition=list(spec.all_nodes).index(node),
-        query_hash="@".join(filter(None, (spec.query_hash(node), state.description.life))),
+        query_hash=f"{spec.query_hash(node)}@{state.app_uid}",
         app_json=spec.to_json(),
         delays={s.query: declared(state.spec.query(s.query)) for s in serves},
         log=kafka,
@@ -45,7 +46,7 @@ def replica_spec(
 
 def work_of(spec: ReplicaSpec) -> Work:
     """The same for redo tasks."""
-    return node_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us)
+    return node_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us, spec.app_uid)
 
 
 class KernelDiffers(Exception):

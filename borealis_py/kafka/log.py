@@ -10,7 +10,7 @@ from borealis_py.kafka.appender import KafkaAppender
 from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.kafka.reader import KafkaReader
 from borealis_py.kafka.transactor import KafkaTransactor
-from borealis_py.log.base import Feed, Wake
+from borealis_py.log.base import Feed, Resume, Wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class KafkaLog:
     def lookup(self) -> KafkaLookup:
         return KafkaLookup(self.bootstrap, dict(self.properties))
 
-    def transactor(self, transactional_id: str, progress: Feed, wake: Wake) -> KafkaTransactor:
-        return KafkaTransactor(self.bootstrap, dict(self.properties), transactional_id, progress, wake)
+    def transactor(self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume) -> KafkaTransactor:
+        return KafkaTransactor(self.bootstrap, dict(self.properties), transactional_id, wake, resume)
 
     def admin(self) -> KafkaAdmin:
         return KafkaAdmin(self.bootstrap, dict(self.properties))

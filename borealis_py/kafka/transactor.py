@@ -19,10 +19,10 @@ from borealis_py.kafka.client import error_of, log, producer_config
 from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.log.base import (
     Committed,
-    Feed,
     Fenced,
     LogError,
     NewRecord,
+    Resume,
     TookOver,
     TransactorEvent,
     Unknown,
@@ -34,7 +34,6 @@ TRANSACTION_TIMEOUT_MS = 10_000
 _ANSWER_S = 10.0
 _ABORT_S = 2.0
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
-_PROGRESS_WINDOWS = (32, 4096)
 
 # Corrected streams are for any client; gzip is the compression that all of them can read as installed.
 _DEFAULTS = {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS), "compression.type": "gzip"}
@@ -47,13 +46,13 @@ class KafkaTransactor:
     """`log.base.Transactor`."""
 
     def __init__(
-        self, bootstrap: str, properties: Mapping[str, str], transactional_id: str, progress: Feed, wake: Wake
+        self, bootstrap: str, properties: Mapping[str, str], transactional_id: str, wake: Wake, resume: Resume
     ) -> None:
         self._config = {
             **producer_config(bootstrap, {**_DEFAULTS, **properties}),
             "transactional.id": transactional_id,
         }
-        self._progress = progress
+        self._resume = resume
         self._lookup = KafkaLookup(bootstrap, properties)
         self._wake = wake
         self._jobs: SimpleQueue[tuple[int, int, Job] | None] = SimpleQueue()
@@ -114,7 +113,7 @@ class KafkaTransactor:
         try:
             self._producer = Producer(self._config)
             self._producer.init_transactions(_ANSWER_S)
-            return TookOver(attempt, self._last_progress())
+            return TookOver(attempt, self._resume(self._lookup))
         except KafkaException as exc:
             return self._failed(attempt, error_of(exc))
         except LogError as exc:
@@ -159,17 +158,6 @@ class KafkaTransactor:
             with suppress(KafkaException):  # a fenced client says once more that it is; the answer is known already
                 producer.purge()
                 producer.flush(0.1)  # serves the reports of what was purged; else the client waits for them at its end
-
-    def _last_progress(self) -> bytes | None:
-        """The last committed record's value. Markers and compaction leave holes, hence windows of growing size."""
-        first, end = self._lookup.bounds(self._progress)
-        for start in (*(max(first, end - window) for window in _PROGRESS_WINDOWS), first):
-            last = deque(self._lookup.read(self._progress, start, end), maxlen=1)
-            if last:
-                return last[0].value
-            if start == first:
-                break
-        return None
 
 
 def _produce_all(producer: Producer, records: Sequence[NewRecord]) -> KafkaError | None:

@@ -138,10 +138,10 @@ class Lookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """The writer is fenced in; `progress` is the value of the last committed progress record, None: there is none."""
+    """The writer is fenced in; `progress` is the first bucket not yet written, None: nothing was ever written."""
 
     attempt: int
-    progress: bytes | None
+    progress: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +167,15 @@ class Unknown:
 TransactorEvent = TookOver | Committed | Fenced | Unknown
 
 
+Resume = Callable[[Lookup], int | None]
+"""How far a stream is written: asked in the writer's thread, after fencing. Raises LogError: it cannot be told now."""
+
+
 class Transactor(Protocol):
     """The one writer of a corrected stream. Works in a thread of its own and talks by events."""
 
     def take_over(self, attempt: int) -> None:
-        """Fence whoever wrote before, *then* read the progress. Answer: TookOver, Fenced or Unknown."""
+        """Fence whoever wrote before, *then* read how far it got (`Resume`). Answer: TookOver, Fenced or Unknown."""
 
     def commit(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
         """One transaction. `make_records` is called in the writer's thread, so that encoding costs no turn.
@@ -221,6 +225,6 @@ class Log(Protocol):
 
     def lookup(self) -> Lookup: ...
 
-    def transactor(self, transactional_id: str, progress: Feed, wake: Wake) -> Transactor: ...
+    def transactor(self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume) -> Transactor: ...
 
     def admin(self) -> Admin: ...

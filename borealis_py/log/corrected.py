@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+import structlog
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.codec import RowCodec
+from borealis_py.log.description import Life
 from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject, TupleId
+
+log = structlog.get_logger("borealis.progress")
 
 
 class Progress(msgspec.Struct, frozen=True):
     """Key = partition. Everything below `bucket` is in the corrected stream; who wrote it, for people."""
 
+    app_uid: str
     bucket: int
     replica: int
     inc: int
@@ -67,9 +72,26 @@ def progress_record(app: str, query: str, progress: Progress) -> NewRecord:
     return NewRecord(Feed(topics.progress(app, query)), msgspec.json.encode(progress), b"0")
 
 
-def read_progress(value: bytes | None) -> int | None:
-    """The bucket of a progress record's value."""
-    return None if value is None else msgspec.json.decode(value, type=Progress).bucket
+def read_progress(record: Record, life: Life, origin: int) -> int | None:
+    """The bucket of a progress record; None, with a log line: it says nothing.
+
+    That is so of another life's, of garbage, and of one below the app's first bucket, which nobody has ever written.
+    """
+    try:
+        progress = msgspec.json.decode(record.value or b"", type=Progress)
+    except msgspec.MsgspecError as exc:
+        _ignored(record, str(exc))
+        return None
+    if not life.owns(record, progress.app_uid):
+        return None
+    if progress.bucket < origin:
+        _ignored(record, f"bucket {progress.bucket} is before the app's first, {origin}")
+        return None
+    return progress.bucket
+
+
+def _ignored(record: Record, why: str) -> None:
+    log.warning("progress record ignored", topic=record.feed.topic, offset=record.offset, why=why)
 
 
 def row_id(record: Record) -> TupleId:

@@ -36,6 +36,7 @@ class SourceFailure(msgspec.Struct, frozen=True):
 class Incarnation(msgspec.Struct, frozen=True):
     """Settings key `incarnation/<query>/<replica>`: the highest there was; it outlives the heartbeats (B30)."""
 
+    app_uid: str
     inc: int
     uid: str
 
@@ -43,21 +44,24 @@ class Incarnation(msgspec.Struct, frozen=True):
 class Description(msgspec.Struct, frozen=True):
     """Settings key `app`: the app as `query.AppSpec` JSON, its hash, the origin bucket, the kernel's fingerprint.
 
-    `life`: random, new when the app begins anew: checkpoints of another life belong to topics that are gone.
-    `timing`: all of it, so that a version with other defaults goes by the same; None: an older version wrote none.
+    `app_uid`: random, new when the app begins anew (`up --reset`): records and checkpoints of another one say nothing.
+    `timing`: all of it, so that a version with other defaults goes by the same; None: it was written by hand.
+    `version`: read before anything else (`log.description`); that of the envelope, too.
     """
 
     app: str
     hash: str
     origin: int
     fingerprint: str
-    life: str = ""
+    app_uid: str
     timing: Timing | None = None
+    version: int = 2
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
     """Control topic, partition of the node, key = replica index (protocol R7). `kept`: newest durable checkpoint."""
 
+    app_uid: str
     replica: int
     inc: int
     uid: str

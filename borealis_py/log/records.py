@@ -1,12 +1,14 @@
 """The envelope: bytes of every record of ours except the plain JSON of a corrected stream (tables in PROTOCOL.md).
 
     0      2   magic b"BZ"
-    2      1   version (1)
+    2      1   version (2)
     3      4   header length n, big endian
     7      n   header: a msgpack array, its first element the record kind
     7+n    -   payload: rows (JSON array or one Arrow IPC batch), empty where there are none
 
-Kind, incarnation and bucket lie in the header, so that a reader drops a repeat without decoding rows.
+Kind, app_uid, incarnation and bucket lie in the header, so that a reader drops a repeat without decoding rows.
+`app_uid` is the description's (`log.description`): a record with another one belongs to another life of the app and
+says nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +19,16 @@ from collections.abc import Sequence
 import msgspec
 
 MAGIC = b"BZ"
-VERSION = 1
+VERSION = 2
 _HEAD = struct.Struct(">2sBI")
 
 
 class EnvelopeError(ValueError):
     """The bytes are no envelope of this version."""
+
+
+class EnvelopeVersion(EnvelopeError):
+    """An envelope of another version."""
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):
@@ -37,6 +43,7 @@ class Part(msgspec.Struct, array_like=True, frozen=True):
 class ClaimHeader(msgspec.Struct, array_like=True, frozen=True, tag="EPOCH"):
     """A publisher takes the stream."""
 
+    app_uid: str
     epoch: int
     uid: str
 
@@ -47,6 +54,7 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
     `stimes`: int64 little endian, one a tuple. `encoding`: "json" (an array of objects) or "arrow".
     """
 
+    app_uid: str
     epoch: int
     uid: str
     first_seq: int
@@ -56,6 +64,7 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
 
 
 class StableHeader(msgspec.Struct, array_like=True, frozen=True, tag="STABLE"):
+    app_uid: str
     inc: int
     bucket: int
     held: int
@@ -66,6 +75,7 @@ class StableHeader(msgspec.Struct, array_like=True, frozen=True, tag="STABLE"):
 
 
 class TentativeHeader(msgspec.Struct, array_like=True, frozen=True, tag="TENTATIVE"):
+    app_uid: str
     inc: int
     bucket: int
     held: int
@@ -79,6 +89,7 @@ class TentativeHeader(msgspec.Struct, array_like=True, frozen=True, tag="TENTATI
 
 
 class RangeHeader(msgspec.Struct, array_like=True, frozen=True, tag="BOUNDARY"):
+    app_uid: str
     inc: int
     first: int
     end: int
@@ -86,11 +97,13 @@ class RangeHeader(msgspec.Struct, array_like=True, frozen=True, tag="BOUNDARY"):
 
 
 class UndoHeader(msgspec.Struct, array_like=True, frozen=True, tag="UNDO"):
+    app_uid: str
     inc: int
     bucket: int
 
 
 class RecDoneHeader(msgspec.Struct, array_like=True, frozen=True, tag="REC_DONE"):
+    app_uid: str
     inc: int
     bucket: int
 
@@ -116,7 +129,7 @@ def _unpack(value: bytes | None) -> tuple[memoryview, memoryview]:
     if magic != MAGIC:
         raise EnvelopeError("not an envelope (wrong magic)")
     if version != VERSION:
-        raise EnvelopeError(f"envelope version {version}, this program reads {VERSION}")
+        raise EnvelopeVersion(f"envelope version {version}, this program reads {VERSION}")
     view = memoryview(value)
     if len(view) < _HEAD.size + size:
         raise EnvelopeError("header cut short")

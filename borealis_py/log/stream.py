@@ -15,8 +15,10 @@ import structlog
 
 from borealis_py.log.base import Feed, Lookup, NewRecord, Record
 from borealis_py.log.codec import RowCodec
+from borealis_py.log.description import Life, OtherVersion
 from borealis_py.log.records import (
     EnvelopeError,
+    EnvelopeVersion,
     Part,
     RangeHeader,
     RecDoneHeader,
@@ -62,8 +64,9 @@ class Encoded:
 class StreamEncoder:
     """Writes one replica's stream. `schema`: fingerprint of the rows' schema, since Arrow bytes do not tell theirs."""
 
-    def __init__(self, feed: Feed, buckets: Buckets, codec: RowCodec, schema: str) -> None:
+    def __init__(self, feed: Feed, app_uid: str, buckets: Buckets, codec: RowCodec, schema: str) -> None:
         self._feed = feed
+        self._app_uid = app_uid
         self._buckets = buckets
         self._codec = codec
         self._schema = schema
@@ -71,12 +74,12 @@ class StreamEncoder:
     def encode(self, record: StreamRecord) -> list[NewRecord]:
         """The log records that say it, to be appended in this order."""
         if isinstance(record, StableRange):
-            header = RangeHeader(record.inc, record.first, record.end, record.held)
+            header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.held)
             return [self._record(record.end - 1, pack(header))]
         if isinstance(record, Undo):
-            return [self._record(record.bucket, pack(UndoHeader(record.inc, record.bucket)))]
+            return [self._record(record.bucket, pack(UndoHeader(self._app_uid, record.inc, record.bucket)))]
         if isinstance(record, RecDone):
-            return [self._record(record.bucket, pack(RecDoneHeader(record.inc, record.bucket)))]
+            return [self._record(record.bucket, pack(RecDoneHeader(self._app_uid, record.inc, record.bucket)))]
         letters = _letters(record.output.rejects) if isinstance(record, StableBucket) else []
         parts = list(zip_longest(self._parts(record.output.rows), letters))
         return [
@@ -88,8 +91,10 @@ class StreamEncoder:
         self, record: StableBucket | TentativeBucket, part: int, parts: int, letters: Sequence[Part]
     ) -> StableHeader | TentativeHeader:
         if isinstance(record, StableBucket):
-            return StableHeader(record.inc, record.bucket, record.held, part, parts, self._schema, tuple(letters))
+            common = (self._app_uid, record.inc, record.bucket, record.held, part, parts, self._schema)
+            return StableHeader(*common, tuple(letters))
         return TentativeHeader(
+            self._app_uid,
             record.inc,
             record.bucket,
             record.held,
@@ -132,19 +137,31 @@ Headed = StableHeader | TentativeHeader
 
 
 class StreamDecoder:
-    """Reads one replica's stream: one decoder a feed, records in the log's order."""
+    """Reads one replica's stream: one decoder a feed, records in the log's order.
 
-    def __init__(self, schema: str | None = None) -> None:
+    Args:
+        life: records of another one say nothing.
+        schema: of the rows; None: any.
+    """
+
+    def __init__(self, life: Life, schema: str | None = None) -> None:
+        self._life = life
         self._schema = schema
         self._open: dict[Headed, dict[int, tuple[Headed, bytes]]] = {}  # by what the parts of a bucket have in common
 
     def decode(self, record: Record) -> StreamRecord | None:
-        """None: a part that is not the last one.
+        """None: a part that is not the last one, or a record of another life of the app.
 
         Raises:
             EnvelopeError: no record of ours, or rows of another schema than this reader's.
+            OtherVersion: an envelope of another version.
         """
-        header, payload = unpack_stream(record.value)
+        try:
+            header, payload = unpack_stream(record.value)
+        except EnvelopeVersion as exc:
+            raise OtherVersion.of_record(record.feed.topic, record.offset, str(exc)) from exc
+        if not self._life.owns(record, header.app_uid):
+            return None
         if isinstance(header, RangeHeader):
             return StableRange(header.inc, header.first, header.end, header.held)
         if isinstance(header, UndoHeader):
@@ -237,8 +254,11 @@ class StreamGap(Exception):
     """A replica's topic does not hold all the stable buckets that were asked of it."""
 
 
-def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, schema: str, bucket: int) -> bool:
+def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, decoder: StreamDecoder, bucket: int) -> bool:
     """Whether one replica's topic has been cut off beyond `bucket`: what is left of it cannot tell of that bucket.
+
+    Args:
+        decoder: a new one.
 
     Raises:
         LogError: the log could not be read.
@@ -246,7 +266,7 @@ def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, schema: str, bucket: i
     if lookup.bounds(feed)[0] == 0:
         return False
     fold = StreamFold(feed.topic, 2, bucket)  # two: one cursor that waits is no error
-    for said in follow(records_from(lookup, feed, buckets, bucket), StreamDecoder(schema)):
+    for said in follow(records_from(lookup, feed, buckets, bucket), decoder):
         fold.read([(0, said)])
         if fold.waits(0) or fold.next > bucket:
             break
@@ -254,15 +274,18 @@ def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, schema: str, bucket: i
 
 
 def read_stable(
-    lookup: Lookup, feed: Feed, buckets: Buckets, codec: RowCodec, schema: str, first: int, end: int
+    lookup: Lookup, feed: Feed, buckets: Buckets, codec: RowCodec, decoder: StreamDecoder, first: int, end: int
 ) -> dict[int, Output]:
     """What one replica has said of the stable buckets [first, end): outputs of those that have any. Reads no further.
+
+    Args:
+        decoder: a new one.
 
     Raises:
         StreamGap: it has not said all of them, or they are gone. LogError: the log could not be read.
     """
     fold, found = StreamFold(feed.topic, 2, first), dict[int, Output]()  # two: one cursor that waits is no error
-    for said in follow(records_from(lookup, feed, buckets, first), StreamDecoder(schema)):
+    for said in follow(records_from(lookup, feed, buckets, first), decoder):
         for event in fold.read([(0, said)]):
             if isinstance(event, Stable) and (event.output.rows is not None or event.output.rejects):
                 found[event.end - 1] = decoded(event.output, codec)

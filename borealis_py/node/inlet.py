@@ -15,6 +15,7 @@ import structlog
 from borealis_py.log.base import Feed, Log, Lookup, OffsetGone, Record, Wake
 from borealis_py.log.codec import SourceCodec, StreamCodec
 from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import Life
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Heartbeat, decode
 from borealis_py.log.stream import StreamDecoder, deleted, readable
@@ -67,7 +68,8 @@ class Inlet:
         self._streams = {feed: (i, k) for i, k, feed in feeds if i in streams}
         self._inputs = {feed: i for i, _, feed in feeds}
         self._schemas = {i: codec.schema_id for i, codec in streams.items()}
-        self._decoders = {feed: StreamDecoder(streams[i].schema_id) for feed, (i, _) in self._streams.items()}
+        self._life = Life(spec.app_uid)
+        self._decoders = {feed: self._decoder(i) for feed, (i, _) in self._streams.items()}
         self._stopped: dict[Feed, int] = {}
         self._ends = EndsWatch(lookup, self._reader)
         self._first_beats: list[Beat] = []
@@ -108,7 +110,7 @@ class Inlet:
                 )
         for i in sorted({i for i, _ in self._streams.values()}):
             feeds = self._spec.feeds(i)
-            if all(deleted(self._lookup, f, buckets, self._schemas[i], bucket) for f in feeds):
+            if all(deleted(self._lookup, f, buckets, self._decoder(i), bucket) for f in feeds):
                 name = self._spec.inputs[i].name
                 raise RetentionLost(f"stream {name}: bucket {bucket} is in no replica's topic any more (retention)")
 
@@ -143,7 +145,7 @@ class Inlet:
             elif record.feed == self._spec.control_feed:
                 self._beat(record, arrived.beats)
             elif record.feed == self._spec.progress_feed:
-                bucket = read_progress(record.value)
+                bucket = read_progress(record, self._life, self._spec.origin)
                 if bucket is not None:
                     arrived.progress.append(bucket)
             else:
@@ -154,7 +156,7 @@ class Inlet:
     def _input(self, record: Record, arrived: Arrived) -> None:
         index = self._sources.get(record.feed)
         if index is not None:
-            decoded = decode_source(record, self._codecs[index], self._spec.inputs[index].name)
+            decoded = decode_source(record, self._codecs[index], self._spec.inputs[index].name, self._life)
             arrived.inputs.setdefault(index, []).append(decoded)
             return
         said = readable(record, self._decoders[record.feed])
@@ -162,12 +164,16 @@ class Inlet:
             index, replica = self._streams[record.feed]
             arrived.streams.setdefault(index, []).append((replica, said))
 
-    @staticmethod
-    def _beat(record: Record, into: list[Beat]) -> None:
+    def _decoder(self, index: int) -> StreamDecoder:
+        return StreamDecoder(self._life, self._schemas[index])
+
+    def _beat(self, record: Record, into: list[Beat]) -> None:
         try:
             h = decode(record.value or b"", Heartbeat)
         except msgspec.MsgspecError as exc:
             log.warning("heartbeat ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
+            return
+        if not self._life.owns(record, h.app_uid):
             return
         recovering = h.state == "RECOVERING"
         into.append(

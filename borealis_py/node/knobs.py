@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from borealis_py.log.base import Record
+from borealis_py.log.description import Life
 from borealis_py.log.messages import Incarnation, Policy, SourceFailure, Threshold, decode
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing, budget
 from borealis_py.query.spec import QuerySpec, Serves
@@ -63,15 +64,23 @@ class Knobs:
     `failed_until`: source -> wall time. `inc`: highest incarnation of this replica index so far.
 
     Args:
+        life: incarnations of another one say nothing.
         node: its name. serves: the queries that read it, each with the way to its result.
         delays: of each of these queries, until a setting says otherwise.
     """
 
     def __init__(
-        self, node: str, replica: int, serves: Sequence[Serves], delays: Mapping[str, Delays], timing: Timing
+        self,
+        life: Life,
+        node: str,
+        replica: int,
+        serves: Sequence[Serves],
+        delays: Mapping[str, Delays],
+        timing: Timing,
     ) -> None:
         self.failed_until: dict[str, int] = {}
         self.inc = 0
+        self._life = life
         self._node = node
         self._serves = {s.query: s for s in serves}
         self._queries = {query: delays[query] for query in self._serves}
@@ -98,11 +107,12 @@ class Knobs:
         key = (record.key or b"").decode(errors="replace")
         kind, _, name = key.partition("/")
         try:
-            self._read(kind, name, key, record.value or b"")
+            self._read(kind, name, key, record)
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError, SettingsError) as exc:
             log.warning("setting ignored", key=key, why=str(exc))
 
-    def _read(self, kind: str, name: str, key: str, value: bytes) -> None:
+    def _read(self, kind: str, name: str, key: str, record: Record) -> None:
+        value = record.value or b""
         if kind == "threshold" and name in self._serves:
             threshold_us = decode(value, Threshold).threshold_us
             budget(self._timing, threshold_us, depth=self._serves[name].depth)  # all nodes of a chain decide alike
@@ -114,4 +124,6 @@ class Knobs:
         elif kind == "fail":
             self.failed_until[name] = decode(value, SourceFailure).until_wall_us
         elif key == self._incarnation:
-            self.inc = max(self.inc, decode(value, Incarnation).inc)
+            found = decode(value, Incarnation)
+            if self._life.owns(record, found.app_uid):
+                self.inc = max(self.inc, found.inc)

@@ -23,7 +23,9 @@ class Outlet:
     def __init__(self, spec: ReplicaSpec, appender: Appender, kernel: Kernel, buckets: Buckets) -> None:
         self._appender, self._kernel = appender, kernel
         self._by = () if spec.exchange is None else spec.exchange.by
-        self._encoders = [StreamEncoder(feed, buckets, kernel, kernel.schema_id) for feed in spec.own_feeds]
+        self._encoders = [
+            StreamEncoder(feed, spec.app_uid, buckets, kernel, kernel.schema_id) for feed in spec.own_feeds
+        ]
         self._acked = [0] * len(self._encoders)
         self._topic = spec.own_feeds[0].topic
 

@@ -14,7 +14,8 @@ from contextlib import closing
 import structlog
 
 from borealis_py.log.base import Log, LogError, Lookup, Wake
-from borealis_py.log.stream import StreamGap, deleted, read_stable
+from borealis_py.log.description import Life
+from borealis_py.log.stream import StreamDecoder, StreamGap, deleted, read_stable
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.life import Start
@@ -88,9 +89,13 @@ def said_by(spec: ReplicaSpec, replica: int, lookup: Lookup, kernel: Kernel, fir
     """
     buckets, found = Buckets(spec.bucket_us), dict[int, list[Output]]()
     for feed in spec.feeds_of(replica):
-        for bucket, output in read_stable(lookup, feed, buckets, kernel, kernel.schema_id, first, end).items():
+        for bucket, output in read_stable(lookup, feed, buckets, kernel, _decoder(spec, kernel), first, end).items():
             found.setdefault(bucket, []).append(output)
     return {bucket: _joined(found[bucket], kernel) for bucket in sorted(found)}
+
+
+def _decoder(spec: ReplicaSpec, kernel: Kernel) -> StreamDecoder:
+    return StreamDecoder(Life(spec.app_uid), kernel.schema_id)
 
 
 def _joined(outputs: list[Output], kernel: Kernel) -> Output:
@@ -138,8 +143,9 @@ class Unpublished:
             raise self._lost
 
     def _deleted(self, replica: int, lookup: Lookup, bucket: int) -> bool:
-        buckets, schema = Buckets(self._spec.bucket_us), self._kernel.schema_id
-        return any(deleted(lookup, feed, buckets, schema, bucket) for feed in self._spec.feeds_of(replica))
+        spec, buckets = self._spec, Buckets(self._spec.bucket_us)
+        feeds = spec.feeds_of(replica)
+        return any(deleted(lookup, feed, buckets, _decoder(spec, self._kernel), bucket) for feed in feeds)
 
 
 class PeerRedo:

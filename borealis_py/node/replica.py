@@ -24,8 +24,10 @@ from borealis_py.log.base import (
     Wake,
 )
 from borealis_py.log.clock import Clock
-from borealis_py.log.corrected import Progress, read_progress, transaction
+from borealis_py.log.corrected import Progress, transaction
+from borealis_py.log.description import Life
 from borealis_py.log.messages import Heartbeat, Incarnation, encode
+from borealis_py.log.progress import last_progress
 from borealis_py.log.stream import unpacker
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.inlet import Inlet
@@ -98,9 +100,10 @@ class Replica:
             opened.callback(self._lookup.close)
             self._appender = log_.appender(wake)
             opened.callback(self._appender.close)
-            self._transactor = log_.transactor(spec.transactional_id, spec.progress_feed, wake)
+            self._transactor = log_.transactor(spec.transactional_id, spec.progress_feed, wake, self._resume)
             opened.callback(self._transactor.close)
-            self.knobs = Knobs(spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
+            self._life = Life(spec.app_uid)
+            self.knobs = Knobs(self._life, spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
             codecs, self._streams = codecs_of(kernel, spec.inputs)
             self._inlet = Inlet(spec, log_, self._lookup, codecs, self._streams, self.knobs, wake)
             opened.callback(self._inlet.close)
@@ -115,7 +118,7 @@ class Replica:
         spec = self.spec
         self._inlet.read_settings()
         inc = self._inlet.read_control() + 1
-        value = encode(Incarnation(inc, uid))
+        value = encode(Incarnation(spec.app_uid, inc, uid))
         self._appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.query}/{spec.replica}".encode()))
         start = self._start()
         self._inlet.open_progress()
@@ -225,6 +228,7 @@ class Replica:
         me = self.manager.identity
         value = encode(
             Heartbeat(
+                self.spec.app_uid,
                 me.replica,
                 me.inc,
                 me.uid,
@@ -244,8 +248,13 @@ class Replica:
         spec, me = self.spec, self.manager.identity
         memory = publish.outputs
         outputs = self._unpublished.said(publish.first, publish.end) if memory is None else memory
-        progress = Progress(publish.end, me.replica, me.inc)
+        progress = Progress(spec.app_uid, publish.end, me.replica, me.inc)
         return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel, spec.corrected)
+
+    def _resume(self, lookup: Lookup) -> int | None:
+        """How far the corrected stream is written. Runs in the writer's thread, after it has fenced."""
+        spec = self.spec
+        return last_progress(lookup, spec.progress_feed, Life(spec.app_uid), spec.origin)
 
     def _checkpoint_written(self) -> None:
         bucket = self._store.written_bucket
@@ -262,7 +271,7 @@ class Replica:
 
 def _writer_event(event: TransactorEvent) -> WriterEvent:
     if isinstance(event, TookOver):
-        return WriterReady(event.attempt, read_progress(event.progress))
+        return WriterReady(event.attempt, event.progress)
     if isinstance(event, Committed):
         return WriterCommitted(event.attempt)
     return WriterLost(event.attempt, isinstance(event, Fenced))

@@ -18,8 +18,9 @@ from sunion.model import Input
 class ReplicaSpec:
     """One replica of one node.
 
-    `query`: the node's name; a query is the node that gives its result. `inputs`: in the order of its SUnion.
-    `partition`: the node's in the control log. `origin`: first bucket. `query_hash`: checkpoints of another query are
+    `app_uid`: of the app's life that it belongs to. `query`: the node's name; a query is the node of its result.
+    `inputs`: in the order of its SUnion. `partition`: the node's in the control log. `origin`: first bucket.
+    `query_hash`: checkpoints of another query are
     refused. `app_json`: for the kernel and redo tasks. `delays`: at the start, of each query that reads the node.
     `serves`: how the node lies in those. `position`: in its longest chain, from 1. `corrected`: its rows go to a
     corrected stream; without one only its dead letters are published. `exchange`: how the node's
@@ -30,6 +31,7 @@ class ReplicaSpec:
     """
 
     app: str
+    app_uid: str
     query: str
     replica: int
     inputs: tuple[Input, ...]

@@ -176,6 +176,7 @@ class ClientProcess(Process):
         scheduler: Scheduler,
         client: MemoryClient,
         app: str,
+        app_uid: str,
         query: str,
         replicas: int,
         width_us: int,
@@ -191,7 +192,7 @@ class ClientProcess(Process):
         buckets, schema = Buckets(width_us), ToyKernel.schema_id
         try:
             self.subscription = LiveSubscription(
-                client, self._clock, app, query, replicas, buckets, origin, wait_us, schema, self.wake
+                client, self._clock, app, app_uid, query, replicas, buckets, origin, wait_us, schema, self.wake
             )
         except LogError:
             self.ticker.stopped = True

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import Life
 from borealis_py.log.records import (
     BatchHeader,
     EnvelopeError,
@@ -108,7 +109,7 @@ def _published(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
         feed = Feed(topics.progress(APP, plan.name))
         partition = world.log.broker.partition(feed)
         for record in world.log.committed(feed):
-            progress = read_progress(record.value)
+            progress = read_progress(record, Life(world.wiring.app_uid), world.origin)
             if progress is not None and progress > bucket:
                 yield partition.appended_us[record.offset], plan.name, f"published, progress {progress}"
                 break

@@ -16,6 +16,7 @@ from borealis_py.log.base import (
     Fenced,
     LogError,
     NewRecord,
+    Resume,
     TookOver,
     TransactorEvent,
     Unknown,
@@ -47,12 +48,13 @@ _LATER_US = 300_000
 class MemoryTransactor:
     """Implements `log.base.Transactor`."""
 
-    def __init__(self, client: MemoryClient, transactional_id: str, progress: Feed, wake: Wake) -> None:
+    def __init__(self, client: MemoryClient, transactional_id: str, progress: Feed, wake: Wake, resume: Resume) -> None:
         self._client = client
         self._broker = client.log.broker
         self._id = transactional_id
         self._progress = progress
         self._wake = wake
+        self._resume = resume
         self._attempt: int | None = None
         self._epoch = 0
         self._events: list[TransactorEvent] = []
@@ -92,12 +94,10 @@ class MemoryTransactor:
         if not self._client.reaches(self._progress.topic):
             self._unreachable(attempt)
             return
-        partition = self._broker.existing(self._progress)
-        if partition is None:
-            self._answer(attempt, Unknown(attempt, f"{self._progress.topic}: no such topic"))
-            return
-        last = partition.read(partition.start, partition.stable_end)[-1:]
-        self._emit(attempt, TookOver(attempt, last[0].value if last else None))
+        try:
+            self._emit(attempt, TookOver(attempt, self._resume(self._client.lookup())))
+        except LogError as exc:
+            self._answer(attempt, Unknown(attempt, str(exc)))
 
     def _write(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
         if not self._current(attempt):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import Life
 from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.protocol.states import ReplicaState
@@ -80,7 +81,8 @@ class Onlooker:
     def _see_progress(self, feed: Feed) -> None:
         partition = self._world.log.broker.partition(feed)
         last = next((r for r in reversed(partition.records[: partition.stable_end]) if r is not None), None)
-        bucket = read_progress(last.value) if last is not None else None
+        life = Life(self._world.wiring.app_uid)
+        bucket = None if last is None else read_progress(last, life, self._world.origin)
         if bucket is None or (self.progress_seen and bucket == self.progress_seen[-1][1]):
             return
         rows = self._world.log.broker.partition(self._corrected_feed).records

@@ -30,6 +30,8 @@ from sunion.bucket import Buckets
 from sunion.view import Change
 
 APP = "sim"
+APP_UID = "first"
+"""Of the life that a world begins with."""
 NOWHERE = Path("/nonexistent")
 """Simulated replicas have no files."""
 
@@ -39,6 +41,7 @@ class Wiring:
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler, log: MemoryLog) -> None:
         self.scenario, self.scheduler, self.log = scenario, scheduler, log
+        self.app_uid = APP_UID
         self.buckets = Buckets(scenario.width_us)
         self.start_us = scheduler.now_us
         self.origin = self.buckets.of(self.start_us)
@@ -113,13 +116,14 @@ class Wiring:
         delays: Mapping[str, Delays] = {QUERY: s.delays}
         return ReplicaSpec(
             APP,
+            self.app_uid,
             node,
             replica,
             self.inputs(node),
             s.width_us,
             self.origin,
             partition,
-            "hash",
+            f"hash@{self.app_uid}",
             "{}",
             delays,
             self.log.client("nobody"),
@@ -145,7 +149,7 @@ class Wiring:
     ) -> PublisherProcess:
         """Raises LogError."""
         s = self.scenario
-        target = Target(APP, s.source_names[index], s.width_us, self.origin, s.timing.ahead_max_us)
+        target = Target(APP, self.app_uid, s.source_names[index], s.width_us, self.origin, s.timing.ahead_max_us)
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
         input_ = self._inputs[index]
@@ -169,7 +173,8 @@ class Wiring:
         kernel = self._kernel(node)
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
         worker = self.log.client(f"spark.{node}.{index}")
-        work = Work(node, lambda: self._kernel(node), worker, spec.inputs, feeds, s.width_us, s.timing.ahead_max_us)
+        how = s.width_us, s.timing.ahead_max_us, self.app_uid
+        work = Work(node, lambda: self._kernel(node), worker, spec.inputs, feeds, *how)
         redos = SimRedos(work.open(), client, self.sparks[node][index], rng)
         store = MemoryCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing)
         redos.peers = Peers(spec, cast(CheckpointStore, store), kernel)
@@ -188,6 +193,7 @@ class Wiring:
             self.scheduler,
             self.log.client(name),
             APP,
+            self.app_uid,
             QUERY,
             self.plans[QUERY].replicas,
             s.width_us,

@@ -13,6 +13,7 @@ from functools import partial
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import Life
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim.actors import RESTART_US, Process, Seat
 from borealis_py.sim.clock import Scheduler
@@ -213,7 +214,7 @@ class World:
         partition = self.log.broker.partition(feed)
         for record in reversed(partition.records[: partition.stable_end]):
             if record is not None:
-                bucket = read_progress(record.value)
+                bucket = read_progress(record, Life(self.wiring.app_uid), self.origin)
                 return self.origin if bucket is None else bucket
         return self.origin
 

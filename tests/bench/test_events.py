@@ -7,6 +7,7 @@ from borealis_py.bench import events
 from borealis_py.bench.events import Backlog
 from borealis_py.engine import compile_query
 from borealis_py.log.base import Feed, Record
+from borealis_py.log.description import Life
 from reconcile.decode import decode_source
 from sunion.bucket import Buckets
 from sunion.model import Input
@@ -22,7 +23,7 @@ def test_an_event_is_five_fields_and_about_ninety_bytes() -> None:
 
 
 def test_both_forms_hold_the_same_events() -> None:
-    (_, *batches) = SMALL.records(Feed("s"))
+    (_, *batches) = SMALL.records(Feed("s"), "a1")
     payloads = [(r.value or b"")[(r.value or b"").index(b"[{") :] for r in batches]
     rows = [row for payload in payloads for row in msgspec.json.decode(payload)]
     assert rows == [msgspec.json.decode(event) for event in SMALL.plain()]
@@ -33,9 +34,9 @@ def test_the_kernel_gives_what_a_dict_gives() -> None:
     app = events.app("bench", 1, 1).describe()
     kernel = compile_query(app, events.QUERY)
     union = SUnion([Input.source("s0")], SMALL.origin, Buckets(events.BUCKET_US), kernel, 10**12)
-    for offset, new in enumerate(SMALL.records(Feed("s"))):
+    for offset, new in enumerate(SMALL.records(Feed("s"), "a1")):
         record = Record(new.feed, offset, new.timestamp_ms or 0, None, new.value)
-        union.feed(0, decode_source(record, kernel.source_codec("s0"), "s0"))
+        union.feed(0, decode_source(record, kernel.source_codec("s0"), "s0", Life("a1")))
     assert union.complete == SMALL.end
     _, outputs = kernel.step(kernel.initial(), SMALL.origin, SMALL.end, union.ordered(SMALL.origin, SMALL.end))
     found = {

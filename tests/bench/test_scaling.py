@@ -87,7 +87,7 @@ def test_bytes_are_shares_of_what_was_published_in_the_same_time() -> None:
 
 def state(name: str, replicas: int = 2, parts: int = 2) -> AppState:
     spec = keyed.app(name, parts, replicas).describe()
-    return AppState(name, spec, Description(spec.to_json(), spec.hash, 0, ""))
+    return AppState(name, spec, Description(spec.to_json(), spec.hash, 0, "", "a1"))
 
 
 def test_every_topic_of_the_app_has_one_class_and_only_its_own_are_counted(tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def append(app: RunningApp, value: bytes) -> None:
     appender.close()
 
 
-def batch(epoch: int, rows: bytes, seq: int, stimes: list[int], boundary: int | None) -> bytes:
-    return pack(BatchHeader(epoch, "me", seq, pack_stimes(stimes), boundary, "json"), rows)
+def batch(app: RunningApp, epoch: int, rows: bytes, seq: int, stimes: list[int], boundary: int | None) -> bytes:
+    return pack(BatchHeader(app.state.app_uid, epoch, "me", seq, pack_stimes(stimes), boundary, "json"), rows)
 
 
 def test_records_that_no_publisher_wrote_go_to_the_dead_letters(app: RunningApp) -> None:
@@ -82,9 +82,9 @@ def test_records_that_no_publisher_wrote_go_to_the_dead_letters(app: RunningApp)
 def test_one_bad_row_of_a_batch_is_blamed_alone(app: RunningApp, row: bytes, says: str) -> None:
     width = app.state.spec.bucket_us
     stime = (app.state.origin + 5) * width
-    append(app, pack(ClaimHeader(1, "me")))
+    append(app, pack(ClaimHeader(app.state.app_uid, 1, "me")))
     rows = b'[{"name":"a","value":1},' + row + b',{"name":"b","value":2}]'
-    append(app, batch(1, rows, 0, [stime, stime, stime], stime + 10 * width))
+    append(app, batch(app, 1, rows, 0, [stime, stime, stime], stime + 10 * width))
     until(lambda: len(app.dead_letters()) >= 1, "the dead letter")
     good = [] if row == b"{" else [1, 2]  # a batch that is no JSON at all cannot be taken apart
     until(lambda: corrected_values(app) == good, "the good rows")
@@ -97,11 +97,11 @@ def test_one_bad_row_of_a_batch_is_blamed_alone(app: RunningApp, row: bytes, say
 def test_late_and_future_tuples_in_the_log_are_rejected_by_every_replica_alike(app: RunningApp) -> None:
     width = app.state.spec.bucket_us
     stime = (app.state.origin + 100) * width
-    append(app, pack(ClaimHeader(1, "me")))
-    append(app, batch(1, b'[{"name":"a","value":1}]', 0, [stime], stime + width))
-    append(app, batch(1, b'[{"name":"late","value":7}]', 1, [stime - 5 * width], None))
-    append(app, batch(1, b'[{"name":"future","value":8}]', 2, [stime + 10**13], None))
-    append(app, batch(1, b'[{"name":"b","value":2}]', 3, [stime + width], stime + 3 * width))
+    append(app, pack(ClaimHeader(app.state.app_uid, 1, "me")))
+    append(app, batch(app, 1, b'[{"name":"a","value":1}]', 0, [stime], stime + width))
+    append(app, batch(app, 1, b'[{"name":"late","value":7}]', 1, [stime - 5 * width], None))
+    append(app, batch(app, 1, b'[{"name":"future","value":8}]', 2, [stime + 10**13], None))
+    append(app, batch(app, 1, b'[{"name":"b","value":2}]', 3, [stime + width], stime + 3 * width))
     until(lambda: corrected_values(app) == [1, 2], "the rows in time")
     until(lambda: len(app.dead_letters()) == 2, "both dead letters")
     assert [letter["reason"].split(":")[0] for letter in app.dead_letters()] == ["late", "future"]

@@ -27,9 +27,9 @@ MALFORMED = (
     b"",
     b"BZ",
     b'{"origin": "a"}',
-    b"BZ\x02\0\0\0\x01\x90",
-    b"BZ\x01\0\0\xff\xff",
-    b"BZ\x01\0\0\0\x01\xc1",
+    b"BZ\x01\0\0\0\x01\x90",
+    b"BZ\x02\0\0\xff\xff",
+    b"BZ\x02\0\0\0\x01\xc1",
 )
 """None is an envelope of the known version with a header that can be read."""
 

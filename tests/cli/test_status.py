@@ -79,7 +79,7 @@ def chain() -> tuple[AppState, Statuses]:
     app.query("p", cut.filter("x > 1"), replicas=1)
     app.query("q", cut, replicas=2)
     statuses = {("cut", 0): status(query="cut"), ("q", 1): status(query="q", replica=1)}
-    return AppState("chain", app.describe(), Description("", "", 0, "")), statuses
+    return AppState("chain", app.describe(), Description("", "", 0, "", "a1")), statuses
 
 
 def test_every_node_of_a_chain_is_there_with_its_queries() -> None:
@@ -115,7 +115,7 @@ def test_a_process_without_spark_says_why_once() -> None:
     s = app.source("s", schema={"x": "int"})
     for query in "pq":
         app.query(query, s, replicas=2)
-    state = AppState("a", app.describe(), Description("", "", 0, ""))
+    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
     why = "Spark's JVM has ended or was killed; it is being started again"
     statuses = {(q, k): status(query=q, replica=k, why_inline=why if k else "") for q in "pq" for k in (0, 1)}
     assert remarks(state, statuses, WALL_US) == [f"redos run inline in replica 1: {why}"]
@@ -125,7 +125,7 @@ def test_a_process_without_spark_says_why_once() -> None:
 def test_replicas_that_do_not_run_say_why_once() -> None:
     app = App("a")
     app.query("q", app.source("s", schema={"x": "int"}), replicas=2)
-    state = AppState("a", app.describe(), Description("", "", 0, ""))
+    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
     statuses = {("q", k): status(replica=k, event="STOPPED", detail="too few slots") for k in (0, 1)}
     assert remarks(state, statuses, WALL_US) == ["not running: q.r0, q.r1: too few slots"]
     assert remarks(state, {("q", 0): status(event="STOPPED")}, WALL_US) == []

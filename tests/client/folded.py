@@ -90,7 +90,9 @@ class World:
     def __init__(self, seed: int = 0, **target: Any) -> None:
         self.scheduler = Scheduler(T0)
         self.memory = MemoryLog(self.scheduler, seed)
-        self.target = Target(**{"app": "flights", "source": "ewr", "bucket_us": W, "origin": T0 // W, **target})
+        self.target = Target(
+            **{"app": "flights", "app_uid": "a1", "source": "ewr", "bucket_us": W, "origin": T0 // W, **target}
+        )
         topics = [TopicSpec(self.target.feed.topic), TopicSpec(self.target.deadletter.topic)]
         self.memory.client("admin").admin().create(topics)
 

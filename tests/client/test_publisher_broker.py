@@ -26,7 +26,7 @@ def log(bootstrap: str) -> Log:
 
 @pytest.fixture
 def target(log: Log, request: pytest.FixtureRequest) -> Iterator[Target]:
-    target = Target(APP, request.node.name.replace("[", "-").replace("]", ""), W, (wall_us() - 10**12) // W)
+    target = Target(APP, "a1", request.node.name.replace("[", "-").replace("]", ""), W, (wall_us() - 10**12) // W)
     admin = log.admin()
     admin.create([s for s in topics.of_app(APP, [target.source], {}) if s.name.endswith((target.source, "deadletter"))])
     yield target
@@ -34,7 +34,7 @@ def target(log: Log, request: pytest.FixtureRequest) -> Iterator[Target]:
 
 
 def publisher(log: Log, target: Target, **options: Any) -> Publisher:
-    return Publisher(log, target.app, target.source, SCHEMA, W, target.origin, **options)
+    return Publisher(log, target.app, target.app_uid, target.source, SCHEMA, W, target.origin, **options)
 
 
 def folded(log: Log, target: Target) -> Folded:

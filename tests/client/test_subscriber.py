@@ -39,11 +39,11 @@ class World:
         self.log = MemoryLog(self.scheduler, 0)
         self.log.client("admin").admin().create([TopicSpec(f.topic) for f in TOPICS])
         self._writer = self.log.client("writer").appender(lambda: None)
-        self._encoder = StreamEncoder(TOPICS[0], BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+        self._encoder = StreamEncoder(TOPICS[0], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
 
     def subscribe(self, wait_us: int, wait_of: Callable[[int], int] | None = wait_of) -> LiveSubscription:
         return LiveSubscription(
-            self.log.client("subscriber"), LocalClock(self.scheduler, 0), "app", "q", 2, BUCKETS, FIRST, wait_us,
+            self.log.client("subscriber"), LocalClock(self.scheduler, 0), "app", "a1", "q", 2, BUCKETS, FIRST, wait_us,
             "s", lambda: None, wait_of,
         )  # fmt: skip
 

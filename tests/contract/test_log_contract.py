@@ -20,6 +20,7 @@ from borealis_py.log.base import (
     TransactorEvent,
 )
 from tests.contract.worlds import LogWorld
+from tests.support.resume import last_number
 
 
 def append_all(world: LogWorld, appender: Appender, records: list[NewRecord]) -> list[int]:
@@ -75,7 +76,7 @@ def event(world: LogWorld, transactor: Transactor) -> TransactorEvent:
     return events[0]
 
 
-def take_over(world: LogWorld, transactor: Transactor, attempt: int) -> bytes | None:
+def take_over(world: LogWorld, transactor: Transactor, attempt: int) -> int | None:
     transactor.take_over(attempt)
     answer = event(world, transactor)
     assert isinstance(answer, TookOver)
@@ -335,7 +336,9 @@ def test_find_looks_only_at_what_retention_has_left(log_world: LogWorld) -> None
 
 def test_a_transaction_is_seen_whole_after_its_commit_with_its_progress(log_world: LogWorld) -> None:
     rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
-    transactor = log_world.log("w").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
+    transactor = log_world.log("w").transactor(
+        f"{rows.topic}.publisher", progress, log_world.wake, last_number(progress)
+    )
     assert take_over(log_world, transactor, 1) is None
     reader = log_world.log().reader(log_world.wake)
     reader.open(rows, 0)
@@ -345,8 +348,10 @@ def test_a_transaction_is_seen_whole_after_its_commit_with_its_progress(log_worl
         1
     )
     assert values(read_until(log_world, reader, 3)) == ["1", "2", "3"]
-    successor = log_world.log("w2").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
-    assert take_over(log_world, successor, 1) == b"3"
+    successor = log_world.log("w2").transactor(
+        f"{rows.topic}.publisher", progress, log_world.wake, last_number(progress)
+    )
+    assert take_over(log_world, successor, 1) == 3
     reader.close()
     transactor.close()
     successor.close()
@@ -355,7 +360,9 @@ def test_a_transaction_is_seen_whole_after_its_commit_with_its_progress(log_worl
 def test_a_transactional_feed_can_be_read_to_its_end(log_world: LogWorld) -> None:
     """Protocol R10 asks whether the progress was read to the end: markers must not stand in the way."""
     rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
-    transactor = log_world.log("w").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
+    transactor = log_world.log("w").transactor(
+        f"{rows.topic}.publisher", progress, log_world.wake, last_number(progress)
+    )
     take_over(log_world, transactor, 1)
     assert commit(log_world, transactor, 1, [NewRecord(progress, b"1", key=b"0")]) == Committed(1)
     reader, lookup = log_world.log().reader(log_world.wake), log_world.log().lookup()
@@ -377,11 +384,11 @@ def test_a_transactional_feed_can_be_read_to_its_end(log_world: LogWorld) -> Non
 def test_a_take_over_fences_the_writer_before(log_world: LogWorld) -> None:
     rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
     name = f"{rows.topic}.publisher"
-    zombie = log_world.log("w1").transactor(name, progress, log_world.wake)
+    zombie = log_world.log("w1").transactor(name, progress, log_world.wake, last_number(progress))
     take_over(log_world, zombie, 1)
     assert commit(log_world, zombie, 1, [NewRecord(rows, b"1"), NewRecord(progress, b"1", key=b"0")]) == Committed(1)
-    successor = log_world.log("w2").transactor(name, progress, log_world.wake)
-    assert take_over(log_world, successor, 1) == b"1"
+    successor = log_world.log("w2").transactor(name, progress, log_world.wake, last_number(progress))
+    assert take_over(log_world, successor, 1) == 1
     stale = [NewRecord(rows, b"zombie"), NewRecord(progress, b"9", key=b"0")]
     assert commit(log_world, zombie, 1, stale) == Fenced(1)
     assert commit(log_world, successor, 1, [NewRecord(rows, b"2"), NewRecord(progress, b"2", key=b"0")]) == Committed(1)
@@ -389,7 +396,7 @@ def test_a_take_over_fences_the_writer_before(log_world: LogWorld) -> None:
     reader.open(rows, 0)
     assert values(read_until(log_world, reader, 2)) == ["1", "2"]
     zombie.drop()
-    assert take_over(log_world, zombie, 2) == b"2"
+    assert take_over(log_world, zombie, 2) == 2
     assert commit(log_world, successor, 1, stale) == Fenced(1)
     for closing in (reader, zombie, successor):
         closing.close()
@@ -397,7 +404,9 @@ def test_a_take_over_fences_the_writer_before(log_world: LogWorld) -> None:
 
 def test_the_events_of_a_dropped_attempt_do_not_come(log_world: LogWorld) -> None:
     rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
-    transactor = log_world.log("w").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
+    transactor = log_world.log("w").transactor(
+        f"{rows.topic}.publisher", progress, log_world.wake, last_number(progress)
+    )
     transactor.take_over(1)
     transactor.drop()
     transactor.take_over(2)
@@ -408,7 +417,9 @@ def test_the_events_of_a_dropped_attempt_do_not_come(log_world: LogWorld) -> Non
 
 def test_records_are_made_only_when_their_transaction_begins(log_world: LogWorld) -> None:
     rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
-    transactor = log_world.log("w").transactor(f"{rows.topic}.publisher", progress, log_world.wake)
+    transactor = log_world.log("w").transactor(
+        f"{rows.topic}.publisher", progress, log_world.wake, last_number(progress)
+    )
     take_over(log_world, transactor, 1)
     made: list[int] = []
 

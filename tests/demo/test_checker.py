@@ -351,13 +351,13 @@ def arrow(rows: list[Row], name: str = "very_late") -> bytes:
 def test_envelopes_of_the_product_are_read_as_they_were_meant() -> None:
     one, two = [("UA", 121.5, 7)], [("B6", 300.0, 8)]
     values = [
-        records.pack(records.RangeHeader(3, 0, 5, 0)),
-        records.pack(records.StableHeader(3, 5, 0, 0, 2, "h"), arrow(one)),
-        records.pack(records.StableHeader(3, 5, 0, 1, 2, "h"), arrow(two)),
-        records.pack(records.TentativeHeader(3, 6, 0, 0, 1, "h", ("ewr", "lga"), ("lga",), 0.5, 6), arrow(one)),
-        records.pack(records.UndoHeader(3, 6)),
-        records.pack(records.StableHeader(3, 6, 0, 0, 1, "h")),
-        records.pack(records.RecDoneHeader(3, 7)),
+        records.pack(records.RangeHeader("a1", 3, 0, 5, 0)),
+        records.pack(records.StableHeader("a1", 3, 5, 0, 0, 2, "h"), arrow(one)),
+        records.pack(records.StableHeader("a1", 3, 5, 0, 1, 2, "h"), arrow(two)),
+        records.pack(records.TentativeHeader("a1", 3, 6, 0, 0, 1, "h", ("ewr", "lga"), ("lga",), 0.5, 6), arrow(one)),
+        records.pack(records.UndoHeader("a1", 3, 6)),
+        records.pack(records.StableHeader("a1", 3, 6, 0, 0, 1, "h")),
+        records.pack(records.RecDoneHeader("a1", 3, 7)),
     ]
     found = replay([Raw(i, v) for i, v in enumerate(values)], QUERIES["very_late"].schema)
     assert found.records == [
@@ -372,9 +372,9 @@ def test_envelopes_of_the_product_are_read_as_they_were_meant() -> None:
 
 
 def test_unreadable_records_are_counted_and_torn_buckets_are_not_taken_for_whole() -> None:
-    whole = records.pack(records.StableHeader(1, 5, 0, 0, 1, "h"), arrow([("UA", 121.5, 7)]))
-    half = records.pack(records.StableHeader(1, 6, 0, 0, 2, "h"), arrow([("UA", 121.5, 7)]))
-    orphan = records.pack(records.StableHeader(1, 7, 0, 1, 2, "h"), arrow([("UA", 121.5, 7)]))
+    whole = records.pack(records.StableHeader("a1", 1, 5, 0, 0, 1, "h"), arrow([("UA", 121.5, 7)]))
+    half = records.pack(records.StableHeader("a1", 1, 6, 0, 0, 2, "h"), arrow([("UA", 121.5, 7)]))
+    orphan = records.pack(records.StableHeader("a1", 1, 7, 0, 1, 2, "h"), arrow([("UA", 121.5, 7)]))
     values = [b"{}", whole[:-40], whole, half, orphan, None]
     found = replay([Raw(i, v) for i, v in enumerate(values)], QUERIES["very_late"].schema)
     assert [r.bucket for r in found.records] == [5]
@@ -399,14 +399,16 @@ def test_corrected_rows_are_read_with_their_headers() -> None:
 
 def test_published_tuples_are_counted_by_the_rules_of_the_log() -> None:
     def batch(epoch: int, uid: str, seq: int, stimes: list[int], boundary: int | None = None) -> bytes:
-        return records.pack(records.BatchHeader(epoch, uid, seq, records.pack_stimes(stimes), boundary, "json"), b"[]")
+        return records.pack(
+            records.BatchHeader("a1", epoch, uid, seq, records.pack_stimes(stimes), boundary, "json"), b"[]"
+        )
 
     values = [
-        records.pack(records.ClaimHeader(1, "a")),
+        records.pack(records.ClaimHeader("a1", 1, "a")),
         batch(1, "a", 0, [10, 11], 20),
         batch(1, "a", 1, [11, 21]),  # seq 1 again
         batch(1, "a", 3, [19]),  # late
-        records.pack(records.ClaimHeader(2, "b")),
+        records.pack(records.ClaimHeader("a1", 2, "b")),
         batch(1, "a", 4, [30]),  # fenced
         batch(2, "b", 3, [22], 2**62),
     ]

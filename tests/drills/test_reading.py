@@ -24,9 +24,9 @@ from tests.drills.network import COLUMNS
 
 def record(offset: int, *header: object, rows: object = None) -> Raw:
     """An envelope by the table of PROTOCOL.md."""
-    body = msgspec.msgpack.encode(header)
+    body = msgspec.msgpack.encode([header[0], "a1", *header[1:]])
     payload = b"" if rows is None else json.dumps(rows).encode()
-    return Raw(offset, struct.pack(">2sBI", b"BZ", 1, len(body)) + body + payload)
+    return Raw(offset, struct.pack(">2sBI", b"BZ", 2, len(body)) + body + payload)
 
 
 def batch(offset: int, epoch: int, uid: str, first: int, stimes: list[int], boundary: int | None = None) -> Raw:

@@ -22,7 +22,7 @@ def app_state() -> AppState:
     cut = app.source("s", schema={"x": "int"}).filter("x > 0").node("cut")
     app.query("q", cut, "3s")
     app.query("p", cut.filter("x > 1"), "2s")
-    return AppState("a", app.describe(), Description("", "", 0, ""))
+    return AppState("a", app.describe(), Description("", "", 0, "", "a1"))
 
 
 class Now:

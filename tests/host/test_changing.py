@@ -140,7 +140,7 @@ def test_a_query_that_goes_meanwhile_is_named(log: WritableLog) -> None:
         app = App(NAME, bucket="100ms")
         app.query("other", app.source("s", schema={"x": "int"}), "3s")
         spec = app.describe()
-        log.put(topics.settings(NAME), "app", encode(Description(spec.to_json(), spec.hash, 0, "")))
+        log.put(topics.settings(NAME), "app", encode(Description(spec.to_json(), spec.hash, 0, "", "a1")))
 
     with pytest.raises((NoSuchApp, QueryError), match="has no query 'q' any more; queries: other"):
         changed(log, Change(2 * SECOND), once(without))

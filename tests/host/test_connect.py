@@ -44,7 +44,7 @@ class World:
         self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
         # Whoever folds the settings topic without a timing takes the last threshold for the one in force.
         last = {"q": thresholds[-1] * 1_000} if thresholds else {}
-        self.state = AppState("a", spec, Description(spec.to_json(), spec.hash, 17_000_000, ""), last)
+        self.state = AppState("a", spec, Description(spec.to_json(), spec.hash, 17_000_000, "", "a1"), last)
 
     @contextmanager
     def live(self, timing: Timing | None = None) -> Iterator[LiveSubscription]:

@@ -41,7 +41,7 @@ class ListLog:
         spec = app.describe()
         for topic in (topics.settings(NAME), topics.control(NAME), topics.status(NAME)):
             self.lists[topic] = []
-        self.put(topics.settings(NAME), "app", encode(Description(spec.to_json(), spec.hash, origin, "")))
+        self.put(topics.settings(NAME), "app", encode(Description(spec.to_json(), spec.hash, origin, "", "a1")))
 
     def say(self, **changes: object) -> Status:
         said = status(**changes)

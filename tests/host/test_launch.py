@@ -245,7 +245,7 @@ def test_a_process_is_told_everything() -> None:
 
 def test_each_process_answers_http_at_a_port_of_its_own(tmp_path: launch.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = launch.ProcessOptions(KafkaLog("host:1"), tmp_path, http=Address("127.0.0.1", 9400))
-    state = AppState("a", chain_of("a"), Description("", "", 0, ""))
+    state = AppState("a", chain_of("a"), Description("", "", 0, "", "a1"))
     processes = launch.ReplicaProcesses(tmp_path, "a")
     started: dict[ProcessName, str] = {}
     monkeypatch.setattr(processes, "start", lambda name, told, env: started.update({name: parse(told).http}) or 1)
@@ -284,7 +284,7 @@ def test_a_driver_of_tasks_is_told_so_and_its_secrets_are_no_arguments() -> None
 def test_an_app_that_begins_anew_knows_its_old_checkpoints_from_its_own(log: KafkaLog, name: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
     spec, processes = spec_of(name), launch.ReplicaProcesses(tmp_path, name)
     first = describe(log, spec, "2013-01-01")
-    assert describe(log, spec).description.life == first.description.life != ""
+    assert describe(log, spec).app_uid == first.app_uid != ""
     launch.reset(log, spec, processes)
     again = describe(log, spec, "2013-01-01")
     told = [replica_spec(s, "q", 0, log, tmp_path).query_hash for s in (first, again)]

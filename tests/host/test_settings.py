@@ -26,7 +26,7 @@ def app() -> AppState:
     built.query("far", cleaned.filter("v > 2").node("middle").filter("v > 3"), delay_threshold="3s", replicas=1)
     built.query("alone", source.filter("v < 0"), delay_threshold="500ms", on_failure="delay")
     spec = built.describe()
-    return AppState("a", spec, Description(spec.to_json(), spec.hash, 0, ""))
+    return AppState("a", spec, Description(spec.to_json(), spec.hash, 0, "", "a1"))
 
 
 def test_the_file_counts_until_something_is_set() -> None:

@@ -44,7 +44,7 @@ class Control:
         return 0, 2 if later else 1
 
     def read(self, feed: Feed, first: int, end: int) -> list[Record]:
-        value = encode(Heartbeat(0, 7, "uid", "STABLE", 0, 0, False, None, 0, -1))
+        value = encode(Heartbeat("a1", 0, 7, "uid", "STABLE", 0, 0, False, None, 0, -1))
         return [Record(feed, at, int(NOW_S * 1000), b"0", value) for at in range(first, end)]
 
 

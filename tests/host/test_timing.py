@@ -15,7 +15,7 @@ import pytest
 
 from borealis_py.cli.context import Context
 from borealis_py.host import launch
-from borealis_py.host.appstate import APP_KEY, AppState, read_settings
+from borealis_py.host.appstate import AppState, read_settings
 from borealis_py.host.config import load
 from borealis_py.host.errors import LaunchError
 from borealis_py.host.specs import replica_spec, work_of
@@ -23,6 +23,7 @@ from borealis_py.host.timing import differences, ignored
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Log, TopicSpec
+from borealis_py.log.description import APP_KEY
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from tests.host.test_changing import WritableLog

@@ -11,6 +11,7 @@ from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, TopicSpec
 from tests.kafka.conftest import Waiter
+from tests.support.resume import last_number
 from tests.support.trimming import delete_before
 
 Fill = Callable[[Feed, list[bytes]], None]
@@ -99,7 +100,7 @@ def test_a_setting_that_kafka_does_not_know_is_named() -> None:
     opens: list[Callable[[], object]] = [
         lambda: wrong.reader(lambda: None),
         lambda: wrong.appender(lambda: None),
-        lambda: wrong.transactor("x", Feed("t"), lambda: None),
+        lambda: wrong.transactor("x", Feed("t"), lambda: None, last_number(Feed("t"))),
         wrong.lookup,
         wrong.admin,
     ]

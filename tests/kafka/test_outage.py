@@ -15,6 +15,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec, TransactorEvent
 from tests.kafka.conftest import Waiter
+from tests.support.resume import last_number
 
 pytestmark = pytest.mark.broker
 
@@ -39,7 +40,7 @@ def test_reader_appender_and_transactor_live_through_a_killed_broker(own: LocalB
     feed, rows, progress = Feed("feed"), Feed("rows"), Feed("progress")
     log.admin().create([TopicSpec(f.topic, config=topics.EVENT_TIME) for f in (feed, rows, progress)])
     reader, appender, lookup = log.reader(waiter.wake), log.appender(waiter.wake), log.lookup()
-    transactor = log.transactor("w", progress, waiter.wake)
+    transactor = log.transactor("w", progress, waiter.wake, last_number(progress))
     reader.open(feed, 0)
 
     def event() -> TransactorEvent:
@@ -81,7 +82,7 @@ def test_reader_appender_and_transactor_live_through_a_killed_broker(own: LocalB
         if isinstance(answer, TookOver):
             assert answer.progress == known
     transactor.take_over(attempt + 1)
-    assert event() == TookOver(attempt + 1, b"2")
+    assert event() == TookOver(attempt + 1, 2)
     assert [r.value for r in lookup.read(rows, *lookup.bounds(rows))] == [b"1", b"2"]
     for part in (reader, appender, transactor, lookup):
         part.close()

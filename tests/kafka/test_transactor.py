@@ -15,6 +15,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.kafka.transactor import KafkaTransactor
 from borealis_py.log.base import Committed, Feed, Fenced, LogError, NewRecord, TookOver, TransactorEvent, Unknown
 from tests.kafka.conftest import Waiter
+from tests.support.resume import last_number
 
 NewFeed = Callable[..., Feed]
 COMPACT = ("cleanup.policy", "compact")
@@ -25,7 +26,9 @@ class Writer:
 
     def __init__(self, log: KafkaLog, waiter: Waiter, rows: Feed, progress: Feed) -> None:
         self.rows, self.progress, self.waiter = rows, progress, waiter
-        self.transactor: KafkaTransactor = log.transactor(f"{rows.topic}.publisher", progress, waiter.wake)
+        self.transactor: KafkaTransactor = log.transactor(
+            f"{rows.topic}.publisher", progress, waiter.wake, last_number(progress)
+        )
 
     def event(self) -> TransactorEvent:
         (event,) = self.waiter.until(self.transactor.events)
@@ -78,7 +81,7 @@ def test_progress_is_found_behind_many_markers(
     assert writer.take_over(1) == TookOver(1, None)
     assert writer.commit(1, b"1") == Committed(1)
     for attempt in range(2, 5):  # each leaves a record and a marker of an abort behind the last progress
-        assert writer.take_over(attempt) == TookOver(attempt, b"1")
+        assert writer.take_over(attempt) == TookOver(attempt, 1)
         assert isinstance(writer.commit(attempt, b"x" * 9_000_000), Unknown)
         aborted = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": f"{writer.rows.topic}.publisher"})
         aborted.init_transactions(30)
@@ -87,7 +90,7 @@ def test_progress_is_found_behind_many_markers(
         aborted.flush(30)
         aborted.abort_transaction(30)
         aborted.close()
-    assert writer.take_over(9) == TookOver(9, b"1")
+    assert writer.take_over(9) == TookOver(9, 1)
     writer.transactor.close()
 
 
@@ -205,7 +208,7 @@ def test_a_close_that_waits_no_longer_takes_nothing_from_under_the_thread(
     monkeypatch.setattr(transactor_module, "Producer", lambda config: EagerProducer())
     for limit in ("_ANSWER_S", "_ABORT_S"):
         monkeypatch.setattr(transactor_module, limit, 0.0)
-    transactor = KafkaLog("127.0.0.1:1").transactor("t", Feed("p"), waiter.wake)
+    transactor = KafkaLog("127.0.0.1:1").transactor("t", Feed("p"), waiter.wake, last_number(Feed("p")))
     transactor.take_over(1)
     assert begun.wait(60)
     transactor.close()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from borealis_py.log.base import Feed, Record
-from borealis_py.log.stream import deleted
+from borealis_py.log.description import Life
+from borealis_py.log.stream import StreamDecoder, deleted
 from sunion.model import Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
 from tests.log.test_stream import BUCKETS, FEED, encoder
 
@@ -69,4 +70,4 @@ def test_a_topic_is_cut_off_if_what_is_left_begins_later(first: int, bucket: int
     values = [new for said in SAID for new in encoder().encode(said)]
     records = [Record(FEED, i, r.timestamp_ms or 0, None, r.value) for i, r in enumerate(values)]
     assert len(records) == len(SAID)
-    assert deleted(Cut(records, first), FEED, BUCKETS, "s1", bucket) is gone  # type: ignore[arg-type]
+    assert deleted(Cut(records, first), FEED, BUCKETS, StreamDecoder(Life("a1"), "s1"), bucket) is gone  # type: ignore[arg-type]

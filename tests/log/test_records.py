@@ -27,31 +27,31 @@ from borealis_py.log.records import (
 )
 
 GOLDEN: list[tuple[SourceHeader | StreamHeader, bytes, str]] = [
-    (ClaimHeader(3, "u1"), b"", "425a010000000b93a545504f434803a27531"),
+    (ClaimHeader("a1", 3, "u1"), b"", "425a020000000e94a545504f4348a2613103a27531"),
     (
-        BatchHeader(3, "u1", 7, pack_stimes([1_000_000, 1_000_001]), 1_100_000, "json"),
+        BatchHeader("a1", 3, "u1", 7, pack_stimes([1_000_000, 1_000_001]), 1_100_000, "json"),
         b'[{"a":1},{"a":2}]',
-        "425a010000002997a65455504c455303a2753107c41040420f000000000041420f0000000000ce0010c8e0a46a736f6e"
-        "5b7b2261223a317d2c7b2261223a327d5d",
+        "425a020000002c98a65455504c4553a2613103a2753107c41040420f000000000041420f0000000000ce0010c8e0a46a"
+        "736f6e5b7b2261223a317d2c7b2261223a327d5d",
     ),
     (
-        BatchHeader(3, "u1", 9, b"", 2**62, "json"),  # END
+        BatchHeader("a1", 3, "u1", 9, b"", 2**62, "json"),  # END
         b"",
-        "425a010000001d97a65455504c455303a2753109c400cf4000000000000000a46a736f6e",
+        "425a020000002098a65455504c4553a2613103a2753109c400cf4000000000000000a46a736f6e",
     ),
     (
-        StableHeader(2, 10, 0, 0, 1, "s1", (Part("lga", 5, "late", b"x"),)),
+        StableHeader("a1", 2, 10, 0, 0, 1, "s1", (Part("lga", 5, "late", b"x"),)),
         b"rows",
-        "425a010000001f98a6535441424c45020a000001a273319194a36c676105a46c617465c40178726f7773",
+        "425a020000002299a6535441424c45a26131020a000001a273319194a36c676105a46c617465c40178726f7773",
     ),
     (
-        TentativeHeader(2, 11, 40_000, 0, 1, "s1", ("ewr", "lga"), ("lga",), 0.5, 11),
+        TentativeHeader("a1", 2, 11, 40_000, 0, 1, "s1", ("ewr", "lga"), ("lga",), 0.5, 11),
         b"rows",
-        "425a010000002d9ba954454e544154495645020bcd9c400001a2733192a3657772a36c676191a36c6761cb3fe00000000000000b726f7773",
+        "425a02000000309ca954454e544154495645a26131020bcd9c400001a2733192a3657772a36c676191a36c6761cb3fe00000000000000b726f7773",
     ),
-    (RangeHeader(2, 12, 15, 0), b"", "425a010000000e95a8424f554e44415259020c0f00"),
-    (UndoHeader(2, 11), b"", "425a010000000893a4554e444f020b"),
-    (RecDoneHeader(2, 15), b"", "425a010000000c93a85245435f444f4e45020f"),
+    (RangeHeader("a1", 2, 12, 15, 0), b"", "425a020000001196a8424f554e44415259a26131020c0f00"),
+    (UndoHeader("a1", 2, 11), b"", "425a020000000b94a4554e444fa26131020b"),
+    (RecDoneHeader("a1", 2, 15), b"", "425a020000000f94a85245435f444f4e45a26131020f"),
 ]
 IDS = [type(header).__name__ for header, _, _ in GOLDEN]
 
@@ -82,10 +82,10 @@ def test_a_record_cut_anywhere_in_its_header_is_refused(header: object, payload:
         (None, "too short"),
         (b"", "too short"),
         (b'{"a": 1, "stime": 5}', "wrong magic"),
-        (b"BZ\x02\x00\x00\x00\x00", "version 2, this program reads 1"),
-        (b"BZ\x01\x00\x00\x00\x02\xc1\xc1", "bad source header"),
-        (pack(UndoHeader(1, 2)), "bad source header"),
-        (pack(ClaimHeader(1, "a"))[:7] + msgspec.msgpack.encode(["EPOCH", "x", "a"]), "bad source header"),
+        (b"BZ\x01\x00\x00\x00\x00", "version 1, this program reads 2"),
+        (b"BZ\x02\x00\x00\x00\x02\xc1\xc1", "bad source header"),
+        (pack(UndoHeader("a1", 1, 2)), "bad source header"),
+        (pack(ClaimHeader("a1", 1, "a"))[:7] + msgspec.msgpack.encode(["EPOCH", "a1", "x", "a"]), "bad source header"),
     ],
 )
 def test_what_is_no_record_is_refused_by_name(value: bytes | None, message: str) -> None:
@@ -95,18 +95,19 @@ def test_what_is_no_record_is_refused_by_name(value: bytes | None, message: str)
 
 def test_a_source_record_is_no_stream_record() -> None:
     with pytest.raises(EnvelopeError, match="bad stream header"):
-        unpack_stream(pack(ClaimHeader(1, "a")))
+        unpack_stream(pack(ClaimHeader("a1", 1, "a")))
 
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(max_size=8)
 parts = st.builds(Part, texts, numbers, texts, st.binary(max_size=8))
 headers = st.one_of(
-    st.builds(ClaimHeader, numbers, texts),
-    st.builds(BatchHeader, numbers, texts, numbers, st.binary(max_size=16), st.none() | numbers, texts),
-    st.builds(StableHeader, *[numbers] * 5, texts, st.lists(parts, max_size=3).map(tuple)),
+    st.builds(ClaimHeader, texts, numbers, texts),
+    st.builds(BatchHeader, texts, numbers, texts, numbers, st.binary(max_size=16), st.none() | numbers, texts),
+    st.builds(StableHeader, texts, *[numbers] * 5, texts, st.lists(parts, max_size=3).map(tuple)),
     st.builds(
         TentativeHeader,
+        texts,
         *[numbers] * 5,
         texts,
         st.lists(texts, max_size=3).map(tuple),
@@ -114,9 +115,9 @@ headers = st.one_of(
         st.floats(allow_nan=False),
         numbers,
     ),
-    st.builds(RangeHeader, *[numbers] * 4),
-    st.builds(UndoHeader, numbers, numbers),
-    st.builds(RecDoneHeader, numbers, numbers),
+    st.builds(RangeHeader, texts, *[numbers] * 4),
+    st.builds(UndoHeader, texts, numbers, numbers),
+    st.builds(RecDoneHeader, texts, numbers, numbers),
 )
 
 
@@ -128,7 +129,7 @@ def test_what_is_packed_comes_back(header: SourceHeader | StreamHeader, payload:
 @given(st.binary(max_size=60))
 def test_no_bytes_whatever_raise_anything_else(value: bytes) -> None:
     for read in (unpack_source, unpack_stream):
-        for raw in (value, b"BZ\x01\x00\x00\x00" + value):
+        for raw in (value, b"BZ\x02\x00\x00\x00" + value):
             try:
                 read(raw)
             except EnvelopeError:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.description import Life
 from borealis_py.log.records import EnvelopeError, Part, StableHeader, TentativeHeader, pack
 from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
@@ -51,7 +52,7 @@ CODEC = Json()
 
 
 def encoder(schema: str = "s1") -> StreamEncoder:
-    return StreamEncoder(FEED, BUCKETS, CODEC, schema)  # type: ignore[arg-type]
+    return StreamEncoder(FEED, "a1", BUCKETS, CODEC, schema)  # type: ignore[arg-type]
 
 
 def in_log(records: list[NewRecord]) -> list[Record]:
@@ -73,14 +74,14 @@ def rows_of(record: StreamRecord) -> list[str]:
     "said", [StableRange(3, 7, 9, 20), Undo(3, 7), RecDone(3, 9), StableBucket(3, 7, Output(), 5)], ids=repr
 )
 def test_what_has_no_rows_comes_back_as_it_was(said: StreamRecord) -> None:
-    assert decode(StreamDecoder("s1"), encoder().encode(said)) == [said]
+    assert decode(StreamDecoder(Life("a1"), "s1"), encoder().encode(said)) == [said]
 
 
 def test_rows_rejects_and_what_was_lacked_come_back() -> None:
     reject = Reject("lga", 9, "late", b"x")
     stable = StableBucket(3, 7, Output(["a", "b"], (reject,)), 5)
     tentative = TentativeBucket(3, 8, Output(["c"]), ("ewr", "lga"), ("lga",), 4, 0.5, 7)
-    first, second = decode(StreamDecoder("s1"), encoder().encode(stable) + encoder().encode(tentative))
+    first, second = decode(StreamDecoder(Life("a1"), "s1"), encoder().encode(stable) + encoder().encode(tentative))
     assert rows_of(first) == ["a", "b"]
     assert isinstance(first, StableBucket)
     assert first.output.rejects == (reject,)
@@ -102,7 +103,7 @@ def test_a_large_bucket_is_split_and_counts_when_its_last_part_is_read() -> None
     records = encoder().encode(StableBucket(1, 7, Output(LARGE, (Reject("a", 1, "late"),))))
     assert len(records) > 1
     assert all(len(r.value or b"") <= ENVELOPE_BYTES_MAX + 1_000 for r in records)
-    decoder = StreamDecoder("s1")
+    decoder = StreamDecoder(Life("a1"), "s1")
     *early, last = in_log(records)
     assert [decoder.decode(r) for r in early] == [None] * len(early)
     whole = decoder.decode(last)
@@ -122,7 +123,7 @@ def test_a_burst_of_dead_letters_is_split_like_rows(rejects: tuple[Reject, ...],
     """A bucket that the log refused would stop every replica at it, again and again."""
     records = encoder().encode(StableBucket(1, 7, Output(rows, rejects)))
     assert all(len(r.value or b"") <= 2 * ENVELOPE_BYTES_MAX + 1_000 for r in records)
-    (whole,) = decode(StreamDecoder("s1"), records)
+    (whole,) = decode(StreamDecoder(Life("a1"), "s1"), records)
     assert isinstance(whole, StableBucket)
     assert whole.output.rejects == rejects
     if rows is None:
@@ -134,32 +135,32 @@ def test_a_burst_of_dead_letters_is_split_like_rows(rejects: tuple[Reject, ...],
 def test_parts_of_a_writer_that_died_are_dropped_when_its_successor_says_the_bucket_again() -> None:
     torn = encoder().encode(StableBucket(1, 7, Output(LARGE)))[:-1]
     again = encoder().encode(StableBucket(2, 7, Output(LARGE)))
-    (only,) = decode(StreamDecoder("s1"), torn + again)
+    (only,) = decode(StreamDecoder(Life("a1"), "s1"), torn + again)
     assert only.inc == 2
     assert rows_of(only) == LARGE
 
 
 def test_a_tail_without_its_beginning_is_dropped() -> None:
     records = encoder().encode(StableBucket(1, 7, Output(LARGE)))
-    assert decode(StreamDecoder("s1"), records[1:]) == []
+    assert decode(StreamDecoder(Life("a1"), "s1"), records[1:]) == []
 
 
 def test_rows_of_another_schema_are_refused() -> None:
     records = in_log(encoder("s2").encode(StableBucket(1, 7, Output(["a"]))))
     with pytest.raises(EnvelopeError, match="schema s2, expected s1"):
-        StreamDecoder("s1").decode(records[0])
+        StreamDecoder(Life("a1"), "s1").decode(records[0])
 
 
 def test_foreign_bytes_are_refused() -> None:
     with pytest.raises(EnvelopeError):
-        StreamDecoder().decode(Record(FEED, 0, 0, None, b"{}"))
+        StreamDecoder(Life("a1")).decode(Record(FEED, 0, 0, None, b"{}"))
 
 
 def test_parts_of_two_incarnations_may_mingle() -> None:
     """Simulator, seed 500770: a zombie's part stands between the parts of its successor, and may be its last."""
-    headers = [StableHeader(inc, 7, 0, part, 2, "s", ()) for inc, part in ((2, 0), (1, 0), (2, 1))]
+    headers = [StableHeader("a1", inc, 7, 0, part, 2, "s", ()) for inc, part in ((2, 0), (1, 0), (2, 1))]
     records = [Record(Feed("r"), i, 0, None, pack(h, bytes([h.inc, h.part]))) for i, h in enumerate(headers)]
-    decoder = StreamDecoder("s")
+    decoder = StreamDecoder(Life("a1"), "s")
     *_, said = [decoder.decode(record) for record in records]
     assert isinstance(said, StableBucket)
     assert (said.inc, said.output.rows) == (2, Encoded((bytes([2, 0]), bytes([2, 1]))))
@@ -168,17 +169,17 @@ def test_parts_of_two_incarnations_may_mingle() -> None:
 def mingled(*said: StableHeader | TentativeHeader) -> list[StreamRecord]:
     """Parts in this order; the first byte of a payload tells whose it is (`held`), the second which part."""
     records = [Record(Feed("r"), i, 0, None, pack(h, bytes([h.held, h.part]))) for i, h in enumerate(said)]
-    decoder = StreamDecoder("s")
+    decoder = StreamDecoder(Life("a1"), "s")
     return [whole for record in records if (whole := decoder.decode(record)) is not None]
 
 
 def stable(whose: int, part: int, parts: int = 3) -> StableHeader:
     rejects = (Part("s", whose, "bad", b""),) if part == 0 else ()
-    return StableHeader(1, 7, whose, part, parts, "s", rejects)
+    return StableHeader("a1", 1, 7, whose, part, parts, "s", rejects)
 
 
 def tentative(whose: int, part: int) -> TentativeHeader:
-    return TentativeHeader(1, 7, whose, part, 2, "s", (f"s{whose}",), (f"s{whose}",), 0.5, 7)
+    return TentativeHeader("a1", 1, 7, whose, part, 2, "s", (f"s{whose}",), (f"s{whose}",), 0.5, 7)
 
 
 A, B = 1, 2
@@ -204,9 +205,13 @@ def test_parts_of_different_kinds_are_not_put_together() -> None:
 
 
 def test_what_the_dead_left_is_forgotten_with_the_next_stable_bucket() -> None:
-    decoder = StreamDecoder("s")
-    halves: list[StableHeader | TentativeHeader] = [stable(A, 0), tentative(B, 1), StableHeader(4, 6, A, 0, 3, "s", ())]
-    later = StableHeader(2, 8, 0, 0, 1, "s", ())
+    decoder = StreamDecoder(Life("a1"), "s")
+    halves: list[StableHeader | TentativeHeader] = [
+        stable(A, 0),
+        tentative(B, 1),
+        StableHeader("a1", 4, 6, A, 0, 3, "s", ()),
+    ]
+    later = StableHeader("a1", 2, 8, 0, 0, 1, "s", ())
     for i, header in enumerate(halves):
         assert decoder.decode(Record(Feed("r"), i, 0, None, pack(header, b"x"))) is None
     assert len(decoder._open) == 3

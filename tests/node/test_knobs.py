@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from borealis_py.log.base import Feed, Record
+from borealis_py.log.description import Life
 from borealis_py.log.messages import Incarnation, Policy, SourceFailure, Threshold, encode
 from borealis_py.node.knobs import Knobs, effective
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
@@ -21,7 +22,7 @@ MS = 1_000
 
 
 def knobs() -> Knobs:
-    return Knobs("q", 1, (Serves(query="q"),), {"q": Delays(3_000_000)}, TIMING)
+    return Knobs(Life("a1"), "q", 1, (Serves(query="q"),), {"q": Delays(3_000_000)}, TIMING)
 
 
 def record(key: str, value: bytes | None) -> Record:
@@ -53,9 +54,9 @@ def test_policies_and_failures_and_incarnations() -> None:
     it.read(policy("q", DELAY, SUSPEND))
     it.read(policy("other", SUSPEND, SUSPEND))
     it.read(record("fail/lga", encode(SourceFailure(77))))
-    it.read(record("incarnation/q/1", encode(Incarnation(4, "u"))))
-    it.read(record("incarnation/q/0", encode(Incarnation(9, "u"))))
-    it.read(record("incarnation/q/1", encode(Incarnation(3, "u"))))
+    it.read(record("incarnation/q/1", encode(Incarnation("a1", 4, "u"))))
+    it.read(record("incarnation/q/0", encode(Incarnation("a1", 9, "u"))))
+    it.read(record("incarnation/q/1", encode(Incarnation("a1", 3, "u"))))
     assert (it.delays.failure, it.delays.stabilization) == (DELAY, SUSPEND)
     assert it.failed_until == {"lga": 77}
     assert it.inc == 4
@@ -90,7 +91,7 @@ SHARED = (Serves(query="near", hops=1, depth=2), Serves(query="far", hops=2, dep
 
 def shared() -> Knobs:
     initial = {"near": Delays(3_000_000), "far": Delays(3_000_000), "else": Delays(400_000)}
-    return Knobs("cleaned", 0, SHARED, initial, TIMING)
+    return Knobs(Life("a1"), "cleaned", 0, SHARED, initial, TIMING)
 
 
 def test_a_cut_node_waits_as_the_most_hurried_of_its_queries_allows() -> None:
@@ -116,7 +117,7 @@ def test_a_cut_node_holds_back_only_what_none_of_its_queries_wants() -> None:
 
 
 def test_the_last_node_of_a_chain_has_its_querys_slack() -> None:
-    it = Knobs("near", 0, (Serves(query="near", depth=2),), {"near": Delays(1_000_000)}, TIMING)
+    it = Knobs(Life("a1"), "near", 0, (Serves(query="near", depth=2),), {"near": Delays(1_000_000)}, TIMING)
     assert wait_ms(it) == 1_000 - 275
 
 
@@ -124,7 +125,7 @@ def test_the_last_node_of_a_chain_has_its_querys_slack() -> None:
 def test_all_nodes_of_a_chain_refuse_the_same_thresholds(hops: int) -> None:
     """Else some would wait as told and others as before."""
     serves = (Serves(query="far", hops=hops, depth=3),)
-    it = Knobs("some", 0, serves, {"far": Delays(3_000_000)}, TIMING)
+    it = Knobs(Life("a1"), "some", 0, serves, {"far": Delays(3_000_000)}, TIMING)
     before = it.delays
     least_ms = 125 + 375 + 200
     with capture_logs() as lines:
@@ -136,7 +137,7 @@ def test_all_nodes_of_a_chain_refuse_the_same_thresholds(hops: int) -> None:
 
 
 def test_a_file_with_a_threshold_that_cannot_hold_is_no_start_unless_a_setting_mends_it() -> None:
-    it = Knobs("cleaned", 0, SHARED, {"near": Delays(3_000_000), "far": Delays(699 * MS)}, TIMING)
+    it = Knobs(Life("a1"), "cleaned", 0, SHARED, {"near": Delays(3_000_000), "far": Delays(699 * MS)}, TIMING)
     with pytest.raises(SettingsError, match="at least 700 ms"):
         _ = it.delays
     it.read(threshold("far", 700))
@@ -158,7 +159,9 @@ def test_the_order_in_which_settings_arrive_does_not_matter(
         SHARED, {q: Delays(v[0] * MS, *v[1:]) for q, v in zip(("near", "far"), values, strict=True)}, TIMING
     )
     for order in permutations(records):
-        it = Knobs("cleaned", replica, SHARED, {"near": Delays(3_000_000), "far": Delays(3_000_000)}, TIMING)
+        it = Knobs(
+            Life("a1"), "cleaned", replica, SHARED, {"near": Delays(3_000_000), "far": Delays(3_000_000)}, TIMING
+        )
         for one in order:
             it.read(one)
         assert it.delays == wanted

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from borealis_py.log.base import Delivery, LogError, NewRecord, Record
+from borealis_py.log.description import Life
 from borealis_py.log.stream import StreamDecoder, decoded
 from borealis_py.node.outlet import Outlet
 from borealis_py.node.spec import ReplicaSpec
@@ -20,8 +21,8 @@ from sunion.model import Output, RecDone, Reject, StableBucket, StableRange, Str
 
 KERNEL = ToyKernel(100_000, 1)
 SPEC = ReplicaSpec(
-    app="app", query="n", replica=1, inputs=(), bucket_us=100_000, origin=0, partition=0, query_hash="", app_json="",
-    delays={}, log=None, data_dir=Path(), timing=Timing(), serves=(), position=1, corrected=False,  # type: ignore[arg-type]
+    app="app", app_uid="a1", query="n", replica=1, inputs=(), bucket_us=100_000, origin=0, partition=0, query_hash="",
+    app_json="", delays={}, log=None, data_dir=Path(), timing=Timing(), serves=(), position=1, corrected=False,  # type: ignore[arg-type]
     exchange=Partitioning(by=("v",), count=3),
 )  # fmt: skip
 ROWS = [(5, "row", value, 0) for value in (0, 1, 2, 3, 4, 6)]
@@ -53,7 +54,7 @@ def outlet(spec: ReplicaSpec = SPEC) -> tuple[Outlet, ListAppender]:
 
 def read(appender: ListAppender, partition: int) -> list[StreamRecord]:
     """What a reader of one partition decodes."""
-    decoder, found = StreamDecoder(KERNEL.schema_id), []
+    decoder, found = StreamDecoder(Life("a1"), KERNEL.schema_id), []
     for offset, (record, _) in enumerate(appender.appended):
         if record.feed.partition == partition:
             said = decoder.decode(Record(record.feed, offset, record.timestamp_ms or 0, None, record.value))

@@ -36,8 +36,8 @@ class World:
         self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in self.feeds])
         self._appender = self.log.client("writer").appender(lambda: None)
         spec = ReplicaSpec(
-            app="app", query="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST, partition=0,
-            query_hash="", app_json="", delays={}, log=None, data_dir=Path(), timing=Timing(), serves=(),  # type: ignore[arg-type]
+            app="app", app_uid="a1", query="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
+            partition=0, query_hash="", app_json="", delays={}, log=None, data_dir=Path(), timing=Timing(), serves=(),  # type: ignore[arg-type]
             position=1, corrected=True, replicas=2,
         )  # fmt: skip
         self.client = self.log.client("replica")
@@ -45,7 +45,7 @@ class World:
         self.alone = Unpublished(replace(spec, replica=0, replicas=1), self.client, KERNEL)
 
     def say(self, replica: int, *buckets: int) -> None:
-        encoder = StreamEncoder(self.feeds[replica], BUCKETS, KERNEL, KERNEL.schema_id)
+        encoder = StreamEncoder(self.feeds[replica], "a1", BUCKETS, KERNEL, KERNEL.schema_id)
         for bucket in buckets:
             for record in encoder.encode(StableBucket(1, FIRST + bucket, said(bucket))):
                 self._appender.append(record)

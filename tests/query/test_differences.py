@@ -47,7 +47,7 @@ def test_each_is_named_with_both_numbers(after: AppSpec, lines: list[str]) -> No
 
 def test_an_app_with_other_partitions_than_before_is_not_started_and_nothing_of_it_is_touched() -> None:
     before = spec()
-    state = AppState("a", before, Description(before.to_json(), before.hash, 0, ""))
+    state = AppState("a", before, Description(before.to_json(), before.hash, 0, "", "a1"))
     refuse_changed(state, spec())
     with pytest.raises(LaunchError) as told:
         refuse_changed(state, spec(source=4))

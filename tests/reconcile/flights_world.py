@@ -34,7 +34,7 @@ def app(name: str) -> AppSpec:
 def log(seed: int, seconds: int, ended: bool = False) -> list[bytes]:
     """A source: one record a bucket, now and then a malformed, late, repeated or foreign one."""
     random_ = random.Random(seed)
-    values: list[bytes] = [pack(ClaimHeader(1, "u"))]
+    values: list[bytes] = [pack(ClaimHeader("a1", 1, "u"))]
     seq = 0
     for bucket in range(ORIGIN, ORIGIN + seconds * 10):
         start = bucket * WIDTH_US
@@ -66,7 +66,7 @@ def _double(random_: random.Random) -> float | None:
 
 def _batch(uid: str, seq: int, stimes: list[int], rows: list[dict[str, object]], boundary: int) -> bytes:
     payload = msgspec.json.encode(rows) if rows else b""
-    return pack(BatchHeader(1, uid, seq, pack_stimes(stimes), boundary, "json"), payload)
+    return pack(BatchHeader("a1", 1, uid, seq, pack_stimes(stimes), boundary, "json"), payload)
 
 
 def bits(outputs: Mapping[int, Output]) -> dict[int, tuple[str | None, object]]:

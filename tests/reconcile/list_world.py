@@ -159,15 +159,16 @@ def list_work(logs: Mapping[str, Sequence[bytes | None]], lost: int = 0) -> Work
         tuple((Feed(n),) for n in logs),
         WIDTH_US,
         AHEAD_US,
+        "a1",
     )
 
 
 def claim(epoch: int, uid: str) -> bytes:
-    return pack(ClaimHeader(epoch, uid))
+    return pack(ClaimHeader("a1", epoch, uid))
 
 
 def batch(epoch: int, uid: str, seq: int, rows: Sequence[tuple[int, object]], boundary: int | None = None) -> bytes:
     """A record of a source: (stime, number) each; anything that is no number will be rejected."""
     stimes = pack_stimes([stime for stime, _ in rows])
     payload = json.dumps([value for _, value in rows]).encode() if rows else b""
-    return pack(BatchHeader(epoch, uid, seq, stimes, boundary, "json"), payload)
+    return pack(BatchHeader("a1", epoch, uid, seq, stimes, boundary, "json"), payload)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from borealis_py.log.base import Feed, Record
+from borealis_py.log.description import Life
 from borealis_py.protocol.redo import RedoJob, SourceRange
 from reconcile.decode import decode_source
 from reconcile.work import Kernel
@@ -33,7 +34,7 @@ class Replica:
         for index, name in enumerate(names):
             codec = kernel.source_codec(name)
             for offset, value in enumerate(logs[name]):
-                union.feed(index, decode_source(Record(Feed(name), offset, 0, None, value), codec, name))
+                union.feed(index, decode_source(Record(Feed(name), offset, 0, None, value), codec, name, Life("a1")))
         self.end = min(union.complete, origin + 200)
         self.counts = {b: union.count(b) for b in range(origin, self.end)}
         self.marks, self.states, self.outputs = {}, {origin: kernel.initial()}, {}

@@ -52,7 +52,9 @@ def published(upto: int) -> list[Record | None]:
 
 
 def spec(rows: list[Record | None], progress: int | None, whole: bool = False, lost: int = 0) -> AuditSpec:
-    marks = [] if progress is None else [msgspec.json.encode(Progress(b, 0, 1)) for b in range(ORIGIN, progress + 1)]
+    marks = (
+        [] if progress is None else [msgspec.json.encode(Progress("a1", b, 0, 1)) for b in range(ORIGIN, progress + 1)]
+    )
     logs = {"s": SOURCE, "app.q": rows, "app.q.progress": [*marks, *[None] * 40]}
     work = replace(list_work({"s": SOURCE}), log=CorrectedLog(logs, lost))
     return AuditSpec(work, CORRECTED, PROGRESS, ORIGIN, whole)
@@ -150,13 +152,13 @@ def lived(spec: AppSpec) -> tuple[list[Record | None], int]:
 def test_a_query_that_was_cut_into_nodes_is_recomputed_from_its_sources():
     spec = chain()
     records, end = lived(spec)
-    progress = [msgspec.json.encode(Progress(end, 0, 1))]
+    progress = [msgspec.json.encode(Progress("a1", end, 0, 1))]
     logs = {f"chain.{n}": values for n, values in CHAIN_LOGS.items()}
     logs |= {"chain.totals": records, "chain.totals.progress": progress}
 
     def result(rows):
         log = CorrectedLog({**logs, "chain.totals": rows})
-        (todo,) = audit_specs(spec, "totals", log, flights_world.ORIGIN, flights_world.AHEAD_US)
+        (todo,) = audit_specs(spec, "totals", log, flights_world.ORIGIN, flights_world.AHEAD_US, "a1")
         return audit(todo)
 
     good = result(records)

@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from borealis_py.log.base import Feed, Record
+from borealis_py.log.description import Life
 from borealis_py.log.records import MAGIC, BatchHeader, pack
 from reconcile.decode import decode_source
 from sunion.model import RAW_BYTES_MAX
@@ -16,7 +17,7 @@ FEED = Feed("app.s")
 
 
 def decode(value: bytes | None):
-    return decode_source(Record(FEED, 7, 0, None, value), ListSource(), "s")
+    return decode_source(Record(FEED, 7, 0, None, value), ListSource(), "s", Life("a1"))
 
 
 def test_a_claim():
@@ -51,7 +52,7 @@ def test_bad_tuples_leave_the_good_ones_with_their_seqs_and_stimes():
 
 
 def test_a_payload_that_cannot_be_taken_apart_keeps_its_boundary():
-    value = pack(BatchHeader(1, "u", 4, struct.pack("<q", 5), 9, "json"), b"{" * (RAW_BYTES_MAX + 1))
+    value = pack(BatchHeader("a1", 1, "u", 4, struct.pack("<q", 5), 9, "json"), b"{" * (RAW_BYTES_MAX + 1))
     record = decode(value)
     assert (record.epoch, len(record.seqs), record.rows, record.boundary) == (1, 0, None, 9)
     (reject,) = record.rejects
@@ -71,8 +72,8 @@ def test_only_bad_tuples():
         (b"", "too short"),
         (b'{"carrier": "UA"}', "wrong magic"),
         (MAGIC + b"\x09\x00\x00\x00\x00", "version 9"),
-        (pack(BatchHeader(1, "u", 0, b"\x01" * 7, None, "json")), "stimes cut short"),
-        (pack(BatchHeader(-4, "u", 0, b"", None, "json")), "epoch -4 is negative"),
+        (pack(BatchHeader("a1", 1, "u", 0, b"\x01" * 7, None, "json")), "stimes cut short"),
+        (pack(BatchHeader("a1", -4, "u", 0, b"", None, "json")), "epoch -4 is negative"),
         (batch(1, "u", 0, [(1, 1)])[:20], "header cut short"),
     ],
 )

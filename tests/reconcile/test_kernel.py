@@ -23,7 +23,7 @@ TOPICS = StubLog({f"kernel.{name}": values for name, values in LOGS.items()})
 @pytest.mark.parametrize("query", ["totals", "big"])
 @pytest.mark.parametrize("cuts", [(), (1_007, 1_010, 1_033), tuple(range(1_000, 1_080))])
 def test_any_split_gives_the_bits_of_single_steps(query, cuts):
-    work = node_work(app("kernel"), query, TOPICS, AHEAD_US)
+    work = node_work(app("kernel"), query, TOPICS, AHEAD_US, "a1")
     kernel = work.make_kernel()
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
     packed = work.pack()
@@ -44,7 +44,7 @@ def test_any_split_gives_the_bits_of_single_steps(query, cuts):
 
 
 def test_a_work_made_twice_is_opened_once():
-    first, second = (node_work(app("kernel"), "totals", TOPICS, AHEAD_US).pack() for _ in range(2))
+    first, second = (node_work(app("kernel"), "totals", TOPICS, AHEAD_US, "a1").pack() for _ in range(2))
     assert first == second
     on = opened(first)
     assert opened(second) is on
@@ -55,7 +55,7 @@ def test_a_work_made_twice_is_opened_once():
 
 def test_a_worker_that_might_compute_other_bits_refuses_the_job(monkeypatch):
     """A task is refused there before it says anything; so must be a redo, whose bits are the replica's own."""
-    work = node_work(app("kernel"), "totals", TOPICS, AHEAD_US)
+    work = node_work(app("kernel"), "totals", TOPICS, AHEAD_US, "a1")
     kernel = work.make_kernel()
     (job,) = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US).jobs(())
     packed = pack_job(job, kernel, 60)
@@ -72,4 +72,4 @@ def test_a_worker_that_might_compute_other_bits_refuses_the_job(monkeypatch):
 
 def test_an_unknown_query():
     with pytest.raises(QueryError, match="has no query 'total'"):
-        node_work(app("kernel"), "total", TOPICS, AHEAD_US)
+        node_work(app("kernel"), "total", TOPICS, AHEAD_US, "a1")

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.log.base import Feed, Record
-from borealis_py.log.stream import StreamEncoder, StreamGap, read_stable
+from borealis_py.log.description import Life
+from borealis_py.log.stream import StreamDecoder, StreamEncoder, StreamGap, read_stable
 from borealis_py.protocol.redo import RedoJob, SourceRange
 from reconcile.replay import Replay, ReplayError
 from reconcile.task import run_job
@@ -49,7 +50,7 @@ class TimedLog:
         log.append(Record(Feed(topic), len(log), timestamp_ms, None, value))
 
     def say(self, replica: int, records: Sequence[StreamRecord]) -> None:
-        encoder = StreamEncoder(FEEDS[replica], BUCKETS, ListKernel(), "list")
+        encoder = StreamEncoder(FEEDS[replica], "a1", BUCKETS, ListKernel(), "list")
         self.topics.setdefault(FEEDS[replica].topic, [])
         for record in records:
             for new in encoder.encode(record):
@@ -72,7 +73,7 @@ class TimedLog:
 
 
 def opened(log: TimedLog) -> Opened:
-    work = Work("q", Kernel, log, (UP, SOURCE), (FEEDS, (Feed("t"),)), WIDTH_US, AHEAD_US)  # type: ignore[arg-type]
+    work = Work("q", Kernel, log, (UP, SOURCE), (FEEDS, (Feed("t"),)), WIDTH_US, AHEAD_US, "a1")  # type: ignore[arg-type]
     return work.open()
 
 
@@ -182,7 +183,7 @@ def test_small_slices_change_nothing() -> None:
 def test_what_one_replica_said_of_a_range_is_read_and_no_more() -> None:
     log, said = world(), whole()
     log.say(0, said)
-    found = read_stable(log, FEEDS[0], BUCKETS, ListKernel(), "list", 12, 16)  # type: ignore[arg-type]
+    found = read_stable(log, FEEDS[0], BUCKETS, ListKernel(), StreamDecoder(Life("a1"), "list"), 12, 16)  # type: ignore[arg-type]
     assert sorted(found) == [13, 14, 15]
     assert log.read_of[FEEDS[0].topic] == 4
 
@@ -192,4 +193,4 @@ def test_a_replica_that_has_not_said_all_of_it_is_no_help(kept: slice) -> None:
     log = world()
     log.say(0, whole()[kept])
     with pytest.raises(StreamGap, match=r"up\.r0 holds stable buckets up to"):
-        read_stable(log, FEEDS[0], BUCKETS, ListKernel(), "list", 14, 18)  # type: ignore[arg-type]
+        read_stable(log, FEEDS[0], BUCKETS, ListKernel(), StreamDecoder(Life("a1"), "list"), 14, 18)  # type: ignore[arg-type]

@@ -81,7 +81,9 @@ class GateLog(StubLog):
 
 def test_a_cancelled_job_never_answers(bell, replica):
     plain = list_work(LOGS)
-    work = Work("q", plain.make_kernel, GateLog(LOGS), plain.inputs, plain.feeds, plain.width_us, plain.ahead_max_us)
+    work = Work(
+        "q", plain.make_kernel, GateLog(LOGS), plain.inputs, plain.feeds, plain.width_us, plain.ahead_max_us, "a1"
+    )
     redo = ThreadRedo(work, bell, 60)
     redo.start(replica.job(10, 15, id=1))
     redo.start(replica.job(10, 15, id=2))

@@ -26,11 +26,11 @@ def history(*said: tuple[msgspec.Struct, Sequence[object]]) -> list[Record]:
 
 
 def stable(inc: int, bucket: int, part: int = 0, parts: int = 1, rejects: tuple[Part, ...] = ()) -> StableHeader:
-    return StableHeader(inc, bucket, 0, part, parts, "toy", rejects)
+    return StableHeader("a1", inc, bucket, 0, part, parts, "toy", rejects)
 
 
 def tentative(part: int, parts: int) -> TentativeHeader:
-    return TentativeHeader(1, 5, 0, part, parts, "toy", (), (), 1.0, 5)
+    return TentativeHeader("a1", 1, 5, 0, part, parts, "toy", (), (), 1.0, 5)
 
 
 def test_a_zombies_parts_may_stand_between_its_successors() -> None:

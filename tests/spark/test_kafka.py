@@ -50,13 +50,13 @@ def query(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def kernel(query: str, kafka: KafkaLog) -> Iterator[Kernel]:
-    made = node_work(APP, query, kafka, AHEAD_US).make_kernel()
+    made = node_work(APP, query, kafka, AHEAD_US, "a1").make_kernel()
     yield made
     made.close()
 
 
 def test_spark_redoes_from_kafka_with_the_replicas_bits(session, bell, kafka, query, kernel):
-    work = node_work(APP, query, kafka, AHEAD_US)
+    work = node_work(APP, query, kafka, AHEAD_US, "a1")
     session.warm(work.pack())
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
     redo = SparkRedo(session.context, work, kernel, bell, 60)
@@ -74,7 +74,7 @@ def test_spark_redoes_from_kafka_with_the_replicas_bits(session, bell, kafka, qu
 
 
 def test_a_broker_that_is_not_there_is_a_sentence(session, bell, kafka):
-    work = node_work(APP, "big", KafkaLog("127.0.0.1:1"), AHEAD_US)
+    work = node_work(APP, "big", KafkaLog("127.0.0.1:1"), AHEAD_US, "a1")
     kernel = work.make_kernel()
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
     redo = SparkRedo(session.context, work, kernel, bell, 60)
@@ -90,13 +90,13 @@ def publish(kafka: KafkaLog, query: str, kernel: Kernel, outputs: dict[int, Outp
     """Write a corrected stream as the publishing replica does, some buckets a transaction."""
     rung = threading.Semaphore(0)
     progress_feed = Feed(topics.progress(APP.name, query))
-    transactor = kafka.transactor(f"{APP.name}.{query}", progress_feed, rung.release)
+    transactor = kafka.transactor(f"{APP.name}.{query}", progress_feed, rung.release, lambda lookup: None)
     transactor.take_over(1)
     assert isinstance(_next(transactor.events, rung), TookOver)
     for first in range(ORIGIN, upto, 40):
         end = min(first + 40, upto)
         part = {b: o for b, o in outputs.items() if first <= b < end}
-        records = transaction(APP.name, query, part, Progress(end, 0, 1), Buckets(WIDTH_US), kernel)
+        records = transaction(APP.name, query, part, Progress("a1", end, 0, 1), Buckets(WIDTH_US), kernel)
         transactor.commit(1, lambda records=records: records)
         assert isinstance(_next(transactor.events, rung), Committed)
     transactor.close()
@@ -110,7 +110,7 @@ def _next(events: Callable[[], list], rung: threading.Semaphore) -> object:
 
 def test_the_audit_finds_what_is_planted(session, kafka, query, kernel):
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
-    specs = audit_specs(APP, query, kafka, ORIGIN, AHEAD_US)
+    specs = audit_specs(APP, query, kafka, ORIGIN, AHEAD_US, "a1")
     rows = {b: o.rows for b, o in replica.outputs.items() if o.rows is not None}
     planted = sorted(rows)[2]
 

@@ -70,20 +70,20 @@ class Replay:
 
 
 def open_envelope(value: bytes | None) -> tuple[list[Any], memoryview]:
-    """Header fields (the first is the kind) and payload. Raises Unreadable."""
+    """Kind and header fields after app_uid (what is judged has one life), and payload. Raises Unreadable."""
     if value is None or len(value) < _HEAD.size:
         raise Unreadable("shorter than an envelope")
     magic, version, size = _HEAD.unpack_from(value)
-    if magic != b"BZ" or version != 1 or len(value) < _HEAD.size + size:
-        raise Unreadable("no envelope of version 1")
+    if magic != b"BZ" or version != 2 or len(value) < _HEAD.size + size:
+        raise Unreadable("no envelope of version 2")
     view = memoryview(value)
     try:
         header = msgspec.msgpack.decode(view[_HEAD.size : _HEAD.size + size])
     except msgspec.DecodeError as exc:
         raise Unreadable(f"header: {exc}") from exc
-    if not isinstance(header, list) or not header:
-        raise Unreadable("header is no array")
-    return header, view[_HEAD.size + size :]
+    if not isinstance(header, list) or len(header) < 2:
+        raise Unreadable("header is no array of a kind and an app_uid")
+    return [header[0], *header[2:]], view[_HEAD.size + size :]
 
 
 def decode_rows(payload: memoryview, schema: pa.Schema) -> tuple[Row, ...]:

@@ -43,18 +43,18 @@ def _state(world: World, seat: SourceSeat) -> tuple[int, str, int, int]:
 
 
 def _bad_records(world: World, rng: random.Random, seat: SourceSeat) -> list[bytes | None]:
-    log = world.log.committed(seat.feed)
+    log, app_uid = world.log.committed(seat.feed), world.wiring.app_uid
     epoch, uid, boundary, seq = _state(world, seat)
     now = max(boundary, world.scheduler.now_us)
     ahead = now + rng.choice((700_000, 20_000_000))
-    batch = partial(BatchHeader, epoch, uid)
+    batch = partial(BatchHeader, app_uid, epoch, uid)
     choices: list[bytes | None] = [
         None,
         b"",
         b"garbage",
         b'{"v": 1}',
-        pack(ClaimHeader(0, "too low")),
-        pack(BatchHeader(0, "too low", seq + 1, pack_stimes([now]), None, "json"), b'[{"v":5}]'),
+        pack(ClaimHeader(app_uid, 0, "too low")),
+        pack(BatchHeader(app_uid, 0, "too low", seq + 1, pack_stimes([now]), None, "json"), b'[{"v":5}]'),
         pack(batch(seq + 5, pack_stimes([boundary - 1, boundary - 7]), None, "json"), b'[{"v":1},{"v":3}]'),
         pack(batch(seq + 1, pack_stimes([now]), None, "json"), b"[broken"),
         pack(batch(seq + 1, pack_stimes([now, now]), None, "json"), b'[{"v":"text"},{"w":1}]'),
@@ -74,7 +74,7 @@ def _big(world: World, fault: Fault) -> Undo:
     if not uid:
         return nothing
     rows = b"[" + b",".join(b'{"v":%d}' % (2 * i + 1) for i in range(BIG + 20)) + b"]"
-    header = BatchHeader(epoch, uid, seq + 1, pack_stimes([now] * (BIG + 20)), None, "json")
+    header = BatchHeader(world.wiring.app_uid, epoch, uid, seq + 1, pack_stimes([now] * (BIG + 20)), None, "json")
     world.log.broker.append(NewRecord(seat.feed, pack(header, rows), timestamp_ms=now // 1000))
     return nothing
 

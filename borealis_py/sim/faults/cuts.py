@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from borealis_py.log.records import BatchHeader, EnvelopeError, pack, unpack_source
 from borealis_py.sim.actors import Seat
 from borealis_py.sim.delays import Delay, Delays, between
@@ -222,7 +224,7 @@ def _without_boundary(record: NewRecord) -> NewRecord:
         return record
     if not isinstance(header, BatchHeader):
         return record
-    mute = BatchHeader(header.epoch, header.uid, header.first_seq, header.stimes, None, header.encoding)
+    mute = msgspec.structs.replace(header, boundary=None)
     return type(record)(record.feed, pack(mute, bytes(payload)), record.key, record.timestamp_ms, record.headers)
 
 

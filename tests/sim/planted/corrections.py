@@ -124,7 +124,7 @@ def _range_found_by_its_first() -> Any:
 
     def encode(self: StreamEncoder, record: Any) -> Any:
         if isinstance(record, StableRange):
-            header = RangeHeader(record.inc, record.first, record.end, record.held)
+            header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.held)
             return [self._record(record.first - 50, pack(header))]
         return before(self, record)
 
