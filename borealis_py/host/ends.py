@@ -10,6 +10,7 @@ from typing import NamedTuple
 from borealis_py.host import exits
 from borealis_py.host.exits import Exit
 from borealis_py.host.specs import KernelDiffers
+from borealis_py.log.description import OtherLife, OtherVersion
 from borealis_py.node.replica import Superseded
 from sunion.errors import RetentionLost
 
@@ -29,6 +30,8 @@ class End(NamedTuple):
 
 ENDS = (
     End("superseded", Superseded, exits.SUPERSEDED, "this replica ends: its index runs elsewhere", usual=True),
+    End("life", OtherLife, exits.OTHER_LIFE, "this replica ends: the app was begun anew"),
+    End("version", OtherVersion, exits.REFUSED, "this replica ends: another version of borealis-py writes this app"),
     End("kernel", KernelDiffers, exits.KERNEL, "this replica does not start"),
     End(
         "retention",

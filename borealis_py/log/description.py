@@ -42,6 +42,11 @@ class OtherLife(LogError):
         )
 
 
+def undescribed(app: str) -> LogError:
+    """The error of an app that nobody describes now: topics are deleted first and described last."""
+    return LogError(f"app {app!r} has no description: it is being begun anew, or was deleted")
+
+
 class _Versioned(msgspec.Struct, frozen=True):
     version: int = 1
 
@@ -69,6 +74,8 @@ class Life:
         self.app_uid = app_uid
         self.others: dict[tuple[str, str], int] = {}
         """(topic, app_uid) -> records of other lives."""
+        self.strangers = False
+        """Another life was met in a topic for the first time: reset by who has looked at the description since."""
 
     def owns(self, record: Record, app_uid: str) -> bool:
         """Whether a record that carries this app_uid says anything."""
@@ -77,6 +84,7 @@ class Life:
         key = record.feed.topic, app_uid
         self.others[key] = self.others.get(key, 0) + 1
         if self.others[key] == 1:
+            self.strangers = True
             log.warning(
                 "records of another life of the app say nothing: a process of it still writes, or did",
                 topic=record.feed.topic,

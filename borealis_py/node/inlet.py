@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from borealis_py.log.base import Feed, Log, Lookup, OffsetGone, Record, Wake
+from borealis_py.log.base import Feed, Log, LogError, Lookup, OffsetGone, Record, Wake
 from borealis_py.log.codec import SourceCodec, StreamCodec
 from borealis_py.log.corrected import read_progress
-from borealis_py.log.description import Life
+from borealis_py.log.description import APP_KEY, Life, OtherLife, app_uid_now, read_description, undescribed
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Heartbeat, decode
 from borealis_py.log.stream import StreamDecoder, deleted, readable
@@ -77,11 +77,19 @@ class Inlet:
     # Start ------------------------------------------------------------------------------------------------------------
 
     def read_settings(self) -> None:
-        """Read the settings topic to its end and follow it from there."""
+        """Read the settings topic to its end and follow it from there.
+
+        Raises:
+            OtherLife, OtherVersion: its description is not the one that this replica was started for.
+            LogError: there is none now.
+        """
         feed = self._spec.settings_feed
         first, end = self._lookup.bounds(feed)
+        described = False
         for record in self._lookup.read(feed, first, end):
-            self._knobs.read(record)
+            described = self._setting(record) or described
+        if not described:
+            raise undescribed(self._spec.app)
         self._reader.open(feed, end)
 
     def read_control(self) -> int:
@@ -132,13 +140,17 @@ class Inlet:
 
         Raises:
             RetentionLost: a source has lost records that were not read yet.
+            OtherLife, OtherVersion: the app's description is not this replica's any more.
         """
         arrived = Arrived(beats=self._first_beats)
         self._first_beats = []
         try:
             records = self._reader.poll()
-        except OffsetGone as exc:
-            raise RetentionLost(str(exc)) from exc
+        except LogError as exc:
+            self._refuse_other_life()  # its topics were deleted, or made again: that explains what is missing
+            if isinstance(exc, OffsetGone):
+                raise RetentionLost(str(exc)) from exc
+            raise
         for record in records:
             if record.feed in self._inputs:
                 self._input(record, arrived)
@@ -149,9 +161,44 @@ class Inlet:
                 if bucket is not None:
                     arrived.progress.append(bucket)
             else:
-                self._knobs.read(record)
+                self._setting(record)
                 arrived.settings = True
+        if self._life.strangers:
+            self._refuse_other_life()
+            self._life.strangers = False
         return arrived
+
+    def _refuse_other_life(self) -> None:
+        """Look at the description as it is now: the cursor that follows it may stand beyond it in a topic made again.
+
+        This waits, as nothing else in a turn does: it is done when records are gone, and once for each topic in which
+        another life speaks.
+
+        Raises:
+            OtherLife, OtherVersion: it is not this replica's any more.
+            LogError: there is none, or it cannot be read.
+        """
+        spec = self._spec
+        found = app_uid_now(self._lookup, spec.app)
+        if found is None:
+            raise undescribed(spec.app)
+        if found != spec.app_uid:
+            raise OtherLife.of_app(spec.app, spec.app_uid, found)
+
+    def _setting(self, record: Record) -> bool:
+        """Take one; True: it is the description, of this life. Raises OtherLife, OtherVersion."""
+        if record.key != APP_KEY.encode():
+            self._knobs.read(record)
+            return False
+        spec = self._spec
+        try:
+            found = read_description(spec.app, record.value or b"").app_uid
+        except msgspec.MsgspecError as exc:
+            log.warning("description ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
+            return False
+        if found != spec.app_uid:
+            raise OtherLife.of_app(spec.app, spec.app_uid, found)
+        return True
 
     def _input(self, record: Record, arrived: Arrived) -> None:
         index = self._sources.get(record.feed)

@@ -161,6 +161,7 @@ class Replica:
         Raises:
             Superseded: another incarnation took this index.
             RetentionLost: the log no longer holds what is needed.
+            OtherLife, OtherVersion: the app was begun anew, or another version writes it.
             LogError: the log refused a record of the own stream; start again from the last checkpoint.
         """
         self._unpublished.check()

@@ -11,7 +11,9 @@ from typing import cast
 
 from borealis_py.client.claim import Target
 from borealis_py.log import topics
-from borealis_py.log.base import Feed
+from borealis_py.log.base import Feed, NewRecord
+from borealis_py.log.description import APP_KEY
+from borealis_py.log.messages import Description, encode
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Peers
 from borealis_py.node.spec import ReplicaSpec
@@ -63,6 +65,8 @@ class Wiring:
         exchanges = {plan.name: plan.exchange for plan in s.nodes}
         specs = topics.of_app(APP, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
         self.log.client("up").admin().create(specs)
+        description = Description("{}", "hash", self.origin, "", self.app_uid)
+        self.log.broker.append(NewRecord(Feed(topics.settings(APP)), encode(description), APP_KEY.encode()))
 
     # Shape ------------------------------------------------------------------------------------------------------------
 

@@ -76,6 +76,10 @@ def event(world: LogWorld, transactor: Transactor) -> TransactorEvent:
     return events[0]
 
 
+def opened(world: LogWorld, client: str, name: str, progress: Feed) -> Transactor:
+    return world.log(client).transactor(name, progress, world.wake, last_number(progress))
+
+
 def take_over(world: LogWorld, transactor: Transactor, attempt: int) -> int | None:
     transactor.take_over(attempt)
     answer = event(world, transactor)
@@ -550,7 +554,7 @@ def test_an_appender_goes_on_in_the_topic_made_again(log_world: LogWorld) -> Non
 def test_a_writer_that_was_never_fenced_writes_into_the_topics_made_again(log_world: LogWorld) -> None:
     rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
     name = f"{rows.topic}.publisher"
-    transactor = log_world.log("w").transactor(name, progress, log_world.wake)
+    transactor = opened(log_world, "w", name, progress)
     take_over(log_world, transactor, 1)
     assert commit(log_world, transactor, 1, [NewRecord(rows, b"1"), NewRecord(progress, b"1", key=b"0")]) == Committed(
         1
@@ -561,8 +565,8 @@ def test_a_writer_that_was_never_fenced_writes_into_the_topics_made_again(log_wo
     assert commit(log_world, transactor, 1, [NewRecord(rows, b"2"), NewRecord(progress, b"2", key=b"0")]) == Committed(
         1
     )
-    successor = log_world.log("w2").transactor(name, progress, log_world.wake)
-    assert take_over(log_world, successor, 1) == b"2"
+    successor = opened(log_world, "w2", name, progress)
+    assert take_over(log_world, successor, 1) == 2
     assert commit(log_world, transactor, 1, [NewRecord(rows, b"zombie")]) == Fenced(1)
     reader = log_world.log().reader(log_world.wake)
     reader.open(rows, 0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from borealis_py.log.base import Feed, NewRecord, Record
-from borealis_py.log.description import Life
+from borealis_py.log.description import Life, OtherVersion
 from borealis_py.log.records import EnvelopeError, Part, StableHeader, TentativeHeader, pack
-from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder
+from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder, readable
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
 from sunion.model import (
@@ -154,6 +155,24 @@ def test_rows_of_another_schema_are_refused() -> None:
 def test_foreign_bytes_are_refused() -> None:
     with pytest.raises(EnvelopeError):
         StreamDecoder(Life("a1")).decode(Record(FEED, 0, 0, None, b"{}"))
+
+
+def test_records_of_another_life_say_nothing() -> None:
+    """Also a part of theirs that would make a bucket whole."""
+    ours = encoder().encode(StableBucket(1, 7, Output(LARGE)))
+    theirs = StreamEncoder(FEED, "b2", BUCKETS, CODEC, "s1").encode(StableBucket(1, 7, Output(LARGE)))  # type: ignore[arg-type]
+    said = (StableRange(9, 0, 9, 0), Undo(9, 3), RecDone(9, 3), TentativeBucket(9, 7, Output(), (), (), 0, 1.0, 7))
+    for one in said:
+        theirs += StreamEncoder(FEED, "b2", BUCKETS, CODEC, "s1").encode(one)  # type: ignore[arg-type]
+    assert decode(StreamDecoder(Life("a1"), "s1"), [*theirs, *ours[:1], *theirs]) == []
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_an_envelope_of_another_version_stops_the_reader_by_name(version: int) -> None:
+    (record,) = in_log(encoder().encode(Undo(1, 7)))
+    other = replace(record, value=b"BZ" + bytes([version]) + (record.value or b"")[3:])
+    with pytest.raises(OtherVersion, match=f"{FEED.topic}, offset 0: envelope version {version}.*same version"):
+        readable(other, StreamDecoder(Life("a1")))
 
 
 def test_parts_of_two_incarnations_may_mingle() -> None:

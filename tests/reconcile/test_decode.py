@@ -8,7 +8,7 @@ import pytest
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
-from borealis_py.log.records import MAGIC, BatchHeader, pack
+from borealis_py.log.records import MAGIC, BatchHeader, ClaimHeader, pack
 from reconcile.decode import decode_source
 from sunion.model import RAW_BYTES_MAX
 from tests.reconcile.list_world import ListSource, batch, claim
@@ -84,6 +84,19 @@ def test_a_foreign_record_is_one_reject(value, reason):
     assert (reject.source, reject.offset, reject.raw) == ("s", 7, value or b"")
     assert "not a publisher's record" in reject.reason
     assert reason in reject.reason
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pack(ClaimHeader("b2", 99, "u")),
+        pack(BatchHeader("b2", 1, "u", 0, struct.pack("<q", 5), 9, "json"), b"[broken"),
+        pack(BatchHeader("b2", -4, "u", 0, b"\x01", None, "json")),
+    ],
+)
+def test_a_record_of_another_life_is_nothing_before_anything_of_it_is_decoded(value):
+    record = decode(value)
+    assert (record.foreign, record.rejects, record.claim, len(record.seqs)) == (True, (), False, 0)
 
 
 def test_the_raw_bytes_of_a_foreign_record_are_cut():

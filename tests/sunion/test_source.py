@@ -38,6 +38,13 @@ def test_a_record_of_anybody_but_the_owner_is_fenced(epoch: int, uid: str) -> No
     assert accepted == Accepted(fenced=2)
 
 
+@pytest.mark.parametrize("state", [OWNED, replace(OWNED, boundary=FOREVER), SourceFold(boundary=0)])
+def test_a_record_of_another_life_says_nothing_whatever_it_is(state: SourceFold) -> None:
+    said = batch(0, 10, [(2 * W, 1)], boundary=9 * W, epoch=3, uid="a")
+    for record in (claim(0, 99, "b"), said, bad(0)):
+        assert judge(state, replace(record, foreign=True)) == (state, Accepted(foreign=1))
+
+
 def test_a_tuple_of_the_owner_is_taken_once() -> None:
     record = batch(0, 10, [(2 * W, 7)], epoch=3)
     after, accepted = judge(OWNED, record)
