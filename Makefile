@@ -10,7 +10,7 @@ SEED :=
 GAP := 3 15
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt unit sim bench compose-test chaos clean
+.PHONY: help setup demo test check fmt unit sim bench compose-test chaos mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,5 +57,9 @@ compose-test: setup ## docker-compose.yml really run, broken and judged; needs D
 chaos: setup ## real faults for a long time: FAULTS=300 SEED=... (default: a random one, printed), HOST=spark|process, GAP="3 15" seconds
 	@$(PY) -m tests.chaos --faults $(FAULTS) --host $(HOST) --gap $(GAP) $(if $(SEED),--seed $(SEED))
 
+mutants: setup ## change the code in 3 000 places and see which changes no test notices; some hours, goes on where it was stopped
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
+	@$(PY) -m tests.mutants
+
 clean: ## remove what was installed and built
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

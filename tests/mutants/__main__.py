@@ -1,0 +1,78 @@
+"""Changes the product one operator, number or argument at a time and runs the tests beside it, and a short simulation.
+
+    python -m tests.mutants [--seed N] [--processes N] [--report]
+
+All mutants of sunion and protocol, and 100 each of node, client, log and reconcile, drawn by the seed. What was tried
+lies in `mutants/` and is not tried again until its function changes, so that a run goes on where it was stopped. Writes
+docs/mutants.md; exits with 1 where fewer are killed than asked for, or a survivor has no judgement in `judged.toml`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterable, Sequence
+
+from mutmut import __main__ as mutmut
+from mutmut.mutation import pragma_handling
+from mutmut.mutation.data import SourceFileMutationData
+from mutmut.utils.file_utils import walk_mutatable_files
+
+from tests.mutants.messages import message_lines
+from tests.mutants.report import Group, write
+
+WHOLE = {"sunion": 0.9, "borealis_py/protocol": 0.9}
+DRAWN = {"borealis_py/node": 0.8, "borealis_py/client": 0.8, "borealis_py/log": 0.8, "reconcile": 0.8}
+"""Folder -> least share that must be killed."""
+DRAWN_EACH = 100
+SMALL = "sunion.order*"
+"""mutmut makes mutants only when it runs some: these few."""
+
+
+def results() -> dict[str, dict[str, int | None]]:
+    """Folder -> mutant -> exit code of the tests, None: not tried yet."""
+    found: dict[str, dict[str, int | None]] = {folder: {} for folder in (*WHOLE, *DRAWN)}
+    for path in walk_mutatable_files():
+        data = SourceFileMutationData(path=path)
+        data.load()
+        found[str(path.parent)].update(data.exit_code_by_key)
+    return found
+
+
+def chosen(all_: dict[str, dict[str, int | None]], seed: int) -> dict[str, list[str]]:
+    """Folder -> the mutants to try."""
+    picked = {folder: sorted(all_[folder]) for folder in WHOLE}
+    for folder in DRAWN:
+        names = sorted(all_[folder])
+        picked[folder] = sorted(random.Random(f"{seed} {folder}").sample(names, min(DRAWN_EACH, len(names))))
+    return picked
+
+
+def pending(all_: dict[str, dict[str, int | None]], names: Iterable[str]) -> list[str]:
+    """Those of the names that were not tried since their function changed."""
+    codes = {name: code for folder in all_.values() for name, code in folder.items()}
+    return [name for name in names if codes[name] is None]
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="draws the mutants of the folders that are not done whole")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--report", action="store_true", help="only write the report of what was tried")
+    options = parser.parse_args(arguments)
+    pragma_handling.get_lines_ignored_by_pattern = message_lines  # its own patterns see single lines, not statements
+    if not options.report:
+        mutmut._run((SMALL,), options.processes)
+        all_ = results()
+        todo = pending(all_, (name for names in chosen(all_, options.seed).values() for name in names))
+        if todo:
+            mutmut._run(todo, options.processes)
+    all_ = results()
+    least = {**WHOLE, **DRAWN}
+    picked = chosen(all_, options.seed)
+    return write([Group(f, least[f], {n: all_[f][n] for n in names}) for f, names in picked.items()], options.seed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
