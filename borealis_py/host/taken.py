@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
 
 from borealis_py.log.base import Log, Lookup, Record
-from borealis_py.log.messages import Heartbeat, decode
+from borealis_py.log.messages import Heartbeat, beat_key, read_beat
 from borealis_py.node.inlet import CONTROL_TAIL
 from borealis_py.node.spec import ReplicaSpec
 
@@ -39,15 +42,15 @@ def _suspect(lookup: Lookup, spec: ReplicaSpec) -> int | None:
     """Where to watch for more, if the last heartbeat is fresh."""
     first, end = lookup.bounds(spec.control_feed)
     last = _own(lookup, spec, max(first, end - CONTROL_TAIL), end)
-    return None if last is None or time.time() * 1000 - last.timestamp_ms > FRESH_MS else end
+    return None if last is None or time.time() * 1000 - last[0].timestamp_ms > FRESH_MS else end
 
 
 def _looked(lookup: Lookup, spec: ReplicaSpec, end: int) -> int:
     """The end of what was looked at so far."""
     now = lookup.bounds(spec.control_feed)[1]
-    beat = _own(lookup, spec, end, now)
-    if beat is not None:
-        by = decode(beat.value or b"", Heartbeat)
+    found = _own(lookup, spec, end, now)
+    if found is not None:
+        _, by = found
         kind = "query" if spec.corrected else "node"
         raise IndexTaken(
             f"replica {spec.replica} of {kind} {spec.query} is running already (incarnation {by.inc}, "
@@ -56,7 +59,11 @@ def _looked(lookup: Lookup, spec: ReplicaSpec, end: int) -> int:
     return now
 
 
-def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int) -> Record | None:
-    key = str(spec.replica).encode()
-    found = [r for r in lookup.read(spec.control_feed, first, end) if r.key == key]
-    return found[-1] if found else None
+def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int) -> tuple[Record, Heartbeat] | None:
+    """The last heartbeat of this index in the range."""
+    key = beat_key(spec.query, spec.replica)
+    own = [record for record in lookup.read(spec.control_feed, first, end) if record.key == key]
+    for record in reversed(own):
+        with suppress(msgspec.MsgspecError):
+            return record, read_beat(record.key, record.value, spec.query)
+    return None

@@ -5,19 +5,21 @@ They are JSON so that any Kafka tool shows them as they are.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from borealis_py.protocol.settings import Timing
 
 T = TypeVar("T")
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""What every reader of JSON can tell exactly. A greater one is garbage: nobody could count up from it, or encode it."""
 
 
 class Threshold(msgspec.Struct, frozen=True):
     """Settings key `threshold/<query>`: delay threshold X in microseconds."""
 
-    threshold_us: int
+    threshold_us: Number
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -30,14 +32,14 @@ class Policy(msgspec.Struct, frozen=True):
 class SourceFailure(msgspec.Struct, frozen=True):
     """Settings key `fail/<source>`: replicas do not read this source until that wall time (drills, design 2.4)."""
 
-    until_wall_us: int
+    until_wall_us: Number
 
 
 class Incarnation(msgspec.Struct, frozen=True):
     """Settings key `incarnation/<query>/<replica>`: the highest there was; it outlives the heartbeats (B30)."""
 
     app_uid: str
-    inc: int
+    inc: Number
     uid: str
 
 
@@ -59,18 +61,18 @@ class Description(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """Control topic, partition of the node, key = replica index (protocol R7). `kept`: newest durable checkpoint."""
+    """Control topic, partition of the node, key `<node>/<replica>` (protocol R7). `kept`: newest durable checkpoint."""
 
     app_uid: str
-    replica: int
-    inc: int
+    replica: Number
+    inc: Number
     uid: str
     state: str
-    ack_s: int
-    ack_l: int
+    ack_s: Number
+    ack_l: Number
     asking: bool
-    ask_offset: int | None
-    progress: int
+    ask_offset: Number | None
+    progress: Number
     kept: int = -1
 
 
@@ -149,5 +151,21 @@ def encode(message: msgspec.Struct) -> bytes:
 
 
 def decode(raw: bytes, kind: type[T]) -> T:
-    """Raises msgspec.DecodeError, msgspec.ValidationError."""
-    return msgspec.json.decode(raw, type=kind)
+    """Raises msgspec.DecodeError, msgspec.ValidationError, whatever the bytes are."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (RecursionError, UnicodeDecodeError) as exc:  # what msgspec says of deep nesting, and of text in no UTF-8
+        raise msgspec.DecodeError(str(exc)) from None
+
+
+def beat_key(node: str, replica: int) -> bytes:
+    """Of a replica's heartbeats."""
+    return f"{node}/{replica}".encode()
+
+
+def read_beat(key: bytes | None, value: bytes | None, node: str) -> Heartbeat:
+    """A heartbeat of one of a node's replicas. Raises msgspec.DecodeError, msgspec.ValidationError: it is none."""
+    beat = decode(value or b"", Heartbeat)
+    if key != beat_key(node, beat.replica):
+        raise msgspec.DecodeError(f"key {key!r} is not that of replica {beat.replica} of {node}")
+    return beat

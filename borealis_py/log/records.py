@@ -114,6 +114,8 @@ StreamHeader = StableHeader | TentativeHeader | RangeHeader | UndoHeader | RecDo
 _encoder = msgspec.msgpack.Encoder()
 _source = msgspec.msgpack.Decoder(SourceHeader)
 _stream = msgspec.msgpack.Decoder(StreamHeader)
+_BAD = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What a decoder makes of bytes that are not ours: deep nesting and text in no UTF-8 are no msgspec errors."""
 
 
 def pack(header: SourceHeader | StreamHeader, payload: bytes | bytearray | memoryview = b"") -> bytes:
@@ -141,7 +143,7 @@ def unpack_source(value: bytes | None) -> tuple[SourceHeader, memoryview]:
     header, payload = _unpack(value)
     try:
         return _source.decode(header), payload
-    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+    except _BAD as exc:
         raise EnvelopeError(f"bad source header: {exc}") from exc
 
 
@@ -150,7 +152,7 @@ def unpack_stream(value: bytes | None) -> tuple[StreamHeader, memoryview]:
     header, payload = _unpack(value)
     try:
         return _stream.decode(header), payload
-    except (msgspec.DecodeError, msgspec.ValidationError) as exc:
+    except _BAD as exc:
         raise EnvelopeError(f"bad stream header: {exc}") from exc
 
 

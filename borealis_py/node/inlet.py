@@ -17,7 +17,7 @@ from borealis_py.log.codec import SourceCodec, StreamCodec
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import APP_KEY, Life, OtherLife, app_uid_now, read_description, undescribed
 from borealis_py.log.ends import LOOK_US, EndsWatch
-from borealis_py.log.messages import Heartbeat, decode
+from borealis_py.log.messages import read_beat
 from borealis_py.log.stream import StreamDecoder, deleted, readable
 from borealis_py.node.knobs import Knobs
 from borealis_py.node.spec import ReplicaSpec
@@ -148,9 +148,10 @@ class Inlet:
             records = self._reader.poll()
         except LogError as exc:
             self._refuse_other_life()  # its topics were deleted, or made again: that explains what is missing
-            if isinstance(exc, OffsetGone):
-                raise RetentionLost(str(exc)) from exc
-            raise
+            if not isinstance(exc, OffsetGone):
+                raise
+            self._skip(exc)
+            return arrived
         for record in records:
             if record.feed in self._inputs:
                 self._input(record, arrived)
@@ -200,6 +201,13 @@ class Inlet:
             raise OtherLife.of_app(spec.app, spec.app_uid, found)
         return True
 
+    def _skip(self, gone: OffsetGone) -> None:
+        """Go on behind what was deleted. Of control, settings and progress the latest counts, and is told again."""
+        if gone.feed in self._inputs:
+            raise RetentionLost(str(gone)) from gone
+        log.warning("goes on behind deleted records", topic=gone.feed.topic, offset=gone.offset)
+        self._reader.open(gone.feed, self._lookup.bounds(gone.feed)[0])
+
     def _input(self, record: Record, arrived: Arrived) -> None:
         index = self._sources.get(record.feed)
         if index is not None:
@@ -216,7 +224,7 @@ class Inlet:
 
     def _beat(self, record: Record, into: list[Beat]) -> None:
         try:
-            h = decode(record.value or b"", Heartbeat)
+            h = read_beat(record.key, record.value, self._spec.query)
         except msgspec.MsgspecError as exc:
             log.warning("heartbeat ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
             return

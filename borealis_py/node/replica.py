@@ -26,7 +26,7 @@ from borealis_py.log.base import (
 from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.log.description import Life
-from borealis_py.log.messages import Heartbeat, Incarnation, encode
+from borealis_py.log.messages import Heartbeat, Incarnation, beat_key, encode
 from borealis_py.log.progress import last_progress
 from borealis_py.log.stream import unpacker
 from borealis_py.node.checkpoints import CheckpointStore
@@ -242,7 +242,7 @@ class Replica:
                 beat.kept,
             )
         )
-        self._appender.append(NewRecord(self.spec.control_feed, value, str(me.replica).encode()))
+        self._appender.append(NewRecord(self.spec.control_feed, value, beat_key(self.spec.query, me.replica)))
 
     def _transaction(self, publish: Publish) -> Sequence[NewRecord]:
         """Runs in the writer's thread."""

@@ -1,7 +1,7 @@
 """What lies in the simulated log: partitions, transactions, retention, with Kafka's semantics (platform 3 and 4).
 
 Everything here happens at once, at the broker. Who sees it when, and what gets lost on the way, is `sim.log`'s affair.
-Not modelled: compaction (a reader of a compacted topic must take the last record of a key anyway).
+Compaction comes when `Partition.compact` says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Watchers = dict[Callable[[Feed], None], None]
 
 
 class Partition:
-    """One feed. Offsets are positions in `records`; None is an offset that no reader ever sees (marker, aborted).
+    """One feed. Offsets are positions in `records`; None is one that no reader sees (marker, aborted, compacted away).
 
     Once `deleted`, nothing comes any more: a topic that is made again has other partitions, with the same `watchers`.
     """
@@ -86,6 +86,18 @@ class Partition:
     def delete_before(self, offset: int) -> None:
         """Retention: the log starts at `offset` from now on."""
         self.start = max(self.start, min(offset, self.stable_end))
+
+    def compact(self, below: int) -> None:
+        """The log cleaner passes: of the records before offset `below`, only those stay that no later one of their key
+        follows. Who reads meets holes in the offsets, and no error (platform 4)."""
+        end, newer = self.stable_end, set[bytes | None]()
+        for offset in range(end - 1, self.start - 1, -1):
+            record = self.records[offset]
+            if record is None:
+                continue
+            if record.key in newer and offset < below:
+                self.records[offset] = None
+            newer.add(record.key)
 
     def _put(self, record: Record | None, stamp: int, now_us: int) -> None:
         self.records.append(record)

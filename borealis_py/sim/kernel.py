@@ -7,7 +7,7 @@ and says each window's hash and count at its end. The value `UNLUCKY` is refused
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -55,14 +55,31 @@ class ToySource:
         return good or None, bad
 
 
+class KernelFailed(Exception):
+    """The engine as a whole failed, and no row is to blame: out of memory, an internal error."""
+
+
+def _sound() -> bool:
+    return False
+
+
 class ToyKernel:
     """Implements `reconcile.work.Kernel`. `span`: buckets in a window; `width_us`: of a bucket; `node`: whose it is.
-    `part_rows`: an output of more rows takes more room than a record has, so that it is split.
+    `part_rows`: an output of more rows takes more room than a record has, so that it is split. `fails`: asked before
+    each step whether that is to raise `KernelFailed`.
     """
 
     schema_id = "toy"
 
-    def __init__(self, width_us: int, span: int, node: str = QUERY, part_rows: int = BIG) -> None:
+    def __init__(
+        self,
+        width_us: int,
+        span: int,
+        node: str = QUERY,
+        part_rows: int = BIG,
+        fails: Callable[[], bool] = _sound,
+    ) -> None:
+        self._fails = fails
         self._width_us = width_us
         self._span = span
         self._node = node
@@ -80,6 +97,8 @@ class ToyKernel:
     def step(
         self, state: State, first: int, end: int, buckets: Mapping[int, Sequence[Ordered]]
     ) -> tuple[State, Mapping[int, Output]]:
+        if self._fails():
+            raise KernelFailed(f"{self._node}: simulated: out of memory")
         window, digest, count = state
         rows: dict[int, list[Row]] = {}
         rejects: dict[int, list[Reject]] = {}

@@ -18,11 +18,11 @@ CLASSES = {
     "F7": "clock skew and jumps",
     "F8": "disk full, write error, torn file, zombie overwriting",
     "F9": "zombies: replica, publisher, writer of the corrected stream, redo",
-    "F10": "broker down and back, leader change, error codes, retention past our position",
+    "F10": "broker down and back, leader change, error codes, retention past our position, topics made again",
     "F11": "unknown outcome of a send or commit that may have happened",
-    "F12": "redo fails, hangs, is slow, out of memory, its JVM dies",
+    "F12": "redo or kernel fails; a redo hangs, is slow, out of memory, its JVM dies",
     "F13": "input lost, heartbeats lost while data flows, flapping, all replicas at once",
-    "F14": "poison tuple, schema change, oversized, buffer limit reached",
+    "F14": "poison tuple, schema change, oversized, garbage in any topic, buffer limit reached",
 }
 
 
@@ -109,11 +109,15 @@ KINDS: dict[str, Kind] = {
     "refused": Kind("F10", 2, _R, 0, aims=_EVERY),
     "trim": Kind("F10", 2, _W, 0),
     "retention": Kind("F10", 1, _S, 5),
+    "expired": Kind("F10", 2, _R, 4, ("read", "unread", "starting")),
+    "made_again": Kind("F10", 1, _W, 2),
+    "compacted": Kind("F10", 2, _W, 8),
     "commits": Kind("F11", 3, _W, 5),
     "sends": Kind("F11", 2, _R, 0, aims=_EVERY),
     "source_sends": Kind("F11", 2, _S, 0),
     "redos": Kind("F12", 5, _R, 8, ("hang", "fail", "slow", "late", "memory")),
     "jvm": Kind("F12", 3, _N, 6),
+    "kernel": Kind("F12", 2, _R, 5, ("", "always"), _EVERY),
     "source_failed": Kind("F13", 5, _S, 6, aims=_DURING),
     "source_flaps": Kind("F13", 3, _S, 6, aims=_DURING),
     "beats_lost": Kind("F13", 2, _R, 5, aims=_EVERY),
@@ -122,10 +126,12 @@ KINDS: dict[str, Kind] = {
     "garbage": Kind("F14", 3, _S),
     "big": Kind("F14", 2, _S),
     "burst": Kind("F14", 2, _S, 3),
+    "bad_control": Kind("F14", 2, _N, 3, aims=_DURING),
+    "bad_settings": Kind("F14", 2, _W, 3),
     "threshold": Kind("", 2, _W, 0, ("1000000", "2000000", "3000000", "5000000")),
     "policy": Kind("", 2, _W, 0),
     "nonsense": Kind("", 1, _W),
 }
 """Threshold and policy changes are of no class: nothing is wrong with them."""
-LATER = ("twins",)
+LATER = ("twins", "expired", "made_again", "compacted", "kernel", "bad_control", "bad_settings")
 """Kinds that came when worlds were known by their seeds: dice of their own leave all else of a world as it was."""

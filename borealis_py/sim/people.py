@@ -13,9 +13,10 @@ from borealis_py.log.base import LogError
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.replica import Replica, Superseded
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim.actors import LocalClock, Process
 from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.kernel import UNLUCKY, ToyKernel
+from borealis_py.sim.kernel import UNLUCKY, KernelFailed, ToyKernel
 from borealis_py.sim.log import MemoryClient
 from borealis_py.sim.stores import MemoryCheckpoints, SimRedos
 from reconcile.runner import Redos
@@ -143,6 +144,10 @@ class ReplicaProcess(Process):
         self.node, self.index = spec.query, spec.replica
         self.clock = clock
         self.why = ""
+        self.final = False
+        """It met what another start would meet again (`node.run`)."""
+        self.superseded_by: str | None = None
+        """The uid for which it made way."""
         self._ended, self._after = ended, after
         self._store, self._redos = store, redos
         redos.wake = self.wake
@@ -153,12 +158,17 @@ class ReplicaProcess(Process):
     def turn(self) -> int | None:
         try:
             self.replica.turn()
-        except (Superseded, LogError, RetentionLost) as exc:
+        except (Superseded, LogError, RetentionLost, KernelFailed) as exc:
+            self.superseded_by = self._owner() if isinstance(exc, Superseded) else None
+            self.final = isinstance(exc, RetentionLost) and self.replica.manager.state is ReplicaState.RECOVERING
             self.why = f"{type(exc).__name__}: {exc}"
             self._ended(self)
             return None
         self._after(self)
         return self.replica.next_wakeup() - self.clock.offset_us
+
+    def _owner(self) -> str:
+        return self.replica.manager.control.peers[self.index].uid
 
     def die(self) -> None:
         self._store.die()

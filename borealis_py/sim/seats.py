@@ -9,7 +9,8 @@ from borealis_py.log.base import LogError
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.sim.actors import LocalClock, Process, Seat
 from borealis_py.sim.people import PublisherProcess, ReplicaProcess
-from borealis_py.sim.stores import Disk, Spark
+from borealis_py.sim.stores import Disk, Engine, Spark
+from borealis_py.sim.violation import Violation
 from borealis_py.sim.wiring import APP, Wiring
 from sunion.errors import RetentionLost
 
@@ -92,6 +93,19 @@ class ReplicaSeat(Seat):
         process.wake()
         return process
 
+    def ended(self, process: Process) -> None:
+        if isinstance(process, ReplicaProcess):
+            self._for_good(process)
+        super().ended(process)
+
+    def _for_good(self, process: ReplicaProcess) -> None:
+        """Who ends by name is not started again: only whom there is reason to end may end so."""
+        if process.final:
+            self.give_up(process.why)
+        by = process.superseded_by
+        if by is not None and by not in (f"{self.label}.{n + 1}" for n in range(self._made)):
+            raise Violation("superseded", f"{process.name} has made way for {by!r}, which has never run here")
+
     @property
     def disk(self) -> Disk:
         return self._wiring.disks[self.node][self.index]
@@ -99,6 +113,10 @@ class ReplicaSeat(Seat):
     @property
     def spark(self) -> Spark:
         return self._wiring.sparks[self.node][self.index]
+
+    @property
+    def engine(self) -> Engine:
+        return self._wiring.engines[self.node][self.index]
 
     @property
     def replicas(self) -> list[ReplicaProcess]:

@@ -136,6 +136,16 @@ class Spark:
         return "gone" if self.gone else self.modes[-1] if self.modes else "ok"
 
 
+@dataclass
+class Engine:
+    """What a replica's kernel runs on. `shares`: of the steps that fail, as long as the faults last that want it."""
+
+    shares: list[float] = field(default_factory=list)
+
+    def fails(self, rng: random.Random) -> bool:
+        return bool(self.shares) and rng.random() < max(self.shares)
+
+
 class SimRedos:
     """The interface of `reconcile.runner.Redos`: the true answer, after a while, or what `spark` makes of it.
 

@@ -25,7 +25,7 @@ from borealis_py.sim.kernel import QUERY, ToyKernel
 from borealis_py.sim.log import MemoryLog
 from borealis_py.sim.people import ClientProcess, Ended, Input, PublisherProcess, ReplicaProcess
 from borealis_py.sim.scenario import NodePlan, Scenario
-from borealis_py.sim.stores import Disk, MemoryCheckpoints, SimRedos, Spark
+from borealis_py.sim.stores import Disk, Engine, MemoryCheckpoints, SimRedos, Spark
 from reconcile.work import Work
 from sunion import model
 from sunion.bucket import Buckets
@@ -50,6 +50,7 @@ class Wiring:
         self.plans: Mapping[str, NodePlan] = {plan.name: plan for plan in scenario.nodes}
         self.disks = {plan.name: {k: Disk() for k in range(plan.replicas)} for plan in scenario.nodes}
         self.sparks = {plan.name: [Spark() for _ in range(plan.replicas)] for plan in scenario.nodes}
+        self.engines = {plan.name: [Engine() for _ in range(plan.replicas)] for plan in scenario.nodes}
         self.redos: list[SimRedos] = []
         self._inputs = [
             Input(scenario.seed, i, self.start_us, scenario.rate, self._bursts(i)) for i in range(scenario.sources)
@@ -145,8 +146,8 @@ class Wiring:
 
     # Processes --------------------------------------------------------------------------------------------------------
 
-    def _kernel(self, node: str) -> ToyKernel:
-        return ToyKernel(self.scenario.width_us, self.scenario.span, node, self.scenario.part_rows)
+    def _kernel(self, node: str, fails: Callable[[], bool] = lambda: False) -> ToyKernel:
+        return ToyKernel(self.scenario.width_us, self.scenario.span, node, self.scenario.part_rows, fails)
 
     def publisher(
         self, index: int, name: str, clock: LocalClock, take_over: bool, ended: Ended, changed: Callable[[], None]
@@ -174,7 +175,8 @@ class Wiring:
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
         spec = replace(self.spec(node, index), log=client)
-        kernel = self._kernel(node)
+        engine = self.engines[node][index]
+        kernel = self._kernel(node, lambda: engine.fails(rng))
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
         worker = self.log.client(f"spark.{node}.{index}")
         how = s.width_us, s.timing.ahead_max_us, self.app_uid

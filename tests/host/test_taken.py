@@ -10,7 +10,7 @@ import pytest
 from borealis_py.host import taken
 from borealis_py.host.taken import WATCH_S, IndexTaken, ensure_free
 from borealis_py.log.base import Feed, Record
-from borealis_py.log.messages import Heartbeat, encode
+from borealis_py.log.messages import Heartbeat, beat_key, encode
 
 NOW_S = 1_000_000.0
 NODES = 8
@@ -45,7 +45,9 @@ class Control:
 
     def read(self, feed: Feed, first: int, end: int) -> list[Record]:
         value = encode(Heartbeat("a1", 0, 7, "uid", "STABLE", 0, 0, False, None, 0, -1))
-        return [Record(feed, at, int(NOW_S * 1000), b"0", value) for at in range(first, end)]
+        key = beat_key(f"n.{feed.partition}", 0)
+        garbage = Record(feed, end - 1, int(NOW_S * 1000), key, b"[" * 100_000)  # says nothing, and stops nobody
+        return [*(Record(feed, at, int(NOW_S * 1000), key, value) for at in range(first, end)), garbage]
 
 
 def specs() -> list[Any]:

@@ -26,6 +26,8 @@ from borealis_py.log.records import (
     unpack_stream,
 )
 
+DEEP, NO_UTF8 = b"\x91" * 100_000, b"\x93\xa5EPOCH\x01\xa2\xff\xfe"
+
 GOLDEN: list[tuple[SourceHeader | StreamHeader, bytes, str]] = [
     (ClaimHeader("a1", 3, "u1"), b"", "425a020000000e94a545504f4348a2613103a27531"),
     (
@@ -145,3 +147,11 @@ def test_stimes_come_back(stimes: list[int]) -> None:
 def test_stimes_cut_short_are_refused(size: int) -> None:
     with pytest.raises(EnvelopeError, match="cut short"):
         unpack_stimes(b"x" * size)
+
+
+@pytest.mark.parametrize("header", [DEEP, NO_UTF8], ids=["deep", "no UTF-8"])
+def test_a_header_that_is_no_msgpack_of_ours_is_no_envelope_whatever_the_decoder_raises(header: bytes) -> None:
+    value = pack(ClaimHeader(1, "u"))[:3] + len(header).to_bytes(4, "big") + header
+    for unpack in (unpack_source, unpack_stream):
+        with pytest.raises(EnvelopeError, match=r"bad (source|stream) header"):
+            unpack(value)

@@ -72,6 +72,9 @@ def test_policies_and_failures_and_incarnations() -> None:
         ("threshold/q", None),
         ("policy/q", encode(Policy("never", "process"))),
         ("fail/lga", b'{"until_wall_us": "soon"}'),
+        ("fail/lga", b'{"until_wall_us": 1000000000000000000000000000000}'),
+        ("fail/lga", b"[" * 100_000),
+        ("fail/lga", b'{"until_wall_us": "\xff\xfe"}'),
     ],
 )
 def test_a_bad_setting_is_named_and_changes_nothing(key: str, value: bytes | None) -> None:

@@ -82,6 +82,17 @@ def _jvm(world: World, fault: Fault) -> Undo:
     return undo
 
 
+def _kernel(world: World, fault: Fault) -> Undo:
+    """The engine fails, and no row is to blame: now and then, or whatever it is to do."""
+    engine, share = replica_of(world, fault).engine, 1.0 if fault.detail == "always" else 0.05
+    engine.shares.append(share)
+
+    def undo() -> None:
+        engine.shares.remove(share)
+
+    return undo
+
+
 def _trim(world: World, fault: Fault) -> Undo:
     """Retention as it should be: what nobody can need any more goes."""
     log, wiring = world.log, world.wiring
@@ -160,6 +171,7 @@ FAULTS: dict[str, Doing] = {
     "redos": _redos,
     "redo_zombie": _redo_zombie,
     "jvm": _jvm,
+    "kernel": _kernel,
     "trim": _trim,
     "retention": _retention,
 }

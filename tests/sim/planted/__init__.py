@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tests.sim.planted import chains, corrected, corrections, exchange, inputs, twins
+from tests.sim.planted import beside, chains, corrected, corrections, exchange, inputs, twins
 from tests.sim.planted.bug import Bug
 
-BUGS: tuple[Bug, ...] = (*inputs.BUGS, *corrections.BUGS, *corrected.BUGS, *chains.BUGS, *exchange.BUGS, *twins.BUGS)
+BUGS: tuple[Bug, ...] = (
+    *inputs.BUGS,
+    *corrections.BUGS,
+    *corrected.BUGS,
+    *chains.BUGS,
+    *exchange.BUGS,
+    *twins.BUGS,
+    *beside.BUGS,
+)

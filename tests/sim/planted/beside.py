@@ -1,0 +1,144 @@
+"""Planted in what is read of control and settings: when they expire, are compacted, made again, or hold garbage; and in
+what becomes of a kernel that fails."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from borealis_py.log.base import LogError, OffsetGone
+from borealis_py.log.messages import Heartbeat, decode
+from borealis_py.node import inlet, knobs
+from borealis_py.node.inlet import Arrived, Inlet
+from borealis_py.node.replica import Replica
+from borealis_py.sim.kernel import KernelFailed
+from sunion.errors import RetentionLost
+from tests.sim.planted.bug import SOURCES, Bug
+
+
+def _heartbeats_are_needed_for_ever() -> Any:
+    def skip(self: Inlet, gone: OffsetGone) -> None:
+        raise RetentionLost(str(gone))
+
+    return mock.patch.object(Inlet, "_skip", skip)
+
+
+def _heartbeats_alone_tell_of_incarnations() -> Any:
+    before = Inlet.read_control
+
+    def read_control(self: Inlet) -> int:
+        before(self)
+        return max([0, *(b.inc for b in self._first_beats if b.replica == self._spec.replica)])
+
+    return mock.patch.object(Inlet, "read_control", read_control)
+
+
+def _beyond_the_end_nothing_comes() -> Any:
+    before = Inlet.poll
+
+    def poll(self: Inlet) -> Arrived:
+        with suppress(LogError):
+            return before(self)
+        return Arrived()
+
+    return mock.patch.object(Inlet, "poll", poll)
+
+
+def _settings_end_at_the_first_hole() -> Any:
+    def read_settings(self: Inlet) -> None:
+        feed = self._spec.settings_feed
+        first, end = self._lookup.bounds(feed)
+        at = first
+        for record in self._lookup.read(feed, first, end):
+            if record.offset != at:
+                break
+            self._knobs.read(record)
+            at += 1
+        self._reader.open(feed, end)
+
+    return mock.patch.object(Inlet, "read_settings", read_settings)
+
+
+def _any_key_will_do() -> Any:
+    def read_beat(key: bytes | None, value: bytes | None, node: str) -> Heartbeat:
+        return decode(value or b"", Heartbeat)
+
+    return mock.patch.object(inlet, "read_beat", read_beat)
+
+
+def _decoded(raw: bytes, kind: Any) -> Any:
+    return msgspec.json.decode(raw, type=kind)
+
+
+def _heartbeats_are_not_too_deep() -> Any:
+    return mock.patch.object(inlet, "read_beat", lambda key, value, node: _decoded(value or b"", Heartbeat))
+
+
+def _settings_are_not_too_deep() -> Any:
+    return mock.patch.object(knobs, "decode", _decoded)
+
+
+def _a_failed_step_is_left_out() -> Any:
+    before = Replica.turn
+
+    def turn(self: Replica) -> None:
+        with suppress(KernelFailed):
+            before(self)
+
+    return mock.patch.object(Replica, "turn", turn)
+
+
+LATE = ("convergence", "availability", "content", "exception", "client", "end", "stagger")
+BUGS = (
+    Bug(
+        "behind expired heartbeats one goes on",
+        "liveness",
+        _heartbeats_are_needed_for_ever,
+        ("expired",),
+        ("convergence",),
+        30,
+    ),
+    Bug(
+        "incarnations outlive the heartbeats",
+        "liveness",
+        _heartbeats_alone_tell_of_incarnations,
+        ("expired", "crash", *SOURCES),
+        LATE,
+        60,
+    ),
+    Bug("a cursor beyond the end ends the replica", "liveness", _beyond_the_end_nothing_comes, ("made_again",), LATE),
+    Bug(
+        "settings are read over the holes of compaction",
+        "liveness",
+        _settings_end_at_the_first_hole,
+        ("compacted", "crash", "threshold"),
+        LATE,
+        60,
+    ),
+    Bug(
+        "a heartbeat is the replica's that its key names",
+        "liveness",
+        _any_key_will_do,
+        ("bad_control",),
+        ("superseded", "exception", "stagger"),
+        60,
+        2,
+    ),
+    Bug(
+        "deep nesting is garbage in control", "liveness", _heartbeats_are_not_too_deep, ("bad_control",), ("exception",)
+    ),
+    Bug(
+        "deep nesting is garbage in settings", "liveness", _settings_are_not_too_deep, ("bad_settings",), ("exception",)
+    ),
+    Bug(
+        "a replica whose kernel fails ends, and starts again",
+        "safety",
+        _a_failed_step_is_left_out,
+        ("kernel", *SOURCES),
+        ("stable", "hole", "convergence", "client", "frontiers", "state", "exception", "availability"),
+        30,
+    ),
+)
