@@ -341,6 +341,22 @@ def test_what_nobody_created_is_named() -> None:
         log.client("r").lookup().bounds(Feed("nowhere"))
 
 
+def test_the_log_cleaner_leaves_the_last_record_of_each_key_and_holes_that_no_reader_minds() -> None:
+    scheduler, log = make()
+    reader = log.client("r").reader(asleep)
+    reader.open(A, 1)
+    for key, value in ((b"x", b"1"), (b"y", b"2"), (b"x", b"3"), (b"x", b"4"), (b"y", b"5"), (b"x", b"6")):
+        log.broker.append(NewRecord(A, value, key))
+    log.broker.partition(A).compact(below=4)
+    after(scheduler, 1)
+    assert [(r.offset, r.value) for r in reader.poll()] == [(4, b"5"), (5, b"6")]
+    assert reader.position(A) == 6
+    assert [r.offset for r in log.client("r").lookup().read(A, 0, 6)] == [4, 5]
+    log.broker.append(NewRecord(A, b"7", b"y"))
+    log.broker.partition(A).compact(below=4)
+    assert committed(log, A) == ["5", "6", "7"]  # what is too young stays, superseded or not
+
+
 def trace(seed: int) -> list[object]:
     """Everything two readers and a writer see in a world with faults, with the times."""
     scheduler, log = make(seed, outcomes=lambda rng, _name: rng.choice(list(Outcome)))

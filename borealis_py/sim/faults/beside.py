@@ -41,6 +41,7 @@ def _expired(world: World, fault: Fault) -> Undo:
         return nothing
     if fault.detail == "starting":
         seat.crash()
+        expire()
         seat.restart()
     seat.pause()
 

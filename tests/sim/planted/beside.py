@@ -4,6 +4,7 @@ what becomes of a kernel that fails."""
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -14,7 +15,9 @@ from borealis_py.log.messages import Heartbeat, decode
 from borealis_py.node import inlet, knobs
 from borealis_py.node.inlet import Arrived, Inlet
 from borealis_py.node.replica import Replica
+from borealis_py.protocol.settings import Delays
 from borealis_py.sim.kernel import KernelFailed
+from borealis_py.sim.scenario import SECOND, Fault, Scenario
 from sunion.errors import RetentionLost
 from tests.sim.planted.bug import SOURCES, Bug
 
@@ -91,7 +94,33 @@ def _a_failed_step_is_left_out() -> Any:
     return mock.patch.object(Replica, "turn", turn)
 
 
-LATE = ("convergence", "availability", "content", "exception", "client", "end", "stagger")
+def _at(kind: str, since: float, until: float, detail: str = "", index: int = 0) -> Fault:
+    return Fault(kind, index, int(since * SECOND), int(until * SECOND), detail)
+
+
+def _one_replica(scenario: Scenario, *faults: Fault) -> Scenario:
+    """Of each node one replica, that does what it can; a source is gone from 8 s on."""
+    nodes = tuple(replace(node, replicas=1) for node in scenario.nodes)
+    delays, timing = Delays(4_000_000), replace(scenario.timing, buffer_rows_max=2_000_000)
+    gone = tuple(_at("source_cut", 8, 14, index=i) for i in range(scenario.sources))[:-1]
+    cut = replace(scenario, nodes=nodes, lost=(), delays=delays, timing=timing, heal_us=16 * SECOND)
+    return replace(cut, faults=(*faults, *gone), sources=scenario.sources)
+
+
+def _started_without_heartbeats(scenario: Scenario) -> Scenario:
+    """The replica has a high number when all heartbeats expire."""
+    crashes = tuple(_at("crash", at, at + 0.3) for at in (2, 3, 4))
+    return _one_replica(scenario, *crashes, *(_at("expired", at, at + 0.1, "starting") for at in (5, 5.7, 6.4)))
+
+
+def _and_compacted(scenario: Scenario) -> Scenario:
+    """Its number is told by the settings alone, of which the older records have gone."""
+    without = _started_without_heartbeats(scenario)
+    faults = (_at("compacted", 4.4, 7), *without.faults)
+    return replace(without, faults=tuple(sorted(faults, key=lambda fault: fault.at_us)))
+
+
+LATE = ("convergence", "availability", "content", "exception", "client", "end", "stagger", "needless")
 BUGS = (
     Bug(
         "behind expired heartbeats one goes on",
@@ -105,24 +134,26 @@ BUGS = (
         "incarnations outlive the heartbeats",
         "liveness",
         _heartbeats_alone_tell_of_incarnations,
-        ("expired", "crash", *SOURCES),
+        (),
         LATE,
-        60,
+        12,
+        change=_started_without_heartbeats,
     ),
     Bug("a cursor beyond the end ends the replica", "liveness", _beyond_the_end_nothing_comes, ("made_again",), LATE),
     Bug(
         "settings are read over the holes of compaction",
         "liveness",
         _settings_end_at_the_first_hole,
-        ("compacted", "crash", "threshold"),
+        (),
         LATE,
-        60,
+        12,
+        change=_and_compacted,
     ),
     Bug(
         "a heartbeat is the replica's that its key names",
         "liveness",
         _any_key_will_do,
-        ("bad_control",),
+        ("bad_control", "crash", *SOURCES),
         ("superseded", "exception", "stagger"),
         60,
         2,
