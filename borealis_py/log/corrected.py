@@ -11,6 +11,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.description import Life
+from borealis_py.log.messages import Number, decode
 from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject, TupleId
@@ -22,9 +23,9 @@ class Progress(msgspec.Struct, frozen=True):
     """Key = partition. Everything below `bucket` is in the corrected stream; who wrote it, for people."""
 
     app_uid: str
-    bucket: int
-    replica: int
-    inc: int
+    bucket: Number
+    replica: Number
+    inc: Number
 
 
 def transaction(
@@ -78,7 +79,7 @@ def read_progress(record: Record, life: Life, origin: int) -> int | None:
     That is so of another life's, of garbage, and of one below the app's first bucket, which nobody has ever written.
     """
     try:
-        progress = msgspec.json.decode(record.value or b"", type=Progress)
+        progress = decode(record.value or b"", Progress)
     except msgspec.MsgspecError as exc:
         _ignored(record, str(exc))
         return None

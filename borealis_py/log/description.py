@@ -7,6 +7,8 @@ one says nothing (PROTOCOL 1.0).
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 import structlog
 
@@ -48,7 +50,10 @@ def undescribed(app: str) -> LogError:
 
 
 class _Versioned(msgspec.Struct, frozen=True):
-    version: int = 1
+    """The first version had no `version`, but an `app`; without either it is garbage."""
+
+    version: int | None = None
+    app: str | None = None
 
 
 def read_description(app: str, raw: bytes) -> Description:
@@ -58,7 +63,10 @@ def read_description(app: str, raw: bytes) -> Description:
         OtherVersion: it has another version: nothing of this app is to be read.
         msgspec.DecodeError, msgspec.ValidationError: it is none.
     """
-    version = decode(raw, _Versioned).version
+    found = decode(raw, _Versioned)
+    if found.version is None and found.app is None:
+        raise msgspec.DecodeError("neither a version nor an app")
+    version = found.version or 1
     if version != DESCRIPTION_VERSION:
         raise OtherVersion(
             f"app {app!r}: its description has version {version}, this program reads {DESCRIPTION_VERSION}. Use the "
@@ -105,8 +113,6 @@ def app_uid_now(lookup: Lookup, app: str) -> str | None:
     found: str | None = None
     for record in lookup.read(feed, *lookup.bounds(feed)):
         if record.key == APP_KEY.encode():
-            try:
+            with suppress(msgspec.MsgspecError):  # garbage says nothing: who had read what it displaced goes on, too
                 found = read_description(app, record.value or b"").app_uid
-            except msgspec.MsgspecError:
-                found = None
     return found

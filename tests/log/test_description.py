@@ -22,12 +22,12 @@ def test_what_is_written_is_read() -> None:
 
 @pytest.mark.parametrize("version", [None, 1, 3])
 def test_another_version_is_named_before_anything_of_it_is_read(version: int | None) -> None:
-    fields = {"no": "field of this version"} if version is None else {"version": version, "no": "field of it"}
+    fields = {"app": "{}", "life": "x"} if version is None else {"version": version, "no": "field of it"}
     with pytest.raises(OtherVersion, match=f"'shop'.*version {version or 1}, this program reads 2.*--reset"):
         read_description("shop", msgspec.json.encode(fields))
 
 
-@pytest.mark.parametrize("raw", [b"", b"garbage", b"[]", b'{"version":2}', b'{"version":"two"}'])
+@pytest.mark.parametrize("raw", [b"", b"garbage", b"[]", b"{}", b'{"version":2}', b'{"version":"two"}'])
 def test_what_is_no_description_is_an_error_of_its_own(raw: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         read_description("shop", raw)

@@ -9,7 +9,7 @@ import pytest
 
 from borealis_py.log.messages import Heartbeat, Incarnation, Threshold, beat_key, decode, encode, read_beat
 
-BEAT = Heartbeat(1, 7, "uid", "STABLE", 5, 6, False, None, 4, -1)
+BEAT = Heartbeat("a1", 1, 7, "uid", "STABLE", 5, 6, False, None, 4, -1)
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_garbage_is_one_kind_of_error(raw: bytes) -> None:
 
 
 def test_an_incarnation_can_always_be_counted_up_and_told() -> None:
-    highest = decode(b'{"inc": 9007199254740992, "uid": "u"}', Incarnation)
-    assert encode(Incarnation(highest.inc + 1, "u"))
+    highest = decode(b'{"app_uid": "a1", "inc": 9007199254740992, "uid": "u"}', Incarnation)
+    assert encode(Incarnation("a1", highest.inc + 1, "u"))
     with pytest.raises(msgspec.ValidationError):
-        decode(b'{"inc": 18446744073709551615, "uid": "u"}', Incarnation)
+        decode(b'{"app_uid": "a1", "inc": 18446744073709551615, "uid": "u"}', Incarnation)
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_stimes_cut_short_are_refused(size: int) -> None:
 
 @pytest.mark.parametrize("header", [DEEP, NO_UTF8], ids=["deep", "no UTF-8"])
 def test_a_header_that_is_no_msgpack_of_ours_is_no_envelope_whatever_the_decoder_raises(header: bytes) -> None:
-    value = pack(ClaimHeader(1, "u"))[:3] + len(header).to_bytes(4, "big") + header
+    value = pack(UndoHeader("a1", 1, 1))[:3] + len(header).to_bytes(4, "big") + header
     for unpack in (unpack_source, unpack_stream):
         with pytest.raises(EnvelopeError, match=r"bad (source|stream) header"):
             unpack(value)

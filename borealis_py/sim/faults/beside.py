@@ -106,8 +106,9 @@ def _bad_beat(world: World, rng: random.Random, feed: Feed) -> Scribble:
     if elsewhere and rng.random() < 0.25:
         record = rng.choice(elsewhere)
         return record.key, record.value
+    app_uid = world.wiring.app_uid
     beat: dict[str, Any] = {
-        "app_uid": "", "replica": 0, "inc": 1, "uid": "scribbled", "state": "STABLE", "ack_s": world.origin,
+        "app_uid": app_uid, "replica": 0, "inc": 1, "uid": "scribbled", "state": "STABLE", "ack_s": world.origin,
         "ack_l": world.origin, "asking": True, "ask_offset": 0, "progress": world.origin, "kept": -1,
     }  # fmt: skip
     for record in reversed(world.log.committed(feed)):
@@ -130,7 +131,7 @@ def _bad_beat(world: World, rng: random.Random, feed: Feed) -> Scribble:
 def _bad_setting(world: World, rng: random.Random) -> Scribble:
     s = world.scenario
     node = rng.choice(s.nodes)
-    replica = rng.randrange(node.replicas)
+    replica, uid = rng.randrange(node.replicas), world.wiring.app_uid
     number: object = rng.choice((-1, 0, 0.5, "1000000", None, [], {}, True, 10**30))
     choices: tuple[tuple[str, object], ...] = (
         (f"threshold/{QUERY}", {"threshold_us": number}),
@@ -138,13 +139,20 @@ def _bad_setting(world: World, rng: random.Random) -> Scribble:
         (f"policy/{QUERY}", {"failure": "process"}),
         (f"fail/{rng.choice(s.source_names)}", {"until_wall_us": rng.choice((-1, 0.5, "soon", None, 10**30))}),
         ("fail/nobody", {"until_wall_us": world.scheduler.now_us + 60_000_000}),
-        (f"incarnation/{node.name}/{replica}", {"inc": rng.choice((number, *HUGE)), "uid": "scribbled"}),
-        (f"incarnation/{node.name}/{replica}", {"inc": 1, "uid": 5}),
-        (f"incarnation/{node.name}/{rng.choice((-1, 99, 'x', ''))}", {"inc": 2**40, "uid": "scribbled"}),
-        (f"incarnation/nobody/{replica}", {"inc": 2**40, "uid": "scribbled"}),
+        (
+            f"incarnation/{node.name}/{replica}",
+            {"app_uid": uid, "inc": rng.choice((number, *HUGE)), "uid": "scribbled"},
+        ),
+        (f"incarnation/{node.name}/{replica}", {"app_uid": uid, "inc": 1, "uid": 5}),
+        (
+            f"incarnation/{node.name}/{rng.choice((-1, 99, 'x', ''))}",
+            {"app_uid": uid, "inc": 2**40, "uid": "scribbled"},
+        ),
+        (f"incarnation/nobody/{replica}", {"app_uid": uid, "inc": 2**40, "uid": "scribbled"}),
         ("threshold/nobody", {"threshold_us": 1_000_000}),
         ("threshold", {"threshold_us": 1_000_000}),
         ("", {}),
+        ("app" if all(f.kind != "compacted" for f in s.faults) else "App", {"version": 2, "app_uid": 5}),
     )
     key, value = rng.choice(choices)
     raw = key.encode()
