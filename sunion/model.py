@@ -193,6 +193,9 @@ class RowOps(Protocol):
     def count(self, rows: Rows) -> int:
         """How many rows."""
 
+    def size_bytes(self, rows: Rows) -> int:
+        """About how many bytes they take in memory."""
+
 
 class Fragment(Protocol):
     """A deterministic piece of the query network behind one SUnion. Pure: same arguments, same bits."""

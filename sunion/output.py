@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from sunion.errors import IllegalTransition
 from sunion.model import Output, RecDone, RowOps, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+from sunion.portion import Most, end_of, size_of
 
 
 def _in_time(bucket: int) -> int:
@@ -22,12 +23,19 @@ class SOutput:
 
     Args:
         start: stable frontier to begin with; everything below is in the log already (R12).
-        unpublished_rows_max: rows kept for the corrected stream; beyond it they are read again from the own topic.
+        unpublished_rows_max, unpublished_bytes_max: rows and dead letters kept for the corrected stream; beyond either
+            they are read again from the own topic.
         keep_rows: False for a node without a corrected stream: only its dead letters are published.
     """
 
     def __init__(
-        self, inc: int, start: int, ops: RowOps, unpublished_rows_max: int = 200_000, keep_rows: bool = True
+        self,
+        inc: int,
+        start: int,
+        ops: RowOps,
+        unpublished_rows_max: int = 200_000,
+        keep_rows: bool = True,
+        unpublished_bytes_max: int = 128_000_000,
     ) -> None:
         self.inc = inc
         self.stable = start
@@ -37,8 +45,9 @@ class SOutput:
         self.kept_from = start
         self._ops = ops
         self._rows_max = unpublished_rows_max
+        self._bytes_max = unpublished_bytes_max
         self._keep_rows = keep_rows
-        self._rows = 0
+        self._rows = self._bytes = 0
         self._outputs: dict[int, Output] = {}
         self._outbox: deque[tuple[int, StreamRecord]] = deque()
         self._token = 0
@@ -115,14 +124,16 @@ class SOutput:
                 return
             output = Output(None, output.rejects)
         self._outputs[bucket] = output
-        self._rows += self._size(output)
-        while self._rows > self._rows_max and self._outputs:
-            oldest = min(self._outputs)
-            self._rows -= self._size(self._outputs.pop(oldest))
+        rows, size_bytes = size_of(output, self._ops)
+        self._rows, self._bytes = self._rows + rows, self._bytes + size_bytes
+        while (self._rows > self._rows_max or self._bytes > self._bytes_max) and self._outputs:
+            oldest = next(iter(self._outputs))  # buckets are said in order
+            self._drop(oldest)
             self.kept_from = oldest + 1
 
-    def _size(self, output: Output) -> int:
-        return len(output.rejects) + (0 if output.rows is None else self._ops.count(output.rows))
+    def _drop(self, bucket: int) -> None:
+        rows, size_bytes = size_of(self._outputs.pop(bucket), self._ops)
+        self._rows, self._bytes = self._rows - rows, self._bytes - size_bytes
 
     def publish_to(self, frontier: int) -> None:
         """The corrected stream holds everything below `frontier`."""
@@ -130,10 +141,16 @@ class SOutput:
             return
         self.published = frontier
         for bucket in [b for b in self._outputs if b < frontier]:
-            self._rows -= self._size(self._outputs.pop(bucket))
+            self._drop(bucket)
 
-    def unpublished(self, first: int, end: int) -> dict[int, Output] | None:
-        """Outputs of [first, end) that have any, or None: some lie only in the own topic."""
+    def unpublished(self, first: int, end: int, most: Most) -> tuple[dict[int, Output], int] | None:
+        """Outputs of [first, end) that have any, as far as `most` allows, and up to which bucket that is.
+
+        Returns:
+            None: some lie only in the own topic.
+        """
         if first < self.kept_from:
             return None
-        return {b: o for b, o in sorted(self._outputs.items()) if first <= b < end}
+        found = {b: o for b, o in self._outputs.items() if first <= b < end}
+        end = end_of(found.items(), end, most, self._ops)
+        return {b: o for b, o in found.items() if b < end}, end

@@ -93,6 +93,9 @@ class _Uncounted(RowOps):
     def count(self, rows: Rows) -> int:
         return 0
 
+    def size_bytes(self, rows: Rows) -> int:
+        return 0
+
 
 _UNCOUNTED = _Uncounted()
 

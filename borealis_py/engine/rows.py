@@ -93,6 +93,9 @@ class ArrowRows:
     def count(self, rows: pa.RecordBatch) -> int:
         return int(rows.num_rows)
 
+    def size_bytes(self, rows: pa.RecordBatch) -> int:
+        return int(rows.nbytes)
+
 
 def canonical_hash(batch: pa.RecordBatch) -> str:
     """Hex of type-tagged values, column by column. Equal for equal rows, however they lie in memory.

@@ -274,12 +274,23 @@ def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, decoder: StreamDecoder
 
 
 def read_stable(
-    lookup: Lookup, feed: Feed, buckets: Buckets, codec: RowCodec, decoder: StreamDecoder, first: int, end: int
-) -> dict[int, Output]:
+    lookup: Lookup,
+    feed: Feed,
+    buckets: Buckets,
+    codec: RowCodec,
+    decoder: StreamDecoder,
+    first: int,
+    end: int,
+    takes: Callable[[Output], bool] = lambda output: True,
+) -> tuple[dict[int, Output], int]:
     """What one replica has said of the stable buckets [first, end): outputs of those that have any. Reads no further.
 
     Args:
         decoder: a new one.
+        takes: whether there is room for one more bucket's output, asked once for each in order.
+
+    Returns:
+        The outputs, and up to which bucket: `end`, or the first that there was no room for.
 
     Raises:
         StreamGap: it has not said all of them, or they are gone. LogError: the log could not be read.
@@ -287,10 +298,17 @@ def read_stable(
     fold, found = StreamFold(feed.topic, 2, first), dict[int, Output]()  # two: one cursor that waits is no error
     for said in follow(records_from(lookup, feed, buckets, first), decoder):
         for event in fold.read([(0, said)]):
-            if isinstance(event, Stable) and (event.output.rows is not None or event.output.rejects):
-                found[event.end - 1] = decoded(event.output, codec)
+            bucket = event.end - 1 if isinstance(event, Stable) else end
+            if bucket >= end or not isinstance(event, Stable):
+                continue
+            output = decoded(event.output, codec)
+            if output.rows is None and not output.rejects:
+                continue
+            if not takes(output):
+                return found, bucket
+            found[bucket] = output
         if fold.next >= end or fold.waits(0):
             break
     if fold.next < end:
         raise StreamGap(f"{feed.topic} holds stable buckets up to {fold.next}, {end} is needed")
-    return {bucket: output for bucket, output in found.items() if bucket < end}
+    return found, end

@@ -25,9 +25,13 @@ from reconcile.work import Kernel
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Output
+from sunion.portion import Most, Portion, end_of
 from sunion.union import Mark
 
 log = structlog.get_logger("borealis.peers")
+
+ALL = Most(2**62, 2**62, 2**62)
+"""A state needs all that was said before it."""
 
 
 class Peers:
@@ -76,22 +80,31 @@ class Peers:
         raise RetentionLost(f"{lost}; no other replica has a checkpoint that covers it")
 
     def _said(self, peer: int, lookup: Lookup, first: int, end: int) -> dict[int, Output]:
-        return said_by(self._spec, peer, lookup, self._kernel, first, end)
+        return said_by(self._spec, peer, lookup, self._kernel, first, end)[0]
 
 
-def said_by(spec: ReplicaSpec, replica: int, lookup: Lookup, kernel: Kernel, first: int, end: int) -> dict[int, Output]:
+def said_by(
+    spec: ReplicaSpec, replica: int, lookup: Lookup, kernel: Kernel, first: int, end: int, most: Most = ALL
+) -> tuple[dict[int, Output], int]:
     """What a replica of this node has said of the stable buckets [first, end), all partitions together.
 
     Their rows come one partition after the other: what was divided once is divided alike again.
+
+    Returns:
+        The outputs, as far as `most` allows, and up to which bucket that is.
 
     Raises:
         StreamGap: it has not said all of them, or they are gone. LogError: the log could not be read.
     """
     buckets, found = Buckets(spec.bucket_us), dict[int, list[Output]]()
     for feed in spec.feeds_of(replica):
-        for bucket, output in read_stable(lookup, feed, buckets, kernel, _decoder(spec, kernel), first, end).items():
+        takes = Portion(most, kernel).takes
+        some, end = read_stable(lookup, feed, buckets, kernel, _decoder(spec, kernel), first, end, takes)
+        for bucket, output in some.items():
             found.setdefault(bucket, []).append(output)
-    return {bucket: _joined(found[bucket], kernel) for bucket in sorted(found)}
+    together = {bucket: _joined(found[bucket], kernel) for bucket in sorted(found) if bucket < end}
+    end = end_of(together.items(), end, most, kernel)
+    return {bucket: output for bucket, output in together.items() if bucket < end}, end
 
 
 def _decoder(spec: ReplicaSpec, kernel: Kernel) -> StreamDecoder:
@@ -117,8 +130,9 @@ class Unpublished:
         self._replicas = sorted(range(spec.replicas), key=lambda k: k != spec.replica)  # the own first
         self._lost: NeverPublished | None = None
 
-    def said(self, first: int, end: int) -> dict[int, Output]:
-        """What was said of the buckets [first, end), by this replica or else by another one: stable is stable.
+    def said(self, first: int, end: int) -> tuple[dict[int, Output], int]:
+        """What was said of the buckets [first, end), by this replica or else by another one: stable is stable. No more
+        than goes into one transaction, and up to which bucket that is.
 
         Called in the writer's thread; that nobody has them any more is for the turn (`check`).
 
@@ -129,7 +143,7 @@ class Unpublished:
             gaps = []
             for k in self._replicas:
                 try:
-                    return said_by(self._spec, k, lookup, self._kernel, first, end)
+                    return said_by(self._spec, k, lookup, self._kernel, first, end, self._spec.timing.publish_most)
                 except StreamGap as exc:
                     gaps.append(str(exc))
             why = f"{self._spec.query}: buckets [{first}, {end}) are still to be published, but {'; '.join(gaps)}"

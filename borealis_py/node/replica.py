@@ -94,6 +94,7 @@ class Replica:
         self.buckets = Buckets(spec.bucket_us)
         self._clock, self._kernel, self._redos, self._store = clock, kernel, redos, store
         self._unpublished = Unpublished(spec, log_, kernel)
+        self._writing_to = spec.origin
         with ExitStack() as opened:  # a start that fails leaves nothing open: it will be tried again and again
             opened.callback(store.close)
             self._lookup: Lookup = log_.lookup()
@@ -180,7 +181,7 @@ class Replica:
             acked=self._outlet.acked(),
             redo=self._redos.results(),
             progress=arrived.progress,
-            writer=[_writer_event(e) for e in self._transactor.events()],
+            writer=[self._writer_event(e) for e in self._transactor.events()],
             kept=self._store.written_bucket,
         )
         for effect in self.manager.handle(turn):
@@ -248,14 +249,24 @@ class Replica:
         """Runs in the writer's thread."""
         spec, me = self.spec, self.manager.identity
         memory = publish.outputs
-        outputs = self._unpublished.said(publish.first, publish.end) if memory is None else memory
-        progress = Progress(spec.app_uid, publish.end, me.replica, me.inc)
+        outputs, end = (
+            (memory, publish.end) if memory is not None else self._unpublished.said(publish.first, publish.end)
+        )
+        self._writing_to = end  # one transaction at a time: it is this one's end that the next event tells of
+        progress = Progress(spec.app_uid, end, me.replica, me.inc)
         return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel, spec.corrected)
 
     def _resume(self, lookup: Lookup) -> int | None:
         """How far the corrected stream is written. Runs in the writer's thread, after it has fenced."""
         spec = self.spec
         return last_progress(lookup, spec.progress_feed, Life(spec.app_uid), spec.origin)
+
+    def _writer_event(self, event: TransactorEvent) -> WriterEvent:
+        if isinstance(event, TookOver):
+            return WriterReady(event.attempt, event.progress)
+        if isinstance(event, Committed):
+            return WriterCommitted(event.attempt, self._writing_to)
+        return WriterLost(event.attempt, isinstance(event, Fenced))
 
     def _checkpoint_written(self) -> None:
         bucket = self._store.written_bucket
@@ -268,11 +279,3 @@ class Replica:
         self._reporter.note(Note("STOPPED", why), self.manager, self._unreachable)
         self._appender.flush(1.0)
         self._opened.close()
-
-
-def _writer_event(event: TransactorEvent) -> WriterEvent:
-    if isinstance(event, TookOver):
-        return WriterReady(event.attempt, event.progress)
-    if isinstance(event, Committed):
-        return WriterCommitted(event.attempt)
-    return WriterLost(event.attempt, isinstance(event, Fenced))

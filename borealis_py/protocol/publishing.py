@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from enum import Enum
 
 from borealis_py.protocol.settings import Timing
-from borealis_py.protocol.turn import DropWriter, Effect, Note, Publish, TakeOver, Turn, WriterLost, WriterReady
+from borealis_py.protocol.turn import (
+    DropWriter,
+    Effect,
+    Note,
+    Publish,
+    TakeOver,
+    Turn,
+    WriterCommitted,
+    WriterLost,
+    WriterReady,
+)
 from sunion.output import SOutput
 
 
@@ -98,7 +108,8 @@ class Publishing:
             self.phase = Phase.READY
             self._patience = None
             return [Note("TOOK_OVER", f"publishes the corrected stream from bucket {self.frontier}")]
-        self._advance(self._committing, now)
+        assert isinstance(event, WriterCommitted)
+        self._advance(self._committing if event.end is None else event.end, now)
         self.phase = Phase.READY
         self._last_commit = now
         return []
@@ -123,15 +134,15 @@ class Publishing:
         first, end = self.frontier, standing.stable
         if end <= first:
             return []
-        outputs = output.unpublished(first, end)
-        if outputs is None:  # what is read from the own topic must lie in it
+        kept = output.unpublished(first, end, self._timing.publish_most)
+        outputs = None
+        if kept is None:  # what is read from the own topic must lie in it; how much of it goes together shows there
             end = min(end, output.kept_from, output.ack_s)
             if end <= first:
                 return []
-        elif outputs and len(outputs) > self._timing.publish_buckets:
-            end = list(outputs)[self._timing.publish_buckets]
-            outputs = {b: o for b, o in outputs.items() if b < end}
-        elif not outputs and standing.now - self._last_commit < self._timing.progress_only_us:
+        else:
+            outputs, end = kept
+        if outputs == {} and standing.now - self._last_commit < self._timing.progress_only_us:
             return []  # progress alone needs no transaction a bucket
         self.phase = Phase.COMMITTING
         self._committing = end

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from sunion.portion import Most
+
 
 class DelayPolicy(Enum):
     """What to do with buckets that cannot be complete (dpc.md 12)."""
@@ -23,7 +25,12 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Constants of one app; every replica has the same."""
+    """Constants of one app; every replica has the same.
+
+    One transaction of the corrected stream holds at most `publish_buckets` buckets that have output, `publish_rows`
+    rows and dead letters, and `publish_bytes` of them as they lie in memory (as JSON they are more), but one bucket at
+    least: what grows with a backlog cannot commit in time (R10).
+    """
 
     heartbeat_us: int = 100_000
     suspicion_us: int = 1_000_000
@@ -52,8 +59,15 @@ class Timing:
     live_buckets: int = 5
     outbox_max: int = 80
     publish_buckets: int = 200
+    publish_rows: int = 50_000
+    publish_bytes: int = 16_000_000
     buffer_rows_max: int = 2_000_000
     ahead_max_us: int = 60_000_000
+
+    @property
+    def publish_most(self) -> Most:
+        """What one transaction of a corrected stream may hold (R10)."""
+        return Most(self.publish_buckets, self.publish_rows, self.publish_bytes)
 
     def slack_of(self, depth: int) -> int:
         """What a query of `depth` nodes in a row keeps of its threshold for everything but waiting.
@@ -77,6 +91,10 @@ class Timing:
             raise SettingsError(
                 f"redo deadline {self.redo_deadline_us} us must be below the stagger time {self.stagger_us} us, "
                 "or a waiting replica takes a healthy head for a hung one"
+            )
+        if min(self.publish_buckets, self.publish_rows, self.publish_bytes) < 1:
+            raise SettingsError(
+                "publish_buckets, publish_rows and publish_bytes must be at least 1: nothing would be published"
             )
         if self.suspicion_us < 2 * self.heartbeat_us:
             raise SettingsError(f"suspicion must be at least two heartbeats: {2 * self.heartbeat_us} us")

@@ -40,7 +40,10 @@ class WriterReady:
 
 @dataclass(frozen=True, slots=True)
 class WriterCommitted:
+    """The transaction is in the corrected stream. `end`: how far it went, None: as far as it was asked to."""
+
     attempt: int
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,11 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """One transaction: rows of [first, end) and progress `end`. `outputs` None: read them from the own topic."""
+    """One transaction: rows of [first, end) and progress `end`.
+
+    `outputs` None: read them from the own topic, in order and no further than `Timing.publish_most` allows, but one
+    bucket that has output at least; the answer tells how far that was.
+    """
 
     attempt: int
     first: int

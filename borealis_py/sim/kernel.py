@@ -17,6 +17,8 @@ PRIME = (1 << 61) - 1
 UNLUCKY = -13
 BIG = 60
 """Rows of an output that must be split, in most worlds."""
+ROW_BYTES = 40
+"""What a row counts for."""
 _PADDING = b" " * 900_001
 QUERY = "q"
 Row = tuple[int, str, int, int]
@@ -144,6 +146,9 @@ class ToyKernel:
 
     def count(self, rows: Sequence[Row]) -> int:
         return len(rows)
+
+    def size_bytes(self, rows: Sequence[Row]) -> int:
+        return ROW_BYTES * len(rows)
 
     def divide(self, rows: Sequence[Row], by: Sequence[str], count: int) -> list[list[Row] | None]:
         return [[row for row in rows if row[2] % count == index] or None for index in range(count)]

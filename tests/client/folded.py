@@ -35,6 +35,9 @@ class ListOps:
     def count(self, rows: list) -> int:
         return len(rows)
 
+    def size_bytes(self, rows: list) -> int:
+        return 16 * len(rows)
+
 
 @dataclass
 class Folded:

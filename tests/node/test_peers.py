@@ -18,7 +18,7 @@ from borealis_py.sim.kernel import ToyKernel
 from borealis_py.sim.log import MemoryLog
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
-from sunion.model import Output, Reject, StableBucket
+from sunion.model import Output, Reject, StableBucket, StableRange
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
@@ -26,10 +26,13 @@ KERNEL = ToyKernel(BUCKETS.width_us, 1)
 OWN, PEER = 1, 0
 
 
+TIMING = Timing()
+
+
 class World:
     """A node with two replicas, of which the second has something to publish."""
 
-    def __init__(self) -> None:
+    def __init__(self, timing: Timing = TIMING) -> None:
         self.scheduler = Scheduler(BUCKETS.start(FIRST))
         self.log = MemoryLog(self.scheduler, 0)
         self.feeds = [Feed(topics.replica("app", "q", k)) for k in range(2)]
@@ -37,7 +40,7 @@ class World:
         self._appender = self.log.client("writer").appender(lambda: None)
         spec = ReplicaSpec(
             app="app", app_uid="a1", query="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
-            partition=0, query_hash="", app_json="", delays={}, log=None, data_dir=Path(), timing=Timing(), serves=(),  # type: ignore[arg-type]
+            partition=0, query_hash="", app_json="", delays={}, log=None, data_dir=Path(), timing=timing, serves=(),  # type: ignore[arg-type]
             position=1, corrected=True, replicas=2,
         )  # fmt: skip
         self.client = self.log.client("replica")
@@ -49,6 +52,12 @@ class World:
         for bucket in buckets:
             for record in encoder.encode(StableBucket(1, FIRST + bucket, said(bucket))):
                 self._appender.append(record)
+        self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
+
+    def say_nothing(self, replica: int, first: int, end: int) -> None:
+        encoder = StreamEncoder(self.feeds[replica], BUCKETS, KERNEL, KERNEL.schema_id)
+        for record in encoder.encode(StableRange(1, FIRST + first, FIRST + end)):
+            self._appender.append(record)
         self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
 
     def delete_before(self, replica: int, offset: int) -> None:
@@ -66,8 +75,20 @@ def wanted(*buckets: int) -> dict[int, Output]:
 def test_the_own_topic_is_asked_first() -> None:
     world = World()
     world.say(OWN, 0, 1, 2, 3)
-    assert world.unpublished.said(FIRST + 1, FIRST + 3) == wanted(1, 2)
+    assert world.unpublished.said(FIRST + 1, FIRST + 3) == (wanted(1, 2), FIRST + 3)
     world.unpublished.check()
+
+
+@pytest.mark.parametrize("timing", [Timing(publish_rows=2), Timing(publish_buckets=2), Timing(publish_bytes=6)])
+def test_no_more_is_read_than_goes_into_one_transaction(timing: Timing) -> None:
+    """Dead letters of three bytes each; a bucket that has nothing takes no room."""
+    world = World(timing)
+    world.say(OWN, 0, 1)
+    world.say_nothing(OWN, 2, 5)
+    world.say(OWN, 5, 6, 7)
+    assert world.unpublished.said(FIRST, FIRST + 8) == (wanted(0, 1), FIRST + 5)
+    assert world.unpublished.said(FIRST + 5, FIRST + 8) == (wanted(5, 6), FIRST + 7)
+    assert world.unpublished.said(FIRST + 7, FIRST + 8) == (wanted(7), FIRST + 8)
 
 
 def test_what_the_own_topic_has_lost_a_peer_may_have() -> None:
@@ -75,7 +96,7 @@ def test_what_the_own_topic_has_lost_a_peer_may_have() -> None:
     world.say(OWN, 0, 1, 2, 3)
     world.say(PEER, 0, 1, 2)
     world.delete_before(OWN, 2)
-    assert world.unpublished.said(FIRST + 1, FIRST + 3) == wanted(1, 2)
+    assert world.unpublished.said(FIRST + 1, FIRST + 3) == (wanted(1, 2), FIRST + 3)
     world.unpublished.check()
 
 
@@ -88,7 +109,7 @@ def test_a_peer_that_has_not_said_it_yet_may_do_so() -> None:
         world.unpublished.said(FIRST + 1, FIRST + 3)
     world.unpublished.check()
     world.say(PEER, 1, 2)
-    assert world.unpublished.said(FIRST + 1, FIRST + 3) == wanted(1, 2)
+    assert world.unpublished.said(FIRST + 1, FIRST + 3) == (wanted(1, 2), FIRST + 3)
 
 
 def test_what_nobody_has_any_more_ends_the_turn_with_its_name() -> None:
@@ -106,7 +127,7 @@ def test_what_nobody_has_any_more_ends_the_turn_with_its_name() -> None:
 def test_a_replica_without_peers_has_only_its_own() -> None:
     world = World()
     world.say(0, 0, 1, 2, 3)
-    assert world.alone.said(FIRST, FIRST + 4) == wanted(0, 1, 2, 3)
+    assert world.alone.said(FIRST, FIRST + 4) == (wanted(0, 1, 2, 3), FIRST + 4)
     world.delete_before(0, 3)
     with pytest.raises(LogError):
         world.alone.said(FIRST, FIRST + 4)

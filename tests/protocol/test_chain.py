@@ -218,9 +218,9 @@ def test_a_node_without_a_corrected_stream_publishes_only_dead_letters() -> None
     )  # fmt: skip
     made.handle(Turn(0, inputs={0: [claim(0), batch(1, 0, [(0, 5), (7, -13)], boundary=3 * W)]}))
     assert made.f_s == 3
-    kept = made.output.unpublished(0, 3)
+    kept = made.output.unpublished(0, 3, TIMING.publish_most)
     assert kept is not None
-    assert [(b, o.rows, len(o.rejects)) for b, o in kept.items()] == [(0, None, 1)]
+    assert [(b, o.rows, len(o.rejects)) for b, o in kept[0].items()] == [(0, None, 1)]
 
 
 # A peer's checkpoint (B44) --------------------------------------------------------------------------------------------

@@ -194,6 +194,15 @@ def test_rows_that_left_memory_are_read_back_only_as_far_as_the_own_topic_holds_
     assert driven.turn(later, writer=(WriterCommitted(1),)) == [Publish(1, 2, 3, {2: ROW})]
 
 
+def test_what_was_read_back_may_end_before_what_was_asked_for() -> None:
+    """How much goes into one transaction shows when it is read: the answer tells, and the next goes on from there."""
+    driven = Driven()
+    ready(driven_with(driven, acked=True))
+    assert driven.publishing.phase is Phase.COMMITTING  # of buckets 0 and 1
+    later = FIRST_PATIENCE + 2
+    assert driven.turn(later, writer=(WriterCommitted(1, 1),)) == [Publish(1, 1, 2, None)]
+
+
 def driven_with(driven: Driven, acked: bool) -> Driven:
     """Two buckets too big for memory, and one that is not."""
     big = Output(tuple((i, i) for i in range(11)))

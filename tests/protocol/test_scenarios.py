@@ -335,8 +335,10 @@ def test_unknown_outcomes_repeat_nothing(writer: str) -> None:
     assert world.corrected.progress[-1] > 55
 
 
-def test_rows_beyond_memory_are_published_from_the_own_topic() -> None:
-    world = make_world()
+@pytest.mark.parametrize("rows", [1, 5, 50_000])
+def test_rows_beyond_memory_are_published_from_the_own_topic(rows: int) -> None:
+    """However little goes into one transaction: a backlog leaves in several."""
+    world = make_world(timing=replace(TIMING, publish_rows=rows))
     replica = world.replicas[0]
     replica.manager.output._rows_max = 0
     for _ in range(30):

@@ -51,6 +51,7 @@ from sunion.model import (
     StreamRecord,
     TentativeBucket,
 )
+from sunion.portion import end_of
 from sunion.union import Mark, SUnion
 from sunion.view import Change
 from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim, truth, with_rejects
@@ -425,19 +426,25 @@ class Replica:
             return WriterReady(what.attempt, corrected.progress[-1] if corrected.progress else None)
         if self.writer == "lost":
             return WriterLost(what.attempt, fenced=False)
-        done = corrected.commit(me, self._outputs(what), what.end)
+        outputs, end = self._outputs(what)
+        buckets, rows = len(outputs), sum(len(o.rows or ()) + len(o.rejects) for o in outputs.values())
+        timing = self.world.timing
+        if buckets > 1 and (buckets > timing.publish_buckets or rows > timing.publish_rows):
+            raise Broken(f"{buckets} buckets with {rows} rows in one transaction")
+        done = corrected.commit(me, outputs, end)
         if self.writer == "unknown" or not done:
             return WriterLost(what.attempt, fenced=not done)
-        return WriterCommitted(what.attempt)
+        return WriterCommitted(what.attempt, end)
 
-    def _outputs(self, what: Publish) -> dict[int, Output]:
+    def _outputs(self, what: Publish) -> tuple[dict[int, Output], int]:
         if what.outputs is not None:
-            return dict(what.outputs)
+            return dict(what.outputs), what.end
         found: dict[int, Output] = {}
         for record in self.world.topics[self.index]:
             if isinstance(record, StableBucket) and what.first <= record.bucket < what.end:
                 found.setdefault(record.bucket, record.output)
-        return found
+        end = end_of(sorted(found.items()), what.end, self.world.timing.publish_most, OPS)
+        return {b: o for b, o in found.items() if b < end}, end
 
     # Oracles of one replica -------------------------------------------------------------------------------------------
 

@@ -85,6 +85,9 @@ class ListKernel:
     def count(self, rows) -> int:
         return len(rows)
 
+    def size_bytes(self, rows) -> int:
+        return 16 * len(rows)
+
     def initial(self):
         return (0.0, 0)
 

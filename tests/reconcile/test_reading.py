@@ -183,8 +183,9 @@ def test_small_slices_change_nothing() -> None:
 def test_what_one_replica_said_of_a_range_is_read_and_no_more() -> None:
     log, said = world(), whole()
     log.say(0, said)
-    found = read_stable(log, FEEDS[0], BUCKETS, ListKernel(), StreamDecoder(Life("a1"), "list"), 12, 16)  # type: ignore[arg-type]
-    assert sorted(found) == [13, 14, 15]
+    reader = StreamDecoder(Life("a1"), "list")
+    found, end = read_stable(log, FEEDS[0], BUCKETS, ListKernel(), reader, 12, 16)  # type: ignore[arg-type]
+    assert (sorted(found), end) == ([13, 14, 15], 16)
     assert log.read_of[FEEDS[0].topic] == 4
 
 

@@ -40,6 +40,9 @@ class ListOps:
     def count(self, rows: Sequence[Row]) -> int:
         return len(rows)
 
+    def size_bytes(self, rows: Sequence[Row]) -> int:
+        return 16 * len(rows)
+
 
 OPS = ListOps()
 

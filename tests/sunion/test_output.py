@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sunion.errors import IllegalTransition
 from sunion.model import Output, RecDone, Reject, StableBucket, StableRange, TentativeBucket, Undo
 from sunion.output import SOutput
+from sunion.portion import Most
 from tests.sunion.lists import OPS
 
 
@@ -87,32 +88,74 @@ def test_frontiers_count_only_what_the_log_holds() -> None:
     assert (output.ack_s, output.ack_l, output.waiting) == (6, 9, 0)
 
 
+ALL = Most(99, 99, 9_999)
+
+
+def kept(output: SOutput, first: int, end: int) -> list[int]:
+    found = output.unpublished(first, end, ALL)
+    assert found is not None
+    assert found[1] == end
+    return list(found[0])
+
+
 def test_published_rows_are_dropped_and_the_others_kept() -> None:
     output = SOutput(1, 0, OPS)
     output.stable_run(0, 4, {0: rows(1), 2: rows(2), 3: Output(None, (Reject("q", -1, "bad"),))})
     output.publish_to(1)
-    assert list(output.unpublished(1, 4) or ()) == [2, 3]
-    assert list(output.unpublished(1, 3) or ()) == [2]
+    assert kept(output, 1, 4) == [2, 3]
+    assert kept(output, 1, 3) == [2]
     output.publish_to(0)
     assert output.published == 1
     output.stable_run(4, 5, {})
-    assert output.unpublished(4, 5) == {}
+    assert output.unpublished(4, 5, ALL) == ({}, 5)
 
 
 def test_beyond_its_budget_it_says_that_rows_lie_only_in_the_own_topic() -> None:
     output = SOutput(1, 0, OPS, unpublished_rows_max=3)
     output.stable_run(0, 3, {0: rows(2), 1: rows(1), 2: rows(2)})
     assert output.kept_from == 1
-    assert output.unpublished(0, 3) is None
-    assert list(output.unpublished(1, 3) or ()) == [1, 2]
+    assert output.unpublished(0, 3, ALL) is None
+    assert kept(output, 1, 3) == [1, 2]
     output.stable_run(3, 4, {3: rows(9)})
     assert output.kept_from == 4
-    assert output.unpublished(3, 4) is None
+    assert output.unpublished(3, 4, ALL) is None
+
+
+def test_bytes_count_as_rows_do() -> None:
+    """A dead letter keeps up to 64 KiB."""
+    output = SOutput(1, 0, OPS, unpublished_bytes_max=1_000)
+    letter = Output(None, (Reject("q", -1, "bad", b"x" * 600),))
+    output.stable_run(0, 3, {0: letter, 1: rows(2), 2: letter})
+    assert (output.kept_from, kept(output, 1, 3)) == (1, [1, 2])
+    output.publish_to(2)
+    output.stable_run(3, 4, {3: rows(2)})
+    assert (output.kept_from, kept(output, 2, 4)) == (1, [2, 3])
+
+
+LETTERS = Output(None, tuple(Reject("q", -1, "bad", b"x" * 97) for _ in range(2)))
+
+
+@pytest.mark.parametrize(
+    ("most", "buckets"),
+    [(ALL, [0, 2, 3, 5]), (Most(2, 99, 9_999), [0, 2]), (Most(99, 4, 9_999), [0, 2]), (Most(99, 2, 9_999), [0]),
+     (Most(99, 6, 9_999), [0, 2, 3]), (Most(99, 99, 48), [0, 2]), (Most(99, 99, 247), [0, 2]),
+     (Most(99, 99, 248), [0, 2, 3]), (Most(1, 1, 1), [0])],
+)  # fmt: skip
+def test_a_portion_is_bounded_by_buckets_rows_and_bytes_and_holds_one_bucket_at_least(
+    most: Most, buckets: list[int]
+) -> None:
+    """Rows of 16 bytes, dead letters of 100: buckets of 2 rows, 1 row, 2 letters, 3 rows."""
+    output = SOutput(1, 0, OPS)
+    output.stable_run(0, 9, {0: rows(2), 2: rows(1), 3: LETTERS, 5: rows(3)})
+    found = output.unpublished(0, 9, most)
+    assert found is not None
+    assert list(found[0]) == buckets
+    assert found[1] == ([*(b for b in (0, 2, 3, 5) if b > buckets[-1]), 9])[0], "the empty buckets between go with it"
 
 
 def test_what_is_published_already_is_not_kept() -> None:
     output = SOutput(1, 0, OPS)
     output.publish_to(2)
     output.stable_run(0, 3, {1: rows(1), 2: rows(1)})
-    assert list(output.unpublished(2, 3) or ()) == [2]
-    assert list(output.unpublished(0, 3) or ()) == [2]
+    assert kept(output, 2, 3) == [2]
+    assert kept(output, 0, 3) == [2]
