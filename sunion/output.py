@@ -35,7 +35,7 @@ class SOutput:
         ops: RowOps,
         unpublished_rows_max: int = 200_000,
         keep_rows: bool = True,
-        unpublished_bytes_max: int = 128_000_000,
+        unpublished_bytes_max: int = 2**62,
     ) -> None:
         self.inc = inc
         self.stable = start

@@ -68,7 +68,9 @@ class Manager:
         self.buckets = buckets
         self.intake = Intake(inputs, origin, buckets, ops, timing.ahead_max_us, start.bucket, start.marks, unpack or {})
         own = start.bucket if start.own is None else start.own
-        self.output = SOutput(identity.inc, own, ops, keep_rows=corrected)
+        self.output = SOutput(
+            identity.inc, own, ops, timing.unpublished_rows_max, corrected, timing.unpublished_bytes_max
+        )
         self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, origin)

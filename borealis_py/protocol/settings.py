@@ -29,7 +29,8 @@ class Timing:
 
     One transaction of the corrected stream holds at most `publish_buckets` buckets that have output, `publish_rows`
     rows and dead letters, and `publish_bytes` of them as they lie in memory (as JSON they are more), but one bucket at
-    least: what grows with a backlog cannot commit in time (R10).
+    least: what grows with a backlog cannot commit in time (R10). `unpublished_rows_max` rows, `unpublished_bytes_max`
+    bytes of what is not published yet stay in memory; the rest is read again from the own topic.
     """
 
     heartbeat_us: int = 100_000
@@ -61,6 +62,8 @@ class Timing:
     publish_buckets: int = 200
     publish_rows: int = 50_000
     publish_bytes: int = 16_000_000
+    unpublished_rows_max: int = 200_000
+    unpublished_bytes_max: int = 128_000_000
     buffer_rows_max: int = 2_000_000
     ahead_max_us: int = 60_000_000
 
