@@ -55,7 +55,7 @@ class World:
         self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
 
     def say_nothing(self, replica: int, first: int, end: int) -> None:
-        encoder = StreamEncoder(self.feeds[replica], BUCKETS, KERNEL, KERNEL.schema_id)
+        encoder = StreamEncoder(self.feeds[replica], "a1", BUCKETS, KERNEL, KERNEL.schema_id)
         for record in encoder.encode(StableRange(1, FIRST + first, FIRST + end)):
             self._appender.append(record)
         self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
