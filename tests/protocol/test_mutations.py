@@ -184,10 +184,6 @@ def one_transaction_for_all(patch: Patch) -> None:
     patch.setattr(output_module, "end_of", lambda outputs, end, most, ops: end)
 
 
-def backlog_in_several() -> None:
-    test_scenarios.test_however_little_goes_into_one_transaction_a_backlog_leaves_in_several(1)
-
-
 def zombies_heard(patch: Patch) -> None:
     """Tentative records of any incarnation count."""
     kept = StreamFold._store
@@ -363,7 +359,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
     (never_forgiven, test_scenarios.test_an_input_that_heals_with_a_lag_between_delta_and_d_is_waited_for_again),
     (heard_is_forgotten, lag_without_luck),
     (unacknowledged_rows_read_back, test_scenarios.test_rows_beyond_memory_are_published_from_the_own_topic),
-    (one_transaction_for_all, backlog_in_several),
+    (one_transaction_for_all, test_scenarios.test_a_backlog_leaves_in_transactions_that_are_small_enough),
     (zombies_heard, zombie_in_a_topic),
     (evicted_rows_kept, test_union.test_rows_that_come_for_an_evicted_bucket_are_counted_and_not_kept),
     (waiting_is_a_reason_to_turn, test_scenarios.test_who_waits_for_the_ends_to_take_over_does_not_spin),
