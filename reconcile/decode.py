@@ -6,10 +6,20 @@ become rejects, which the fold files under a bucket and the publishing replica w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from borealis_py.log.base import Record
 from borealis_py.log.codec import SourceCodec
 from borealis_py.log.description import Life
-from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source, unpack_stimes
+from borealis_py.log.records import (
+    BatchHeader,
+    ClaimHeader,
+    EnvelopeError,
+    checked_lateness,
+    tuple_seqs,
+    unpack_source,
+    unpack_stimes,
+)
 from sunion.model import Reject, SourceRecord
 
 
@@ -34,13 +44,12 @@ def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -
         if header.epoch < 0:
             raise EnvelopeError(f"epoch {header.epoch} is negative")
         if isinstance(header, ClaimHeader):
-            return SourceRecord(record.offset, header.epoch, header.uid, claim=True)
-        stimes = unpack_stimes(header.stimes)
+            lateness_us = checked_lateness(header)
+            return SourceRecord(record.offset, header.epoch, header.uid, claim=True, lateness_us=lateness_us)
+        stimes, seqs = unpack_stimes(header.stimes), tuple_seqs(header)
     except EnvelopeError as exc:
         return _foreign(record, source, f"not a publisher's record: {exc}")
-    if not stimes:  # only a boundary
-        return SourceRecord(record.offset, header.epoch, header.uid, boundary=header.boundary)
-    return _batch(record.offset, header, stimes, bytes(payload), codec, source)
+    return _batch(record.offset, header, stimes, seqs, payload, codec, source)
 
 
 def _foreign(record: Record, source: str, reason: str) -> SourceRecord:
@@ -49,28 +58,35 @@ def _foreign(record: Record, source: str, reason: str) -> SourceRecord:
 
 
 def _batch(
-    offset: int, header: BatchHeader, stimes: tuple[int, ...], payload: bytes, codec: SourceCodec, source: str
+    offset: int,
+    header: BatchHeader,
+    stimes: tuple[int, ...],
+    seqs: Sequence[int],
+    payload: memoryview,
+    codec: SourceCodec,
+    source: str,
 ) -> SourceRecord:
-    rows, bad = codec.decode(payload, header.encoding, stimes)
-    rejects = tuple(_reject(source, offset, header.first_seq, *one) for one in bad)
-    first = header.first_seq
-    if not bad:
-        seqs: range | tuple[int, ...] = range(first, first + len(stimes))
-        return SourceRecord(offset, header.epoch, header.uid, False, seqs, stimes, rows, header.boundary)
-    gone = {position for position, _, _ in bad}
-    good = () if -1 in gone or rows is None else tuple(i for i in range(len(stimes)) if i not in gone)
+    rows, bad = codec.decode(bytes(payload), header.encoding, stimes) if stimes else (None, ())
+    refused = tuple(Reject(source, offset, r.reason, r.raw, r.seq) for r in header.rejects)
+    rejects = tuple(_reject(source, offset, seqs, *one) for one in bad) + refused
+    late_us = tuple(r.late_us for r in header.rejects if r.late_us > 0)
+    if bad:
+        gone = {position for position, _, _ in bad}
+        good = () if -1 in gone or rows is None else tuple(i for i in range(len(stimes)) if i not in gone)
+        seqs, stimes, rows = tuple(seqs[i] for i in good), tuple(stimes[i] for i in good), rows if good else None
     return SourceRecord(
         offset,
         header.epoch,
         header.uid,
-        seqs=tuple(first + i for i in good),
-        stimes=tuple(stimes[i] for i in good),
-        rows=rows if good else None,
+        seqs=seqs,
+        stimes=stimes,
+        rows=rows,
         boundary=header.boundary,
         rejects=rejects,
+        late_us=late_us,
     )
 
 
-def _reject(source: str, offset: int, first_seq: int, position: int, reason: str, raw: bytes) -> Reject:
-    what = "batch" if position < 0 else f"tuple {first_seq + position}"
+def _reject(source: str, offset: int, seqs: Sequence[int], position: int, reason: str, raw: bytes) -> Reject:
+    what = "batch" if position < 0 else f"tuple {seqs[position]}"
     return Reject(source, offset, f"malformed: {what}: {reason}", raw)

@@ -37,7 +37,7 @@ class Input:
     """One input of a node: a source (`replicas` 0), or the stream of a node that runs in so many replicas.
 
     `sources`: all that its rows come from; of a source only itself. `letters`: its dead letters are this node's to
-    tell; of the partitions that read one source, the first one's. `partition`: of the stream's topics, if its node
+    tell; of all nodes that read one source, the first one's. `partition`: of the stream's topics, if its node
     writes what each of its readers' partitions is to get apart.
     """
 
@@ -75,13 +75,15 @@ class Reject:
     """One tuple or record that could not be used: it goes to the dead-letter topic, never away silently.
 
     `source` names a source, or the query for what the kernel refused; `offset` is the record's offset in that source
-    (-1: none); `raw` holds its bytes. Both texts are cut: what somebody else has sent is of any size.
+    (-1: none); `raw` holds its bytes. Both texts are cut: what somebody else has sent is of any size. `seq`: of what a
+    publisher refused, its position in the publisher's input; -1: something else refused it.
     """
 
     source: str
     offset: int
     reason: str
     raw: bytes = b""
+    seq: int = -1
 
     def __post_init__(self) -> None:
         if len(self.raw) > RAW_BYTES_MAX:
@@ -102,10 +104,11 @@ class Output:
 class SourceRecord:
     """One decoded record of a source's log, before the fold of protocol A2 judges it.
 
-    `claim`: an EPOCH record, by which a publisher takes the stream. Otherwise tuples (`seqs`, `stimes` and `rows` run
-    in parallel) followed by an optional `boundary`. `rejects` are the tuples that did not decode; `epoch` is -1 for a
-    record that is no envelope of ours at all (then only `rejects` counts). `foreign`: it belongs to another life of the
-    app, and says nothing.
+    `claim`: an EPOCH record, by which a publisher takes the stream and says how late its rows may come (`lateness_us`).
+    Otherwise tuples (`seqs`, `stimes` and `rows` run in parallel) followed by an optional `boundary`. `rejects` are the
+    tuples that did not decode, and what the publisher refused (with a seq, ascending); `late_us`: how late those of the
+    latter came that came too late. `epoch` is -1 for a record that is no envelope of ours at all (then only `rejects`
+    counts). `foreign`: it belongs to another life of the app, and says nothing.
     """
 
     offset: int
@@ -118,6 +121,8 @@ class SourceRecord:
     boundary: int | None = None
     rejects: tuple[Reject, ...] = ()
     foreign: bool = False
+    lateness_us: int = 0
+    late_us: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ duplicate or fenced.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sunion.bucket import Buckets
@@ -14,7 +15,7 @@ from sunion.model import FOREVER, Reject, RowOps, Rows, SourceRecord
 
 @dataclass(frozen=True, slots=True)
 class SourceFold:
-    """What the log said so far: present owner, last sequence number, boundary.
+    """What the log said so far: present owner, last sequence number, boundary, and how late the owner's rows may come.
 
     A new stream's boundary is the start of the app's first bucket (origin), so that earlier tuples are late (B20).
     """
@@ -23,6 +24,7 @@ class SourceFold:
     epoch: int = 0
     owner: str = ""
     last_seq: int = -1
+    lateness_us: int = 0
 
     @property
     def ended(self) -> bool:
@@ -61,8 +63,8 @@ def fold(
     """Judge one record.
 
     Args:
-        ahead_max_us: a tuple further than this beyond the boundary is rejected as being in the future; without a limit
-            one wrong stime would open buckets for years.
+        ahead_max_us: a tuple further than this and its publisher's lateness beyond the boundary is rejected as being in
+            the future; without a limit one wrong stime would wait in memory for years.
 
     Returns:
         The fold after the record, and what it contributes. Rejects belong to the first bucket that the source has not
@@ -78,7 +80,7 @@ def fold(
         return state, Accepted(rejects=record.rejects, reject_bucket=here)
     if record.claim:
         if record.epoch > state.epoch:
-            return replace(state, epoch=record.epoch, owner=record.uid), NOTHING
+            return replace(state, epoch=record.epoch, owner=record.uid, lateness_us=record.lateness_us), NOTHING
         return state, NOTHING
     if (record.epoch, record.uid) != (state.epoch, state.owner):
         return state, Accepted(fenced=len(record.seqs) + len(record.rejects))
@@ -93,17 +95,29 @@ def fold(
 def _tuples(
     state: SourceFold, record: SourceRecord, buckets: Buckets, ops: RowOps, source: str, ahead_max_us: int, here: int
 ) -> tuple[SourceFold, Accepted]:
-    seqs, stimes = record.seqs, record.stimes
-    if not len(seqs):
-        return state, Accepted(rejects=record.rejects, reject_bucket=here) if record.rejects else NOTHING
-    low, high = min(stimes), max(stimes)
-    horizon = state.boundary + ahead_max_us
-    fresh = seqs[0] > state.last_seq and low >= state.boundary and high < horizon
-    if fresh and buckets.of(low) == buckets.of(high):  # the common record: one bucket, nothing to drop
-        after = replace(state, last_seq=seqs[-1])
-        rows = ((buckets.of(low), record.rows, len(seqs)),)
-        return after, Accepted(rows=rows, rejects=record.rejects, reject_bucket=here)
+    seqs, stimes, rejects = record.seqs, record.stimes, record.rejects
+    if not len(seqs) and not rejects:
+        return state, NOTHING
+    horizon = state.boundary + state.lateness_us + ahead_max_us
+    first, last = _positions(record, state.last_seq)
+    if first > state.last_seq and (not len(seqs) or _usual(stimes, state.boundary, horizon, buckets)):
+        rows = ((buckets.of(stimes[0]), record.rows, len(seqs)),) if len(seqs) else ()
+        return replace(state, last_seq=last), Accepted(rows=rows, rejects=rejects, reject_bucket=here)
     return _one_by_one(state, record, buckets, ops, source, horizon, here)
+
+
+def _positions(record: SourceRecord, last_seq: int) -> tuple[int, int]:
+    """First and last position that a record speaks of; without any, such as leave `last_seq` as it is."""
+    found = [record.seqs[0], record.seqs[-1]] if len(record.seqs) else []
+    if record.rejects:
+        found += [r.seq for r in record.rejects if r.seq >= 0]
+    return (min(found), max(found)) if found else (last_seq + 1, last_seq)
+
+
+def _usual(stimes: Sequence[int], boundary: int, horizon: int, buckets: Buckets) -> bool:
+    """The common record: one bucket, nothing to drop."""
+    low, high = min(stimes), max(stimes)
+    return low >= boundary and high < horizon and buckets.of(low) == buckets.of(high)
 
 
 def _one_by_one(
@@ -111,22 +125,28 @@ def _one_by_one(
 ) -> tuple[SourceFold, Accepted]:
     last, duplicates, late = state.last_seq, 0, 0
     kept: dict[int, list[int]] = {}
-    rejects = list(record.rejects)
-    for i, (seq, stime) in enumerate(zip(record.seqs, record.stimes, strict=True)):
+    rejects = [r for r in record.rejects if r.seq < 0]
+    said: list[tuple[int, int, Reject | None]] = [(seq, i, None) for i, seq in enumerate(record.seqs)]
+    refused = [(r.seq, -1, r) for r in record.rejects if r.seq >= 0]
+    for seq, i, reject in sorted([*said, *refused], key=lambda one: one[0]) if refused else said:
         if seq <= last:
             duplicates += 1
-        elif stime < state.boundary:
+            continue
+        if reject is not None:
+            last = seq
+            rejects.append(reject)
+            continue
+        stime = record.stimes[i]
+        if stime < state.boundary:
             late += 1
-            rejects.append(
-                Reject(source, record.offset, f"late: tuple {seq} has stime {stime}, boundary {state.boundary}")
-            )
-        elif stime >= horizon:
-            last = seq
-            rejects.append(
-                Reject(source, record.offset, f"future: tuple {seq} has stime {stime}, boundary {state.boundary}")
-            )
+            why = f"late: tuple {seq} has stime {stime}, boundary {state.boundary}"
+            rejects.append(Reject(source, record.offset, why))
+            continue
+        last = seq
+        if stime >= horizon:
+            why = f"future: tuple {seq} has stime {stime}, boundary {state.boundary}"
+            rejects.append(Reject(source, record.offset, why))
         else:
-            last = seq
             kept.setdefault(buckets.of(stime), []).append(i)
     rows = tuple((b, ops.take(record.rows, at), len(at)) for b, at in sorted(kept.items()))
     accepted = Accepted(rows, tuple(rejects), here, duplicates=duplicates, late=late)

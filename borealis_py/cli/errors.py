@@ -7,8 +7,8 @@ def is_expected(exc: Exception) -> bool:
     """The message tells what happened and what to do: no traceback helps."""
     import msgspec
 
-    from borealis_py.client.claim import PublisherError
     from borealis_py.client.ingest import IngestError
+    from borealis_py.client.target import PublisherError
     from borealis_py.demo.scenario import DemoFailed
     from borealis_py.host.address import AddressError
     from borealis_py.host.appfile import AppFileError

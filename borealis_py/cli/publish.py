@@ -83,9 +83,9 @@ def publish(
         pace = None if speed is None else _pace(state, speed, start, base, first_us)
         if pace is None and first_us is not None:
             _warn_early(state, stream, first_us)
-        from borealis_py.client.claim import StreamEnded
         from borealis_py.client.publisher import Publisher
         from borealis_py.client.session import Boundaries
+        from borealis_py.client.target import StreamEnded
 
         publisher = Publisher(
             context.log,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from types import TracebackType
+from typing import TypeVar
 
-from borealis_py.client.claim import AHEAD_MAX_US, PublisherError, Target
 from borealis_py.client.session import Boundaries, Counts, PublisherSession, PublishFailed
+from borealis_py.client.target import AHEAD_MAX_US, PublisherError, Target
 from borealis_py.log.base import Log
 
 
@@ -18,14 +20,19 @@ def wall_us() -> int:
     return time.time_ns() // 1_000
 
 
+_PORTION = 1_000
+"""Rows that are sent in one go."""
+
+
 class Publisher:
     """Writes one source of an app.
 
         with Publisher(log, "flights", app_uid, "ewr", schema, bucket_us=100_000, origin=origin) as publisher:
             publisher.send({"carrier": "UA", "dep_delay": 3.0})
 
-    Rows that cannot be published (a field missing or mistyped, an stime that is late, missing or far ahead) go to
-    `<app>.deadletter` and are counted in `counts`. All methods may be called from any thread.
+    Rows that cannot be published (a field missing or mistyped, an stime that is late, missing or far ahead) travel in
+    the source's log as dead letters, which the replicas put into `<app>.deadletter`, and are counted in `counts`. All
+    methods may be called from any thread. What was sent lies in the log within a bucket's width.
 
     Args:
         log: where the app lives.
@@ -34,7 +41,10 @@ class Publisher:
         bucket_us: the app's bucket width.
         origin: the app's first bucket.
         take_over: replace a publisher of this source that is at work, instead of refusing to start.
-        boundaries: CLOCK for live data, PACED for a replay at a `Pace`, DATA for history as fast as possible.
+        boundaries: CLOCK for live data, PACED for a replay at a `Pace`, DATA to go by the rows' own times: of history,
+            as fast as possible, or where one's own upstream may fall silent (the boundary stands then, too).
+        lateness_us: how long after its stime a row may come, of CLOCK and DATA. None: rows get the time at which they
+            are sent (CLOCK), or come in the order of their stimes (DATA).
         clock: wall clock in µs.
         ahead_max_us: the furthest that an stime may lie ahead.
     """
@@ -51,6 +61,7 @@ class Publisher:
         *,
         take_over: bool = False,
         boundaries: Boundaries = Boundaries.CLOCK,
+        lateness_us: int | None = None,
         clock: Callable[[], int] = wall_us,
         ahead_max_us: int = AHEAD_MAX_US,
     ) -> None:
@@ -59,6 +70,7 @@ class Publisher:
         self._schema = schema
         self._take_over = take_over
         self._boundaries = boundaries
+        self._lateness_us = lateness_us
         self._clock = clock
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -76,11 +88,18 @@ class Publisher:
             StreamEnded: END lies in the log.
             StreamForgotten: retention has deleted what tells where to go on.
             LogUnreachable: no broker.
-            PublisherError: not done in time.
+            PublisherError: not done in time, or a lateness that cannot be.
         """
         uid = uuid.uuid4().hex
         self._session = PublisherSession(
-            self._log, self._target, self._schema, uid, self._wake.set, self._take_over, self._boundaries
+            self._log,
+            self._target,
+            self._schema,
+            uid,
+            self._wake.set,
+            self._take_over,
+            self._boundaries,
+            self._lateness_us,
         )
         self._thread = threading.Thread(target=self._run, name=f"publisher-{self._target.source}", daemon=True)
         self._thread.start()
@@ -101,26 +120,65 @@ class Publisher:
                 that an input can be sent again from its beginning after a crash. None: one more than the last.
 
         Returns:
-            False: skipped as already published, or put into the dead-letter topic.
+            False: skipped as already published, or a dead letter.
 
         Raises:
             StreamFenced: another publisher took the source.
             PublishFailed: the log refused a record.
+            PublisherError: an stime, and nothing said about how late rows may come.
         """
         with self._lock:
-            session = self._working()
-            while session.full:
-                self._changed.wait()
-                session = self._working()
-            return session.send(row, stime, seq, self._clock())
+            return self._send(row, stime, seq)
+
+    def send_many(self, rows: Iterable[Mapping[str, object]], stimes: Iterable[int | None] | None = None) -> int:
+        """Publish rows, in this order, as `send` would one by one.
+
+        Args:
+            stimes: one for each row, in microseconds; None: now.
+
+        Returns:
+            How many were sent; the others are dead letters.
+
+        Raises:
+            As `send`; the rows before have been sent then. ValueError: not as many stimes as rows.
+        """
+        pairs = zip(rows, stimes, strict=True) if stimes is not None else ((row, None) for row in rows)
+        sent = 0
+        for portion in _portions(pairs):  # whoever makes the rows may take its time, without the lock
+            with self._lock:
+                sent += sum(self._send(row, stime, None) for row, stime in portion)
+        return sent
 
     def reject(self, raw: bytes, reason: str, seq: int | None = None) -> None:
-        """Put input that is no row into the dead-letter topic."""
+        """Put input that is no row into the app's dead letters."""
         with self._lock:
-            self._working().reject(raw, reason, seq)
+            session = self._working()
+            collecting = session.collecting
+            session.reject(raw, reason, seq, self._clock())
+            self._started(session, collecting)
+
+    def _send(self, row: Mapping[str, object], stime: int | None, seq: int | None) -> bool:
+        session = self._working()
+        while session.full:
+            self._changed.wait()
+            session = self._working()
+        collecting = session.collecting
+        sent = session.send(row, stime, seq, self._clock())
+        self._started(session, collecting)
+        return sent
+
+    def _started(self, session: PublisherSession, before: bool) -> None:
+        """The thread lets a batch go in time: it must know that one has begun."""
+        if session.collecting and not before:
+            self._wake.set()
 
     def hold(self, stime: int | None) -> None:
-        """Let no boundary pass this stime until the next `hold`: a row with it is to come. None: follow the clock."""
+        """Let no boundary pass this stime until the next `hold`: a row with it is to come. None: follow the clock.
+
+        For rows that are known before they are due, as in a replay: without it the clock would promise that nothing
+        older than now follows, while the next row is still on its way (after a pause, for one), and make it late.
+        Only with `Boundaries.PACED`, which begins held.
+        """
         with self._lock:
             session = self._working()
             before = session.next_wakeup()
@@ -148,7 +206,7 @@ class Publisher:
 
     @property
     def counts(self) -> Counts:
-        """Rows sent, rejected, skipped."""
+        """Rows sent, rejected, skipped; how late they came."""
         return Counts() if self._session is None else self._session.counts
 
     def close(self, end: bool = False, timeout_s: float = 30.0) -> None:
@@ -194,8 +252,10 @@ class Publisher:
                 self._changed.notify_all()
                 if self._error is not None:
                     return
-                due = session.next_wakeup()
-            self._wake.wait(None if due is None else max(0.0, (due - self._clock()) / 1e6))
+                due, collecting = session.next_wakeup(), session.collecting
+            wait_s = None if due is None else max(0.0, (due - self._clock()) / 1e6)
+            # a clock that was set back must not keep rows waiting
+            self._wake.wait(min(wait_s or 0.0, self._target.bucket_us / 1e6) if collecting else wait_s)
 
     def _working(self) -> PublisherSession:
         if self._error is not None:
@@ -225,3 +285,13 @@ class Publisher:
             self._thread = None
             if self._session is not None:
                 self._session.release()
+
+
+T = TypeVar("T")
+
+
+def _portions(items: Iterable[T]) -> Iterator[list[T]]:
+    """The items a portion at a time."""
+    iterator = iter(items)
+    while portion := list(islice(iterator, _PORTION)):
+        yield portion

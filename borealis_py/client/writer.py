@@ -1,19 +1,21 @@
 """Rows and boundaries -> records of a source's log (design 2.4, protocol A2). Pure.
 
-Rows go out in the order of their sequence numbers, one bucket a record; a boundary rides on the last record before it
-where there is one.
+Rows and rejects go out in the order of their sequence numbers, rows of one bucket a record; a boundary rides on the
+last record before it where there is one. Each record says the whole fold: owner, last position, boundary (B5).
 """
 
 from __future__ import annotations
 
 from borealis_py.log.base import Feed, NewRecord
-from borealis_py.log.records import BatchHeader, pack, pack_stimes
+from borealis_py.log.records import BatchHeader, Refused, pack, pack_stimes
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
-from sunion.model import FOREVER
+from sunion.model import FOREVER, RAW_BYTES_MAX, REASON_CHARS_MAX
 
 _HEADER_BYTES = 256
-"""More than a header takes, its stimes left out."""
+"""More than a header takes, its stimes and rejects left out."""
+_REJECT_BYTES = 40
+"""More than a reject takes beside its bytes and its reason."""
 
 
 class SourceWriter:
@@ -34,27 +36,44 @@ class SourceWriter:
         self._epoch = epoch
         self._uid = uid
         self._buckets = buckets
-        self._bucket = 0
+        self.read_to = 0
+        """Up to where the log was read without finding a newer claim."""
+        self._bucket: int | None = None
         self._first_seq = 0
         self._stimes: list[int] = []
         self._rows: list[bytes] = []
+        self._rejects: list[Refused] = []
         self._bytes = 0
         self._out: list[NewRecord] = []
+
+    @property
+    def collecting(self) -> bool:
+        """A row or reject waits for what is to go with it."""
+        return bool(self._rows or self._rejects)
 
     def add(self, row: bytes, stime: int, seq: int) -> None:
         """One row as JSON. The caller has seen to it that `stime` >= boundary and `seq` > last_seq."""
         assert stime >= self.boundary, "a tuple below the boundary breaks the promise to every reader"
-        assert seq > self.last_seq, "a tuple at or below the last sequence number would count as a duplicate"
         bucket = self._buckets.of(stime)
-        size = len(row) + 9  # a comma, and eight bytes of stime in the header
-        if self._rows and (
-            bucket != self._bucket or seq != self.last_seq + 1 or self._bytes + size > ENVELOPE_BYTES_MAX
-        ):
-            self.flush()
-        if not self._rows:
-            self._bucket, self._first_seq, self._bytes = bucket, seq, _HEADER_BYTES
+        self._make_room(seq, len(row) + 9, bucket)  # a comma, and eight bytes of stime in the header
+        self._bucket = bucket
         self._rows.append(row)
         self._stimes.append(stime)
+
+    def reject(self, raw: bytes, reason: str, seq: int, late_us: int = 0) -> None:
+        """One dead letter, cut to what is kept of it. The caller has seen to it that `seq` > last_seq."""
+        raw, told = raw[:RAW_BYTES_MAX], reason[:REASON_CHARS_MAX].encode(errors="replace").decode()
+        self._make_room(seq, len(raw) + 4 * len(told) + _REJECT_BYTES, self._bucket)
+        self._rejects.append(Refused(seq, told, raw, late_us))
+
+    def _make_room(self, seq: int, size: int, bucket: int | None) -> None:
+        """Let go what cannot share a record with this position."""
+        assert seq > self.last_seq, "a position at or below the last sequence number would count as a duplicate"
+        other = self._bucket is not None and bucket != self._bucket
+        if self.collecting and (other or seq != self.last_seq + 1 or self._bytes + size > ENVELOPE_BYTES_MAX):
+            self.flush()
+        if not self.collecting:
+            self._first_seq, self._bytes = seq, _HEADER_BYTES
         self._bytes += size
         self.last_seq = seq
 
@@ -63,27 +82,33 @@ class SourceWriter:
         if boundary <= self.boundary:
             return
         before, self.boundary = self.boundary, boundary
-        if self._rows:
-            self._emit(self._bucket, boundary)
-        else:
-            last_closed = self._buckets.closed_by(before if boundary >= FOREVER else boundary - 1)
-            self._emit(last_closed, boundary)
+        last_closed = self._buckets.closed_by(before if boundary >= FOREVER else boundary - 1)
+        self._emit(last_closed if self._bucket is None else self._bucket)
 
     def flush(self) -> None:
-        """Let the collected rows go, without a boundary."""
-        if self._rows:
-            self._emit(self._bucket, None)
+        """Let what is collected go. Its record repeats the boundary, so that it tells the whole fold."""
+        if self.collecting:
+            self._emit(self._buckets.closed_by(self.boundary) if self._bucket is None else self._bucket)
 
     def take(self) -> list[NewRecord]:
         """The records made since the last call, in order."""
         out, self._out = self._out, []
         return out
 
-    def _emit(self, bucket: int, boundary: int | None) -> None:
-        rows, stimes = self._rows, self._stimes
-        first_seq = self._first_seq if rows else self.last_seq + 1
-        header = BatchHeader(self._app_uid, self._epoch, self._uid, first_seq, pack_stimes(stimes), boundary, "json")
-        payload = b"[" + b",".join(rows) + b"]" if rows else b""
+    def _emit(self, bucket: int) -> None:
+        first_seq = self._first_seq if self.collecting else self.last_seq + 1
+        header = BatchHeader(
+            self._app_uid,
+            self._epoch,
+            self._uid,
+            first_seq,
+            pack_stimes(self._stimes),
+            self.boundary,
+            "json",
+            self.read_to,
+            tuple(self._rejects),
+        )
+        payload = b"[" + b",".join(self._rows) + b"]" if self._rows else b""
         stamp = self._buckets.timestamp_ms(bucket)
         self._out.append(NewRecord(self._feed, pack(header, payload), timestamp_ms=stamp))
-        self._rows, self._stimes = [], []
+        self._rows, self._stimes, self._rejects, self._bucket = [], [], [], None

@@ -60,12 +60,14 @@ def row_headers(tuple_id: TupleId, stime: int) -> tuple[tuple[str, bytes], ...]:
 
 def dead_letter(app: str, query: str, reject: Reject) -> NewRecord:
     """One dead letter: value = the raw bytes as far as kept, headers say whence and why."""
-    headers = (
+    headers: tuple[tuple[str, bytes], ...] = (
         ("query", base_name(query).encode()),
         ("source", reject.source.encode()),
         ("offset", str(reject.offset).encode()),
-        ("reason", reject.reason.encode()),
+        ("reason", reject.reason.encode(errors="replace")),
     )
+    if reject.seq >= 0:
+        headers = (*headers, ("seq", str(reject.seq).encode()))
     return NewRecord(Feed(topics.deadletter(app)), reject.raw, None, None, headers)
 
 

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
 MAGIC = b"BZ"
 VERSION = 2
+LATENESS_MAX_US = 86_400_000_000
+"""Rows wait in memory for as long as their source may be late: a day is more than any of that can hold."""
 _HEAD = struct.Struct(">2sBI")
 
 
@@ -32,26 +35,41 @@ class EnvelopeVersion(EnvelopeError):
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):
-    """A dead letter that travels with a bucket."""
+    """A dead letter that travels with a bucket. `seq`: position of what a publisher refused in its input, else -1."""
 
     source: str
     offset: int
     reason: str
     raw: bytes
+    seq: int = -1
+
+
+class Refused(msgspec.Struct, array_like=True, frozen=True):
+    """A dead letter that a publisher sends with its batch: position in its input, reason, what it was; and how late it
+    came if that was why, in microseconds: with this lateness it would have been in time.
+    """
+
+    seq: int
+    reason: str
+    raw: bytes
+    late_us: int = 0
 
 
 class ClaimHeader(msgspec.Struct, array_like=True, frozen=True, tag="EPOCH"):
-    """A publisher takes the stream."""
+    """A publisher takes the stream. `lateness_us`: how late its rows may come."""
 
     app_uid: str
     epoch: int
     uid: str
+    lateness_us: int = 0
 
 
 class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
-    """Tuples first_seq, first_seq + 1, ... of one bucket, then a boundary (None: none).
+    """Positions first_seq, first_seq + 1, ... of a publisher's input, then a boundary (None: none).
 
-    `stimes`: int64 little endian, one a tuple. `encoding`: "json" (an array of objects) or "arrow".
+    Those in `rejects` (ascending) are dead letters, the others tuples of one bucket. `stimes`: int64 little endian, one
+    a tuple. `encoding`: "json" (an array of objects) or "arrow". `read_to`: up to this offset the writer has read the
+    log, and nobody with a higher epoch has claimed it: so a reader that sees all from there on knows who owns it.
     """
 
     app_uid: str
@@ -61,6 +79,13 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
     stimes: bytes
     boundary: int | None
     encoding: str
+    read_to: int = 0
+    rejects: tuple[Refused, ...] = ()
+
+    @property
+    def positions(self) -> int:
+        """How many positions it speaks of."""
+        return len(self.stimes) // 8 + len(self.rejects)
 
 
 class StableHeader(msgspec.Struct, array_like=True, frozen=True, tag="STABLE"):
@@ -165,3 +190,27 @@ def unpack_stimes(raw: bytes) -> tuple[int, ...]:
     if len(raw) % 8:
         raise EnvelopeError("stimes cut short")
     return struct.unpack(f"<{len(raw) // 8}q", raw)
+
+
+def tuple_seqs(header: BatchHeader) -> Sequence[int]:
+    """The seq of each tuple: the positions that are not those of rejects. A range where there are none.
+
+    Raises:
+        EnvelopeError: the rejects' positions do not ascend, or lie outside the batch.
+    """
+    first, count = header.first_seq, header.positions
+    if not header.rejects:
+        return range(first, first + count)
+    refused = [r.seq for r in header.rejects]
+    inside = first <= refused[0] and refused[-1] < first + count and first >= 0
+    if not inside or any(a >= b for a, b in pairwise(refused)):
+        raise EnvelopeError(f"rejects at {refused[:5]} do not fit positions {first} to {first + count - 1}")
+    gone = set(refused)
+    return tuple(seq for seq in range(first, first + count) if seq not in gone)
+
+
+def checked_lateness(header: ClaimHeader) -> int:
+    """How late a publisher's rows may come, in microseconds. Raises EnvelopeError: no such lateness is allowed."""
+    if not 0 <= header.lateness_us <= LATENESS_MAX_US:
+        raise EnvelopeError(f"lateness of {header.lateness_us} us is outside 0 to {LATENESS_MAX_US}")
+    return header.lateness_us

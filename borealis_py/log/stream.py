@@ -128,7 +128,7 @@ def _letters(rejects: Sequence[Reject]) -> list[list[Part]]:
         if size > room:
             portions.append([])
             room = ENVELOPE_BYTES_MAX
-        portions[-1].append(Part(reject.source, reject.offset, reject.reason, reject.raw))
+        portions[-1].append(Part(reject.source, reject.offset, reject.reason, reject.raw, reject.seq))
         room -= size
     return portions
 
@@ -199,7 +199,7 @@ class StreamDecoder:
         rows = Encoded(encoded) if encoded else None
         if isinstance(header, StableHeader):
             letters = [letter for own, _ in parts if isinstance(own, StableHeader) for letter in own.rejects]
-            rejects = tuple(Reject(p.source, p.offset, p.reason, p.raw) for p in letters)
+            rejects = tuple(Reject(p.source, p.offset, p.reason, p.raw, p.seq) for p in letters)
             return StableBucket(header.inc, header.bucket, Output(rows, rejects), header.held)
         return TentativeBucket(
             header.inc,

@@ -37,6 +37,16 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
     epoch: int
     owner: str
     last_seq: int
+    lateness_us: int = 0
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self.offset, SourceFold(self.boundary, self.epoch, self.owner, self.last_seq, self.lateness_us))
+
+    @classmethod
+    def of(cls, mark: Mark) -> Position:
+        fold = mark.fold
+        return cls(mark.offset, fold.boundary, fold.epoch, fold.owner, fold.last_seq, fold.lateness_us)
 
 
 class Body(msgspec.Struct, array_like=True, frozen=True):
@@ -112,7 +122,9 @@ class CheckpointStore:
         if body.query_hash != self.query_hash:
             log.warning("checkpoint skipped: it belongs to another query", file=where)
             return None
-        marks = tuple(Mark(p.offset, SourceFold(p.boundary, p.epoch, p.owner, p.last_seq)) for p in body.positions)
+        marks = tuple(
+            Mark(p.offset, SourceFold(p.boundary, p.epoch, p.owner, p.last_seq, p.lateness_us)) for p in body.positions
+        )
         return Loaded(body.bucket, self.codec.decode_state(body.state), marks)
 
     def of_peers(self) -> Iterator[tuple[int, Loaded]]:
@@ -151,9 +163,7 @@ class CheckpointStore:
             self._write(checkpoint)
 
     def _write(self, checkpoint: SaveCheckpoint) -> None:
-        positions = tuple(
-            Position(m.offset, m.fold.boundary, m.fold.epoch, m.fold.owner, m.fold.last_seq) for m in checkpoint.marks
-        )
+        positions = tuple(Position.of(mark) for mark in checkpoint.marks)
         state = self.codec.encode_state(checkpoint.state)
         raw = msgspec.msgpack.encode(Body(self.query_hash, checkpoint.bucket, positions, state))
         name = _file(checkpoint.bucket)

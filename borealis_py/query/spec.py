@@ -129,13 +129,14 @@ class AppSpec(Value):
 
     def inputs_of(self, name: str) -> tuple[Input, ...]:
         """What a node reads, in the order of its SUnion's inputs. Raises QueryError."""
-        return tuple(self._input(i, part_index(name)) for i in self.node(name).inputs)
+        return tuple(self._input(i, name) for i in self.node(name).inputs)
 
-    def _input(self, name: str, reader: int) -> Input:
-        if name not in self.nodes:
-            return Input(name, 0, (name,), letters=reader == 0)
+    def _input(self, name: str, reader: str) -> Input:
+        if name not in self.nodes:  # each dead letter of a source is told once in the app
+            first = next(node for node, spec in self.all_nodes.items() if name in spec.inputs)
+            return Input(name, 0, (name,), letters=first == reader)
         node = self.nodes[name]
-        partition = reader if node.exchange is not None else 0
+        partition = part_index(reader) if node.exchange is not None else 0
         return Input(name, node.replicas, self.sources_of(name), partition=partition)
 
     def sources_of(self, name: str) -> tuple[str, ...]:

@@ -73,7 +73,21 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     )
     later = () if kinds else _later(seed, sources, plans, heal_us)
     faults = tuple(sorted((*scenario.faults, *later), key=lambda f: f.at_us))
-    return replace(scenario, faults=faults, part_rows=TINY if any(f.kind == "twins" for f in faults) else BIG)
+    part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
+    return _publishers(replace(scenario, faults=faults, part_rows=part_rows))
+
+
+def _publishers(scenario: Scenario) -> Scenario:
+    """What comes in, and how late. Drawn apart, so that all else of the world stays as it is."""
+    rng = random.Random(f"publishers {scenario.seed}")
+    bad, lateness_us = rng.choice((0.0, 0.02, 0.2)), rng.choice((150_000, 400_000, 1_500_000))
+    data = frozenset(i for i in range(scenario.sources) if rng.random() < 0.5)
+    how = rng.random()
+    if how < 0.15:
+        return replace(scenario, bad=bad, lateness_us=lateness_us)
+    return (
+        replace(scenario, bad=bad, lateness_us=lateness_us, by_data=data) if how < 0.3 else replace(scenario, bad=bad)
+    )
 
 
 def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[NodePlan, ...]:

@@ -23,8 +23,9 @@ from borealis_py.log.records import (
     UndoHeader,
     unpack_stream,
 )
+from borealis_py.sim.people import Input
 from borealis_py.sim.pictures import ClientPicture
-from borealis_py.sim.truth import Letter, Truth
+from borealis_py.sim.truth import Letter, SourceTruth, Truth
 from borealis_py.sim.violation import Violation
 from sunion.model import FOREVER
 
@@ -158,6 +159,50 @@ def dead_letters(node: str, log: Sequence[Record], truth: Truth, progress: int) 
     expected = Counter(one for b, many in truth.letters.items() if b < progress for one in many)
     if found != expected:
         raise Violation("dead letters", f"{node}: too many {found - expected}, missing {expected - found}")
+
+
+def inputs(
+    source: str, items: Input, truth: SourceTruth, letters: Sequence[Record], published: int, known: bool
+) -> None:
+    """Each item of a publisher's input up to the last one sent is in the source or in the dead letters, once.
+
+    Args:
+        letters: the dead-letter topic. published: what is below this bucket is published of the node that tells them.
+        known: all boundaries that its publishers promised lie in the log.
+    """
+    told = Counter[int]()
+    for record in letters:
+        headers = dict(record.headers)
+        if headers["source"] == source.encode() and "seq" in headers:
+            told[int(headers["seq"])] += 1
+    for n in range(max([-1, *truth.accepted, *truth.refused]) + 1):
+        refused = truth.refused.get(n)
+        if (n in truth.accepted) == (refused is not None):
+            raise Violation(
+                "input", f"{source}: item {n} of the input is in {'neither' if refused is None else 'both'}"
+            )
+        if refused is None:
+            _sent(source, items, n, *truth.accepted[n])
+        else:
+            _refused(source, items, n, *refused[1:3], refused[3] if known else FOREVER)
+        due = refused is not None and refused[0] < published
+        if told[n] > (refused is not None) or told[n] < due:
+            raise Violation("input", f"{source}: item {n} of the input is {told[n]} times in the dead letters")
+
+
+def _sent(source: str, items: Input, n: int, stime: int, value: int) -> None:
+    """An accepted item: a row, with its value, at its time (or later, where it is stamped when it is sent)."""
+    right = stime >= items.at(n) if items.lateness_us is None else stime == items.stime(n)
+    if items.is_bad(n) or value != items.value(n) or not right:
+        raise Violation("input", f"{source}: item {n} of the input was sent as {value} at {stime}")
+
+
+def _refused(source: str, items: Input, n: int, reason: str, raw: bytes, boundary: int) -> None:
+    """A refused item: no row, or one that came too late."""
+    late = reason.startswith("late") and items.stime(n) < boundary
+    right = raw == items.raw(n) if items.is_bad(n) else late and msgspec.json.decode(raw) == {"v": items.value(n)}
+    if not right:
+        raise Violation("input", f"{source}: item {n} of the input was refused: {reason}, {raw!r}, boundary {boundary}")
 
 
 def client(picture: ClientPicture, truth: Truth) -> None:

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from borealis_py.client.claim import PublisherError, StreamForgotten, Target
-from borealis_py.client.session import PublisherSession
+from borealis_py.client.session import Boundaries, PublisherSession
 from borealis_py.client.subscriber import LiveSubscription
+from borealis_py.client.target import PublisherError, StreamForgotten, Target
 from borealis_py.log.base import LogError
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.replica import Replica, Superseded
@@ -36,10 +36,21 @@ class Input:
 
     Args:
         bursts: (from, until) in simulated time, when items come faster.
+        bad: share of items that are no rows. lateness_us: how long after their stime most items come.
     """
 
-    def __init__(self, seed: int, index: int, start_us: int, rate: int, bursts: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self,
+        seed: int,
+        index: int,
+        start_us: int,
+        rate: int,
+        bursts: Sequence[tuple[int, int]] = (),
+        bad: float = 0.0,
+        lateness_us: int | None = None,
+    ) -> None:
         self._rng = random.Random(f"input {seed} {index}")
+        self._name, self._bad, self.lateness_us = f"item {seed} {index}", bad, lateness_us
         self._every_us = 1_000_000 // rate
         self._bursts = bursts
         self._next_us = start_us
@@ -59,6 +70,22 @@ class Input:
             self._values.append(UNLUCKY if unlucky else self._rng.randrange(1_000_000))
         return self._values[n]
 
+    def is_bad(self, n: int) -> bool:
+        return random.Random(f"{self._name} bad {n}").random() < self._bad
+
+    def stime(self, n: int) -> int:
+        """The time that an item bears, where it is not stamped when it is sent. One of twenty comes too late."""
+        if self.lateness_us is None:
+            return self.at(n)
+        rng = random.Random(f"{self._name} late {n}")
+        late = rng.uniform(1, 1.5) if rng.random() < 0.05 else rng.random()
+        return (self.at(n) - int(late * self.lateness_us)) // EVENT_STEP_US * EVENT_STEP_US
+
+    @staticmethod
+    def raw(n: int) -> bytes:
+        """What a bad item is."""
+        return b"bad item %d" % n
+
 
 class PublisherProcess(Process):
     """Publishes its input as time goes on: rows shortly before the end of their bucket, boundaries at it."""
@@ -75,6 +102,7 @@ class PublisherProcess(Process):
         take_over: bool,
         clock: LocalClock,
         rng: random.Random,
+        by_data: bool = False,
     ) -> None:
         super().__init__(scheduler, name, rng, (3_000, 6_000))
         self._input, self._ended, self._changed = input_, ended, changed
@@ -83,7 +111,11 @@ class PublisherProcess(Process):
         self._was_ready = False
         self.forgotten = ""
         """Why nobody can publish this source any more."""
-        self.session = PublisherSession(client, target, {"v": "int64"}, name, self.wake, take_over)
+        boundaries = Boundaries.DATA if by_data else Boundaries.CLOCK
+        lateness_us = input_.lateness_us or 0
+        self.session = PublisherSession(
+            client, target, {"v": "int64"}, name, self.wake, take_over, boundaries, lateness_us
+        )
 
     def turn(self) -> int | None:
         now = self._clock.wall_us()
@@ -98,17 +130,28 @@ class PublisherProcess(Process):
         if self.session.ready is not self._was_ready:
             self._was_ready = self.session.ready
             self._changed()
-        due = self.session.next_wakeup()
+        dues = [self.session.next_wakeup(), self._next() if self.session.ready else None]
+        due = min((at for at in dues if at is not None), default=None)
         if due is None:
             return None
         early = due - 8_000
         return (early if early > now else due) - self._clock.skew_us
 
+    def _next(self) -> int | None:
+        """When the next item comes; by the clock each bucket's end is soon enough."""
+        session = self.session
+        by_clock = session.closed or session.full or session.next_boundary is not None
+        return None if by_clock else self._input.at(session.last_seq + 1) + 8_000
+
     def _send(self, now: int) -> None:
-        n = self.session.last_seq + 1
-        while self._input.at(n) <= now and not self.session.full:
-            stime = max(self._input.at(n), self.session.boundary)
-            self.session.send({"v": self._input.value(n)}, stime, n, now)
+        session, input_ = self.session, self._input
+        n = session.last_seq + 1
+        while input_.at(n) <= now and not session.full:
+            if input_.is_bad(n):
+                session.reject(input_.raw(n), "malformed: no row", n, now)
+            else:
+                stime = max(input_.at(n), session.boundary) if input_.lateness_us is None else input_.stime(n)
+                session.send({"v": input_.value(n)}, stime, n, now)
             n += 1
 
     def end(self) -> None:

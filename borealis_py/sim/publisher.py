@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from borealis_py.client.claim import PublisherError, Target
 from borealis_py.client.ingest import BadLine, InputRow
 from borealis_py.client.pump import Pace, Pump
 from borealis_py.client.session import Boundaries, Counts, PublisherSession
+from borealis_py.client.target import PublisherError, Target
 from borealis_py.log.base import Log
 from borealis_py.sim.clock import Scheduler
 
@@ -36,6 +36,7 @@ class SimPublisher:
         end: bool = False,
         take_over: bool = False,
         boundaries: Boundaries = Boundaries.CLOCK,
+        lateness_us: int | None = None,
     ) -> None:
         self.error: PublisherError | None = None
         self.stopped = False
@@ -44,7 +45,7 @@ class SimPublisher:
         self._queued = False
         self._paused = False
         self._timer_us: int | None = None
-        self.session = PublisherSession(log, target, schema, uid, self._wake, take_over, boundaries)
+        self.session = PublisherSession(log, target, schema, uid, self._wake, take_over, boundaries, lateness_us)
         self.pump = None if rows is None else Pump(self, rows, pace, positions)
         self._wake()
 
@@ -64,7 +65,7 @@ class SimPublisher:
         return self.session.send(row, stime, seq, self._scheduler.now_us)
 
     def reject(self, raw: bytes, reason: str, seq: int | None = None) -> None:
-        self.session.reject(raw, reason, seq)
+        self.session.reject(raw, reason, seq, self._scheduler.now_us)
 
     def hold(self, stime: int | None) -> None:
         self.session.hold(stime)

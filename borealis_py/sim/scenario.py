@@ -64,6 +64,8 @@ class Scenario:
         heal_us: when everything heals. lost: replicas (counted through) that stay away then: only a core heals.
         ends: the sources end when all is well again. latecomer: a second client comes in the middle.
         part_rows: an output of more rows is said in parts.
+        bad: share of the sources' input that is no row. lateness_us: how late rows come, most of them; None: stamped
+            when they are sent. by_data: sources (by index) whose boundaries go by their rows' times.
     """
 
     seed: int
@@ -83,6 +85,9 @@ class Scenario:
     lost: tuple[int, ...] = ()
     faults: tuple[Fault, ...] = field(default=())
     part_rows: int = BIG
+    bad: float = 0.0
+    lateness_us: int | None = None
+    by_data: frozenset[int] = frozenset()
 
     def without(self, index: int) -> Scenario:
         """The same without one fault."""
@@ -91,6 +96,11 @@ class Scenario:
     @property
     def source_names(self) -> tuple[str, ...]:
         return tuple(f"s{i}" for i in range(self.sources))
+
+    @property
+    def lag_us(self) -> int:
+        """How long after its end a source closes a bucket when all is well: its lateness, and the next row's coming."""
+        return (self.lateness_us or 0) + (2 * SECOND // self.rate + self.width_us if self.by_data else 0)
 
     def partition(self, reader: str, of: str) -> int:
         """Which partition of a node's stream another node reads."""
@@ -163,5 +173,8 @@ class Scenario:
             f"window {self.span} buckets, X {d.threshold_us / 1e6:g} s, {d.failure.value}/{d.stabilization.value}, "
             f"memory {self.timing.buffer_rows_max} rows, heals at {self.heal_us / 1e6:g} s"
             + (f", but for replicas {', '.join(map(str, self.lost))}" if self.lost else "")
+            + (f"; of the input {self.bad:.0%} is bad" if self.bad else "")
+            + (f"; rows up to {self.lateness_us / 1e3:g} ms late" if self.lateness_us is not None else "")
+            + (f"; by their data: {', '.join(f's{i}' for i in sorted(self.by_data))}" if self.by_data else "")
         )
         return "\n".join([head, *(f"  [{i}] {fault}" for i, fault in enumerate(self.faults))])

@@ -49,7 +49,7 @@ class SourceSeat(Seat):
     @property
     def topics(self) -> frozenset[str]:
         """What a publisher talks to."""
-        return frozenset((self.feed.topic, topics.deadletter(APP)))
+        return frozenset((self.feed.topic,))
 
 
 class ReplicaSeat(Seat):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,23 +27,27 @@ Letter = tuple[str, int, str]
 class SourceTruth:
     """What one source's log says in the end. `rows` by bucket, `letters` by bucket; `closed`: first open bucket.
 
-    `closings`: (first open bucket, offset of the record that made it so), ascending.
+    `closings`: (first open bucket, offset of the record that made it so), ascending. By position of the publisher's
+    input: `accepted`: (stime, value); `refused`: bucket of the dead letter, reason, raw, boundary before it.
     """
 
     closed: int = 0
     closings: list[tuple[int, int]] = field(default_factory=list)
     rows: dict[int, list[tuple[int, str, int, int]]] = field(default_factory=dict)
     letters: dict[int, list[Letter]] = field(default_factory=dict)
+    accepted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    refused: dict[int, tuple[int, str, bytes, int]] = field(default_factory=dict)
 
 
 def read_source(name: str, log: Sequence[Record], width_us: int, origin: int, ahead_max_us: int) -> SourceTruth:
     """Fold a log. Rows are (stime, "row", value, 0) in order of seq."""
     truth = SourceTruth()
-    epoch, owner, last, boundary = 0, "", -1, origin * width_us
+    epoch, owner, last, boundary, lateness_us = 0, "", -1, origin * width_us, 0
 
-    def letter(offset: int, reason: str) -> None:
+    def letter(offset: int, reason: str) -> int:
         at = FOREVER // width_us - 1 if boundary >= FOREVER else boundary // width_us
         letters.append((at, (name, offset, reason)))
+        return at
 
     letters: list[tuple[int, Letter]] = []
     for record in log:
@@ -53,24 +57,36 @@ def read_source(name: str, log: Sequence[Record], width_us: int, origin: int, ah
             letter(record.offset, "not")
             continue
         if isinstance(header, ClaimHeader):
-            if header.epoch > epoch:
-                epoch, owner = header.epoch, header.uid
+            if header.lateness_us < 0 or header.epoch < 0:
+                letter(record.offset, "not")
+            elif header.epoch > epoch:
+                epoch, owner, lateness_us = header.epoch, header.uid, header.lateness_us
+            continue
+        if not _in_order(header):
+            letter(record.offset, "not")
             continue
         if (header.epoch, header.uid) != (epoch, owner):
             continue
         good, malformed = _tuples(header, bytes(payload))
         for _ in range(malformed):
             letter(record.offset, "malformed")
-        for seq, stime, value in good:
+        refused = {r.seq: r for r in header.rejects}
+        for seq, stime, value in sorted([*good, *((seq, 0, 0) for seq in refused)]):
             if seq <= last:
+                continue
+            if seq in refused:
+                last = seq
+                at = letter(record.offset, refused[seq].reason.split()[0].strip(":"))
+                truth.refused[seq] = (at, refused[seq].reason, refused[seq].raw, boundary)
                 continue
             if stime < boundary:
                 letter(record.offset, "late")
                 continue
             last = seq
-            if stime >= boundary + ahead_max_us:
+            if stime >= boundary + lateness_us + ahead_max_us:
                 letter(record.offset, "future")
                 continue
+            truth.accepted[seq] = (stime, value)
             truth.rows.setdefault(stime // width_us, []).append((stime, "row", value, 0))
         if header.boundary is not None:
             boundary = max(boundary, header.boundary)
@@ -79,6 +95,13 @@ def read_source(name: str, log: Sequence[Record], width_us: int, origin: int, ah
         truth.letters.setdefault(bucket, []).append(found)
     truth.closed = min(boundary, FOREVER) // width_us
     return truth
+
+
+def _in_order(header: BatchHeader) -> bool:
+    """Its rejects lie inside the batch, each at a position of its own."""
+    seqs = [r.seq for r in header.rejects]
+    last = header.first_seq + len(header.stimes) // 8 + len(seqs) - 1
+    return not seqs or (seqs == sorted(set(seqs)) and seqs[0] >= max(0, header.first_seq) and seqs[-1] <= last)
 
 
 def _tuples(header: BatchHeader, payload: bytes) -> tuple[list[tuple[int, int, int]], int]:
@@ -91,10 +114,14 @@ def _tuples(header: BatchHeader, payload: bytes) -> tuple[list[tuple[int, int, i
         return [], 1
     if not isinstance(values, list) or len(values) != len(stimes):
         return [], 1
-    good, malformed = [], 0
+    good, malformed, seq = [], 0, header.first_seq - 1
+    taken = {r.seq for r in header.rejects}
     for i, stime in enumerate(stimes):
+        seq += 1
+        while seq in taken:
+            seq += 1
         if isinstance(values[i], dict) and isinstance(values[i].get("v"), int):
-            good.append((header.first_seq + i, stime, values[i]["v"]))
+            good.append((seq, stime, values[i]["v"]))
         else:
             malformed += 1
     return good, malformed
@@ -114,8 +141,12 @@ class Truth:
         return Truth(self.complete, {b: r for b, r in rows.items() if r}, {} if index else self.letters)
 
 
-def compute_all(scenario: Scenario, sources: Mapping[str, SourceTruth]) -> dict[str, Truth]:
-    """Node after node, each reading sources and what those before it have said."""
+def compute_all(
+    scenario: Scenario, sources: Mapping[str, SourceTruth], teller: Callable[[str], str]
+) -> dict[str, Truth]:
+    """Node after node, each reading sources and what those before it have said. `teller`: source -> the node that tells
+    its dead letters.
+    """
     truths: dict[str, Truth] = {}
     for node in scenario.nodes:
         streams = {
@@ -123,14 +154,20 @@ def compute_all(scenario: Scenario, sources: Mapping[str, SourceTruth]) -> dict[
             for other in scenario.nodes
             if other.name in node.inputs
         }
-        truths[node.name] = compute(node, sources, streams, scenario.width_us, scenario.span)
+        told = {name for name in node.inputs if name in sources and teller(name) == node.name}
+        truths[node.name] = compute(node, sources, streams, scenario.width_us, scenario.span, told)
     return truths
 
 
 def compute(
-    node: NodePlan, sources: Mapping[str, SourceTruth], streams: Mapping[str, Truth], width_us: int, span: int
+    node: NodePlan,
+    sources: Mapping[str, SourceTruth],
+    streams: Mapping[str, Truth],
+    width_us: int,
+    span: int,
+    told: Collection[str],
 ) -> Truth:
-    """Run the toy query over everything that is complete."""
+    """Run the toy query over everything that is complete. `told`: sources whose dead letters this node tells."""
     complete = min(sources[name].closed if name in sources else streams[name].complete for name in node.inputs)
     everything: dict[int, list[tuple[int, int, str, int, int]]] = {}
     letters: dict[int, list[Letter]] = {}
@@ -140,7 +177,7 @@ def compute(
             if bucket < complete:
                 mine = everything.setdefault(bucket, [])
                 mine.extend((stime, index, kind, value, before) for stime, kind, value, before in found)
-        for bucket, said in sources[name].letters.items() if name in sources else ():
+        for bucket, said in sources[name].letters.items() if name in told else ():
             if bucket < complete:
                 letters.setdefault(bucket, []).extend(said)
     result: dict[int, list[list[Any]]] = {}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed
+from borealis_py.log.base import Feed, Record
 from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.sim import oracles
 from borealis_py.sim.kernel import QUERY
@@ -36,11 +36,12 @@ def judge(world: World) -> None:
     s, watching = world.scenario, world.watching
     watching.close()
     sources = _sources(world)
-    truths = compute_all(s, sources)
+    truths = compute_all(s, sources, world.wiring.teller)
     for redos in world.wiring.redos:
         if redos.disagreements:
             raise Violation("redo", redos.disagreements[0])
     letters = world.log.committed(Feed(topics.deadletter(APP)))
+    _inputs(world, sources, letters)
     for plan in s.nodes:
         truth = truths[plan.name]
         for k in range(plan.replicas):
@@ -64,6 +65,20 @@ def _sources(world: World) -> dict[str, SourceTruth]:
         )
         for seat in world.sources
     }
+
+
+def _inputs(world: World, sources: Mapping[str, SourceTruth], letters: Sequence[Record]) -> None:
+    """From what publishers were given to the source and the dead letters. Where strangers wrote in a publisher's name,
+    their records took positions of its input; where its boundaries were taken from its records, it alone knows them.
+    """
+    wiring, s = world.wiring, world.scenario
+    forged, mute = (
+        {f.index % s.sources for f in s.faults if f.kind in kinds} for kinds in (("garbage", "big"), ("source_mute",))
+    )
+    for seat in world.sources:
+        if seat.index not in forged:
+            published, known = world.progress(wiring.teller(seat.name)), seat.index not in mute
+            oracles.inputs(seat.name, wiring.items[seat.index], sources[seat.name], letters, published, known)
 
 
 class Delays:
@@ -212,7 +227,7 @@ class Delays:
             lambda first, source_until, until: (
                 not self._suspended(until)
                 and self.watching.client.covers(first, until)
-                and self._way(QUERY, first, source_until, until)
+                and self._way(QUERY, first, source_until + self.scenario.lag_us, until)
             ),
         )
 
@@ -300,4 +315,4 @@ class Delays:
 
         s = self.scenario
         message = s.latencies.append(Longest())
-        return self.world.wiring.depth * (4 * message + 2 * s.turn_us[1]) + SKEW_US + 1_000
+        return s.lag_us + self.world.wiring.depth * (4 * message + 2 * s.turn_us[1]) + SKEW_US + 1_000

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from borealis_py.client.claim import Target
+from borealis_py.client.target import Target
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.description import APP_KEY
@@ -52,8 +52,9 @@ class Wiring:
         self.sparks = {plan.name: [Spark() for _ in range(plan.replicas)] for plan in scenario.nodes}
         self.engines = {plan.name: [Engine() for _ in range(plan.replicas)] for plan in scenario.nodes}
         self.redos: list[SimRedos] = []
-        self._inputs = [
-            Input(scenario.seed, i, self.start_us, scenario.rate, self._bursts(i)) for i in range(scenario.sources)
+        self.items = [
+            Input(scenario.seed, i, self.start_us, scenario.rate, self._bursts(i), scenario.bad, scenario.lateness_us)
+            for i in range(scenario.sources)
         ]
 
     def _bursts(self, source: int) -> list[tuple[int, int]]:
@@ -110,9 +111,13 @@ class Wiring:
                 name, self.plans[name].replicas, self.origins[name], partition=self.scenario.partition(node, name)
             )
             if name in self.plans
-            else model.Input.source(name)
+            else model.Input(name, 0, (name,), letters=self.teller(name) == node)
             for name in self.plans[node].inputs
         )
+
+    def teller(self, source: str) -> str:
+        """The node that tells a source's dead letters: the first that reads it."""
+        return next(plan.name for plan in self.scenario.nodes if source in plan.inputs)
 
     def spec(self, node: str, replica: int) -> ReplicaSpec:
         s = self.scenario
@@ -157,8 +162,11 @@ class Wiring:
         target = Target(APP, self.app_uid, s.source_names[index], s.width_us, self.origin, s.timing.ahead_max_us)
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
-        input_ = self._inputs[index]
-        return PublisherProcess(self.scheduler, name, client, target, input_, ended, changed, take_over, clock, rng)
+        input_ = self.items[index]
+        by_data = index in s.by_data
+        return PublisherProcess(
+            self.scheduler, name, client, target, input_, ended, changed, take_over, clock, rng, by_data
+        )
 
     def replica(
         self,

@@ -184,7 +184,7 @@ class World:
                 raise Violation("convergence", f"{seat.label} has given up: {seat.given_up}")
 
     def _not_healed(self) -> str | None:
-        current = self.buckets.of(self.scheduler.now_us - LAG_US * self.wiring.depth)
+        current = self.buckets.of(self.scheduler.now_us - LAG_US * self.wiring.depth - self.scenario.lag_us)
         for i, seat in enumerate(self.replicas):
             if seat.given_up is not None or i in self.scenario.lost:
                 continue

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from borealis_py.client.claim import StreamTaken
+from borealis_py.client.target import StreamTaken
 from borealis_py.host import launch
 from borealis_py.host.appstate import AppState
 from borealis_py.host.errors import LaunchError

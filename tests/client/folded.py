@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from borealis_py.client.claim import Target
 from borealis_py.client.ingest import InputRow
+from borealis_py.client.target import Target
 from borealis_py.log.base import Record, TopicSpec
-from borealis_py.log.records import ClaimHeader, unpack_source, unpack_stimes
+from borealis_py.log.description import Life
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.log import MemoryLog
 from borealis_py.sim.publisher import SimPublisher
-from sunion.model import SourceRecord
+from reconcile.decode import decode_source
 from sunion.source import SourceFold, fold
 
 T0 = 1_700_000_000_000_000
@@ -39,6 +39,13 @@ class ListOps:
         return 16 * len(rows)
 
 
+class JsonCodec:
+    """Rows as dicts, none of them bad."""
+
+    def decode(self, payload: bytes, encoding: str, stimes: Sequence[int]) -> tuple[list, list]:
+        return json.loads(payload), []
+
+
 @dataclass
 class Folded:
     """What readers make of a log. `rows`: (bucket, seq, stime, row) in the order of the log."""
@@ -46,6 +53,8 @@ class Folded:
     state: SourceFold
     rows: list[tuple[int, int, int, dict]] = field(default_factory=list)
     rejects: list[str] = field(default_factory=list)
+    letters: list[tuple[int, str, bytes]] = field(default_factory=list)
+    """Dead letters that travelled in the publishers' batches: seq, reason, what it was."""
     fenced: int = 0
     duplicates: int = 0
     late: int = 0
@@ -55,21 +64,15 @@ class Folded:
 def fold_log(records: Sequence[Record], target: Target) -> Folded:
     result = Folded(SourceFold(target.buckets.start(target.origin)))
     for record in records:
-        header, payload = unpack_source(record.value)
-        if isinstance(header, ClaimHeader):
-            decoded = SourceRecord(record.offset, header.epoch, header.uid, claim=True)
-        else:
-            stimes = unpack_stimes(header.stimes)
-            rows = json.loads(bytes(payload)) if stimes else []
-            seqs = range(header.first_seq, header.first_seq + len(stimes))
-            tagged = list(zip(seqs, stimes, rows, strict=True))
-            decoded = SourceRecord(
-                record.offset, header.epoch, header.uid, False, seqs, stimes, tagged, header.boundary
-            )
+        decoded = decode_source(record, JsonCodec(), target.source, Life(target.app_uid))
+        if decoded.rows is not None:
+            tagged = list(zip(decoded.seqs, decoded.stimes, decoded.rows, strict=True))
+            decoded = replace(decoded, rows=tagged)
         before = result.state
         result.state, accepted = fold(before, decoded, target.buckets, ListOps(), target.source, target.ahead_max_us)
         result.rows += [(bucket, *row) for bucket, rows, _ in accepted.rows for row in rows]
-        result.rejects += [r.reason for r in accepted.rejects]
+        result.rejects += [r.reason for r in accepted.rejects if r.seq < 0]
+        result.letters += [(r.seq, r.reason, r.raw) for r in accepted.rejects if r.seq >= 0]
         result.fenced += accepted.fenced
         result.duplicates += accepted.duplicates
         result.late += accepted.late
@@ -96,8 +99,7 @@ class World:
         self.target = Target(
             **{"app": "flights", "app_uid": "a1", "source": "ewr", "bucket_us": W, "origin": T0 // W, **target}
         )
-        topics = [TopicSpec(self.target.feed.topic), TopicSpec(self.target.deadletter.topic)]
-        self.memory.client("admin").admin().create(topics)
+        self.memory.client("admin").admin().create([TopicSpec(self.target.feed.topic)])
 
     def publisher(self, uid: str, **options: Any) -> SimPublisher:
         return SimPublisher(self.scheduler, self.memory.client(uid), self.target, SCHEMA, uid, **options)
@@ -121,7 +123,5 @@ class World:
         return fold_log(self.memory.committed(self.target.feed), self.target)
 
     def dead_letters(self) -> list[tuple[str, Any]]:
-        """(reason, what was sent) of each."""
-        found = self.memory.committed(self.target.deadletter)
-        assert all(dict(r.headers)["source"] == self.target.source.encode() for r in found)
-        return [(dict(r.headers)["reason"].decode(), r.value) for r in found]
+        """(reason, what was sent) of each, as replicas publish them."""
+        return [(reason, raw) for _, reason, raw in self.folded().letters]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from borealis_py.client.claim import PublisherError, StreamEnded, StreamFenced, StreamTaken
 from borealis_py.client.ingest import BadLine
 from borealis_py.client.publisher import Publisher, wall_us
 from borealis_py.client.pump import Pace, Progress, publish_rows
 from borealis_py.client.session import Boundaries, PublishFailed
+from borealis_py.client.target import PublisherError, StreamEnded, StreamFenced, StreamTaken
 from borealis_py.log.base import LogUnreachable
 from tests.client.folded import SCHEMA, W, inputs, row
 from tests.client.instant import InstantWorld
@@ -179,7 +179,8 @@ def test_an_input_is_published_to_its_end_with_a_report_of_progress(world: Insta
         assert len(world.folded().rows) == 20
     assert world.dead_letters() == [("line 21: malformed: no JSON", b"}{")]
     with publisher(world, "q") as again:
-        assert publish_rows(again, items) == Progress(read=21, sent=0, rejected=1, skipped=20)
+        assert publish_rows(again, items) == Progress(read=21, sent=0, rejected=0, skipped=21)
+    assert len(world.dead_letters()) == 1
 
 
 def test_a_paced_input_gets_its_exact_stimes_and_rows_without_a_time_do_not_hold_it_up(world: InstantWorld) -> None:

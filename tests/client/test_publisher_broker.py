@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from borealis_py.client.claim import StreamEnded, StreamFenced, Target
 from borealis_py.client.publisher import Publisher, wall_us
 from borealis_py.client.pump import publish_rows
 from borealis_py.client.session import Boundaries
+from borealis_py.client.target import StreamEnded, StreamFenced, Target
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Log

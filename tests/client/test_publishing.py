@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.client.claim import (
+from borealis_py.client.pump import Pace
+from borealis_py.client.session import Boundaries, PublishFailed
+from borealis_py.client.target import (
     AHEAD_MAX_US,
     PublisherError,
     StreamEnded,
@@ -16,8 +18,6 @@ from borealis_py.client.claim import (
     StreamForgotten,
     StreamTaken,
 )
-from borealis_py.client.pump import Pace
-from borealis_py.client.session import Boundaries, PublishFailed
 from borealis_py.log.base import NewRecord
 from borealis_py.log.records import BatchHeader, ClaimHeader, unpack_source, unpack_stimes
 from sunion.model import FOREVER
@@ -97,7 +97,7 @@ def test_after_a_pause_one_boundary_covers_it_and_rows_are_still_taken() -> None
 
 def test_the_first_boundary_is_the_start_of_the_origin_and_a_clock_before_it_counts_as_it() -> None:
     world = World(origin=T0 // W + 20)
-    publisher = world.ready("p")
+    publisher = world.ready("p", lateness_us=0)
     assert publisher.session.boundary == T0 + 20 * W
     assert publisher.send(row(0))
     assert not publisher.send(row(1), T0 + 20 * W - 1)
@@ -361,7 +361,7 @@ def test_a_dead_letter_holds_the_row() -> None:
 )
 def test_an_stime_that_is_late_or_far_ahead_or_no_time_is_a_dead_letter(stime: object, reason: str) -> None:
     world = World()
-    publisher = world.ready("p")
+    publisher = world.ready("p", lateness_us=0)
     world.scheduler.run_until(T0 + 5 * W)
     bad = world.now + stime if type(stime) is int else stime
     assert not publisher.send(row(0), bad)  # type: ignore[arg-type]
@@ -405,11 +405,11 @@ def test_batches_stay_below_the_envelope_limit_and_a_large_row_goes_alone() -> N
 def test_an_append_that_the_log_refuses_stops_the_publisher_with_an_error() -> None:
     world = World()
     publisher = world.ready("p")
-    world.memory.client("admin").admin().delete([world.target.deadletter.topic])
+    world.memory.client("admin").admin().delete([world.target.feed.topic])
     publisher.send({"bad": 1})
     world.run(31)  # a client waits for a topic that nobody knows
     assert isinstance(publisher.error, PublishFailed)
-    assert world.target.deadletter.topic in str(publisher.error)
+    assert world.target.feed.topic in str(publisher.error)
 
 
 def test_rows_before_the_source_is_claimed_are_an_error() -> None:
@@ -483,11 +483,15 @@ def test_whatever_happens_to_publishers_each_input_row_is_in_the_source_exactly_
 @given(
     st.lists(st.tuples(st.integers(0, 250_000), st.one_of(st.none(), st.integers(-3 * W, 5 * W))), max_size=60),
     st.sampled_from(list(Boundaries)),
+    st.sampled_from((0, 1, W, 2 * W + 7)),
 )
-def test_after_boundary_t_there_is_no_row_below_t(steps: list[tuple[int, int | None]], boundaries: Boundaries) -> None:
+def test_after_boundary_t_there_is_no_row_below_t(
+    steps: list[tuple[int, int | None]], boundaries: Boundaries, lateness_us: int
+) -> None:
     """The promise of A2, for every publisher record as it lies in the log, not only for what a fold lets through."""
     world = World()
-    publisher = world.ready("p", boundaries=boundaries)
+    late = None if boundaries is Boundaries.PACED else lateness_us
+    publisher = world.ready("p", boundaries=boundaries, lateness_us=late)
     accepted = 0
     for n, (wait_us, offset) in enumerate(steps):
         world.scheduler.run_until(world.now + wait_us)
@@ -501,7 +505,7 @@ def test_after_boundary_t_there_is_no_row_below_t(steps: list[tuple[int, int | N
             assert all(s >= promised for s in stimes)
             assert len({s // W for s in stimes}) <= 1, "a batch never crosses a bucket"
             assert header.first_seq > last_seq
-            last_seq = max(last_seq, header.first_seq + len(stimes) - 1)
+            last_seq = max(last_seq, header.first_seq + header.positions - 1)
             promised = max(promised, header.boundary or 0)
     folded = world.folded()
     assert len(folded.rows) == accepted

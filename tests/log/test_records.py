@@ -14,6 +14,7 @@ from borealis_py.log.records import (
     Part,
     RangeHeader,
     RecDoneHeader,
+    Refused,
     SourceHeader,
     StableHeader,
     StreamHeader,
@@ -29,22 +30,33 @@ from borealis_py.log.records import (
 DEEP, NO_UTF8 = b"\x91" * 100_000, b"\x93\xa5EPOCH\x01\xa2\xff\xfe"
 
 GOLDEN: list[tuple[SourceHeader | StreamHeader, bytes, str]] = [
-    (ClaimHeader("a1", 3, "u1"), b"", "425a020000000e94a545504f4348a2613103a27531"),
+    (ClaimHeader("a1", 3, "u1", 2_000_000), b"", "425a020000001395a545504f4348a2613103a27531ce001e8480"),
     (
-        BatchHeader("a1", 3, "u1", 7, pack_stimes([1_000_000, 1_000_001]), 1_100_000, "json"),
+        BatchHeader(
+            "a1",
+            3,
+            "u1",
+            7,
+            pack_stimes([1_000_000, 1_000_001]),
+            1_100_000,
+            "json",
+            12,
+            (Refused(8, "late", b"x", 30_000),),
+        ),
         b'[{"a":1},{"a":2}]',
-        "425a020000002c98a65455504c4553a2613103a2753107c41040420f000000000041420f0000000000ce0010c8e0a46a"
-        "736f6e5b7b2261223a317d2c7b2261223a327d5d",
+        "425a020000003b9aa65455504c4553a2613103a2753107c41040420f000000000041420f0000000000ce0010c8e0a46a736f"
+        "6e0c919408a46c617465c40178cd7530"
+        "5b7b2261223a317d2c7b2261223a327d5d",
     ),
     (
         BatchHeader("a1", 3, "u1", 9, b"", 2**62, "json"),  # END
         b"",
-        "425a020000002098a65455504c4553a2613103a2753109c400cf4000000000000000a46a736f6e",
+        "425a02000000229aa65455504c4553a2613103a2753109c400cf4000000000000000a46a736f6e0090",
     ),
     (
-        StableHeader("a1", 2, 10, 0, 0, 1, "s1", (Part("lga", 5, "late", b"x"),)),
+        StableHeader("a1", 2, 10, 0, 0, 1, "s1", (Part("lga", 5, "late", b"x", 8),)),
         b"rows",
-        "425a020000002299a6535441424c45a26131020a000001a273319194a36c676105a46c617465c40178726f7773",
+        "425a020000002399a6535441424c45a26131020a000001a273319195a36c676105a46c617465c4017808726f7773",
     ),
     (
         TentativeHeader("a1", 2, 11, 40_000, 0, 1, "s1", ("ewr", "lga"), ("lga",), 0.5, 11),
@@ -102,10 +114,22 @@ def test_a_source_record_is_no_stream_record() -> None:
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(max_size=8)
-parts = st.builds(Part, texts, numbers, texts, st.binary(max_size=8))
+parts = st.builds(Part, texts, numbers, texts, st.binary(max_size=8), numbers)
+refused = st.builds(Refused, numbers, texts, st.binary(max_size=8), numbers)
 headers = st.one_of(
-    st.builds(ClaimHeader, texts, numbers, texts),
-    st.builds(BatchHeader, texts, numbers, texts, numbers, st.binary(max_size=16), st.none() | numbers, texts),
+    st.builds(ClaimHeader, texts, numbers, texts, numbers),
+    st.builds(
+        BatchHeader,
+        texts,
+        numbers,
+        texts,
+        numbers,
+        st.binary(max_size=16),
+        st.none() | numbers,
+        texts,
+        numbers,
+        st.lists(refused, max_size=3).map(tuple),
+    ),
     st.builds(StableHeader, texts, *[numbers] * 5, texts, st.lists(parts, max_size=3).map(tuple)),
     st.builds(
         TentativeHeader,

@@ -162,12 +162,15 @@ def published_stimes(raw: Iterable[Raw]) -> tuple[list[int], int]:
         if (of_epoch, uid) != (epoch, owner):
             dropped += len(batch)
             continue
-        for seq, stime in enumerate(batch, first_seq):
+        refused = {one[0] for one in (header[8] if len(header) > 8 else ())}  # dead letters take positions, too
+        positions = range(first_seq, first_seq + len(batch) + len(refused))
+        for seq, stime in zip([p for p in positions if p not in refused], batch, strict=True):
             if seq <= last_seq or (boundary is not None and stime < boundary):
                 dropped += 1
                 continue
             last_seq = seq
             stimes.append(stime)
+        last_seq = max([last_seq, *refused])
         if closes is not None:
             boundary = closes if boundary is None else max(boundary, closes)
     return stimes, dropped

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Policy, Threshold, encode
-from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, pack, pack_stimes, unpack_source
+from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, Refused, pack, pack_stimes, unpack_source
 from borealis_py.sim.faults.doing import Doing, Undo, chance, nothing, source_of
 from borealis_py.sim.kernel import BIG, QUERY
 from borealis_py.sim.scenario import Fault
@@ -38,7 +38,7 @@ def _state(world: World, seat: SourceSeat) -> tuple[int, str, int, int]:
             epoch, uid = (header.epoch, header.uid) if header.epoch > epoch else (epoch, uid)
         elif (header.epoch, header.uid) == (epoch, uid):
             boundary = max(boundary, header.boundary or 0)
-            seq = max(seq, header.first_seq + len(header.stimes) // 8 - 1)
+            seq = max(seq, header.first_seq + header.positions - 1)
     return epoch, uid, boundary, seq
 
 
@@ -63,7 +63,13 @@ def _bad_records(world: World, rng: random.Random, seat: SourceSeat) -> list[byt
         pack(batch(seq + 1, pack_stimes([now]), boundary - 100, "json"), b'[{"v":7}]'),
         log[-1].value if log else b"",
     ]
-    return rng.choices(choices, k=rng.randint(1, 6))
+    found = rng.choices(choices, k=rng.randint(1, 6))
+    refusals = [
+        pack(batch(seq + 1, pack_stimes([now]), None, "json", 0, (Refused(seq + 9, "far", b""),)), b'[{"v":1}]'),
+        pack(batch(seq, b"", None, "json", 0, (Refused(seq, "again", b""), Refused(seq + 1, "malformed", b"x")))),
+        pack(ClaimHeader(app_uid, epoch + 1, "too late", -1)),
+    ]
+    return found + rng.choices(refusals, k=rng.randint(0, 2))
 
 
 def _big(world: World, fault: Fault) -> Undo:
