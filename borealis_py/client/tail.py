@@ -61,7 +61,7 @@ class Entry:
 
 
 def entry_of(record: Record, life: Life) -> Entry | None:
-    """None: it says nothing about the stream (A2): of another life, or not a publisher's (readers make it a dead letter)."""
+    """None: it says nothing about the stream (A2): another life's, or not a publisher's (readers make it a dead letter)."""
     try:
         header, _ = unpack_source(record.value)
         if not life.owns(record, header.app_uid) or header.epoch < 0:

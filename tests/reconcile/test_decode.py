@@ -8,7 +8,7 @@ import pytest
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
-from borealis_py.log.records import MAGIC, BatchHeader, ClaimHeader, pack
+from borealis_py.log.records import MAGIC, BatchHeader, ClaimHeader, Refused, pack
 from reconcile.decode import decode_source
 from sunion.model import RAW_BYTES_MAX
 from tests.reconcile.list_world import ListSource, batch, claim
@@ -102,3 +102,37 @@ def test_a_record_of_another_life_is_nothing_before_anything_of_it_is_decoded(va
 def test_the_raw_bytes_of_a_foreign_record_are_cut():
     (reject,) = decode(b"x" * (RAW_BYTES_MAX + 5)).rejects
     assert len(reject.raw) == RAW_BYTES_MAX
+
+
+def refusing(*rejects: Refused, first: int = 4, rows: bytes = b"[[5,1],[6,2]]", stimes: tuple[int, ...] = (5, 6)):
+    header = BatchHeader("a1", 1, "u", first, struct.pack(f"<{len(stimes)}q", *stimes), 9, "json", 0, rejects)
+    return decode(pack(header, rows))
+
+
+def test_a_publishers_rejects_take_positions_and_tuples_the_others():
+    record = refusing(Refused(5, "late: too", b"x", 30), Refused(7, "malformed", b"y"))
+    assert record.seqs == (4, 6)
+    assert [(r.seq, r.offset, r.reason, r.raw) for r in record.rejects] == [
+        (5, 7, "late: too", b"x"),
+        (7, 7, "malformed", b"y"),
+    ]
+    assert record.late_us == (30,)
+
+
+def test_rejects_may_come_alone():
+    record = refusing(Refused(4, "a", b""), rows=b"", stimes=())
+    assert (len(record.seqs), record.rows, [r.seq for r in record.rejects]) == (0, None, [4])
+
+
+@pytest.mark.parametrize("seqs", [(3,), (9,), (5, 5), (6, 5)])
+def test_rejects_that_lie_outside_their_batch_are_no_publishers_record(seqs):
+    record = refusing(*(Refused(seq, "a", b"") for seq in seqs))
+    assert record.epoch == -1
+    assert "rejects at" in record.rejects[0].reason
+
+
+@pytest.mark.parametrize("lateness_us", [-1, 86_400_000_001])
+def test_a_lateness_that_cannot_be_is_no_publishers_record(lateness_us):
+    record = decode(pack(ClaimHeader("a1", 3, "u", lateness_us)))
+    assert record.epoch == -1
+    assert "lateness" in record.rejects[0].reason
