@@ -48,6 +48,9 @@ class _Uncounted(RowOps):
     def count(self, rows: Rows) -> int:
         return 0
 
+    def size_bytes(self, rows: Rows) -> int:
+        return 0
+
 
 _UNCOUNTED = _Uncounted()
 
@@ -61,7 +64,7 @@ class Entry:
 
 
 def entry_of(record: Record, life: Life) -> Entry | None:
-    """None: it says nothing about the stream (A2): another life's, or not a publisher's (readers make it a dead letter)."""
+    """None: it says nothing about the stream (A2): another life's, or no publisher's (to readers a dead letter)."""
     try:
         header, _ = unpack_source(record.value)
         if not life.owns(record, header.app_uid) or header.epoch < 0:

@@ -11,7 +11,7 @@ from borealis_py.sim.actors import LocalClock, Process, Seat
 from borealis_py.sim.people import PublisherProcess, ReplicaProcess
 from borealis_py.sim.stores import Disk, Engine, Spark
 from borealis_py.sim.violation import Violation
-from borealis_py.sim.wiring import APP, Wiring
+from borealis_py.sim.wiring import Wiring
 from sunion.errors import RetentionLost
 
 

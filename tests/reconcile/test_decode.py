@@ -104,7 +104,7 @@ def test_the_raw_bytes_of_a_foreign_record_are_cut():
     assert len(reject.raw) == RAW_BYTES_MAX
 
 
-def refusing(*rejects: Refused, first: int = 4, rows: bytes = b"[[5,1],[6,2]]", stimes: tuple[int, ...] = (5, 6)):
+def refusing(*rejects: Refused, first: int = 4, rows: bytes = b"[1,2]", stimes: tuple[int, ...] = (5, 6)):
     header = BatchHeader("a1", 1, "u", first, struct.pack(f"<{len(stimes)}q", *stimes), 9, "json", 0, rejects)
     return decode(pack(header, rows))
 
