@@ -1,20 +1,29 @@
 """When a statement fails on a value: find what is to blame, reject it with a reason, run the rest.
 
 A failure is found by halving, so that one bad row among n costs about 2 log n runs. What is to blame is a function of
-the rows alone: replicas reject alike. Knows nothing of windows or buckets.
+the rows alone: replicas reject alike. So an error that might be the process's own blames only what fails again, alone,
+on a fresh connection. Knows nothing of windows or buckets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck import RowError, Statement, first_line
+from borealis_py.engine.duck import RowError, Statement
 
-Run = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+class Runs(Protocol):
+    """What may fail on a value: a statement."""
+
+    def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Raises RowError."""
+
+    def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same where nothing ran before. Raises RowError."""
 
 
 class Blamed(NamedTuple):
@@ -24,51 +33,74 @@ class Blamed(NamedTuple):
     bad: dict[int, str]
 
 
-def run_by_row(run: Run, batch: pa.RecordBatch) -> Blamed:
+def run_by_row(runs: Runs, batch: pa.RecordBatch) -> Blamed:
     """Run; if that fails, without the rows that fail alone. Units are row numbers.
 
     If no row fails alone, or the others fail together even so (an aggregate that overflows), all are to blame.
     """
     try:
-        return Blamed(run(batch), {})
+        return Blamed(runs.run(batch), {})
     except RowError as exc:
-        return _blame(run, batch, np.arange(batch.num_rows), batch.num_rows, first_line(exc))
+        return _blame(runs, batch, np.arange(batch.num_rows), batch.num_rows, exc)
 
 
-def run_by_group(run: Run, batch: pa.RecordBatch, groups: Callable[[], np.ndarray]) -> Blamed:
+def run_by_group(runs: Runs, batch: pa.RecordBatch, groups: Callable[[], np.ndarray]) -> Blamed:
     """The same by groups of rows; `groups()` gives each row's group number, 0, 1, ... without holes."""
     try:
-        return Blamed(run(batch), {})
+        return Blamed(runs.run(batch), {})
     except RowError as exc:
         group = groups()
-        return _blame(run, batch, group, int(group.max()) + 1, first_line(exc))
+        return _blame(runs, batch, group, int(group.max()) + 1, exc)
 
 
-def _blame(run: Run, batch: pa.RecordBatch, group: np.ndarray, count: int, reason: str) -> Blamed:
+def _blame(runs: Runs, batch: pa.RecordBatch, group: np.ndarray, count: int, error: RowError) -> Blamed:
     bad: dict[int, str] = {}
 
     def search(low: int, high: int) -> None:
+        part = _rows(batch, (group >= low) & (group < high))
         try:
-            run(_rows(batch, (group >= low) & (group < high)))
+            runs.run(part)
         except RowError as exc:
-            if high - low == 1:
-                bad[low] = first_line(exc)
-            else:
+            if high - low > 1:
                 middle = (low + high) // 2
                 search(low, middle)
                 search(middle, high)
+            elif (again := _confirmed(runs, part, exc)) is not None:
+                bad[low] = again
 
     if count == 1:
-        return Blamed(None, {0: reason})
+        return _all_or_none(runs, batch, 1, error, bad)
     search(0, count // 2)
     search(count // 2, count)
     good = ~np.isin(group, list(bad))
     if not good.any():
         return Blamed(None, bad)
+    rest = _rows(batch, good)
     try:
-        return Blamed(run(_rows(batch, good)), bad)
+        return Blamed(runs.run(rest), bad)
     except RowError as exc:
-        return Blamed(None, {unit: bad.get(unit, first_line(exc)) for unit in range(count)})
+        return _all_or_none(runs, rest, count, exc, bad)
+
+
+def _all_or_none(runs: Runs, rows: pa.RecordBatch, count: int, error: RowError, bad: dict[int, str]) -> Blamed:
+    """These rows failed together: all units are to blame, unless that was no fault of theirs."""
+    if error.sure:
+        return Blamed(None, {unit: bad.get(unit, str(error)) for unit in range(count)})
+    try:
+        return Blamed(runs.run_afresh(rows), bad)
+    except RowError as exc:
+        return Blamed(None, {unit: bad.get(unit, str(exc)) for unit in range(count)})
+
+
+def _confirmed(runs: Runs, rows: pa.RecordBatch, error: RowError) -> str | None:
+    """The reason if these rows are to blame for an error, else None."""
+    if error.sure:
+        return str(error)
+    try:
+        runs.run_afresh(rows)
+    except RowError as exc:
+        return str(exc)
+    return None
 
 
 def _rows(batch: pa.RecordBatch, mask: np.ndarray) -> pa.RecordBatch:

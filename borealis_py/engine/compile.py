@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
-from borealis_py.engine.duck import Duck, Feed, RowError, Statement, first_line
+from borealis_py.engine.duck import REFUSALS, Duck, Feed, Statement, first_line
 from borealis_py.engine.expressions import Expression, Place, Tree, check_outside, describe, parse, sql_of
 from borealis_py.engine.operators import Merge, Part, Pipe, Source, Union, Window
 from borealis_py.engine.parts import KEY_TYPES
@@ -219,7 +219,7 @@ class _Compiler:
             try:
                 with_feed(self._duck, source.schema, run, row)
                 return
-            except RowError as exc:
+            except REFUSALS as exc:
                 errors.append(first_line(exc))
         raise expression.error(f"fails for every row: {errors[-1]}")
 
@@ -243,7 +243,7 @@ class _Compiler:
     def statement(self, sql: Sql, schema: pa.Schema, where: str) -> Statement:
         try:
             return self._duck.statement(sql, schema)
-        except duckdb.Error as exc:
+        except REFUSALS as exc:
             raise QueryError(f"{where}: {first_line(exc)}") from exc
 
 

@@ -15,8 +15,37 @@ import pyarrow as pa
 REOPEN_AFTER_CALLS = 100_000
 """A connection grows by about 0.25 kB a call (measured on 1.5.6), so a fresh one is opened now and then."""
 
-RowError = (duckdb.DataError, duckdb.InvalidInputException)
-"""What a value in a row may cause (failed CAST, overflow, bad argument). Anything else is a fault and propagates."""
+_OF_VALUES = (duckdb.DataError, duckdb.InvalidInputException, duckdb.NotImplementedException, UnicodeDecodeError)
+"""Only a value can cause these: a failed CAST, overflow, a bad argument, an unknown time zone. The last one is a message
+about a value, cut within a character by the engine."""
+_OF_THE_PROCESS = (
+    duckdb.InterruptException,
+    duckdb.InternalException,
+    duckdb.FatalException,
+    duckdb.IOException,
+    duckdb.ConnectionException,
+)
+"""Faults: whatever the row was, they say nothing of it."""
+_OUT_OF_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
+REFUSALS = (duckdb.Error, UnicodeDecodeError, MemoryError)
+"""All that the engine raises for SQL that cannot be used: the user is told, whatever it is."""
+
+
+class RowError(Exception):
+    """A statement failed, perhaps because of a value in a row. The text is the reason, one line.
+
+    `sure`: errors of this kind come from values alone. Any other may also be the process's: it blames a row only if a
+    fresh connection raises it again (`blame`).
+    """
+
+    def __init__(self, reason: str, sure: bool) -> None:
+        super().__init__(reason)
+        self.sure = sure
+
+
+class EngineOutOfMemory(Exception):
+    """A statement needs more memory than the engine may use. No row is to blame: other machines may have more."""
+
 
 # filter_pushdown: pushed into an Arrow scan a filter is evaluated by Arrow, whose NaN compares otherwise; and a filter
 # stays where the user wrote it, so which row fails in which expression does not depend on the optimiser.
@@ -53,7 +82,8 @@ def connect(*, lock: bool = True) -> duckdb.DuckDBPyConnection:
 
 def first_line(error: BaseException) -> str:
     """DuckDB's message without its sketch of the SQL, which is ours and not the user's."""
-    line = str(error).split("\n", 1)[0].strip()
+    text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
+    line = text.split("\n", 1)[0].strip()
     return line if len(line) <= 300 else line[:297] + "..."
 
 
@@ -103,14 +133,26 @@ class Statement:
         self._duck.connection.unregister(f"feed{self._number}")
 
     def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Raises one of `RowError` for a value that an expression cannot take."""
+        """The result; text in it is valid UTF-8.
+
+        Raises:
+            RowError: for a value that an expression cannot take, or that gives no valid text.
+            EngineOutOfMemory: see there. Other faults of the process propagate as they are.
+        """
         self._duck.count()
         self._feed.set(batch)
         try:
             table = self._duck.connection.execute(self._execute).to_arrow_table()
+        except Exception as exc:
+            raise _judged(exc) from exc
         finally:
             self._feed.clear()
-        return single_batch(table)
+        return _valid(single_batch(table))
+
+    def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same on a connection on which nothing ran before."""
+        self._duck.reopen()
+        return self.run(batch)
 
 
 class Duck:
@@ -143,6 +185,24 @@ class Duck:
         for statement in self._statements:
             statement.release()
         self.connection.close()
+
+
+def _judged(error: Exception) -> Exception:
+    """What an error of a run means: the value's, perhaps the value's, or the process's."""
+    if isinstance(error, _OUT_OF_MEMORY):
+        return EngineOutOfMemory(first_line(error))
+    if isinstance(error, _OF_THE_PROCESS):
+        return error
+    return RowError(first_line(error), isinstance(error, _OF_VALUES))
+
+
+def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The engine hands out text as it is; bytes that are no UTF-8 would end whoever decodes them."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as exc:
+        raise RowError("the result is not valid UTF-8", True) from exc
+    return batch
 
 
 def single_batch(table: pa.Table) -> pa.RecordBatch:

@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from borealis_py.engine.catalogue import catalogue
-from borealis_py.engine.duck import connect, first_line
+from borealis_py.engine.duck import REFUSALS, connect, first_line
 from borealis_py.query.errors import QueryError, unknown_column
 
 Tree = dict[str, Any]
@@ -230,7 +230,7 @@ def sql_of(expression: Expression) -> str:
     """The expression as SQL. Raises QueryError."""
     try:
         return to_sql(expression.tree)
-    except duckdb.Error as exc:
+    except REFUSALS as exc:
         raise expression.error(f"cannot be used: {first_line(exc)}") from exc
 
 
@@ -240,6 +240,6 @@ def describe(
     """Column names and DuckDB types of a SELECT, bound but not run. A type error becomes the user's error."""
     try:
         rows = connection.execute(f"DESCRIBE {select}").fetchall()
-    except duckdb.Error as exc:
+    except REFUSALS as exc:
         raise error(first_line(exc)) from exc
     return {row[0]: row[1] for row in rows}

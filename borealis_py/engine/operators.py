@@ -174,7 +174,7 @@ class Window:
         rows = content[0] if len(content) == 1 else pa.concat_batches(content)
         rows = _with_column(rows, POSITION, pa.array(np.arange(rows.num_rows))) if self.positions else rows
         groups = _Groups(self.rank, rows)
-        result, bad = run_by_group(self.close.run, rows, groups)
+        result, bad = run_by_group(self.close, rows, groups)
         start_us, end_us = (end - self.size) * self.width_us, end * self.width_us
         for group, reason in sorted(bad.items()):
             keys = groups.keys(group, self.keys)
@@ -219,7 +219,7 @@ def _by_row(
 ) -> pa.RecordBatch | None:
     if batch is None:
         return None
-    rows, bad = run_by_row(statement.run, batch)
+    rows, bad = run_by_row(statement, batch)
     for row, reason in sorted(bad.items()):
         values = {name: batch.column(name)[row].as_py() for name in batch.schema.names}
         rejects.append(Reject(node, -1, f"tuple at stime {values['stime']}: {reason}", msgspec.json.encode(values)))
