@@ -1,36 +1,52 @@
-"""Which SQL functions a query may use: those the engine's own catalogue calls CONSISTENT, less a short list of ours."""
+"""Which SQL functions a query may use: those on our list (`functions`), and why others may not."""
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from functools import cache
 
 from borealis_py.engine.duck import connect
+from borealis_py.engine.functions import AGGREGATES, BY_NAME, OPERATORS, SCALARS
 from borealis_py.query.errors import did_you_mean
 
-# The catalogue calls these CONSISTENT, but they read settings, variables, the clock or a sample.
-_OURS = {
+_CHANGES = "its result is not the same each time, so replicas would disagree; stime is the time to use"
+_TABLE = "it makes a table or reads one, and a query reads its sources only"
+_LAMBDA = "it takes a lambda function, and these are not allowed"
+_INNER = "it tells of the engine's inner state"
+_TYPES = "it depends on the engine's inner types"
+_ORDER = "it is about the order of rows, like OVER (...); use .window(...).agg(...)"
+
+_REASONS: dict[str, str] = {
     "current_setting": "it reads a setting",
     "getvariable": "it reads a variable",
     "version": "it reads the engine's version",
     "age": "with one argument it reads the clock",
     "reservoir_quantile": "it draws a random sample",
-    "pg_typeof": "it depends on the engine's inner types",
-    "typeof": "it depends on the engine's inner types",
     "stats": "it reads the engine's inner state",
     "unnest": "it makes several rows of one",
-}
-# The catalogue does not say for macros; these are plain formulas (NULLIF is one).
-_MACROS = {"nullif", "fdiv", "fmod", "round_even", "roundbankers", "split_part", "days_in_month"}
-# The parser makes calls of these for syntax (a LIKE b, [1, 2], EXTRACT ...) or knows them only inside.
-_SYNTAX = {"count_star"}
+    **dict.fromkeys(("pg_typeof", "typeof", "get_type", "cast_to_type", "can_cast_implicitly", "vector_type"), _TYPES),
+    **dict.fromkeys(("current_localtime", "current_localtimestamp", "ago"), _CHANGES),
+    **dict.fromkeys(("json_serialize_plan", "json_serialize_sql", "json_deserialize_sql", "alias"), _INNER),
+    **dict.fromkeys(
+        ("apply", "array_apply", "array_filter", "array_reduce", "array_transform", "filter", "list_apply",
+         "list_filter", "list_reduce", "list_transform", "reduce"), _LAMBDA,
+    ),
+    **dict.fromkeys(
+        ("cume_dist", "dense_rank", "first_value", "lag", "last_value", "lead", "nth_value", "ntile", "percent_rank",
+         "rank", "rank_dense", "row_number"), _ORDER,
+    ),
+}  # fmt: skip
+"""What to say of well-known ones."""
+
 # Names without parentheses that SQL understands as calls.
 _BARE = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "current_user", "user"}
+_NEAREST = 3
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Names in lower case. `refused` maps a name to the reason."""
+    """Names in lower case. `refused` maps a name that the engine has to the reason."""
 
     scalars: frozenset[str]
     aggregates: frozenset[str]
@@ -39,12 +55,20 @@ class Catalogue:
     def objection(self, function: str) -> str | None:
         """Why this function cannot be used, or None."""
         name = function.lower()
-        if name in self.refused:
-            return f"function {name}() is not allowed: {self.refused[name]}"
         if name in self.scalars or name in self.aggregates:
             return None
-        known = [f for f in self.scalars | self.aggregates if f[0].isalpha()]
-        return f"unknown function {name}(){did_you_mean(name, known)}"
+        if name in self.refused:
+            return f"function {name}() is not allowed: {self.refused[name]}{self._instead(name)}"
+        return f"unknown function {name}(){did_you_mean(name, self._words)}"
+
+    def list_objection(self, aggregate: str) -> str | None:
+        """Why this aggregate, named as text in list_aggregate(), cannot be used, or None."""
+        name = aggregate.lower()
+        if name in self.aggregates:
+            return None
+        if name in self.refused:
+            return f"aggregate {name}() is not allowed: {self.refused[name]}"
+        return f"unknown aggregate {aggregate!r}{did_you_mean(name, sorted(self.aggregates))}"
 
     def bare(self, name: str) -> str | None:
         """Why a bare name, no column, cannot be used: `current_date` is a call without parentheses."""
@@ -53,6 +77,14 @@ class Catalogue:
                 f"{name.lower()} is not allowed: results must not depend on when or where they are computed; use stime"
             )
         return None
+
+    @property
+    def _words(self) -> list[str]:
+        return sorted((self.scalars | self.aggregates) - OPERATORS)
+
+    def _instead(self, name: str) -> str:
+        close = difflib.get_close_matches(name, self._words, n=_NEAREST)
+        return f"; allowed are {', '.join(close)}" if close else ""
 
 
 @cache
@@ -64,26 +96,21 @@ def catalogue() -> Catalogue:
     ).fetchall()
     connection.close()
     kinds: dict[str, set[str]] = {}
-    stabilities: dict[str, set[str | None]] = {}
+    stabilities: dict[str, set[str]] = {}
     for name, kind, stability in rows:
         kinds.setdefault(name, set()).add(kind)
-        if kind in ("scalar", "aggregate"):
-            stabilities.setdefault(name, set()).add(stability)
-    scalars = {n for n, k in kinds.items() if "scalar" in k} | _MACROS
-    aggregates = ({n for n, k in kinds.items() if "aggregate" in k} | _SYNTAX) - scalars
-    return Catalogue(frozenset(scalars), frozenset(aggregates), _refused(kinds, stabilities))
+        stabilities.setdefault(name, set()).add(stability or "CONSISTENT")
+    allowed = SCALARS | AGGREGATES | BY_NAME
+    refused = {name: _reason(name, kind, stabilities[name]) for name, kind in kinds.items() if name not in allowed}
+    there = frozenset(kinds)
+    return Catalogue((SCALARS | BY_NAME) & there, AGGREGATES & there, _REASONS | refused)
 
 
-def _refused(kinds: dict[str, set[str]], stabilities: dict[str, set[str | None]]) -> dict[str, str]:
-    refused: dict[str, str] = {}
-    for name, kind in kinds.items():
-        if name in _OURS:
-            refused[name] = _OURS[name]
-        elif name in _MACROS:
-            continue
-        elif not kind & {"scalar", "aggregate"}:
-            table = "it makes a table or reads one, and a query reads its sources only"
-            refused[name] = "its result is not known to be the same each time" if "macro" in kind else table
-        elif stabilities[name] - {"CONSISTENT"} or "macro" in kind:
-            refused[name] = "its result is not the same each time, so replicas would disagree; stime is the time to use"
-    return refused | {name: reason for name, reason in _OURS.items() if name not in refused}
+def _reason(name: str, kinds: set[str], stabilities: set[str]) -> str:
+    if name in _REASONS:
+        return _REASONS[name]
+    if stabilities - {"CONSISTENT"}:
+        return _CHANGES
+    if not kinds & {"scalar", "aggregate", "macro"}:
+        return _TABLE
+    return "it is not on the list of functions that are known to give the same result everywhere"

@@ -178,6 +178,7 @@ class _Compiler:
         kind = self.type_of(source, predicate, expression)
         if kind != "BOOLEAN":
             raise expression.error(f"a filter must be true or false, this is {kind}")
+        predicate = sql_of(self.guarded(source, expression))
         self.probe(source, predicate, expression)
         chain: Sql = lambda feed: f"SELECT * FROM ({source.select(feed)}) WHERE {predicate}"  # noqa: E731
         return Relation(source.slot, source.base, source.schema, chain)
@@ -189,6 +190,7 @@ class _Compiler:
             expression = parse(text, place, aggregate=False)
             sql = sql_of(expression)
             cast, arrow = self.column(self.type_of(source, sql, expression), expression)
+            sql = sql_of(self.guarded(source, expression))
             self.probe(source, sql, expression)
             selected.append(f"CAST({sql} AS {cast}) AS {q(name)}")
             fields.append(pa.field(name, arrow))
@@ -231,6 +233,14 @@ class _Compiler:
 
         return with_feed(self._duck, source.base, bind)
 
+    def guarded(self, source: Relation, expression: Expression, group: str = "") -> Expression:
+        """The expression as it runs: what one value can make the engine do is bounded."""
+
+        def kind(sql: str, aggregate: bool) -> str:
+            return self.type_of(source, sql, expression, group if aggregate else "")
+
+        return expression.guarded(kind)
+
     def column(self, duck_type: str, expression: Expression) -> tuple[str, pa.DataType]:
         found = column_type(duck_type)
         if found is None:
@@ -260,6 +270,8 @@ class _WindowBuilder:
         c, op = self._c, self._op
         for expression in self._expressions:  # the user's own words first: type errors are about them
             c.type_of(self._source, sql_of(expression), expression, self._group)
+        self._expressions = [c.guarded(self._source, e, self._group) for e in self._expressions]
+        for expression in self._expressions:
             c.probe(self._source, sql_of(expression), expression, self._group)
         calls = agg.Calls()
         outers = [calls.outer(e) for e in self._expressions]

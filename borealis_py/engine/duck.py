@@ -12,12 +12,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from borealis_py.engine import guards
+
 REOPEN_AFTER_CALLS = 100_000
 """A connection grows by about 0.25 kB a call (measured on 1.5.6), so a fresh one is opened now and then."""
 
 _OF_VALUES = (duckdb.DataError, duckdb.InvalidInputException, duckdb.NotImplementedException, UnicodeDecodeError)
-"""Only a value can cause these: a failed CAST, overflow, a bad argument, an unknown time zone. The last one is a message
-about a value, cut within a character by the engine."""
+"""Only a value can cause these: a failed CAST, overflow, a bad argument, an unknown time zone. The last one is a
+message about a value, cut within a character by the engine."""
 _OF_THE_PROCESS = (
     duckdb.InterruptException,
     duckdb.InternalException,
@@ -70,9 +72,17 @@ _SETTINGS = (
 )
 
 
-def connect(*, lock: bool = True) -> duckdb.DuckDBPyConnection:
-    """A closed connection. With `lock` no SET changes it any more."""
-    connection = duckdb.connect(config=_CONFIG)
+MEMORY_BYTES = 1 << 30
+"""What the engine may use on one connection, unless the configuration says otherwise (`engine_memory`)."""
+
+
+def connect(memory_bytes: int = MEMORY_BYTES, *, lock: bool = True) -> duckdb.DuckDBPyConnection:
+    """A closed connection. With `lock` no SET changes it any more.
+
+    It never has a temporary directory: what spills is added in another order, and the last bits of sums change.
+    """
+    connection = duckdb.connect(config={**_CONFIG, "memory_limit": f"{memory_bytes}B"})
+    guards.register(connection)
     for setting in _SETTINGS:
         connection.execute(setting)
     if lock:
@@ -83,7 +93,7 @@ def connect(*, lock: bool = True) -> duckdb.DuckDBPyConnection:
 def first_line(error: BaseException) -> str:
     """DuckDB's message without its sketch of the SQL, which is ours and not the user's."""
     text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
-    line = text.split("\n", 1)[0].strip()
+    line = guards.reason_of(text.split("\n", 1)[0].strip())
     return line if len(line) <= 300 else line[:297] + "..."
 
 
@@ -158,8 +168,9 @@ class Statement:
 class Duck:
     """The connection of one kernel. Reopened (statements prepared again) after `REOPEN_AFTER_CALLS` calls."""
 
-    def __init__(self) -> None:
-        self.connection = connect()
+    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
+        self.memory_bytes = memory_bytes
+        self.connection = connect(memory_bytes)
         self._statements: list[Statement] = []
         self._calls = 0
 
@@ -176,7 +187,7 @@ class Duck:
 
     def reopen(self) -> None:
         self.close()
-        self.connection = connect()
+        self.connection = connect(self.memory_bytes)
         self._calls = 0
         for statement in self._statements:
             statement.prepare()

@@ -9,14 +9,16 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import duckdb
 
+from borealis_py.engine import guards
 from borealis_py.engine.catalogue import catalogue
 from borealis_py.engine.duck import REFUSALS, connect, first_line
+from borealis_py.engine.functions import BY_NAME, TYPES
 from borealis_py.query.errors import QueryError, unknown_column
 
 Tree = dict[str, Any]
@@ -76,6 +78,17 @@ class Expression:
     def aggregates(self) -> list[Tree]:
         """Its aggregate calls, outermost, in order."""
         return [n for n in nodes(self.tree) if is_aggregate(n)]
+
+    def guarded(self, kind: Callable[[str, bool], str]) -> Expression:
+        """The same with values bounded (`guards`). `kind(sql, aggregate)`: type of a part, which has aggregates or not.
+
+        Raises QueryError.
+        """
+
+        def part(tree: Tree) -> str:
+            return kind(to_sql(tree), any(is_aggregate(n) for n in nodes(tree)))
+
+        return replace(self, tree=guards.guarded(self.tree, part))
 
     def error(self, reason: str) -> QueryError:
         return QueryError(f"{self.place}: {reason}\n    {self.text}")
@@ -159,11 +172,44 @@ def _check(tree: Tree, expression: Expression) -> None:
                     raise expression.error(objection)
                 raise unknown_column(name, str(expression.place), expression.place.columns)
         elif kind == "FUNCTION":
-            objection = catalogue().objection(node["function_name"])
+            objection = _objection(node)
             if objection:
                 raise expression.error(objection)
+        elif kind == "CAST":
+            for name in _type_names(node["cast_type"]):
+                if name.upper() not in TYPES:
+                    raise expression.error(f"CAST to {name} is not allowed: types are {', '.join(sorted(TYPES))}")
         elif node.get("type") == "GROUPING_FUNCTION":
             raise expression.error("GROUPING() is not allowed")
+
+
+def _objection(call: Tree) -> str | None:
+    """Why a call cannot be used, or None."""
+    name = call["function_name"]
+    if call["catalog"] or call["schema"] not in ("", "main"):  # the parser writes main itself
+        return f"write {name}() without a schema: functions are known by their names"
+    objection = catalogue().objection(name) or guards.objection(call)
+    if objection is None and name.lower() in BY_NAME:
+        chosen = call["children"][1] if len(call["children"]) > 1 else {}
+        value = chosen.get("value", {}).get("value") if chosen.get("class") == "CONSTANT" else None
+        if not isinstance(value, str):
+            return f"{name}() takes the name of an aggregate as text, like {name}(values, 'sum')"
+        objection = catalogue().list_objection(value)
+    return objection
+
+
+def _type_names(type_: Tree) -> Iterator[str]:
+    """The names of a type and of all that it is made of."""
+    info = type_.get("type_info") or {}
+    yield info.get("alias") or (info.get("name", "") if type_["id"] == "UNBOUND" else type_["id"])
+    if type_["id"] != "VARIANT":
+        yield from (name for part in _inner_types(info) for name in _type_names(part))
+
+
+def _inner_types(info: Tree) -> list[Tree]:
+    if "child_type" in info:
+        return [info["child_type"]]
+    return [child["second"] for child in info.get("child_types", ())]
 
 
 def _check_aggregates(expression: Expression, found: list[Tree]) -> None:

@@ -1,0 +1,76 @@
+"""Runs calls of SQL functions as queries do and prints what came out: `python -m tests.engine.proving < calls.json`.
+
+A process of its own, so that whoever asks can give it another time zone, locale, home, ... See `test_proved.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from borealis_py import App, QueryError
+from borealis_py.engine import Kernel, canonical_hash, compile_query
+from tests.engine import examples, worlds
+
+
+def compiled(call: str, *, aggregate: bool) -> tuple[Kernel | None, str]:
+    """The call as the column of a query, as text if it has no column's type; None and why if it cannot be one."""
+    why = ""
+    for text in (call, f"CAST({call} AS VARCHAR)"):
+        app = App("t")
+        source = app.source("s", schema={"k": "string", "i": "int", "x": "double", "b": "bool"})
+        try:
+            app.query("q", source.window("100ms").agg(y=text) if aggregate else source.map(y=text))
+            return compile_query(app.describe(), "q"), ""
+        except QueryError as exc:
+            why = str(exc).split("\n")[0]
+    return None, why
+
+
+def evaluated(call: str, batch: pa.RecordBatch, *, aggregate: bool) -> dict[str, object]:
+    """What the call gives: `good` rows' hash and number that are not null, `bad` rows with reasons; or `refused`."""
+    kernel, why = compiled(call, aggregate=aggregate)
+    if kernel is None:
+        return {"refused": why}
+    try:
+        _, outputs = kernel.step(kernel.initial(), 0, 1, {0: (batch,)})
+    finally:
+        kernel.close()
+    output = outputs[0]
+    rows = output.rows
+    return {
+        "good": "" if rows is None else canonical_hash(rows),
+        "rows": 0 if rows is None else rows.num_rows - rows.column("y").null_count,
+        "bad": [(r.reason, r.raw.decode()) for r in output.rejects],
+    }
+
+
+def evaluate_all(calls: Sequence[tuple[str, bool]], batch: pa.RecordBatch) -> dict[str, dict[str, object]]:
+    """By call."""
+    return {call: evaluated(call, batch, aggregate=aggregate) for call, aggregate in calls}
+
+
+def main() -> None:
+    """Reads {"calls": [[call, is an aggregate], ...], "threads": n}, prints {"at": seconds, "found": {...}}."""
+    asked = json.load(sys.stdin)
+    calls, count = asked["calls"], asked["threads"]
+    batch = worlds.batch(examples.rows())
+    found: dict[str, dict[str, object]] = {}
+    threads = [
+        threading.Thread(target=lambda part=calls[n::count]: found.update(evaluate_all(part, batch)))
+        for n in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    json.dump({"at": int(time.time()), "found": found}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""What one value can make the engine do is bounded: beyond it the value's row is a dead letter."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py import QueryError
+from borealis_py.engine import guards
+from tests.engine import worlds
+from tests.engine.worlds import Row
+
+
+def results(expression: str, values: list[str], number: int = 1) -> tuple[list[object], list[str]]:
+    """What `map` gives for rows with these texts as k, and why rows were refused."""
+    rows: list[Row] = [(value, number, 1.0, True, n) for n, value in enumerate(values)]
+    with worlds.kernel(lambda app, a, b: a.map(y=expression)) as on:
+        _, outputs = on.step(on.initial(), 0, 1, worlds.ordered(on, {0: [rows, []]}))
+        output = outputs[0]
+        good = [] if output.rows is None else [r["y"] for r in on.to_dicts(output.rows)]
+        return good, [r.reason.split(": ", 1)[1] for r in output.rejects]
+
+
+def lists(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+def objects(depth: int) -> str:
+    return '{"a":' * depth + "1" + "}" * depth
+
+
+def test_nesting_is_counted_outside_of_quotes() -> None:
+    assert guards.nesting("") == 0
+    assert guards.nesting('{"a": [1, {"b": 2}], "c": [3]}') == 3
+    assert guards.nesting('["[[[[", "\\"[[[", {"}": 1}]') == 2
+    assert guards.nesting('[["]]", ["]]", ["]]"]]]]') == 4
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "json_structure(k)::VARCHAR",
+        "json_valid(k)",
+        "json_contains(k, '1')",
+        "json_contains('1', k)",
+        "json_pretty(k)",
+        "json_extract_string(k, '$..a')::VARCHAR",
+        "json_merge_patch('{}', k)::VARCHAR",
+        "k ->> '$.a'",
+        "k::JSON::VARCHAR",
+        "try_cast(k AS JSON)::VARCHAR",
+        "from_json(k, '\"JSON\"')::VARCHAR",
+        "json_keys(concat(k, ''))",
+    ],
+)
+def test_text_that_is_parsed_is_nested_a_hundred_levels_at_most(expression: str) -> None:
+    for make in (lists, objects):
+        good, bad = results(expression, [make(100), make(101), make(60_000), "1"])
+        assert len(good) == 2
+        assert bad == ["the text is nested more than 100 levels deep"] * 2
+
+
+@pytest.mark.parametrize("type_", ["INTEGER[]", "VARCHAR[][]", "STRUCT(a VARCHAR)", "MAP(VARCHAR, VARCHAR)", "JSON[]"])
+def test_casts_of_text_are_bounded_too(type_: str) -> None:
+    _, bad = results(f"CAST(k AS {type_})::VARCHAR", [lists(60_000), objects(60_000)])
+    assert bad == ["the text is nested more than 100 levels deep"] * 2
+
+
+def test_values_that_are_no_text_are_cast_as_they_were() -> None:
+    assert results("CAST([i, 2] AS DOUBLE[])", ["a"]) == ([[1.0, 2.0]], [])
+    assert results("{'a': k, 'b': [i]}::JSON::VARCHAR", [lists(200)])[1] == []
+    assert results("CAST(k::JSON AS INTEGER[])", ["[1, 2]"]) == ([[1, 2]], [])
+
+
+@pytest.mark.parametrize(
+    ("expression", "number"),
+    [
+        ("repeat(k, i)", 10**12),
+        ("repeat([k], i)", 10**12),
+        ("repeat(encode(k), i)::VARCHAR", 10**12),
+        ("lpad(k, i::INTEGER, 'x')", 2**31 - 1),
+        ("rpad(k, i::INTEGER, 'x')", 2**31 - 1),
+        ("len(list_resize([k], i))", 10**10),
+        ("bitstring('1', i::INTEGER)::VARCHAR", 2**31 - 1),
+    ],
+)
+def test_no_value_says_how_much_is_built_beyond_the_bound(expression: str, number: int) -> None:
+    assert results(expression, ["a"], 3)[1] == []
+    assert results(expression, ["a"], number)[1] == ["the result would take more than 64000000 bytes"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "good", "bad"),
+    [
+        ("regexp_matches('a', k)", "a+", "(" * 1001),
+        ("'a' LIKE k", "a%", "%a" * 501),
+        ("json_extract_string('[1]', k)", "$[0]", "$..a..b"),
+        ("format(k, i)", "{:>9}", "{:>1000000000}"),
+        ("printf(k, i)", "%5d", "%*d"),
+        ("levenshtein(k, k)", "ab", "ab" * 10_000),
+        ("len(replace(k, 'a', k))", "ab", "ab" * 10_000),
+        ("len(regexp_replace(k, 'a', k, 'g'))", "ab", "ab" * 10_000),
+    ],
+)
+def test_patterns_and_lengths(expression: str, good: str, bad: str) -> None:
+    found, refused = results(expression, [good, bad])
+    assert len(found) == 1
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize("call", ["range(i)", "range(1, i)", "generate_series(i, 5)", "equi_width_bins(0, 9, i, true)"])
+def test_where_several_arguments_say_how_much_is_built_they_are_written_in_the_query(call: str) -> None:
+    with pytest.raises(QueryError, match="must be written in the query"):
+        worlds.make(lambda app, a, b: a.map(y=call))
+    assert results("range(2 + 1)", ["a"]) == ([[0, 1, 2]], [])
