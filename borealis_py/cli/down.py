@@ -24,6 +24,8 @@ def down(app: AppName = None, data_dir: DataDir = None) -> None:
         return
     with waiting(f"stopping the replicas of {chosen}"):
         stopped = ReplicaProcesses(directory, chosen).stop()
+    if not stopped:
+        say(f"the supervisor of {chosen} stopped; none of its replicas ran")
     for one in stopped:
         how = "killed, it did not end by itself" if one.forced else "stopped"
         say(f"{one.name} {how} (pid {one.pid})")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from borealis_py.host.appstate import AppState, Statuses
     from borealis_py.host.overview import Sight
+    from borealis_py.host.replicas import ProcessName
+    from borealis_py.host.supervised import Fate
     from borealis_py.log.messages import InputStatus
 
 SILENT_S = 2.0
@@ -54,14 +56,17 @@ def replica_table(
     now_us: int,
     width: int | None = None,
     rates: Mapping[tuple[str, int], Sequence[float]] | None = None,
+    fates: Mapping[ProcessName, Fate] | None = None,
 ) -> Table:
     """Every replica of an app, in the order of its nodes.
 
     Args:
         now_us: wall time. width: columns there are on the terminal; what matters least is left out. None: everything.
         rates: tuples a second of each input, by (node, replica), as far as they are known.
+        fates: of the processes on this machine that have ended since `up`.
     """
     from borealis_py.host.overview import keys, queries_of, sight
+    from borealis_py.host.replicas import process_of
 
     columns = ["node" if state.spec.nodes else "query", *COLUMNS]
     rows: list[list[str | Text]] = []
@@ -71,6 +76,11 @@ def replica_table(
             rows.append([query, str(k), Text("not running", "red"), *[""] * (len(columns) - 3)])
         else:
             rows.append(row(sight(found, state.spec.bucket_us, now_us), now_us, (rates or {}).get((query, k), ())))
+    if fates:
+        columns.insert(-1, "restarts>")
+        for (query, k), cells in zip(keys(state, statuses), rows, strict=True):
+            fate = fates.get(process_of(state.spec, query, k))
+            cells.insert(-1, "" if fate is None else str(fate.restarts))
     if state.spec.nodes:
         columns.insert(1, "of query")
         for cells in rows:
@@ -111,6 +121,21 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
         for why, them in inline_reasons(state, statuses, now_us).items()
     ]
     return stopped + inline
+
+
+def fate_lines(fates: Mapping[ProcessName, Fate], now_us: int) -> list[str]:
+    """How the processes on this machine that ended did, and what becomes of them. `now_us`: wall time."""
+    return [f"{name} {_fate(fate, now_us)}" for name, fate in fates.items()]
+
+
+def _fate(fate: Fate, now_us: int) -> str:
+    ended = f"ended {duration((now_us - fate.at_wall_us) / 1e6)} ago ({fate.how})"
+    if fate.final:
+        return f"{ended} and is not started again"
+    if fate.next_wall_us is not None:
+        return f"{ended} and is started again in {duration(max(fate.next_wall_us - now_us, 0) / 1e6)}"
+    times = "once" if fate.restarts == 1 else f"{fate.restarts} times"
+    return f"was started again {times}; the last one {ended}"
 
 
 def _set(state: AppState, query: str) -> str:

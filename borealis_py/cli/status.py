@@ -6,24 +6,30 @@ import time
 
 from borealis_py.cli.console import out, print_json, say
 from borealis_py.cli.context import open_context
-from borealis_py.cli.options import AppName, Bootstrap, Json
-from borealis_py.cli.replica_table import remarks, replica_table
+from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json
+from borealis_py.cli.replica_table import fate_lines, remarks, replica_table
 
 
-def status(bootstrap: Bootstrap = None, app: AppName = None, json: Json = False) -> None:
-    """Show state, frontiers, grant, counts, checkpoint and inputs of each replica. Frontiers are times (UTC)."""
+def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir = None, json: Json = False) -> None:
+    """Show state, frontiers, grant, counts, checkpoint and inputs of each replica. Frontiers are times (UTC).
+
+    Of the processes that `up` started on this machine, below the data directory, also how those that died ended.
+    """
     from borealis_py.host.appstate import read_statuses
     from borealis_py.host.overview import overview
+    from borealis_py.host.replicas import ReplicaProcesses
 
-    context = open_context(bootstrap)
+    context = open_context(bootstrap, data_dir)
     state = context.app(app)
     now_us = time.time_ns() // 1000
     statuses = read_statuses(context.log, state, now_us // 1000)
     now_us = max([now_us, *(s.at_wall_us for s in statuses.values())])
+    here = ReplicaProcesses(context.data_dir, state.name)
     if json:
-        print_json(overview(state, statuses, now_us))
+        print_json({**overview(state, statuses, now_us), "processes_here": here.told(), "supervised": here.kept})
         return
-    for line in remarks(state, statuses, now_us):
+    fates = here.fates()
+    for line in (*remarks(state, statuses, now_us), *fate_lines(fates, now_us)):
         say(line, "yellow")
     console = out()
-    console.print(replica_table(state, statuses, now_us, console.width))
+    console.print(replica_table(state, statuses, now_us, console.width, fates=fates))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -46,6 +47,10 @@ Origin = Annotated[
 ]
 Reset = Annotated[bool, typer.Option("--reset", help="Delete the app's topics and checkpoints, and begin anew.")]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Take the place of replicas that run elsewhere.")]
+NoRestart = Annotated[
+    bool,
+    typer.Option("--no-restart", help="Start replicas once; leave no supervisor that starts again what dies."),
+]
 DescribeOnly = Annotated[
     bool,
     typer.Option(
@@ -67,6 +72,7 @@ def chosen_host(host: str | None, no_spark: bool) -> str:
 
 
 def up(
+    ctx: typer.Context,
     file: AppFile,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = None,
@@ -78,20 +84,27 @@ def up(
     http: Http = None,
     master: Master = None,
     describe_only: DescribeOnly = False,
+    no_restart: NoRestart = False,
 ) -> None:
-    """Start an app, or what is missing of it. Safe to repeat."""
+    """Start an app, or what is missing of it. Safe to repeat.
+
+    What dies is started again by a small supervisor, until `borealis down`.
+    """
     chosen = chosen_host(host, no_spark)
     from borealis_py.host import launch
     from borealis_py.host.appfile import load_app
     from borealis_py.host.check import check_places
     from borealis_py.host.replicas import ReplicaProcesses
     from borealis_py.host.timing import differences
+    from borealis_py.host.uplock import alone
 
     context = open_context(bootstrap, data_dir, http)
     spec = load_app(file).describe()
     timing = context.config.protocol_timing()
     reports = launch.check(spec, timing)
     processes = ReplicaProcesses(context.data_dir, spec.name)
+    if reset or not describe_only:
+        ctx.with_resource(alone(context.data_dir, spec.name, partial(say, style="yellow")))
     if not describe_only:
         check_places(spec.name, context.config.checkpoints, processes.directory)
     if reset:
@@ -112,7 +125,8 @@ def up(
                 "`borealis down` and `borealis up` have all of them read",
                 "yellow",
             )
-    _start(context, state, processes, process_options(context, not no_spark, take_over, chosen, master))
+    options = process_options(context, not no_spark, take_over, chosen, master)
+    _start(context, state, processes, options, not no_restart)
 
 
 def process_options(context: Context, spark: bool, take_over: bool, host: str, master: str | None) -> ProcessOptions:
@@ -137,18 +151,27 @@ def process_options(context: Context, spark: bool, take_over: bool, host: str, m
     )
 
 
-def _start(context: Context, state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> None:
+def _start(
+    context: Context, state: AppState, processes: ReplicaProcesses, options: ProcessOptions, restart: bool
+) -> None:
+    from borealis_py.host import launch
     from borealis_py.host.replicas import process_of
+    from borealis_py.host.supervised import available
     from borealis_py.host.tidy import terminated_as_interrupt
 
-    before = set(processes.running())
+    before, kept = set(processes.running()), processes.kept
+    if restart and not available():
+        restart = False
+        say("this system has no /proc: replicas that die are not started again", "yellow")
     seen: dict[tuple[str, int], Status] = {}
     try:
         with terminated_as_interrupt(), waiting("starting replicas") as spinner:
-            pids = _started(context, state, processes, options, seen, spinner)
+            pids = _started(context, state, processes, options, restart, seen, spinner)
     except KeyboardInterrupt:
         with waiting("interrupted: stopping what was started"):
             processes.stop([name for name in processes.running() if name not in before])
+            if kept and before:
+                launch.keep(state, processes, options, before)
         raise typer.Exit(INTERRUPTED) from None
     finally:
         processes.release()
@@ -166,15 +189,20 @@ def _started(
     state: AppState,
     processes: ReplicaProcesses,
     options: ProcessOptions,
+    restart: bool,
     seen: dict[tuple[str, int], Status],
     spinner: Any,
 ) -> Pids:
     """Start what does not run and wait until all replicas are ready; `seen` is left their last statuses."""
     from borealis_py.host import launch
-    from borealis_py.host.replicas import process_of
+    from borealis_py.host.replicas import process_names, process_of
 
     since_ms = time.time_ns() // 1_000_000 - 1
-    pids = launch.start(state, processes, options)
+    if restart:
+        pids = launch.keep(state, processes, options, set(process_names(state.spec)))
+    else:
+        processes.release_supervisor()
+        pids = launch.start(state, processes, options)
 
     def show(status: Status) -> None:
         if status.pid == pids.get(process_of(state.spec, status.query, status.replica)):

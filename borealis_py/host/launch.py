@@ -11,7 +11,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -246,6 +246,23 @@ def start(state: AppState, processes: ReplicaProcesses, options: ProcessOptions)
     return {name: running[name] for name in wanted}
 
 
+def keep(state: AppState, processes: ReplicaProcesses, options: ProcessOptions, only: set[ProcessName]) -> Pids:
+    """As `start`, of those in `only`, and by a supervisor that starts again what dies, also of those that run already.
+
+    What dies is started again without `--take-over`: it must not take its index from one that lives elsewhere.
+
+    Raises:
+        LaunchError, AddressError.
+    """
+    wanted = process_names(state.spec)
+    again = replace(options, take_over=False)
+    arguments = {name: again.arguments(state.name, name, place) for place, name in enumerate(wanted) if name in only}
+    if not (processes.kept and arguments.keys() <= processes.running().keys()):
+        processes.keep(arguments, ["--take-over"] if options.take_over else [], options.environment())
+    pids = processes.pids()
+    return {name: pids[name] for name in arguments if name in pids}
+
+
 def resized(before: AppState, after: AppState) -> dict[str, tuple[int, int]]:
     """Nodes that others read, with another number of replicas than before: running readers keep to the old ones."""
     known = before.spec.nodes
@@ -268,6 +285,7 @@ def wait_ready(
     """Wait until every replica that these processes run says that it is ready.
 
     Args:
+        pids: kept up to date here, since a supervisor may start a process again meanwhile.
         since_ms: wall time before the processes were started.
         on_status: sees every status while waiting.
 
@@ -279,6 +297,7 @@ def wait_ready(
     deadline = time.monotonic() + timeout_s
     try:
         while True:
+            pids.update((name, p.pid) for name, p in processes.running().items() if name in pids)
             for status in reader.poll():
                 on_status(status)
                 by = process_of(state.spec, status.query, status.replica)
@@ -300,13 +319,15 @@ def wait_ready(
 
 
 def _refuse_ended(processes: ReplicaProcesses, pids: Pids) -> None:
-    running = processes.running()
+    """Raises LaunchError for one that is not started again."""
+    running, kept = processes.running(), processes.kept
+    fates = processes.fates()  # after that: a supervisor notes an end before it goes
     for name in pids:
-        if name not in running:
+        if name not in running and not (kept and not (name in fates and fates[name].final)):
             code = processes.ended(name)
-            said = f" with code {code}" if code is not None else ""
+            how = f" ({fates[name].how})" if name in fates else f" with code {code}" if code is not None else ""
             file, tail = processes.log_file(name), processes.log_tail(name)
-            raise LaunchError(f"{name} ended while starting{said}. End of {file}:\n{tail}")
+            raise LaunchError(f"{name} ended while starting{how}. End of {file}:\n{tail}")
 
 
 def _topic_names(log: Log) -> list[str]:

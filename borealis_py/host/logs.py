@@ -11,28 +11,41 @@ from typing import TextIO
 
 import structlog
 
+from borealis_py.host import logfile
+
 LEVELS = ("debug", "info", "warning", "error")
 _QUIET = ("kafka", "py4j", "matplotlib", "asyncio")
 """Libraries that say more than anybody wants to know."""
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Standard error as it is when a line is written, not as it was when logging was set up."""
+    """Standard error as it is when a line is written, not as it was when logging was set up.
 
-    def __init__(self) -> None:
+    Args:
+        file: that it is, where it is to be turned over when too large (`logfile.py`); empty: it is left alone.
+    """
+
+    def __init__(self, file: str = "") -> None:
         logging.Handler.__init__(self)
+        self._file = file
+
+    def emit(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+        if self._file:
+            logfile.follow(self._file, (2, 1))
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]
         return sys.stderr
 
 
-def configure_logs(level: str = "info", json: bool | None = None) -> None:
+def configure_logs(level: str = "info", json: bool | None = None, file: str = "") -> None:
     """Set up logging for this process; may be called again.
 
     Args:
         level: "debug", "info", "warning" or "error".
         json: one object a line; None: if standard error is no terminal.
+        file: that standard output and error are, and that is to be bounded; empty: whoever made them sees to it.
 
     Raises:
         ValueError: unknown level.
@@ -58,7 +71,7 @@ def configure_logs(level: str = "info", json: bool | None = None) -> None:
         render += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=repr)]
     else:
         render += [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
-    handler = _Stderr()
+    handler = _Stderr(file)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=render))
     root = logging.getLogger()
     for old in [h for h in root.handlers if isinstance(h, _Stderr)]:

@@ -16,7 +16,6 @@ import os
 import signal
 import sys
 import threading
-import uuid
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -24,11 +23,12 @@ from pathlib import Path
 
 import structlog
 
+from borealis_py.host import exits
 from borealis_py.host.address import AddressError
 from borealis_py.host.appstate import read_app
+from borealis_py.host.beside import Beside
 from borealis_py.host.board import Board
 from borealis_py.host.ends import ALONE, end_of
-from borealis_py.host.exits import FAILED, REFUSED
 from borealis_py.host.httpd import HttpUnavailable, open_http
 from borealis_py.host.launch import create_topics, redo_topics_of
 from borealis_py.host.logs import configure_logs
@@ -38,7 +38,7 @@ from borealis_py.host.replicas import CHECKPOINTS, KAFKA_PROPERTIES, SPARK_PROPE
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.signals import set_by
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
-from borealis_py.host.specs import KernelDiffers, check_fingerprint, replica_spec, work_of
+from borealis_py.host.specs import KernelDiffers, check_fingerprint, new_uid, replica_spec, work_of
 from borealis_py.host.supervise import supervise
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
@@ -119,7 +119,7 @@ class ReplicaProcess:
     def _run(self, spec: ReplicaSpec) -> None:
         """One incarnation."""
         kernel, redos = partial(make_kernel, spec.app_json, spec.query), partial(make_redos, spec, self.keeper)
-        run_replica(spec, kernel, redos, self.stop, uuid.uuid4().hex[:8], seen=self._seen)
+        run_replica(spec, kernel, redos, self.stop, new_uid(spec), seen=self._seen)
 
 
 def open_sessions(specs: list[ReplicaSpec], spark: bool, master: str, output: Path) -> SessionKeeper:
@@ -152,21 +152,34 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--slot-wait-us", type=int, default=int(SLOT_WAIT_S * 1e6), help="with --host spark")
     parser.add_argument("--take-over", action="store_true")
     parser.add_argument("--http", metavar="HOST:PORT", help="answer HTTP there; port 0: any free one")
+    parser.add_argument("--run", default="", help="name of this run: all its incarnations' uids begin with it")
+    parser.add_argument("--after", default="", metavar="RUN", help="the run before, which has ended")
+    parser.add_argument("--log", default="", metavar="FILE", help="that standard error is, and that is to be bounded")
     return parser.parse_args(argv)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Returns one of the exit codes in `exits.py`."""
     args = parse(argv)
-    configure_logs()
-    with ExitStack() as closing:
-        return _run(args, closing)
+    configure_logs(file=args.log)
+    beside = Beside(args.data_dir / args.app / _name(args).stem, args.run)
+    code = exits.FAILED.code
+    try:
+        with ExitStack() as closing:
+            code = _run(args, beside, closing)
+        return code
+    finally:
+        beside.ended(code)
 
 
-def _run(args: argparse.Namespace, closing: ExitStack) -> int:
+def _name(args: argparse.Namespace) -> ProcessName:
+    return ProcessName(args.replica, args.node[0] if args.node else "")
+
+
+def _run(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> int:
     """`closing`: ends what is open once the replicas have ended."""
     try:
-        process = _open(args, closing)
+        process = _open(args, beside, closing)
     except NOT_STARTED as exc:
         log.error("replica does not start", replica=args.replica, nodes=args.node, why=str(exc))
         return _code_of(exc)
@@ -179,10 +192,10 @@ def _code_of(exc: Exception) -> int:
     end = end_of(exc)
     if end is not None:
         return end.exit.code
-    return (REFUSED if isinstance(exc, SENSELESS) else FAILED).code
+    return (exits.REFUSED if isinstance(exc, SENSELESS) else exits.FAILED).code
 
 
-def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | SparkDriver:
+def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> ReplicaProcess | SparkDriver:
     kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
     state, checkpoints = read_app(kafka, args.app), os.environ.get(CHECKPOINTS, "")
     if checkpoints:
@@ -200,24 +213,23 @@ def _open(args: argparse.Namespace, closing: ExitStack) -> ReplicaProcess | Spar
             f"app {args.app}: none of {', '.join(args.node or state.spec.queries)} has a replica {args.replica}"
         )
     if not args.take_over:
-        ensure_free(kafka, specs)
+        ensure_free(kafka, specs, args.after)
     for spec in specs:
         check_fingerprint(spec, state)
     board = Board(state, [(spec.query, spec.replica) for spec in specs], afar=args.host == "spark")
     url = open_http(args.http, board, closing)
-    specs = [replace(spec, http=url) for spec in specs]
-    name = ProcessName(args.replica, args.node[0] if args.node else "")
-    output = args.data_dir / args.app / f"{name.stem}.spark.log"
+    specs = [replace(spec, http=url, run=args.run) for spec in specs]
+    output = args.data_dir / args.app / f"{_name(args).stem}.spark.log"
     output.parent.mkdir(parents=True, exist_ok=True)
     if args.host == "spark":
         create_topics(kafka, redo_topics_of(state.spec))
         extra = json.loads(os.environ.get(SPARK_PROPERTIES, "{}"))
         master, wait_s = args.master or LOCAL, args.slot_wait_us / 1e6
         redos = redos_for(master, len(specs)) if args.redo_slots is None else args.redo_slots
-        settings = DriverSettings(master, redos, output, wait_s, tuple(extra.items()))
-        return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings, board.tell)
+        settings = DriverSettings(master, redos, output, wait_s, tuple(extra.items()), args.log)
+        return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings, beside.seen(board))
     keeper = open_sessions(specs, not args.no_spark, args.master or LOCAL_FOR_REDOS, output)
-    return ReplicaProcess(specs, keeper, board.tell)
+    return ReplicaProcess(specs, keeper, beside.seen(board))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 For each replica index one process runs that replica of all queries, and one that of each node that queries were cut
 into, so that nodes fail independently. A process is known by the pid file beside its log; a pid alone proves nothing,
-so the file has its start time too. Knows nothing of brokers.
+so the file has its start time too (`supervisor/notes.py`). A supervisor may keep them running. Knows no broker.
 """
 
 from __future__ import annotations
@@ -16,13 +16,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
+from borealis_py.host import logfile, supervised
+from borealis_py.host.supervised import Fate, Start
+from borealis_py.host.supervisor import notes
+from borealis_py.host.supervisor.kept import say_unseen
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 
 SAME_START_S = 0.05
+COMMAND = (sys.executable, "-m", "borealis_py.host.process")
 _STEM = re.compile(r"replica-(\d+)|([A-Za-z][A-Za-z0-9_-]*)\.r(\d+)")
 _TAIL_BYTES = 65_536
 
@@ -95,28 +101,87 @@ class ReplicaProcesses:
         return {name: process for name, process in found.items() if process is not None}
 
     def start(self, name: ProcessName, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
-        """Start a process, in a session of its own: it outlives this one. Returns its pid.
+        """Start a process, in a session of its own: it outlives this one, and nobody starts it again. Returns its pid.
 
         Args:
             arguments: of `borealis_py.host.process`.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        with self.log_file(name).open("wb") as output:
+        path, run = str(self.directory / name.stem), os.urandom(4).hex()
+        before = notes.read(str(self._pid_file(name)))
+        say_unseen(path, before)
+        after = ["--after", before["run"]] if "run" in before else []
+        output = logfile.opened(str(self.log_file(name)))
+        try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "borealis_py.host.process", *arguments],
+                [*COMMAND, *arguments, *self._log_arguments(name), "--run", run, *after],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **(environment or {}), notes.RUN: run},
             )
+        finally:
+            os.close(output)
         self._started[name] = process
-        with suppress(psutil.NoSuchProcess):  # ended already: whoever waits for it will say why
-            note = json.dumps({"pid": process.pid, "created": psutil.Process(process.pid).create_time()})
-            partial = self._pid_file(name).with_suffix(".partial")
-            partial.write_text(note)
-            partial.replace(self._pid_file(name))
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):  # ended already: whoever waits for it will say why
+            notes.write(str(self._pid_file(name)), {**_known_by(process.pid), "run": run})
         return process.pid
+
+    def _log_arguments(self, name: ProcessName) -> list[str]:
+        return ["--log", str(self.log_file(name))]
+
+    def keep(
+        self, arguments: Mapping[ProcessName, Sequence[str]], first: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        """Have a supervisor start what does not run, and start again what dies. One that runs gives way to it.
+
+        Args:
+            arguments: of each process. first: those of its first start alone.
+
+        Raises:
+            LaunchError: the supervisor did not start.
+        """
+        supervised.stop_supervisor(self.directory)
+        starts = [Start(n.stem, [*given, *self._log_arguments(n)], first) for n, given in arguments.items()]
+        supervised.start_supervisor(self.directory, COMMAND, starts, environment)
+
+    @property
+    def kept(self) -> bool:
+        """A supervisor runs."""
+        return supervised.supervisor_of(self.directory) is not None
+
+    def release_supervisor(self) -> bool:
+        """End the supervisor and leave the processes. Returns whether one ran."""
+        return supervised.stop_supervisor(self.directory)
+
+    def fates(self) -> dict[ProcessName, Fate]:
+        """How those ended that did since `up`, by name: the last end of each."""
+        found = {name: supervised.fate_of(self._pid_file(name)) for name in self._noted()}
+        return {name: fate for name, fate in found.items() if fate is not None}
+
+    def told(self) -> list[dict[str, Any]]:
+        """Each process for programs, as `status --json` has it. Times in us."""
+        running, fates, out = self.running(), self.fates(), []
+        for name, pid in self.pids().items():
+            fate = fates.get(name)
+            ended = None if fate is None else {"how": fate.how, "at_wall_us": fate.at_wall_us, "final": fate.final}
+            out.append(
+                {
+                    "process": name.stem,
+                    "pid": pid,
+                    "running": name in running,
+                    "restarts": 0 if fate is None else fate.restarts,
+                    "last_end": ended,
+                    "next_start_wall_us": None if fate is None else fate.next_wall_us,
+                }
+            )
+        return out
+
+    def pids(self) -> dict[ProcessName, int]:
+        """The last pid of each, whether it runs or not."""
+        found = {name: notes.read(str(self._pid_file(name))).get("pid") for name in self._noted()}
+        return {name: pid for name, pid in found.items() if isinstance(pid, int)}
 
     def ended(self, name: ProcessName) -> int | None:
         """The exit code of a process that `start` of this object started; None while it runs."""
@@ -131,11 +196,12 @@ class ReplicaProcesses:
         self._started.clear()
 
     def stop(self, names: Sequence[ProcessName] | None = None, timeout_s: float = 15.0) -> list[Stopped]:
-        """Ask the processes to end, and kill those that do not within `timeout_s`.
+        """Ask the processes to end, and kill those that do not within `timeout_s`. The supervisor is ended first.
 
         Args:
             names: which; None: all.
         """
+        supervised.stop_supervisor(self.directory)
         chosen = {name: p for name, p in self.running().items() if names is None or name in names}
         for process in chosen.values():
             with suppress(psutil.NoSuchProcess):
@@ -171,19 +237,29 @@ class ReplicaProcesses:
         return sorted(name for name in names if name is not None)
 
     def _process(self, name: ProcessName) -> psutil.Process | None:
+        note = notes.read(str(self._pid_file(name)))
         try:
-            note = json.loads(self._pid_file(name).read_text())
             process = psutil.Process(int(note["pid"]))
-            same = abs(process.create_time() - float(note["created"])) < SAME_START_S
+            started = process.create_time()
+            same = notes.running(note) if "ticks" in note else abs(started - float(note["created"])) < SAME_START_S
             return process if same and process.status() != psutil.STATUS_ZOMBIE else None
-        except (OSError, ValueError, TypeError, KeyError, psutil.Error):
+        except (ValueError, TypeError, KeyError, psutil.Error):
             return None
 
 
+def _known_by(pid: int) -> dict[str, Any]:
+    """What a note says of a process. Raises ProcessLookupError, psutil.NoSuchProcess."""
+    return (
+        notes.of_process(pid) if supervised.available() else {"pid": pid, "created": psutil.Process(pid).create_time()}
+    )
+
+
 def apps_here(data_dir: Path) -> list[str]:
-    """The apps that have a replica process running below this directory."""
-    names = sorted({path.parent.name for path in data_dir.glob("*/*.pid")})
-    return [name for name in names if ReplicaProcesses(data_dir, name).running()]
+    """The apps that have a replica process, or a supervisor, running below this directory."""
+    found = {
+        name: ReplicaProcesses(data_dir, name) for name in sorted({p.parent.name for p in data_dir.glob("*/*.pid")})
+    }
+    return [name for name, processes in found.items() if processes.running() or processes.kept]
 
 
 def readable(line: str) -> str:

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from borealis_py.host import logfile
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from reconcile.spark import explain
@@ -209,7 +210,7 @@ def _launch(properties: dict[str, str], output: Path) -> tuple[Any, Any]:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(properties.items()))
-    with output.open("ab") as file:
+    with os.fdopen(logfile.opened(str(output)), "ab") as file:
         gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
     process = getattr(gateway, "proc", None)
     try:

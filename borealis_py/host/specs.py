@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,6 +48,16 @@ def replica_spec(
 def work_of(spec: ReplicaSpec) -> Work:
     """The same for redo tasks."""
     return node_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us, spec.app_uid)
+
+
+def new_uid(spec: ReplicaSpec) -> str:
+    """Of an incarnation: random, and told by `of_run` to be of its process."""
+    return f"{spec.run}-{uuid.uuid4().hex[:6]}" if spec.run else uuid.uuid4().hex[:8]
+
+
+def of_run(uid: str, run: str) -> bool:
+    """Whether an incarnation with this uid ran in the process of that run."""
+    return bool(run) and uid.startswith(f"{run}-")
 
 
 class KernelDiffers(Exception):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import structlog
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
@@ -14,6 +15,7 @@ from borealis_py.log.base import Feed, LogError, LogUnreachable, Record
 from borealis_py.log.topics import RECORD_BYTES_MAX
 
 log = logging.getLogger("borealis_py.kafka")
+events = structlog.get_logger("borealis.kafka")
 
 UNREACHABLE = frozenset(
     {
@@ -25,6 +27,8 @@ UNREACHABLE = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
+FENCED_SAID = ("fenced by a newer", "fenced by newer")
+"""librdkafka's words for it, in a line that carries no code."""
 NO_SUCH_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
@@ -61,7 +65,27 @@ def consumer_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, 
 def producer_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]:
     """An idempotent producer that sends at once and whose records may be as large as our topics allow."""
     defaults = {"linger.ms": "0", "compression.type": "zstd", "message.max.bytes": str(RECORD_BYTES_MAX)}
-    return {**base_config(bootstrap, {**defaults, **properties}), "enable.idempotence": True, "acks": "all"}
+    return {
+        **base_config(bootstrap, {**defaults, **properties}),
+        "enable.idempotence": True,
+        "acks": "all",
+        "logger": ClientLog(),
+    }
+
+
+class ClientLog:
+    """Where librdkafka's own lines go while a producer is polled: the gravest alone (`log_level`), which it would print
+    to standard error itself otherwise.
+    """
+
+    def log(self, level: int, form: str, *parts: str) -> None:
+        """As `logging.Logger.log`. That a successor has fenced a producer is how take-overs go, and no error."""
+        facility, client, text = (*parts, "", "", "")[:3]
+        said = events.bind(client=client, facility=facility, said=text)
+        if any(word in text for word in FENCED_SAID):
+            said.info("a producer was fenced: its successor has taken over, which is ordinary")
+        else:
+            said.error("the Kafka client met an error that it cannot recover from")
 
 
 def _note_error(error: KafkaError) -> None:

@@ -27,7 +27,7 @@ class ReplicaSpec:
     readers are partitioned, if all alike. `http`: where its process answers, for status.
     `pid`: for status, of the process that stands for it, where another one runs it; 0: the one that runs it.
     `checkpoint_uri`: where checkpoints lie, for pyarrow.fs; empty: below `data_dir` on this machine.
-    `replicas`: how many the node has.
+    `replicas`: how many the node has. `run`: of its process, which all its incarnations' uids begin with; or empty.
     """
 
     app: str
@@ -52,6 +52,7 @@ class ReplicaSpec:
     pid: int = 0
     checkpoint_uri: str = ""
     replicas: int = 1
+    run: str = ""
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """What is read of one input."""

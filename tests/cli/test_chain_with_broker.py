@@ -58,7 +58,7 @@ def test_up_starts_a_node_that_was_killed(borealis: Borealis, processes: Replica
     victim.kill()
     psutil.wait_procs([victim], 10)
     assert ProcessName(0, "cleaned") not in processes.running()
-    said = borealis("up", "app.py", "--no-spark", "--take-over")
+    said = borealis("up", "app.py", "--no-spark", "--no-restart", "--take-over")
     assert said.code == 0, said.err
     assert "replica 0 of node cleaned started (pid " in said.err
     assert said.err.count("was running") == 3

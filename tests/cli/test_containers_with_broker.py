@@ -16,6 +16,7 @@ import pytest
 from borealis_py.cli import replica
 from borealis_py.demo import data
 from borealis_py.host.appstate import read_app
+from borealis_py.host.exits import REFUSED
 from borealis_py.host.origin import show
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -93,7 +94,7 @@ def test_what_cannot_run_is_said(borealis: Borealis, here: Path, monkeypatch: py
     assert (said.code, "cleaned" in said.err) == (1, True)
     with foreground("7", "--app", "refused", "--no-spark") as process:
         _, err = process.communicate(timeout=60)
-        assert (process.returncode, "has a replica 7" in err) == (1, True)
+        assert (process.returncode, "has a replica 7" in err) == (REFUSED.code, True)
 
 
 def test_publishers_that_start_at_the_origin_agree(borealis: Borealis, here: Path, bootstrap: str) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rich.console import Console
 
-from borealis_py.cli.replica_table import COLUMNS, remarks, replica_table, row
+from borealis_py.cli.replica_table import COLUMNS, fate_lines, remarks, replica_table, row
 from borealis_py.host.appstate import AppState, Statuses
 from borealis_py.host.overview import overview, sight
+from borealis_py.host.replicas import ProcessName
+from borealis_py.host.supervised import Fate
 from borealis_py.log.messages import Description, InputStatus
 from borealis_py.query import App
 from sunion.bucket import Buckets
@@ -142,3 +146,34 @@ def test_replicas_that_do_not_run_say_why_once() -> None:
 )
 def test_inputs(one: InputStatus, said: str) -> None:
     assert shown(inputs=(one,))["inputs"] == said
+
+
+def fate(**changes: object) -> Fate:
+    return replace(Fate(3, "killed by SIGKILL", WALL_US - 5_000_000, False), **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "replica 1 was started again 3 times; the last one ended 5.0 s ago (killed by SIGKILL)"),
+        ({"restarts": 1}, "replica 1 was started again once; the last one ended 5.0 s ago (killed by SIGKILL)"),
+        (
+            {"next_wall_us": WALL_US + 8_000_000},
+            "replica 1 ended 5.0 s ago (killed by SIGKILL) and is started again in 8.0 s",
+        ),
+        ({"final": True}, "replica 1 ended 5.0 s ago (killed by SIGKILL) and is not started again"),
+    ],
+)
+def test_how_a_process_ended_is_told(changes: dict[str, object], said: str) -> None:
+    assert fate_lines({ProcessName(1): fate(**changes)}, WALL_US) == [said]
+
+
+def test_restarts_stand_in_the_table_once_there_are_any() -> None:
+    state, statuses = chain()
+    assert "restarts" not in printed(state, statuses)
+    console = Console(width=300)
+    with console.capture() as capture:
+        console.print(replica_table(state, statuses, WALL_US, fates={ProcessName(0, "cut"): fate(restarts=73)}))
+    _, head, *rows = (line for line in capture.get().splitlines() if line.strip())
+    assert head.index("memory") < head.index("restarts") < head.index("inputs")
+    assert [line.split()[:1] for line in rows if "73" in line] == [["cut"]]

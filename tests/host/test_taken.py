@@ -14,14 +14,17 @@ from borealis_py.log.messages import Heartbeat, beat_key, encode
 
 NOW_S = 1_000_000.0
 NODES = 8
+DEAD = "d8c7b6a5"
 
 
 class Control:
     """A control log with a fresh heartbeat of replica 0 in each partition. `more`: when and where there is another."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, more: tuple[float, int] | None = None) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, more: tuple[float, int] | None = None, uid: str = "uid"
+    ) -> None:
         self.waited_s = 0.0
-        self._more = more
+        self._more, self._uid = more, uid
         monkeypatch.setattr(taken, "time", self)
 
     def time(self) -> float:
@@ -44,7 +47,7 @@ class Control:
         return 0, 2 if later else 1
 
     def read(self, feed: Feed, first: int, end: int) -> list[Record]:
-        value = encode(Heartbeat("a1", 0, 7, "uid", "STABLE", 0, 0, False, None, 0, -1))
+        value = encode(Heartbeat("a1", 0, 7, self._uid, "STABLE", 0, 0, False, None, 0, -1))
         key = beat_key(f"n.{feed.partition}", 0)
         garbage = Record(feed, end - 1, int(NOW_S * 1000), key, b"[" * 100_000)  # says nothing, and stops nobody
         return [*(Record(feed, at, int(NOW_S * 1000), key, value) for at in range(first, end)), garbage]
@@ -67,3 +70,17 @@ def test_one_that_goes_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     control = Control(monkeypatch, (0.5 * WATCH_S, 5))
     with pytest.raises(IndexTaken, match=r"replica 0 of node n.5 is running already \(incarnation 7, uid\)"):
         ensure_free(control, specs())  # type: ignore[arg-type]
+
+
+def test_the_last_words_of_the_one_that_died_do_not_hold_up_its_successor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does one that the log took only after its death."""
+    control = Control(monkeypatch, (WATCH_S / 2, 3), uid=f"{DEAD}-4f00aa")
+    ensure_free(control, specs(), dead=DEAD)  # type: ignore[arg-type]
+    assert control.waited_s < WATCH_S / 2
+
+
+@pytest.mark.parametrize("uid", ["uid", f"{DEAD}4-4f00aa", "0a1b2c3d-4f00aa"])
+def test_a_third_one_still_holds_it_up(monkeypatch: pytest.MonkeyPatch, uid: str) -> None:
+    control = Control(monkeypatch, (WATCH_S / 2, 3), uid=uid)
+    with pytest.raises(IndexTaken, match=uid):
+        ensure_free(control, specs(), dead=DEAD)  # type: ignore[arg-type]

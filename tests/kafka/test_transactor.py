@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 import kafka
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
+from structlog.testing import capture_logs
 
 from borealis_py.kafka import transactor as transactor_module
 from borealis_py.kafka.broker import free_port
+from borealis_py.kafka.client import ClientLog
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.kafka.transactor import KafkaTransactor
 from borealis_py.log.base import Committed, Feed, Fenced, LogError, NewRecord, TookOver, TransactorEvent, Unknown
@@ -235,3 +237,30 @@ def test_another_client_reads_the_same(log: KafkaLog, bootstrap: str, writer: Wr
     assert [next(consumer).value for _ in range(3)] == [b"1", b"2", b"3"]
     consumer.close()
     writer.transactor.close()
+
+
+def test_a_take_over_is_told_as_the_event_it_is_and_nothing_is_printed(
+    log: KafkaLog, waiter: Waiter, new_feed: NewFeed, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """librdkafka would write "%0|...|FATAL|" to standard error."""
+    rows, progress = new_feed(), new_feed(COMPACT)
+    first, second = (Writer(log, waiter, rows, progress) for _ in range(2))
+    with capture_logs() as told:
+        assert first.take_over(1) == TookOver(1, None)
+        assert second.take_over(2) == TookOver(2, None)
+        assert first.commit(1, b"too late") == Fenced(1)
+        first.transactor.close()
+    second.transactor.close()
+    (event,) = [one for one in told if "fenced" in one["event"]]
+    assert event["log_level"] == "info"
+    assert "which is ordinary" in event["event"]
+    assert "borealis#producer" in event["client"]
+    assert "FATAL" not in capfd.readouterr().err
+
+
+def test_what_else_a_client_cannot_recover_from_is_an_error() -> None:
+    with capture_logs() as told:
+        ClientLog().log(50, "%s [%s] %s", "FATAL", "borealis#producer-7", "Fatal error: Local: out of order")
+    (event,) = told
+    assert (event["log_level"], event["client"], event["facility"]) == ("error", "borealis#producer-7", "FATAL")
+    assert event["said"] == "Fatal error: Local: out of order"

@@ -48,6 +48,7 @@ class DriverSettings:
         slot_wait_s: how long slots may be missing before the application is started again.
         extra: Spark properties of the user; they win.
         output: file for what Spark prints.
+        log_file: that this process's standard error is, and may be turned over; empty: it is nobody's to turn over.
     """
 
     master: str
@@ -55,6 +56,7 @@ class DriverSettings:
     output: Path
     slot_wait_s: float = SLOT_WAIT_S
     extra: tuple[tuple[str, str], ...] = ()
+    log_file: str = ""
 
 
 class SparkDriver:
@@ -146,9 +148,12 @@ class SparkDriver:
         return session
 
     def _application(self, session: ReplicaSession) -> Application:
-        name, log_file = new_session(), _shared_log() if self._plan.local else ""
+        name, bounded = new_session(), self._plan.local and bool(self._settings.log_file)
+        log_file = self._settings.log_file if bounded else _shared_log() if self._plan.local else ""
         made_of = tuple(ingredients().items())
-        tasks = [NodeTask(spec, name, self._fingerprints, made_of, self._letters, log_file) for spec in self._specs]
+        tasks = [
+            NodeTask(spec, name, self._fingerprints, made_of, self._letters, log_file, bounded) for spec in self._specs
+        ]
         log.info("replicas are submitted as Spark tasks", session=name, slots=str(self._plan))
         return Application(
             session,

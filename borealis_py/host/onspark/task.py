@@ -11,7 +11,6 @@ import pickle
 import platform
 import sys
 import threading
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from borealis_py.engine.fingerprint import ingredients
 from borealis_py.host.ends import ENDS
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.onspark.guard import ended_with_host
-from borealis_py.host.specs import KernelDiffers, check_kernel, work_of
+from borealis_py.host.specs import KernelDiffers, check_kernel, new_uid, work_of
 from borealis_py.log.base import Log, LogError, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
@@ -65,6 +64,7 @@ class NodeTask:
         made_of: what the driver's kernel is made of (`engine.fingerprint.ingredients`).
         letters: the log to its driver (the data's, with patience where that costs nothing).
         log_file: where this machine's driver writes its log; empty, or gone: the worker's own standard error is used.
+    log_bounded: it is turned over when it is too large, by whoever sees it.
     """
 
     spec: ReplicaSpec
@@ -73,6 +73,7 @@ class NodeTask:
     made_of: tuple[tuple[str, str], ...]
     letters: Log
     log_file: str = ""
+    log_bounded: bool = False
 
     @property
     def name(self) -> str:
@@ -95,7 +96,7 @@ class NodeTask:
         return TaskEnd()
 
     def _run(self, stop: threading.Event) -> None:
-        spec, uid = self.spec, uuid.uuid4().hex[:8]
+        spec, uid = self.spec, new_uid(self.spec)
         log.info("replica runs as a Spark task", query=spec.query, replica=spec.replica, worker_pid=os.getpid())
         kernel = partial(make_kernel, spec.app_json, spec.query)
         link = _Link()
@@ -156,7 +157,7 @@ def run_tasks(packed: Iterable[bytes]) -> Iterator[bytes]:
     for one in packed:
         task: NodeTask = pickle.loads(one)
         _say_where_the_driver_says(task.log_file)
-        configure_logs(json=True)
+        configure_logs(json=True, file=task.log_file if task.log_bounded else "")
         forget_all()
         yield msgspec.msgpack.encode(task.run())
 

@@ -1,0 +1,52 @@
+"""What a replica process leaves beside its log for whoever keeps it running: since when it is READY, how it ended."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from borealis_py.host.board import Board
+from borealis_py.host.supervisor import notes
+from borealis_py.node.reporter import Glance, Seen
+
+
+class Beside:
+    """Args:
+    path: what the names of its files begin with.
+    run: of this process; empty: nobody keeps it, and nothing is left.
+    """
+
+    def __init__(self, path: Path, run: str) -> None:
+        self._path, self._run = path, run
+        self._ready = False
+        self._lock = threading.Lock()
+
+    def seen(self, board: Board) -> Seen:
+        """Tells the board, and notes when all replicas of it have become READY, or are no longer."""
+
+        def tell(glance: Glance) -> None:
+            board.tell(glance)
+            if self._run:
+                self._look(board)
+
+        return tell
+
+    def _look(self, board: Board) -> None:
+        """Once a second for each loop; each comes from a thread of its own."""
+        with self._lock, suppress(OSError):
+            ready = not board.unready()
+            if ready == self._ready:
+                return
+            self._ready = ready
+            if ready:
+                notes.write(f"{self._path}.ready", {"run": self._run, "since_s": time.monotonic()})
+            else:
+                notes.remove(f"{self._path}.ready")
+
+    def ended(self, code: int) -> None:
+        """Its exit code: who did not start it is not told that by the system."""
+        if self._run:
+            with suppress(OSError):
+                notes.write(f"{self._path}.end", {"run": self._run, "code": code})

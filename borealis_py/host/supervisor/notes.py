@@ -1,0 +1,109 @@
+"""What is written beside a process: which one it is, how the one before ended, since when it is READY.
+
+`<stem>.pid` is written by whoever starts a process, `<stem>.ready` and `<stem>.end` by itself. A pid alone proves
+nothing since numbers come again, and a time of day proves nothing since clocks are set; so a process is known by when
+it was started in ticks since the machine's start, and by which start that was. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+RUN = "BOREALIS_RUN"
+"""Environment variable of a replica process and all below it: which run of it this is."""
+SUPERVISOR = "supervisor"
+"""Stem of the supervisor's own files."""
+
+
+class Stat(NamedTuple):
+    """Of a process, from /proc: `ticks` since the machine's start when it was started."""
+
+    state: str
+    session: int
+    ticks: int
+
+
+def stat_of(pid: int) -> Stat | None:
+    """None: no such process, or no /proc."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return Stat(fields[0], int(fields[3]), int(fields[19]))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def boot() -> str:
+    """This start of the machine. Raises OSError without /proc."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def of_process(pid: int) -> dict[str, Any]:
+    """What a note says so that the process is known again. Raises OSError when it is gone, or there is no /proc."""
+    stat = stat_of(pid)
+    if stat is None:
+        raise ProcessLookupError(f"no process {pid}")
+    return {"pid": pid, "ticks": stat.ticks, "boot": boot()}
+
+
+def running(note: dict[str, Any]) -> bool:
+    """Whether the process of a note made with `of_process` runs."""
+    stat = stat_of(note["pid"]) if isinstance(note.get("pid"), int) else None
+    if stat is None or stat.state in "ZX":
+        return False
+    with suppress(OSError):
+        return (stat.ticks, boot()) == (note.get("ticks"), note.get("boot"))
+    return False
+
+
+def write(path: str, note: dict[str, Any]) -> None:
+    """As a whole or not at all. Raises OSError."""
+    partial = f"{path}.{os.getpid()}.partial"
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(json.dumps(note))
+    os.replace(partial, path)
+
+
+def read(path: str) -> dict[str, Any]:
+    """Empty where there is none, or none that can be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            note = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+def exit_code(path: str, note: dict[str, Any]) -> int | None:
+    """What the process of this note wrote down when it ended; None: it had no time to.
+
+    Args:
+        path: what its files' names begin with.
+    """
+    end = read(f"{path}.end")
+    code = end.get("code")
+    return code if isinstance(code, int) and end.get("run") == note.get("run") else None
+
+
+def remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def end_rest(run: str) -> int:
+    """Kill what is left of a run, whoever its parent is now: Spark's JVM, its Python workers. Returns how many."""
+    mark, killed = f"{RUN}={run}\0".encode(), 0
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        with suppress(OSError):  # another user's, or gone
+            with open(f"/proc/{entry}/environ", "rb") as file:
+                marked = mark in file.read() + b"\0"
+            if marked:
+                os.kill(int(entry), 9)
+                killed += 1
+    return killed
