@@ -8,9 +8,11 @@ FAULTS := 300
 HOST := spark
 SEED :=
 GAP := 3 15
+MINUTES := 120
+KILLS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt unit sim bench compose-test chaos mutants clean
+.PHONY: help setup demo test check fmt unit sim bench compose-test chaos soak mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -60,6 +62,9 @@ chaos: setup ## real faults for a long time: FAULTS=300 SEED=... (default: a ran
 mutants: setup ## change the code in 3 000 places and see which changes no test notices; some hours, goes on where it was stopped
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
 	@$(PY) -m tests.mutants
+
+soak: setup ## hours with a kill a minute, judged by drift and audit: MINUTES=120 KILLS=1 (a minute) HOST=spark|process|plain SEED=...
+	@$(PY) -m tests.soak --minutes $(MINUTES) --kills $(KILLS) --host $(HOST) $(if $(SEED),--seed $(SEED))
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) build dist mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -66,3 +66,13 @@ def test_the_table_needs_nothing_but_the_standard_library() -> None:
         "borealis_py.host",
         "borealis_py.host.exits",
     }
+
+
+def test_the_readme_has_the_same_table() -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (ROOT / "README.md").read_text().splitlines()]
+    told = {int(row[0]): row[1:] for row in rows if len(row) == 4 and row[0].isdigit()}
+    assert set(told) == {one.code for one in EXITS}
+    for one in EXITS:
+        name, again, means = told[one.code]
+        assert (name, again.startswith("no")) == (one.name, one.final)
+        assert one.means.removeprefix("it ").split(",")[0] in means

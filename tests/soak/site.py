@@ -1,0 +1,157 @@
+"""What a soak runs on: a broker, an app that `borealis up` started as anybody would, publishers, and kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from borealis_py.host.replicas import ProcessName, ReplicaProcesses
+from borealis_py.host.supervised import supervisor_of
+from borealis_py.kafka.broker import free_port
+from tests.drills.network import SOURCES
+from tests.drills.processes import ROOT, Process, spawn
+
+APP = "soak"
+APP_FILE = "from tests.drills.app import drill_app\n\napp = drill_app('soak', True, '3s')\n"
+CONFIG = "timing:\n  slack: 1500ms\n"
+PERIOD_US = 50_000
+HOSTS = {"spark": ["--host", "spark"], "process": ["--host", "process"], "plain": ["--no-spark"]}
+"""Where replicas run: as Spark tasks, in processes with Spark for redos, or without Spark."""
+COMMAND_S = 400.0
+
+
+class CommandFailed(AssertionError):
+    """A command did not do what it was to."""
+
+
+@dataclass
+class Site:
+    """Directory, broker address and processes of one soak."""
+
+    directory: Path
+    host: str
+    port: int = field(default_factory=free_port)
+    feeders: dict[str, Process] = field(default_factory=dict)
+    started: int = 0
+    start_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def processes(self) -> ReplicaProcesses:
+        return ReplicaProcesses(self.directory / "data", APP)
+
+    @property
+    def supervisor(self) -> psutil.Process | None:
+        return supervisor_of(self.processes.directory)
+
+    def borealis(self, *arguments: str) -> str:
+        """Run a command; its standard output. Raises CommandFailed with what it said."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "BOREALIS_CONFIG": str(self.directory / "borealis.yaml"),
+            "BOREALIS_DATA_DIR": str(self.directory / "data"),
+        }
+        command = [sys.executable, "-m", "borealis_py.cli.main", *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, cwd=ROOT, timeout=COMMAND_S, check=False
+        )
+        if done.returncode:
+            raise CommandFailed(f"borealis {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr[-3000:]}")
+        return done.stdout
+
+    def begin(self) -> None:
+        """Broker, app, publishers."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "borealis.yaml").write_text(CONFIG)
+        (self.directory / "app.py").write_text(APP_FILE)
+        self.borealis("broker", "up", "--port", str(self.port))
+        self.up()
+        for source in SOURCES:
+            self.feed(source)
+
+    def up(self) -> None:
+        self.borealis("up", str(self.directory / "app.py"), *HOSTS[self.host])
+
+    def feed(self, source: str, take_over: bool = False) -> None:
+        """A publisher of one source, in a process of its own."""
+        self.started += 1
+        arguments = ["--bootstrap", self.bootstrap, "--app", APP, "--sources", source, "--period-us", str(PERIOD_US)]
+        arguments += ["--start-us", str(self.start_us), "--acks", str(self.directory / f"acks-{source}")]
+        arguments += ["--take-over"] if take_over else []
+        self.feeders[source] = spawn("tests.drills.feeder", arguments, self.directory / f"{source}-{self.started}.log")
+
+    def status(self) -> dict[str, Any]:
+        """As `borealis status --json` has it."""
+        found: dict[str, Any] = json.loads(self.borealis("status", "--json", "--app", APP))
+        return found
+
+    def ready(self, name: ProcessName, pid: int) -> bool:
+        """Whether the process of that name is another than this one and all its replicas have caught up."""
+        process = self.processes.running().get(name)
+        note = self.processes.directory / f"{name.stem}.ready"
+        return process is not None and process.pid != pid and note.exists()
+
+    def end(self) -> None:
+        """Publishers say END; the rest goes on."""
+        for feeder in self.feeders.values():
+            feeder.may_end = True
+            feeder.popen.terminate()
+        for feeder in self.feeders.values():
+            feeder.popen.wait(120)
+
+    def close(self) -> None:
+        """Whatever runs, ends."""
+        for feeder in self.feeders.values():
+            feeder.kill()
+        for arguments in (("down", "--app", APP), ("broker", "down")):
+            with suppress(CommandFailed, subprocess.TimeoutExpired):
+                self.borealis(*arguments)
+
+    def left(self) -> list[str]:
+        """Processes of this soak that run although everything was stopped."""
+        found = []
+        for process in psutil.process_iter(["pid", "cmdline"]):
+            line = " ".join(process.info["cmdline"] or [])
+            if str(self.directory) in line and process.pid != os.getpid():
+                found.append(f"{process.pid}: {line[:200]}")
+        return found
+
+
+def kill(site: Site, dice: random.Random) -> tuple[str, ProcessName | None, int]:
+    """kill -9 of something. Returns what it was, the replica process if it was one, and the pid."""
+    kind = dice.choices(("replica", "rest", "supervisor", "publisher"), (6, 2, 1, 1))[0]
+    running = site.processes.running()
+    if kind == "supervisor":
+        supervisor = site.supervisor
+        assert supervisor is not None, "no supervisor runs"
+        supervisor.kill()
+        supervisor.wait(10)
+        return kind, None, supervisor.pid
+    if kind == "publisher":
+        source = dice.choice(sorted(site.feeders))
+        feeder = site.feeders[source]
+        feeder.kill()
+        site.feed(source, take_over=True)
+        return f"publisher {source}", None, feeder.popen.pid
+    name = dice.choice(sorted(running))
+    process = running[name]
+    if kind == "rest":  # with all that is below it, as the out-of-memory killer may
+        for child in process.children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
+    process.kill()
+    return f"{name}", name, process.pid
