@@ -128,10 +128,11 @@ KINDS: dict[str, Kind] = {
     "burst": Kind("F14", 2, _S, 3),
     "bad_control": Kind("F14", 2, _N, 3, aims=_DURING),
     "bad_settings": Kind("F14", 2, _W, 3),
+    "bad_progress": Kind("F14", 2, _N, 3, aims=_EVERY),
     "threshold": Kind("", 2, _W, 0, ("1000000", "2000000", "3000000", "5000000")),
     "policy": Kind("", 2, _W, 0),
     "nonsense": Kind("", 1, _W),
 }
 """Threshold and policy changes are of no class: nothing is wrong with them."""
-LATER = ("twins", "expired", "made_again", "compacted", "kernel", "bad_control", "bad_settings")
+LATER = ("twins", "expired", "made_again", "compacted", "kernel", "bad_control", "bad_settings", "bad_progress")
 """Kinds that came when worlds were known by their seeds: dice of their own leave all else of a world as it was."""

@@ -89,6 +89,24 @@ def _bad_settings(world: World, fault: Fault) -> Undo:
     return _scribbling(world, fault, Feed(topics.settings(APP)), lambda rng: _bad_setting(world, rng))
 
 
+def _bad_progress(world: World, fault: Fault) -> Undo:
+    """Garbage in a node's progress: the cleaner may take what it displaces."""
+    feed = node_of(world, fault)[0].spec.progress_feed
+    return _scribbling(world, fault, feed, lambda rng: _bad_progress_record(world, rng))
+
+
+def _bad_progress_record(world: World, rng: random.Random) -> Scribble:
+    said = {"app_uid": world.wiring.app_uid, "bucket": world.origin, "replica": 0, "inc": 1}
+    wrongs: Sequence[dict[str, object]] = (
+        {"bucket": rng.choice((-1, 0, world.origin - 1, 0.5, "5", None, True, *HUGE))},
+        {"app_uid": rng.choice(("another", "", None, 5)), "bucket": world.buckets.of(world.scheduler.now_us)},
+        {"replica": rng.choice((-1, "0", None))},
+        {"inc": rng.choice((-1, 10**30, "1", None))},
+    )
+    text = json.dumps({**said, **rng.choice(wrongs)}).encode()
+    return rng.choice((b"0", b"0", b"0", b"", b"1")), rng.choice((text, text, *NO_JSON, *NO_STRUCT))
+
+
 def _scribbling(world: World, fault: Fault, feed: Feed, make: Callable[[random.Random], Scribble]) -> Undo:
     def once(rng: random.Random) -> tuple[Undo, int]:
         for _ in range(rng.randint(1, 4) if world.log.broker.exists(feed.topic) else 0):
@@ -168,4 +186,5 @@ FAULTS: dict[str, Doing] = {
     "compacted": _compacted,
     "bad_control": _bad_control,
     "bad_settings": _bad_settings,
+    "bad_progress": _bad_progress,
 }
