@@ -9,7 +9,7 @@ from dataclasses import replace
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.sim.kernel import BIG, QUERY
 from borealis_py.sim.kinds import KINDS, LATER, Target
-from borealis_py.sim.scenario import SECOND, Fault, NodePlan, Scenario
+from borealis_py.sim.scenario import SECOND, Fault, NodePlan, Scenario, names_of
 
 NODES_MAX = 4
 REPLICA_SECONDS_MAX = 75
@@ -21,6 +21,10 @@ ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
 LATER_SHARE = {"twins": 0.125}
 """In which share of the worlds a kind is drawn that came later; 0.04 where none is said."""
 LATER_DICE = {"twins": "later"}
+PARTED_SHARE = 0.1
+"""Of the worlds that have partitioned sources and nodes."""
+PARTS = 2
+REPLICAS_MAX = 8
 TINY = 2
 """Rows of a part in worlds with twins: what each of them says of a bucket must take many records to mingle."""
 
@@ -73,8 +77,11 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     )
     later = () if kinds else _later(seed, sources, plans, heal_us)
     faults = tuple(sorted((*scenario.faults, *later), key=lambda f: f.at_us))
-    part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
-    return _publishers(replace(scenario, faults=faults, part_rows=part_rows))
+    whole = _publishers(
+        replace(scenario, faults=faults, part_rows=TINY if any(f.kind == "twins" for f in faults) else BIG)
+    )
+    rng = random.Random(f"partitions {seed}")
+    return whole if kinds or rng.random() > PARTED_SHARE else parted(rng, whole)
 
 
 def _publishers(scenario: Scenario) -> Scenario:
@@ -120,6 +127,50 @@ def _exchanges(seed: int, plans: tuple[NodePlan, ...]) -> tuple[NodePlan, ...]:
     rng = random.Random(f"exchanges {seed}")
     *cut, query = plans
     return (*(replace(p, exchange=rng.choice((2, 3))) if rng.random() < 0.25 else p for p in cut), query)
+
+
+def parted(rng: random.Random, scenario: Scenario) -> Scenario:
+    """The same with sources and cut nodes in partitions: each is a source, or a node, of its own (PROTOCOL 1.6)."""
+    counts = {name: PARTS if rng.random() < 0.5 else 1 for name in scenario.source_names}
+    *cut, _ = scenario.nodes
+    replicas = scenario.replicas
+    for plan in cut:
+        split = rng.random() < 0.6 and replicas + plan.replicas <= REPLICAS_MAX
+        counts[plan.name] = PARTS if split else 1
+        replicas += plan.replicas if split else 0
+    if all(count == 1 for count in counts.values()):
+        counts[rng.choice(scenario.source_names)] = PARTS
+    sources = sum(counts[name] for name in scenario.source_names)
+    whole = [name for name in scenario.source_names for _ in range(counts[name])]
+    by_data = {name for i, name in enumerate(scenario.source_names) if i in scenario.by_data}
+    more = -(-sources // scenario.sources)
+    timing = scenario.timing  # what was drawn for so many sources is for as many more
+    few, small = timing.redo_rows < 20_000, timing.buffer_rows_max < 2_000_000
+    return replace(
+        scenario,
+        sources=sources,
+        source_parts=tuple(counts[name] for name in scenario.source_names),
+        by_data=frozenset(i for i, name in enumerate(whole) if name in by_data),
+        nodes=tuple(part for plan in scenario.nodes for part in _parts(plan, counts, scenario.nodes)),
+        lost=(),
+        timing=replace(
+            timing,
+            redo_rows=timing.redo_rows * (more if few else 1),
+            buffer_rows_max=timing.buffer_rows_max * (more if small else 1),
+        ),
+    )
+
+
+def _parts(plan: NodePlan, counts: Mapping[str, int], plans: Sequence[NodePlan]) -> list[NodePlan]:
+    """A node's partitions, which read all partitions of its inputs."""
+    readers = {counts.get(other.name, 1) for other in plans if plan.name in other.inputs}
+    apart = readers == {PARTS}
+    exchange = PARTS if apart else plan.exchange if readers == {1} else 1
+    count = counts.get(plan.name, 1)
+    inputs = tuple(part for name in plan.inputs for part in names_of(name, counts.get(name, 1)))
+    return [
+        replace(plan, name=name, inputs=inputs, exchange=exchange, parts=count) for name in names_of(plan.name, count)
+    ]
 
 
 def _lost(rng: random.Random, plans: Sequence[NodePlan]) -> tuple[int, ...]:

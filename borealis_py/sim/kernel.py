@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from borealis_py.query.names import part_index
 from sunion.model import Output, Reject
 
 PRIME = (1 << 61) - 1
@@ -68,7 +69,8 @@ def _sound() -> bool:
 class ToyKernel:
     """Implements `reconcile.work.Kernel`. `span`: buckets in a window; `width_us`: of a bucket; `node`: whose it is.
     `part_rows`: an output of more rows takes more room than a record has, so that it is split. `fails`: asked before
-    each step whether that is to raise `KernelFailed`.
+    each step whether that is to raise `KernelFailed`. `picks`: of these inputs the rows of one partition of `parts`,
+    which its name tells.
     """
 
     schema_id = "toy"
@@ -80,7 +82,10 @@ class ToyKernel:
         node: str = QUERY,
         part_rows: int = BIG,
         fails: Callable[[], bool] = _sound,
+        picks: frozenset[int] = frozenset(),
+        parts: int = 1,
     ) -> None:
+        self._picks, self._parts, self._part = picks, parts, part_index(node)
         self._fails = fails
         self._width_us = width_us
         self._span = span
@@ -111,6 +116,8 @@ class ToyKernel:
                 self._close(window, digest, count, rows)
                 window, digest, count = bucket // self._span, 0, 0
             for stime, source, kind, value, before in buckets[bucket]:
+                if source in self._picks and value % self._parts != self._part:
+                    continue
                 if value == UNLUCKY:
                     rejects.setdefault(bucket, []).append(Reject(self._node, -1, "unlucky: value refused"))
                     continue

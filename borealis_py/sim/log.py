@@ -66,7 +66,7 @@ class MemoryLog:
         self._late_us: dict[str, int] = {}
         self._refusals: dict[tuple[str, str], Refusal] = {}
         self._leaderless: dict[str, int] = {}
-        self._altered: dict[str, Callable[[NewRecord], NewRecord]] = {}
+        self._altered: dict[Feed, Callable[[NewRecord], NewRecord]] = {}
 
     def client(self, name: str) -> MemoryClient:
         """The log as process `name` sees it; after `kill` a new one."""
@@ -126,14 +126,14 @@ class MemoryLog:
     def refusal(self, name: str, record: NewRecord) -> Refusal | None:
         return self._refusals.pop((name, record.feed.topic), None) if self._refusals else None
 
-    def alter(self, topic: str, change: Callable[[NewRecord], NewRecord] | None) -> None:
-        """What is appended to this topic is changed on its way (None: not any more)."""
-        self._altered.pop(topic, None)
+    def alter(self, feed: Feed, change: Callable[[NewRecord], NewRecord] | None) -> None:
+        """What is appended to this feed is changed on its way (None: not any more)."""
+        self._altered.pop(feed, None)
         if change is not None:
-            self._altered[topic] = change
+            self._altered[feed] = change
 
     def altered(self, record: NewRecord) -> NewRecord:
-        change = self._altered.get(record.feed.topic) if self._altered else None
+        change = self._altered.get(record.feed) if self._altered else None
         return record if change is None else change(record)
 
     def depose(self, topics: Collection[str]) -> None:

@@ -148,15 +148,21 @@ def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth:
             raise Violation("corrected", f"progress {bucket} with {rows} rows, expected {before[bucket]}", bucket)
 
 
-def dead_letters(node: str, log: Sequence[Record], truth: Truth, progress: int) -> None:
-    """Those of a node's published buckets, each once."""
+def dead_letters(node: str, log: Sequence[Record], parts: Sequence[tuple[Truth, int]]) -> None:
+    """Those of a node's published buckets, each once.
+
+    Args:
+        parts: for each of its partitions the truth and the progress.
+    """
     mine = [dict(r.headers) for r in log]
     found = Counter(
         (h["source"].decode(), int(h["offset"]), h["reason"].decode().split()[0].strip(":"))
         for h in mine
         if h.get("query") == node.encode()
     )
-    expected = Counter(one for b, many in truth.letters.items() if b < progress for one in many)
+    expected = Counter(
+        one for truth, progress in parts for b, many in truth.letters.items() if b < progress for one in many
+    )
     if found != expected:
         raise Violation("dead letters", f"{node}: too many {found - expected}, missing {expected - found}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
+from borealis_py.query.names import part_index, part_name
 from borealis_py.sim.delays import Delays as Latencies
 from borealis_py.sim.delays import between
 from borealis_py.sim.kernel import BIG
@@ -41,16 +42,28 @@ class Fault:
         return f"{self.at_us / 1e6:7.3f} .. {self.until_us / 1e6:7.3f} s  {label:3} {what}{aimed}"
 
 
+def names_of(name: str, parts: int) -> list[str]:
+    """Of a source's or a node's partitions, as they run."""
+    return [name] if parts == 1 else [part_name(name, i) for i in range(parts)]
+
+
 @dataclass(frozen=True, slots=True)
 class NodePlan:
     """A node: its name (its stream's too), the sources and earlier nodes it reads, its number of replicas. `exchange`:
-    in how many partitions its stream is written; each of its readers reads one.
+    in how many partitions its stream is written; each of its readers reads one. `parts`: of how many partitions of a
+    node this is one, which its name tells; it picks out its rows where its input is not apart for each of them.
     """
 
     name: str
     inputs: tuple[str, ...]
     replicas: int
     exchange: int = 1
+    parts: int = 1
+
+    @property
+    def part(self) -> int:
+        """Which partition this is."""
+        return part_index(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,8 @@ class Scenario:
         part_rows: an output of more rows is said in parts.
         bad: share of the sources' input that is no row. lateness_us: how late rows come, most of them; None: stamped
             when they are sent. by_data: sources (by index) whose boundaries go by their rows' times.
+        source_parts: in how many partitions each source lies that a user would name (none said: all in one); `sources`
+            counts partitions.
     """
 
     seed: int
@@ -88,6 +103,7 @@ class Scenario:
     bad: float = 0.0
     lateness_us: int | None = None
     by_data: frozenset[int] = frozenset()
+    source_parts: tuple[int, ...] = ()
 
     def without(self, index: int) -> Scenario:
         """The same without one fault."""
@@ -95,7 +111,8 @@ class Scenario:
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        return tuple(f"s{i}" for i in range(self.sources))
+        parts = self.source_parts or (1,) * self.sources
+        return tuple(name for i, count in enumerate(parts) for name in names_of(f"s{i}", count))
 
     @property
     def lag_us(self) -> int:
@@ -105,7 +122,13 @@ class Scenario:
     def partition(self, reader: str, of: str) -> int:
         """Which partition of a node's stream another node reads."""
         names = [node.name for node in self.nodes]
-        return names.index(reader) % self.nodes[names.index(of)].exchange
+        node = self.nodes[names.index(reader)]
+        return (node.part if node.parts > 1 else names.index(reader)) % self.nodes[names.index(of)].exchange
+
+    def picks(self, reader: NodePlan) -> frozenset[int]:
+        """Of which inputs a partition of a node picks out its rows: of the others it gets those alone."""
+        divided = {node.name for node in self.nodes if node.exchange > 1}
+        return frozenset(i for i, name in enumerate(reader.inputs) if reader.parts > 1 and name not in divided)
 
     @property
     def replicas(self) -> int:

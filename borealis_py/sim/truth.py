@@ -155,7 +155,8 @@ def compute_all(
             if other.name in node.inputs
         }
         told = {name for name in node.inputs if name in sources and teller(name) == node.name}
-        truths[node.name] = compute(node, sources, streams, scenario.width_us, scenario.span, told)
+        width_us, span, picks = scenario.width_us, scenario.span, scenario.picks(node)
+        truths[node.name] = compute(node, sources, streams, width_us, span, told, picks)
     return truths
 
 
@@ -166,6 +167,7 @@ def compute(
     width_us: int,
     span: int,
     told: Collection[str],
+    picks: Collection[int] = (),
 ) -> Truth:
     """Run the toy query over everything that is complete. `told`: sources whose dead letters this node tells."""
     complete = min(sources[name].closed if name in sources else streams[name].complete for name in node.inputs)
@@ -176,7 +178,8 @@ def compute(
         for bucket, found in rows.items():
             if bucket < complete:
                 mine = everything.setdefault(bucket, [])
-                mine.extend((stime, index, kind, value, before) for stime, kind, value, before in found)
+                own = found if index not in picks else [row for row in found if row[2] % node.parts == node.part]
+                mine.extend((stime, index, kind, value, before) for stime, kind, value, before in own)
         for bucket, said in sources[name].letters.items() if name in told else ():
             if bucket < complete:
                 letters.setdefault(bucket, []).extend(said)

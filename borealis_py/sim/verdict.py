@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
+from borealis_py.query.names import base_name
 from borealis_py.sim import oracles
 from borealis_py.sim.kernel import QUERY
 from borealis_py.sim.kinds import KINDS, Target
@@ -48,7 +49,9 @@ def judge(world: World) -> None:
             for p, feed in enumerate(topics.own_feeds(APP, plan.name, k, plan.exchange)):
                 log, name = world.log.committed(feed), f"{plan.name}.r{k}" + f"/{p}" * (plan.exchange > 1)
                 oracles.stable_records(name, log, truth.part(p, plan.exchange), world.origin)
-        oracles.dead_letters(plan.name, letters, truth, world.progress(plan.name))
+    for name in dict.fromkeys(base_name(plan.name) for plan in s.nodes):
+        parts = [plan.name for plan in s.nodes if base_name(plan.name) == name]
+        oracles.dead_letters(name, letters, [(truths[part], world.progress(part)) for part in parts])
     rows = world.log.committed(Feed(topics.stream(APP, QUERY)))
     oracles.corrected(rows, watching.progress_seen, truths[QUERY])
     oracles.client(world.picture, truths[QUERY])

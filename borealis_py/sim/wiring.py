@@ -147,12 +147,13 @@ class Wiring:
         )
 
     def source_feed(self, index: int) -> Feed:
-        return Feed(topics.stream(APP, self.scenario.source_names[index]))
+        return topics.source(APP, self.scenario.source_names[index])
 
     # Processes --------------------------------------------------------------------------------------------------------
 
     def _kernel(self, node: str, fails: Callable[[], bool] = lambda: False) -> ToyKernel:
-        return ToyKernel(self.scenario.width_us, self.scenario.span, node, self.scenario.part_rows, fails)
+        s, plan = self.scenario, self.plans[node]
+        return ToyKernel(s.width_us, s.span, node, s.part_rows, fails, s.picks(plan), plan.parts)
 
     def publisher(
         self, index: int, name: str, clock: LocalClock, take_over: bool, ended: Ended, changed: Callable[[], None]

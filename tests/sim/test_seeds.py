@@ -73,9 +73,13 @@ def test_kinds_that_came_later_leave_all_else_of_a_world_as_it_was(monkeypatch: 
 
 def test_scenarios_are_drawn_widely() -> None:
     worlds = [draw(seed) for seed in range(1, 301)]
-    assert {len(w.nodes) for w in worlds} == {1, 2, 3, 4}
+    plain = [w for w in worlds if not w.source_parts]
+    assert {len(w.nodes) for w in plain} == {1, 2, 3, 4}
     assert {node.replicas for w in worlds for node in w.nodes} == {1, 2, 3}
-    assert {w.sources for w in worlds} == {1, 2, 3, 4}
+    assert {w.sources for w in plain} == {1, 2, 3, 4}
+    parted = [w for w in worlds if w.source_parts]
+    assert {"s0", "s0.0", "s0.1"} <= {name for w in parted for name in w.source_names}
+    assert {"n1", "n1.0", "n1.1"} <= {node.name for w in parted for node in w.nodes}
     assert {fault.kind for w in worlds for fault in w.faults} == KINDS.keys()
     assert min(w.heal_us for w in worlds) >= 12_000_000
     for world in worlds:

@@ -208,10 +208,10 @@ def _source_mute(world: World, fault: Fault) -> Undo:
     """Its boundaries are lost, its tuples are not."""
     seat = source_of(world, fault)
     seat.disturb()
-    world.log.alter(seat.feed.topic, _without_boundary)
+    world.log.alter(seat.feed, _without_boundary)
 
     def undo() -> None:
-        world.log.alter(seat.feed.topic, None)
+        world.log.alter(seat.feed, None)
         seat.settle()
 
     return undo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sim.planted import beside, chains, corrected, corrections, exchange, inputs, twins
+from tests.sim.planted import beside, chains, corrected, corrections, exchange, inputs, parted, twins
 from tests.sim.planted.bug import Bug
 
 BUGS: tuple[Bug, ...] = (
@@ -13,4 +13,5 @@ BUGS: tuple[Bug, ...] = (
     *exchange.BUGS,
     *twins.BUGS,
     *beside.BUGS,
+    *parted.BUGS,
 )
