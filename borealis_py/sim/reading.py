@@ -50,19 +50,11 @@ class MemoryReader:
             OffsetGone: a cursor is below what the log still has.
             LogError: a cursor is beyond the end: the topic was deleted and made again.
         """
+        readable = self._readable()
         records: list[Record] = []
         limit = left = self._client.log.poll_records_max
-        for feed, cursor in self._cursors.items():
-            partition = cursor.partition
-            if partition is None or partition.deleted:
-                partition = self._made_again(feed, cursor)
-                if partition is None:
-                    continue
+        for cursor, partition in readable:
             position, visible = cursor.position, cursor.visible
-            if not partition.start <= position <= len(partition.records):
-                if self._client.reaches(feed.topic):
-                    raise _lost(partition, position)
-                continue
             if visible > position:
                 end = visible if left is None else min(visible, position + left)
                 records += [r for r in partition.records[position:end] if r is not None]
@@ -75,6 +67,21 @@ class MemoryReader:
             cursors = list(self._cursors.items())
             self._cursors = dict([*cursors[1:], *cursors[:1]])
         return records
+
+    def _readable(self) -> list[tuple[_Cursor, Partition]]:
+        """What can be read on, before any of it is: an error of one feed loses nothing of another."""
+        found = []
+        for feed, cursor in self._cursors.items():
+            partition = cursor.partition
+            if partition is None or partition.deleted:
+                partition = self._made_again(feed, cursor)
+                if partition is None:
+                    continue
+            if partition.start <= cursor.position <= len(partition.records):
+                found.append((cursor, partition))
+            elif self._client.reaches(feed.topic):
+                raise _lost(partition, cursor.position)
+        return found
 
     def position(self, feed: Feed) -> int:
         return self._cursors[feed].position

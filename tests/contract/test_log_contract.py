@@ -299,6 +299,37 @@ def test_offsets_below_retention_are_an_error_that_names_the_feed(log_world: Log
     lookup.close()
 
 
+def test_an_error_of_one_feed_loses_nothing_of_another(log_world: LogWorld) -> None:
+    topic = log_world.make_topic(partitions=3)
+    feeds = [Feed(topic, i) for i in range(3)]
+    for feed in feeds:
+        fill(log_world, feed, ["a", "b", "c"])
+    log_world.delete_before(feeds[1], 2)
+    reader = log_world.log().reader(log_world.wake)
+    for feed in feeds:
+        reader.open(feed, 0)
+    got: list[Record] = []
+    errors: list[Feed] = []
+
+    def gone() -> bool:
+        try:
+            got.extend(reader.poll())
+        except OffsetGone as exc:
+            errors.append(exc.feed)
+        return bool(errors)
+
+    log_world.until(gone)
+    assert errors == [feeds[1]]
+    reader.open(feeds[1], 2)
+    got += read_until(log_world, reader, 7 - len(got))
+    assert {feed: values([r for r in got if r.feed == feed]) for feed in feeds} == {
+        feeds[0]: ["a", "b", "c"],
+        feeds[1]: ["c"],
+        feeds[2]: ["a", "b", "c"],
+    }
+    reader.close()
+
+
 def test_retention_may_take_everything_and_offsets_go_on(log_world: LogWorld) -> None:
     feed = Feed(log_world.make_topic())
     fill(log_world, feed, ["a", "b", "c"])
