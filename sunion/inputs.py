@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from sunion.bucket import Buckets
+from sunion.lateness import Lateness
 from sunion.model import Reject, RowOps, Rows, SourceRecord, StreamRecord, TentativeBucket
 from sunion.source import Accepted, SourceFold, fold
 from sunion.stream import Stable, StreamFold, Word
 
+LOOKED_AT = 16
+"""Of so many rows of a batch the lateness is looked at."""
 Unpack = Callable[[Rows], Rows]
 """Decodes a stream's rows: they are taken out of their records only when they are used."""
 
@@ -74,6 +77,8 @@ class SourceInput(Kept):
     offset: int = 0
     marks: list[tuple[int, Mark]] = field(default_factory=list)
     letters: bool = True
+    lateness: Lateness = field(default_factory=Lateness)
+    """How late this reader has seen rows come."""
 
     def mark(self, bucket: int) -> Mark:
         """Where to start reading so as to see everything of `bucket` and later."""
@@ -94,6 +99,8 @@ class SourceInput(Kept):
         before = Mark(record.offset, self.fold)
         self.fold, accepted = fold(self.fold, record, buckets, ops, self.name, ahead_max_us)
         self.offset = record.offset + 1
+        if (record.epoch, record.uid) == (before.fold.epoch, before.fold.owner):
+            self._note_lateness(record, before.fold)
         self.rejected += len(accepted.rejects) + accepted.after_end
         if self.fold.boundary != before.fold.boundary:
             self.close(buckets)
@@ -109,6 +116,15 @@ class SourceInput(Kept):
         if accepted.rejects and accepted.reject_bucket >= low and self.letters:
             self.rejects.setdefault(accepted.reject_bucket, []).extend(accepted.rejects)
         return accepted
+
+    def _note_lateness(self, record: SourceRecord, before: SourceFold) -> None:
+        """Of some rows of a batch for all: the boundary and the lateness say where its publisher was in time."""
+        at = before.boundary + before.lateness_us
+        every = len(record.stimes) // LOOKED_AT + 1
+        for stime in record.stimes[::every]:
+            self.lateness.add(at - stime, every)
+        for late_us in record.late_us:
+            self.lateness.add(late_us)
 
     def close(self, buckets: Buckets) -> None:
         self.closed = buckets.last if self.fold.ended else buckets.closed_by(self.fold.boundary)

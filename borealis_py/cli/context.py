@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from borealis_py.host.config import Config
     from borealis_py.kafka.log import KafkaLog
 
-BROKER_DIR = "_broker"
-"""Below the data directory: where `borealis broker` keeps the local broker. No app can have this name, hence folder."""
-
 
 @dataclass(frozen=True)
 class Context:
@@ -50,18 +47,7 @@ def open_context(bootstrap: str | None = None, data_dir: Path | None = None, htt
         ConfigError: a setting that makes no sense.
     """
     from borealis_py.host.config import load
-    from borealis_py.kafka.log import KafkaLog
+    from borealis_py.host.kafka import log_of
 
     config = load(bootstrap=bootstrap, data_dir=data_dir, http=http)
-    address = config.bootstrap
-    if "bootstrap" not in config.model_fields_set:
-        address = _local_broker(config.data_dir) or address
-    return Context(config, KafkaLog.of(address, config.kafka))
-
-
-def _local_broker(data_dir: Path) -> str | None:
-    """The broker of this data directory, if it runs: nobody should have to repeat the port they gave it."""
-    from borealis_py.kafka.broker import LocalBroker
-
-    directory = data_dir / BROKER_DIR
-    return LocalBroker(directory).status().bootstrap if directory.is_dir() else None
+    return Context(config, log_of(config))

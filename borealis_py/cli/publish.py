@@ -27,6 +27,11 @@ Rows = Iterator[Any]
 """Of `client.ingest.InputRow | BadLine`."""
 
 
+class Boundary(StrEnum):
+    clock = "clock"
+    data = "data"
+
+
 class Format(StrEnum):
     csv = "csv"
     jsonl = "jsonl"
@@ -58,6 +63,20 @@ def publish(
         typer.Option("--base", help="Which time of the input that is.", show_default="the first row's"),
     ] = None,
     format: Annotated[Format | None, typer.Option("--format", help="If the name does not tell.")] = None,
+    lateness: Annotated[
+        str | None,
+        typer.Option(
+            "--lateness", help="How long after its time a row may come, like 2s.", show_default="0s by --boundary data"
+        ),
+    ] = None,
+    boundary: Annotated[
+        Boundary | None,
+        typer.Option(
+            "--boundary",
+            help="What moves the promise that nothing older follows: the clock, or the rows' times (--stime).",
+            show_default="data with --stime, else clock",
+        ),
+    ] = None,
     end: Annotated[
         bool | None,
         typer.Option(
@@ -73,6 +92,7 @@ def publish(
         raise typer.BadParameter("a replay needs the column with each row's time", param_hint="--stime")
     if speed is None and (start or base):
         raise typer.BadParameter("--start and --base belong to a replay", param_hint="--speed")
+    lateness_us = _lateness(stime, speed, lateness, boundary)
     from borealis_py.client.ingest import open_rows
 
     context = open_context(bootstrap)
@@ -96,13 +116,14 @@ def publish(
             state.spec.bucket_us,
             state.origin,
             take_over=take_over,
-            boundaries=_boundaries(Boundaries, stime, pace),
+            boundaries=_boundaries(Boundaries, stime, pace, boundary),
+            lateness_us=lateness_us,
             ahead_max_us=state.timing.ahead_max_us,
         )
         finite = file != "-" if end is None else end
         name, positions = f"{state.name}.{stream}", file != "-"
         try:
-            interrupted = _run(publisher, rows, pace, positions, finite, name)
+            interrupted = _run(publisher, rows, pace, positions, finite, name, stime is not None)
         except StreamEnded as exc:
             if not (positions and finite and _last_of(rows) == exc.last_seq):
                 raise
@@ -120,10 +141,35 @@ def _last_of(rows: Rows) -> int:
     return last
 
 
-def _boundaries(kinds: Any, stime: str | None, pace: Pace | None) -> Any:
+def _lateness(stime: str | None, speed: int | None, lateness: str | None, boundary: Boundary | None) -> int | None:
+    """What the options say about rows that come late, in microseconds. Raises BadParameter, QueryError."""
+    if speed is not None and (lateness is not None or boundary is not None):
+        raise typer.BadParameter(
+            "a replay knows which row comes next: neither --lateness nor --boundary goes with it", param_hint="--speed"
+        )
+    if stime is None and (lateness is not None or boundary is Boundary.data):
+        raise typer.BadParameter(
+            "--lateness and --boundary data are about rows that bear their own time; name its column",
+            param_hint="--stime",
+        )
+    if stime is not None and boundary is Boundary.clock and lateness is None:
+        raise typer.BadParameter(
+            "rows with a time of their own need it by the clock: how late may they come? 0s: never",
+            param_hint="--lateness",
+        )
+    if lateness is None:
+        return None
+    from borealis_py.query.units import parse_duration
+
+    return parse_duration(lateness, "--lateness", zero=True)
+
+
+def _boundaries(kinds: Any, stime: str | None, pace: Pace | None, boundary: Boundary | None) -> Any:
     if pace is not None:
         return kinds.PACED
-    return kinds.CLOCK if stime is None else kinds.DATA
+    if boundary is None:
+        return kinds.CLOCK if stime is None else kinds.DATA
+    return kinds.DATA if boundary is Boundary.data else kinds.CLOCK
 
 
 def _peek(rows: Rows) -> tuple[Rows, int | None]:
@@ -169,7 +215,7 @@ def _warn_early(state: AppState, stream: str, first_us: int) -> None:
         )
 
 
-def _run(publisher: Any, rows: Rows, pace: Pace | None, positions: bool, end: bool, name: str) -> bool:
+def _run(publisher: Any, rows: Rows, pace: Pace | None, positions: bool, end: bool, name: str, timed: bool) -> bool:
     """Publish to the end of the rows or Ctrl-C; True: it was that."""
     from borealis_py.client.pump import publish_rows
 
@@ -185,10 +231,17 @@ def _run(publisher: Any, rows: Rows, pace: Pace | None, positions: bool, end: bo
         def show(progress: Progress) -> None:
             spinner.update(f"{name}: {_counts(progress)}")
 
-        done = publish_rows(publisher, rows, pace, positions, show, stop)
+        done = publish_rows(publisher, rows, pace, positions, show, stop, timed=timed)
         ended = end and not interrupted
         publisher.close(end=ended)
     say(f"{name}: {_counts(done)}{', then END' if ended else ''}")
+    counts = publisher.counts
+    if counts.late:
+        late = ", ".join(f"{p}% within {counts.lateness.percentile(p / 100) / 1e6:.3g} s" for p in (50, 99))
+        say(
+            f"{name}: {counts.late} rows came too late; {late}, all within {counts.lateness.max_us / 1e6:.3g} s",
+            "yellow",
+        )
     return bool(interrupted)
 
 

@@ -113,14 +113,24 @@ def title(state: AppState) -> str:
 
 def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
     """Why replicas do not run, and which processes have no Spark for redos."""
-    from borealis_py.host.overview import inline_reasons, stop_reasons
+    from borealis_py.host.overview import inline_reasons, late_sources, stop_reasons
 
     stopped = [f"not running: {', '.join(them)}: {why}" for why, them in stop_reasons(statuses).items()]
     inline = [
         f"redos run inline in {', '.join(map(str, sorted(them)))}: {why}"
         for why, them in inline_reasons(state, statuses, now_us).items()
     ]
-    return stopped + inline
+    late = [_lateness(source) for source in late_sources(statuses).values()]
+    return stopped + inline + late
+
+
+def _lateness(source: InputStatus) -> str:
+    half, most, longest = (f"{late_us / 1e6:.3g} s" for late_us in source.late_us)
+    enough = "" if source.late_us[2] <= source.lateness_us else ": later ones are dead letters"
+    return (
+        f"rows of {source.name} come late: 50% within {half}, 99% within {most}, all within {longest}; its publisher "
+        f"waits {source.lateness_us / 1e6:.3g} s{enough}"
+    )
 
 
 def fate_lines(fates: Mapping[ProcessName, Fate], now_us: int) -> list[str]:

@@ -23,7 +23,8 @@ import msgspec
 from borealis_py.client.rows import ROW_BYTES_MAX
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_WHOLE = re.compile(r"[+-]?\d+")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 
 
@@ -231,10 +232,10 @@ def _int64(text: str) -> int:
 
 
 def _double(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
+    """As CSV files write numbers: not as Python's source does (1_000). What is not finite is told as such later."""
+    if not _NUMBER.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
 
 
 def _bool(text: str) -> bool:

@@ -73,10 +73,16 @@ class Pump:
             were due while no publisher ran are not late.
         positions: give each row its position in the input as sequence number, so that a second run on the same input
             resumes where the log ends (protocol B6). Not for inputs that never repeat, such as a live pipe.
+        timed: rows bear times of their own; one without is a dead letter. Else they get the time when they are sent.
     """
 
     def __init__(
-        self, sink: Sink, rows: Iterable[InputRow | BadLine], pace: Pace | None = None, positions: bool = True
+        self,
+        sink: Sink,
+        rows: Iterable[InputRow | BadLine],
+        pace: Pace | None = None,
+        positions: bool = True,
+        timed: bool = False,
     ) -> None:
         self.done = False
         self.read = 0
@@ -84,6 +90,7 @@ class Pump:
         self._rows: Iterator[InputRow | BadLine] = iter(rows)
         self._pace = pace
         self._positions = positions
+        self._timed = timed
         self._next: InputRow | BadLine | None = None
 
     def turn(self, now_us: int, rows_max: int = PROGRESS_ROWS) -> int | None:
@@ -129,10 +136,13 @@ class Pump:
         seq = item.position if self._positions else None
         if isinstance(item, BadLine):
             self._sink.reject(item.raw, f"line {item.line}: {item.reason}", seq)
-        elif self._pace is not None and due is None and (seq is None or seq > self._sink.last_seq):
+        elif self._untimed(item, due) and (seq is None or seq > self._sink.last_seq):
             self._sink.reject(item.raw, f"line {item.line}: stime missing", seq)
         else:
             self._sink.send(item.values, item.at_us if self._pace is None else due, seq)
+
+    def _untimed(self, item: InputRow, due: int | None) -> bool:
+        return due is None if self._pace is not None else self._timed and item.at_us is None
 
 
 def publish_rows(
@@ -143,11 +153,13 @@ def publish_rows(
     on_progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
     clock: Callable[[], int] = wall_us,
+    timed: bool = False,
 ) -> Progress:
     """Publish an input to its end, or until `stop` is set. The publisher stays open: close it, with END or without.
 
     Args:
         pace: needs a publisher with `Boundaries.PACED`.
+        positions, timed: as for `Pump`.
         on_progress: called about every second, and at the end.
 
     Raises:
@@ -158,7 +170,7 @@ def publish_rows(
         raise ValueError(
             "a pace needs Publisher(boundaries=Boundaries.PACED), and that needs a pace: they belong together"
         )
-    pump = Pump(publisher, rows, pace, positions)
+    pump = Pump(publisher, rows, pace, positions, timed)
     stop = stop or threading.Event()
     told = time.monotonic()
     while not pump.done and not stop.is_set():

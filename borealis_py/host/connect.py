@@ -7,11 +7,12 @@ for change in subscribe("carrier_delays", view="live"):
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from borealis_py.client.publisher import Publisher
+from borealis_py.client.session import Boundaries
 from borealis_py.client.subscriber import (
     CorrectedSubscription,
     LiveChange,
@@ -23,6 +24,8 @@ from borealis_py.client.subscriber import (
 )
 from borealis_py.engine import OperatorClass, compile_query
 from borealis_py.host.appstate import AppState, read_app
+from borealis_py.host.config import load
+from borealis_py.host.kafka import log_of
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Log, Wake
@@ -30,12 +33,13 @@ from borealis_py.log.clock import SystemClock
 from borealis_py.protocol.settings import SettingsError, budget
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import AppSpec, count_of
+from borealis_py.query.units import parse_duration
 from reconcile.work import make_kernel
 from sunion.bucket import Buckets
 from sunion.model import Kind
 
 View = Literal["corrected", "live", "raw"]
-BOOTSTRAP = "localhost:9092"
+Boundary = Literal["clock", "data"]
 IDLE_S = 0.1
 """How often a waiting iterator looks whether it is to stop."""
 
@@ -163,13 +167,38 @@ def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Eve
         lookup.close()
 
 
-def publisher(source: str, *, app: str | None = None, bootstrap: str = BOOTSTRAP, take_over: bool = False) -> Publisher:
+def publisher(
+    source: str,
+    lateness: str | None = None,
+    boundary: Boundary = "clock",
+    *,
+    app: str | None = None,
+    bootstrap: str | None = None,
+    kafka: Mapping[str, str] | None = None,
+    take_over: bool = False,
+) -> Publisher:
     """A publisher of one source of a running app: `with publisher("ewr") as p: p.send({...})`.
 
+    Args:
+        lateness: how long after its stime a row may come, like "2s"; needed for `send(stime=...)`, where rows bear
+            times of their own. None: each row gets the time at which it is sent ("clock"), or rows come in the order of
+            their times ("data"). Results come so much later; a row that is later still is a dead letter.
+        boundary: what moves the promise that nothing older follows. "clock": the clock less the lateness, also while
+            nobody sends, so only for who knows that nothing is on its way then. "data": the largest stime sent less the
+            lateness; it stands while nobody sends, so that silence counts as a missing input.
+        app: needed where the broker serves several.
+        bootstrap, kafka: address and properties of librdkafka, over borealis.yaml and BOREALIS_*, which hold as they do
+            for commands.
+        take_over: replace a publisher of this source that is at work.
+
     Raises:
-        AppError: unknown app or source. LogUnreachable: no broker.
+        AppError: unknown app or source. LogUnreachable: no broker. ConfigError: a setting that makes no sense.
+        QueryError: a lateness that is no duration. ValueError: another boundary.
     """
-    log = KafkaLog(bootstrap)
+    if boundary not in get_args(Boundary):
+        raise ValueError(f"source {source!r}: boundary={boundary!r}; choose clock or data")
+    lateness_us = None if lateness is None else parse_duration(lateness, f"lateness of {source!r}", zero=True)
+    log = _log(bootstrap, kafka)
     state = read_app(log, app)
     spec = state.spec
     schema = state.schema(source)
@@ -183,8 +212,14 @@ def publisher(source: str, *, app: str | None = None, bootstrap: str = BOOTSTRAP
         spec.bucket_us,
         state.origin,
         take_over=take_over,
+        boundaries=Boundaries.DATA if boundary == "data" else Boundaries.CLOCK,
+        lateness_us=lateness_us,
         ahead_max_us=ahead_max_us,
     )
+
+
+def _log(bootstrap: str | None, kafka: Mapping[str, str] | None) -> KafkaLog:
+    return log_of(load(bootstrap=bootstrap, kafka=None if kafka is None else dict(kafka)))
 
 
 def subscribe(
@@ -192,7 +227,8 @@ def subscribe(
     view: View = "corrected",
     *,
     app: str | None = None,
-    bootstrap: str = BOOTSTRAP,
+    bootstrap: str | None = None,
+    kafka: Mapping[str, str] | None = None,
     from_beginning: bool = True,
     replica: int = 0,
     stop: threading.Event | None = None,
@@ -203,11 +239,13 @@ def subscribe(
         view: "corrected" gives `Row`s (stable, in order, each once); "live" gives `LiveChange`s (tentative now, stable
             later); "raw" gives one replica's records as dicts, of any node.
         app: needed where the broker serves several.
+        bootstrap, kafka: as for `publisher`.
 
     Raises:
-        AppError, QueryError: unknown app or query. LogUnreachable: no broker.
+        AppError, QueryError: unknown app or query. LogUnreachable: no broker. ConfigError: a setting that makes no
+            sense.
     """
-    log = KafkaLog(bootstrap)
+    log = _log(bootstrap, kafka)
     state = read_app(log, app)
     stop = stop or threading.Event()
     if view == "live":

@@ -131,6 +131,17 @@ def policies(state: AppState, query: str) -> tuple[str, str]:
     return (spec.on_failure, spec.on_stabilization) if policy is None else (policy.failure, policy.stabilization)
 
 
+def late_sources(statuses: Statuses) -> dict[str, InputStatus]:
+    """Sources of which rows came late, each as the replica that has seen most of it tells."""
+    found: dict[str, InputStatus] = {}
+    for status in statuses.values():
+        for source in status.inputs:
+            known = found.get(source.name)
+            if source.late_us[2] > 0 and (known is None or source.tuples > known.tuples):
+                found[source.name] = source
+    return found
+
+
 def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str, set[ProcessName]]:
     """Why redos do not run on Spark, and in which processes that run."""
     told: dict[str, set[ProcessName]] = {}

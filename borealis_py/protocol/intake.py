@@ -46,6 +46,7 @@ class Intake:
         self._waited: list[tuple[int, int]] = []
         self._drifts = {index: Drift(buckets.width_us) for index in self.union.sources}
         self._spoke: list[int] = []
+        self._latenesses = (0, 0, 0)
         self._tidied = (start, start)
 
     def read(self, turn: Turn, live: int) -> None:
@@ -85,7 +86,26 @@ class Intake:
                 name = self.union.inputs[index].name
                 notes.append(Note("DRIFT", f"source {name} is {lag / 1e6:g} s behind, more than D = {wait / 1e6:g} s"))
         self._spoke.clear()
-        return notes
+        return notes + self._lateness_notes(wait)
+
+    def _lateness_notes(self, wait: int) -> list[Note]:
+        """Sources whose publishers wait so differently for late rows that the one is always missing where the other is
+        there; once each time that changes."""
+        sources = [s for s in self.union.sources.values() if s.fold.owner and not s.fold.ended]
+        if len(sources) < 2:
+            return []
+        least, most = (pick(sources, key=lambda s: s.fold.lateness_us) for pick in (min, max))
+        apart = least.fold.lateness_us, most.fold.lateness_us, wait
+        if apart == self._latenesses:
+            return []
+        self._latenesses = apart
+        if apart[1] - apart[0] <= wait:
+            return []
+        said = (
+            f"the publisher of {most.name} waits {apart[1] / 1e6:g} s for late rows, that of {least.name} "
+            f"{apart[0] / 1e6:g} s: these differ by more than D = {wait / 1e6:g} s, so buckets run without {most.name}"
+        )
+        return [Note("DRIFT", said)]
 
     def view(self, index: int, bucket: int) -> InputView:
         """One input as R3 sees it."""

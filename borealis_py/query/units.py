@@ -19,11 +19,11 @@ UNITS_US = {
 _DURATION = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-zµ]*)\s*")
 
 
-def parse_duration(text: str, what: str = "duration") -> int:
+def parse_duration(text: str, what: str = "duration", zero: bool = False) -> int:
     """Microseconds of "100ms", "3s", "1.5s", "1m", "2h", "1d".
 
     Args:
-        what: names the setting in the error.
+        what: names the setting in the error. zero: "0s" is one.
 
     Raises:
         QueryError: not a duration, without a unit, not positive, or finer than a microsecond.
@@ -36,8 +36,8 @@ def parse_duration(text: str, what: str = "duration") -> int:
         units = ", ".join(UNITS_US)
         raise QueryError(f"{what}: {text!r} has {'an unknown unit' if unit else 'no unit'}; units: {units}")
     value = Fraction(number) * UNITS_US[unit]
-    if value <= 0:
-        raise QueryError(f"{what}: {text!r} must be more than zero")
+    if value < 0 or (value == 0 and not zero):
+        raise QueryError(f"{what}: {text!r} must {'not be negative' if zero else 'be more than zero'}")
     if value.denominator != 1:
         raise QueryError(f"{what}: {text!r} is finer than a microsecond")
     return int(value)

@@ -37,6 +37,7 @@ class SimPublisher:
         take_over: bool = False,
         boundaries: Boundaries = Boundaries.CLOCK,
         lateness_us: int | None = None,
+        timed: bool = False,
     ) -> None:
         self.error: PublisherError | None = None
         self.stopped = False
@@ -46,7 +47,7 @@ class SimPublisher:
         self._paused = False
         self._timer_us: int | None = None
         self.session = PublisherSession(log, target, schema, uid, self._wake, take_over, boundaries, lateness_us)
-        self.pump = None if rows is None else Pump(self, rows, pace, positions)
+        self.pump = None if rows is None else Pump(self, rows, pace, positions, timed)
         self._wake()
 
     @property
@@ -62,10 +63,13 @@ class SimPublisher:
         return self.session.counts
 
     def send(self, row: Mapping[str, object], stime: int | None = None, seq: int | None = None) -> bool:
-        return self.session.send(row, stime, seq, self._scheduler.now_us)
+        sent = self.session.send(row, stime, seq, self._scheduler.now_us)
+        self._wake()
+        return sent
 
     def reject(self, raw: bytes, reason: str, seq: int | None = None) -> None:
         self.session.reject(raw, reason, seq, self._scheduler.now_us)
+        self._wake()
 
     def hold(self, stime: int | None) -> None:
         self.session.hold(stime)

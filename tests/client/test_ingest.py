@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.client.ingest import BadLine, IngestError, InputRow, open_rows, parse_stime, read_csv, read_jsonl
+from borealis_py.client.rows import BadRow, RowSchema
 
 SCHEMA = {"carrier": "string", "n": "int64", "delay": "double", "late": "bool"}
 HEADER = b"carrier,n,delay,late,sched\n"
@@ -184,3 +185,26 @@ def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     with open_rows("-", {"n": "int64"}) as rows:
         assert [r.values for r in rows if isinstance(r, InputRow)] == [{"n": 1}]
     assert not stdin.closed
+
+
+@pytest.mark.parametrize("text", ["1_000", "1_0.5", "0x10", "１２", "1e", ".", "--1", "1 2"])
+@pytest.mark.parametrize("kind", ["int64", "double"])
+def test_csv_numbers_are_not_those_of_pythons_source(text: str, kind: str) -> None:
+    (item,) = read_csv([b"n\n", f"{text}\n".encode()], {"n": kind})
+    assert isinstance(item, BadLine)
+    assert "field `n`" in item.reason
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", 1.0), (" -1.5 ", -1.5), (".5", 0.5), ("2.", 2.0), ("1E-3", 0.001)])
+def test_csv_doubles(text: str, value: float) -> None:
+    (item,) = read_csv([b"n\n", f"{text}\n".encode()], {"n": "double"})
+    assert isinstance(item, InputRow)
+    assert item.values == {"n": value}
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-Infinity"])
+def test_csv_doubles_that_are_not_finite_are_refused_as_such(text: str) -> None:
+    (item,) = read_csv([b"n\n", f"{text}\n".encode()], {"n": "double"})
+    assert isinstance(item, InputRow)
+    with pytest.raises(BadRow, match="not a number that JSON can carry"):
+        RowSchema({"n": "double"}).encode(item.values)

@@ -225,3 +225,23 @@ def test_a_pace_needs_a_publisher_whose_boundaries_wait_for_rows(world: InstantW
 def test_the_speed_of_a_replay_is_a_positive_whole_number() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         Pace(0, 0, 0)
+
+
+def test_many_rows_in_one_go_come_as_they_would_one_by_one(world: InstantWorld) -> None:
+    with publisher(world, lateness_us=60_000_000) as live:
+        assert live.send_many(row(n) for n in range(2_500)) == 2_500
+        assert live.send_many([row(2_500), {"bad": 1}]) == 1
+        now = wall_us()
+        assert live.send_many([row(2_501), row(2_502)], [now, None]) == 2
+        with pytest.raises(ValueError, match="zip"):
+            live.send_many([row(0)], [now, now])
+    folded = world.folded()
+    assert [r["n"] for _, _, _, r in folded.rows if r["n"] < 2_501] == list(range(2_501))
+    assert sorted(r["n"] for _, _, _, r in folded.rows)[-3:] == [2_500, 2_501, 2_502]
+    assert [seq for seq, _, _ in folded.letters] == [2_501]
+
+
+def test_a_row_by_the_data_leaves_by_itself_though_nothing_follows(world: InstantWorld) -> None:
+    with publisher(world, boundaries=Boundaries.DATA) as live:
+        live.send(row(0), wall_us())
+        until(lambda: len(world.folded().rows) == 1)

@@ -120,7 +120,7 @@ def test_origin_by_time(log: KafkaLog, name: str, origin: str) -> None:
 def test_origin_of_the_earliest_tuple(log: KafkaLog, name: str) -> None:
     """Sources outlive a description that was lost (they are created by `up` only, so there was one)."""
     state = describe(log, spec_of(name))
-    with publisher("src", app=name, bootstrap=log.bootstrap) as sender:
+    with publisher("src", "0s", app=name, bootstrap=log.bootstrap) as sender:
         stime = time.time_ns() // 1000 + 30_000_000
         assert sender.send({"a": 1}, stime=stime)
     log.admin().delete([topics.settings(name)])

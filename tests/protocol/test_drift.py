@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from borealis_py.protocol.drift import AGAIN_US, SILENT_US, WATCH_US, Drift
@@ -62,3 +64,14 @@ def test_sources_of_one_clock_are_not_named_nor_one_that_was_lost_for_long() -> 
     world.replicas[0].cut = set()
     world.run(19_000 * MS)
     assert not [n for n in world.replicas[0].notes if n.event == "DRIFT"]
+
+
+@pytest.mark.parametrize(("late_ms", "named"), [(700, False), (5_000, True)])
+def test_publishers_that_wait_differently_for_late_rows_are_named_at_once(late_ms: int, named: bool) -> None:
+    world = make_world()
+    late_us = late_ms * MS
+    world.sources[1].records[0] = replace(world.sources[1].records[0], lateness_us=late_us)
+    world.run(3_000 * MS)
+    said = [n.detail for n in world.replicas[0].notes if n.event == "DRIFT"]
+    assert len(said) == named
+    assert all(f"s1 waits {late_ms / 1e3:g} s" in detail and "that of s0 0 s" in detail for detail in said)

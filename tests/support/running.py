@@ -88,7 +88,7 @@ class RunningApp:
             thread.join(20)
 
     def publisher(self, source: str) -> Publisher:
-        return publisher(source, app=self.name, bootstrap=self.log.bootstrap)
+        return publisher(source, "0s", app=self.name, bootstrap=self.log.bootstrap)
 
     def read(self, topic: str) -> list[Record]:
         feed = Feed(topic)

@@ -1,0 +1,52 @@
+"""How late rows come: percentiles of a histogram, and what a source's reader feeds it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sunion.bucket import Buckets
+from sunion.inputs import SourceInput
+from sunion.lateness import Lateness
+from sunion.model import SourceRecord
+from sunion.source import SourceFold
+from tests.sunion.lists import ListOps
+
+
+@given(st.lists(st.integers(0, 86_400_000_000), min_size=1, max_size=200), st.floats(0.01, 1))
+def test_a_percentile_covers_its_share_and_is_at_most_a_sixteenth_too_high(late: list[int], share: float) -> None:
+    of = Lateness()
+    for late_us in late:
+        of.add(late_us)
+    found = of.percentile(share)
+    exact = sorted(late)[min(len(late) - 1, max(0, -int(-share * len(late) // 1) - 1))]
+    assert exact <= found <= exact + exact // 16 + 1
+    assert of.percentile(1) == of.max_us == max(late)
+    assert of.rows == len(late)
+
+
+def test_nothing_is_not_late_and_early_is_not_either() -> None:
+    of = Lateness()
+    assert of.percentile(0.5) == 0
+    of.add(-7)
+    assert (of.rows, of.max_us, of.percentile(1)) == (1, 0, 0)
+
+
+def feed(source: SourceInput, record: SourceRecord) -> None:
+    source.feed(record, 0, 0, Buckets(1_000), ListOps(), 60_000_000)
+
+
+def test_a_reader_sees_how_late_rows_came_those_too_late_included() -> None:
+    source = SourceInput("s", ("s",), 0, fold=SourceFold(10_000, 1, "u", -1, lateness_us=2_000))
+    feed(source, SourceRecord(0, 1, "u", False, (0, 1), (10_000, 12_500), [(10_000, 0), (12_500, 1)], late_us=(9_000,)))
+    feed(source, SourceRecord(1, 7, "zombie", False, (2,), (1,), [(1, 2)]))
+    of = source.lateness
+    assert (of.rows, of.max_us, of.percentile(0.3)) == (3, 9_000, 0)
+    assert 2_000 <= of.percentile(0.6) <= 2_125
+
+
+def test_of_large_batches_some_rows_stand_for_all() -> None:
+    source = SourceInput("s", ("s",), 0, fold=SourceFold(10_000, 1, "u"))
+    n = 1_000
+    feed(source, SourceRecord(0, 1, "u", False, range(n), (10_000,) * n, [(10_000, i) for i in range(n)]))
+    assert n <= source.lateness.rows <= n + n // 16
