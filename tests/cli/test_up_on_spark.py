@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.host.replicas import ReplicaProcesses
+from borealis_py.host.replicas import ProcessName, ReplicaProcesses
 from tests.cli.conftest import Borealis, app_text, statuses
 from tests.onspark.driven import has_java
 from tests.support.running import until
@@ -49,6 +49,37 @@ def test_up_runs_replicas_as_tasks_and_down_ends_them(
         said = borealis("down", "--app", APP)
     assert said.err.count(" stopped (pid ") == 2, said.err
     assert psutil.wait_procs(tree, timeout=15)[1] == []
+
+
+def test_a_killed_driver_leaves_nothing_and_its_successor_runs(
+    borealis: Borealis, here: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its JVM and tasks would go on for a while, and its tasks' last heartbeats hold their index."""
+    name = "cli-killed-driver"
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+    (here / "app.py").write_text(app_text(name, replicas=1))
+    processes = ReplicaProcesses(here / ".borealis", name)
+    try:
+        said = borealis("up", "app.py")
+        assert said.code == 0, said.err
+        (driver,) = processes.running().values()
+        left = driver.children(recursive=True)
+        assert has_java(left)
+        driver.kill()
+        assert psutil.wait_procs(left, timeout=15)[1] == []
+        until(lambda: any(p != driver for p in processes.running().values()), "its successor runs")
+
+        def ready() -> bool:
+            (process,) = processes.running().values()
+            return all(r["ready"] and r["pid"] == process.pid for r in statuses(borealis, name).values())
+
+        until(ready, "all its replicas are READY", 180)
+        (fate,) = processes.fates().values()
+        assert (fate.restarts, fate.how) == (1, "killed by SIGKILL")
+        events = [json.loads(line)["event"] for line in processes.log_file(ProcessName(0)).read_text().splitlines()]
+        assert "replica does not start" not in events
+    finally:
+        borealis("down", "--app", name)
 
 
 def test_without_java_up_says_what_runs_without(

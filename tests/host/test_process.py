@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from borealis_py.demo.flights import app
@@ -35,8 +36,7 @@ def test_another_kernel_than_the_one_that_described_the_app_is_refused(bootstrap
 
 
 def _with_fingerprint(it: RunningApp, fingerprint: str):  # type: ignore[no-untyped-def]
-    d = it.state.description
-    return type(d)(d.app, d.hash, d.origin, fingerprint)
+    return msgspec.structs.replace(it.state.description, fingerprint=fingerprint)
 
 
 @pytest.mark.broker

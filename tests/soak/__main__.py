@@ -147,7 +147,11 @@ def main() -> int:
             wrong.append(f"{type(exc).__name__}: {exc}")
         finally:
             site.close()
-    found = drifts(soak.samples, args.minutes * 60) if soak is not None and not wrong else []
+    found = list[Drift]()
+    try:
+        found = drifts(soak.samples if soak is not None else [], args.minutes * 60)
+    except ValueError as exc:
+        wrong.append(str(exc))
     wrong += [str(drift) for drift in found if not drift.good]
     for drift in found:
         out.print(str(drift))

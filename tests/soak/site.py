@@ -18,6 +18,7 @@ import psutil
 from borealis_py.host.replicas import ProcessName, ReplicaProcesses
 from borealis_py.host.supervised import supervisor_of
 from borealis_py.kafka.broker import free_port
+from tests.chaos.tidy import MARK
 from tests.drills.network import SOURCES
 from tests.drills.processes import ROOT, Process, spawn
 
@@ -124,10 +125,11 @@ class Site:
     def left(self) -> list[str]:
         """Processes of this soak that run although everything was stopped."""
         found = []
-        for process in psutil.process_iter(["pid", "cmdline"]):
-            line = " ".join(process.info["cmdline"] or [])
-            if str(self.directory) in line and process.pid != os.getpid():
-                found.append(f"{process.pid}: {line[:200]}")
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                others = process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
+                if others and process.environ().get(MARK) == os.environ[MARK]:
+                    found.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
         return found
 
 
