@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from borealis_py.engine.duck import EngineOutOfMemory
 from borealis_py.host import exits
 from borealis_py.host.exits import Exit
 from borealis_py.host.specs import KernelDiffers
@@ -32,6 +33,12 @@ ENDS = (
     End("superseded", Superseded, exits.SUPERSEDED, "this replica ends: its index runs elsewhere", usual=True),
     End("life", OtherLife, exits.OTHER_LIFE, "this replica ends: the app was begun anew"),
     End("version", OtherVersion, exits.REFUSED, "this replica ends: another version of borealis-py writes this app"),
+    End(
+        "memory",
+        EngineOutOfMemory,
+        exits.OUT_OF_MEMORY,
+        "this replica ends: its engine needs more memory than it may use",
+    ),
     End("kernel", KernelDiffers, exits.KERNEL, "this replica does not start"),
     End(
         "retention",
