@@ -2,7 +2,7 @@
 
 A name appears in a place only with its whole content, as far as the file system can promise that:
 
-- local: written aside, synced, renamed;
+- local: written aside, synced, renamed, and the directory synced, too: else a power cut may take the name back;
 - object stores (S3, GCS, Azure): an object appears when its upload is complete, so it is written under its name;
 - others (HDFS, file://): written aside and renamed.
 
@@ -79,7 +79,10 @@ class LocalPlace:
         return self._directory.name
 
     def prepare(self) -> None:
+        made = [path for path in (self._directory, *self._directory.parents) if not path.exists()]
         self._directory.mkdir(parents=True, exist_ok=True)
+        for path in made:
+            _sync_directory(path.parent)
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self._directory.glob(f"*{SUFFIX}"))
@@ -99,6 +102,7 @@ class LocalPlace:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
+        _sync_directory(self._directory)  # the name lies in the directory, not in the file
 
     def remove(self, name: str) -> None:
         (self._directory / name).unlink(missing_ok=True)
@@ -117,6 +121,15 @@ class LocalPlace:
 
     def where(self, name: str) -> str:
         return str(self._directory / name)
+
+
+def _sync_directory(directory: Path) -> None:
+    """Have the names in it survive a power cut. Raises OSError."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 class UriPlace:

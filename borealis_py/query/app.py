@@ -9,7 +9,15 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any, get_args
 
 from borealis_py.query.errors import QueryError, unknown_column
-from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns, check_schema, check_stream_name
+from borealis_py.query.names import (
+    STIME,
+    WINDOW_END,
+    WINDOW_START,
+    check_columns,
+    check_no_collision,
+    check_schema,
+    check_stream_name,
+)
 from borealis_py.query.partitions import check_keys, checked, checked_count
 from borealis_py.query.plan import FilterOp, MapOp, Op, Plan, SourceOp, UnionOp, WindowOp
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, Policy, QuerySpec
@@ -287,6 +295,8 @@ class App:
         taken = next((kind for kind, names in kinds.items() if name in names), None)
         if taken:
             raise QueryError(f"{what} {name!r}: app {self.name!r} has a {taken} of this name already")
+        nodes = {*self._nodes, *self._queries}
+        check_no_collision(name, what, {*self._sources, *nodes}, nodes)
 
     def _own(self, stream: object, where: str) -> Stream:
         if isinstance(stream, Windowed):

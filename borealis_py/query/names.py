@@ -35,6 +35,34 @@ def check_stream_name(name: str, what: str) -> str:
     return name
 
 
+def check_no_collision(name: str, what: str, streams: Iterable[str], nodes: Iterable[str]) -> None:
+    """Topics whose names differ in '.' and '_' alone have one name in Kafka's metrics: Kafka creates one of them only.
+
+    The topics of node `q` are `app.q`, `app.q.r0`, `app.q.r0.redo`, `app.q.progress` and those of its partitions,
+    `app.q.0.r0` and so on: stream `q_r0` would be `app.q_r0`.
+
+    Args:
+        streams: other sources, nodes and queries of the app. nodes: those of them that replicas run.
+
+    Raises:
+        QueryError: with both names.
+    """
+    shorter_nodes = [n for n in nodes if name.startswith(n)]
+    longer_streams = [] if what == "source" else [s for s in streams if s.startswith(name)]
+    for other in (*shorter_nodes, *longer_streams):
+        longer, shorter = (name, other) if len(name) > len(other) else (other, name)
+        rest = longer.removeprefix(shorter)
+        if _OF_A_NODE.fullmatch(rest):
+            raise QueryError(
+                f"{what} {name!r}: beside {other!r} its name is no good, since the topics of {longer!r} and those of "
+                f"{shorter!r} would differ in '.' and '_' alone, which Kafka does not allow; choose a name that does "
+                f"not end in {rest!r}"
+            )
+
+
+_OF_A_NODE = re.compile(r"_(\d+|(\d+_)?(r\d+(_redo)?|progress))")
+
+
 def part_name(name: str, index: int) -> str:
     """Partition `index` of a partitioned node, which runs as a node of its own. No name of a user's has a dot."""
     return f"{name}.{index}"

@@ -377,3 +377,37 @@ def test_parts_come_before_the_query_of_a_uri(tmp_path: Path) -> None:
     place = place_at(f"file://{tmp_path}/base/", "app", "q.r0")
     assert place.name == "q.r0"
     assert place.where("1.ckpt") == f"file://{tmp_path}/base/app/q.r0/1.ckpt"
+
+
+class Machine:
+    """Writes down what is synced and renamed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[tuple[str, str]] = []
+        fsync, replace = os.fsync, os.replace
+
+        def synced(fd: int) -> None:
+            fsync(fd)
+            self.done.append(("sync", os.readlink(f"/proc/self/fd/{fd}")))
+
+        def renamed(old: Any, new: Any) -> None:
+            replace(old, new)
+            self.done.append(("rename", str(new)))
+
+        monkeypatch.setattr(os, "fsync", synced)
+        monkeypatch.setattr(os, "replace", renamed)
+
+
+def test_a_local_checkpoint_survives_a_power_cut_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its content is synced before the name shows it, the directory after."""
+    machine = Machine(monkeypatch)
+    directory = tmp_path / "app" / "q.r0"
+    place = LocalPlace(directory)
+    place.prepare()
+    assert [path for _, path in machine.done] == [str(tmp_path / "app"), str(tmp_path)], "the directories' own names"
+    machine.done.clear()
+    place.write("7.ckpt", b"all")
+    aside, named, folder = machine.done
+    assert (aside[0], Path(aside[1]).parent, named, folder) == (
+        "sync", directory, ("rename", str(directory / "7.ckpt")), ("sync", str(directory)),
+    )  # fmt: skip

@@ -136,3 +136,31 @@ def test_an_unknown_query_is_named_with_candidates() -> None:
 def test_a_broken_description_is_a_query_error(text: str) -> None:
     with pytest.raises(QueryError, match="not an app's description"):
         AppSpec.from_json(text)
+
+
+@pytest.mark.parametrize("end", ["_r0", "_r12", "_progress", "_0", "_3_r1", "_3_progress", "_r0_redo"])
+@pytest.mark.parametrize("what", ["a source before it", "a source after it", "a query beside it"])
+def test_names_whose_topics_kafka_cannot_tell_apart_are_refused(end: str, what: str) -> None:
+    """`app.q.r0` and `app.q_r0` have one name in Kafka's metrics, and Kafka creates only the first."""
+    app = App("app")
+    s = app.source("s", schema={"x": "int"})
+    if what == "a source before it":
+        app.source(f"q{end}", schema={"x": "int"})
+    else:
+        app.query("q", s)
+    with pytest.raises(
+        QueryError, match=f"'q'.*differ in '.' and '_' alone.*choose a name that does not end in '{end}'"
+    ):
+        {
+            "a source before it": lambda: app.query("q", s),
+            "a source after it": lambda: app.source(f"q{end}", schema={"x": "int"}),
+            "a query beside it": lambda: app.query(f"q{end}", s),
+        }[what]()
+
+
+def test_names_that_only_look_alike_are_no_trouble() -> None:
+    """A source has one topic, whatever its partitions: nothing is named after it."""
+    app = App("app")
+    s, other = app.source("q", schema={"x": "int"}), app.source("q_r0", schema={"x": "int"})
+    for name in ("q_0", "sales", "sales_progressive", "sales_r", "sales_0x", "sales_per_r0"):
+        app.query(name, app.union(s, other))
