@@ -153,9 +153,15 @@ class StreamInput(Kept):
     fold: StreamFold = field(default_factory=lambda: StreamFold("", 1, 0))
 
     @classmethod
-    def of(cls, name: str, sources: tuple[str, ...], replicas: int, start: int, unpack: Unpack) -> StreamInput:
+    def of(
+        cls, name: str, sources: tuple[str, ...], replicas: int, start: int, unpack: Unpack, ops: RowOps
+    ) -> StreamInput:
         """A stream to be read from bucket `start` on."""
-        return cls(name, sources, start, unpack=unpack, fold=StreamFold(name, replicas, start))
+
+        def weigh(rows: Rows) -> int:
+            return ops.count(unpack(rows))
+
+        return cls(name, sources, start, unpack=unpack, fold=StreamFold(name, replicas, start, weigh))
 
     def feed(self, records: Iterable[tuple[int, StreamRecord]], low: int, evicted: int, ops: RowOps) -> list[Word]:
         """Take (replica, record) pairs; returns who spoke about what. Raises RetentionLost."""

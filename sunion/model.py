@@ -7,7 +7,7 @@ segment of rows of one input or output (the product: an Arrow batch; the simulat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -151,7 +151,8 @@ class TentativeBucket:
 
     `lacked`: sources missing in some bucket that the result depends on, its windows' earlier ones too; `missing`: those
     that bucket b itself had not. `completeness` in 0..1: the lowest of those buckets'. `diverged_from`: the first
-    bucket whose absence the state, or a word that it was made of, carries (protocol 1.3, B17).
+    bucket whose absence the state, or a word that it was made of, carries (protocol 1.3, B17). `offset`: where a reader
+    found it in the log, -1: nowhere; no part of what is said.
     """
 
     inc: int
@@ -162,6 +163,7 @@ class TentativeBucket:
     held: int
     completeness: float
     diverged_from: int
+    offset: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

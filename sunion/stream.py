@@ -7,11 +7,16 @@ It knows no time and no delays: when a tentative bucket is used or shown is `bor
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sunion.errors import RetentionLost
-from sunion.model import Output, StableBucket, StableRange, StreamRecord, TentativeBucket
+from sunion.model import Output, Rows, StableBucket, StableRange, StreamRecord, TentativeBucket
+
+
+def _nothing(rows: Rows) -> int:
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +38,31 @@ class Stable:
     output: Output
 
 
+class Dropped(NamedTuple):
+    """Tentative words of a replica about buckets [low, high] that left memory: they lie in its log from `offset` on."""
+
+    low: int
+    high: int
+    offset: int
+
+
 class StreamFold:
     """The fold of a stream's replicas, from bucket `start` on.
 
     `next`: first bucket that is not stable. `live`: tentative buckets below it are not kept; the owner moves it.
+
+    Args:
+        weigh: how many rows there are in those of a record, to count what is kept.
     """
 
-    def __init__(self, stream: str, replicas: int, start: int) -> None:
+    def __init__(self, stream: str, replicas: int, start: int, weigh: Callable[[Rows], int] = _nothing) -> None:
         self.stream = stream
+        self.tentative_rows = 0
+        """Rows of the tentative words that are kept."""
+        self.waiting_rows = 0
+        """Rows of what was read beyond the next bucket, where a cursor waits."""
+        self._weigh = weigh
+        self._dropped: dict[int, Dropped] = {}
         self.next = self.live = start
         self.top: int | None = None
         """The highest bucket that somebody spoke about or opened; None: nobody has spoken."""
@@ -72,6 +94,7 @@ class StreamFold:
                 while queue and self._consume(replica, queue[0], said):
                     queue.popleft()
                     moved = True
+        self.waiting_rows = sum(self._count(record) for queue in self._queues for record in queue)
         if all(self._queues):
             raise RetentionLost(
                 f"stream {self.stream}: bucket {self.next} is in no replica's topic any more (retention); "
@@ -109,7 +132,34 @@ class StreamFold:
         said.append(Word(replica, record.bucket, True, record.held))
         self._reach(record.bucket)
         if record.bucket >= max(self.live, self.next):
-            self.tentative.setdefault(record.bucket, {})[replica] = record
+            words = self.tentative.setdefault(record.bucket, {})
+            before = words.get(replica)
+            self.tentative_rows += self._count(record) - (0 if before is None else self._count(before))
+            words[replica] = record
+
+    def _count(self, record: StreamRecord) -> int:
+        rows = record.output.rows if isinstance(record, StableBucket | TentativeBucket) else None
+        return 0 if rows is None else self._weigh(rows)
+
+    def drop_ahead(self, live: int, rows_max: int) -> None:
+        """Drop tentative words, those of the farthest buckets first, until there are at most so many rows (R6).
+
+        Those of bucket `live` stay: they are used next.
+        """
+        for bucket in sorted((b for b in self.tentative if b > live), reverse=True):
+            if self.tentative_rows <= rows_max:
+                return
+            for replica, record in self.tentative.pop(bucket).items():
+                self.tentative_rows -= self._count(record)
+                low, high, offset = self._dropped.get(replica, Dropped(bucket, bucket, record.offset))
+                self._dropped[replica] = Dropped(min(low, bucket), max(high, bucket), min(offset, record.offset))
+
+    def again(self, bucket: int) -> list[tuple[int, int]]:
+        """Who has to be read again for what it said of `bucket`, and from which offset on; asked for once (R6)."""
+        found = [(k, d.offset) for k, d in self._dropped.items() if d.low <= bucket <= d.high and bucket >= self.next]
+        for replica, _ in found:
+            del self._dropped[replica]
+        return found
 
     def _reach(self, bucket: int) -> None:
         self.top = bucket if self.top is None else max(self.top, bucket)
@@ -129,4 +179,9 @@ class StreamFold:
 
     def _drop(self, below: int) -> None:
         for bucket in [b for b in self.tentative if b < below]:
-            del self.tentative[bucket]
+            self.tentative_rows -= sum(self._count(record) for record in self.tentative.pop(bucket).values())
+        for replica, dropped in list(self._dropped.items()):
+            if dropped.high < below:
+                del self._dropped[replica]
+            else:
+                self._dropped[replica] = dropped._replace(low=max(dropped.low, below))

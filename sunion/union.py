@@ -40,15 +40,16 @@ class SUnion:
         self.buckets = buckets
         self.origin = self.low = origin
         self.evicted = origin
+        self._ops = ops
         self.inputs = [self._input(i, index, unpack or {}) for index, i in enumerate(inputs)]
         self.complete = origin
         """The first bucket that is not complete: some input's boundary has not passed its end."""
-        self._ops = ops
         self._ahead_max_us = ahead_max_us
 
     def _input(self, of: Input, index: int, unpack: Mapping[int, Unpack]) -> SourceInput | StreamInput:
         if of.replicas:
-            return StreamInput.of(of.name, of.sources, of.replicas, self.origin, unpack.get(index, lambda rows: rows))
+            decode = unpack.get(index, lambda rows: rows)
+            return StreamInput.of(of.name, of.sources, of.replicas, self.origin, decode, self._ops)
         start = SourceFold(self.buckets.start(self.origin))
         return SourceInput(of.name, of.sources, self.origin, fold=start, letters=of.letters)
 
@@ -64,8 +65,9 @@ class SUnion:
 
     @property
     def kept_rows(self) -> int:
-        """Rows in memory."""
-        return sum(s.rows_kept for s in self.inputs)
+        """Rows in memory: of buckets, tentative ones, and what waits at cursors for others to say what is before."""
+        folds = [s.fold for s in self.streams.values()]
+        return sum(s.rows_kept for s in self.inputs) + sum(f.tentative_rows + f.waiting_rows for f in folds)
 
     def resume(self, low: int, marks: Sequence[Mark]) -> None:
         """Start at bucket `low` from a checkpoint's marks, one a source. Only before any record was fed."""
@@ -144,6 +146,24 @@ class SUnion:
         self.evicted = max(self.evicted, below)
         for source in self.inputs:
             source.drop_rows(below)
+
+    def drop_ahead(self, live: int, rows_max: int) -> None:
+        """Drop tentative rows beyond `live` until memory holds `rows_max`, or they a quarter of that (R6)."""
+        folds = [s.fold for s in self.streams.values()]
+        tentative = sum(f.tentative_rows for f in folds)
+        room = max(rows_max // 4, rows_max - (self.kept_rows - tentative))
+        for fold in folds if tentative > room else ():
+            fold.drop_ahead(live, room // len(folds))
+
+    def again(self, bucket: int) -> list[tuple[int, int, int]]:
+        """(input, replica, offset): where to read again for tentative words of `bucket` that were dropped (R6)."""
+        return [(i, k, at) for i, s in self.streams.items() for k, at in s.fold.again(bucket)]
+
+    @property
+    def waiting(self) -> frozenset[tuple[int, int]]:
+        """(input, replica): cursors that stand beyond the next bucket. Nothing behind it can be used yet (A3)."""
+        folds = [(i, s.fold) for i, s in self.streams.items()]
+        return frozenset((i, k) for i, fold in folds for k in range(fold.replicas) if fold.waits(k))
 
     def forget(self, below: int) -> None:
         """The stable frontier moved: buckets below it are never needed again."""

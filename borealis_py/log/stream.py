@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -136,6 +137,12 @@ def _letters(rejects: Sequence[Reject]) -> list[list[Part]]:
 Headed = StableHeader | TentativeHeader
 
 
+class _Part(NamedTuple):
+    header: Headed
+    payload: bytes
+    offset: int
+
+
 class StreamDecoder:
     """Reads one replica's stream: one decoder a feed, records in the log's order.
 
@@ -147,7 +154,7 @@ class StreamDecoder:
     def __init__(self, life: Life, schema: str | None = None) -> None:
         self._life = life
         self._schema = schema
-        self._open: dict[Headed, dict[int, tuple[Headed, bytes]]] = {}  # by what the parts of a bucket have in common
+        self._open: dict[Headed, dict[int, _Part]] = {}  # by what the parts of a bucket have in common
 
     def decode(self, record: Record) -> StreamRecord | None:
         """None: a part that is not the last one, or a record of another life of the app.
@@ -170,21 +177,22 @@ class StreamDecoder:
             return RecDone(header.inc, header.bucket)
         if self._schema is not None and payload and header.schema != self._schema:
             raise EnvelopeError(f"{record.feed.topic}: rows of schema {header.schema}, expected {self._schema}")
-        parts = self._gathered(header, bytes(payload))
+        parts = self._gathered(header, bytes(payload), record.offset)
         if len(parts) < header.parts or 0 not in parts:
             return None  # the rest comes; or its writer died, and the successor says it again
         self._forget(header)
-        return self._whole([part for _, part in sorted(parts.items())])
+        first = min(part.offset for part in parts.values())
+        return self._whole([(part.header, part.payload) for _, part in sorted(parts.items())], first)
 
-    def _gathered(self, header: Headed, payload: bytes) -> dict[int, tuple[Headed, bytes]]:
+    def _gathered(self, header: Headed, payload: bytes, offset: int) -> dict[int, _Part]:
         """With this part. Two writers may mingle, even of one incarnation's number, until one has read of the other."""
         if header.parts == 1:
-            return {header.part: (header, payload)}
+            return {header.part: _Part(header, payload, offset)}
         common = msgspec.structs.replace(header, part=0)
         if isinstance(common, StableHeader):
             common = msgspec.structs.replace(common, rejects=())
         parts = self._open.setdefault(common, {})
-        parts[header.part] = header, payload
+        parts[header.part] = _Part(header, payload, offset)
         return parts
 
     def _forget(self, said: Headed) -> None:
@@ -194,7 +202,7 @@ class StreamDecoder:
             if stable or (isinstance(other, TentativeHeader) and other.inc == said.inc):
                 del self._open[other]
 
-    def _whole(self, parts: list[tuple[Headed, bytes]]) -> StreamRecord:
+    def _whole(self, parts: list[tuple[Headed, bytes]], offset: int) -> StreamRecord:
         header, encoded = parts[0][0], tuple(payload for _, payload in parts if payload)
         rows = Encoded(encoded) if encoded else None
         if isinstance(header, StableHeader):
@@ -210,6 +218,7 @@ class StreamDecoder:
             header.held,
             header.completeness,
             header.diverged_from,
+            offset,
         )
 
 

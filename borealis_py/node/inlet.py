@@ -71,6 +71,8 @@ class Inlet:
         self._life = Life(spec.app_uid)
         self._decoders = {feed: self._decoder(i) for feed, (i, _) in self._streams.items()}
         self._stopped: dict[Feed, int] = {}
+        self._back: dict[Feed, int] = {}
+        """Cursors that were moved back, and where they had been."""
         self._ends = EndsWatch(lookup, self._reader)
         self._first_beats: list[Beat] = []
 
@@ -203,6 +205,11 @@ class Inlet:
 
     def _skip(self, gone: OffsetGone) -> None:
         """Go on behind what was deleted. Of control, settings and progress the latest counts, and is told again."""
+        before = self._back.pop(gone.feed, None)
+        if before is not None:
+            log.warning("tentative records are deleted: not read again", topic=gone.feed.topic, offset=gone.offset)
+            self._reader.open(gone.feed, before)
+            return
         if gone.feed in self._inputs:
             raise RetentionLost(str(gone)) from gone
         log.warning("goes on behind deleted records", topic=gone.feed.topic, offset=gone.offset)
@@ -244,14 +251,24 @@ class Inlet:
         """Wall time of the next end of a drill."""
         return min((t for t in self._knobs.failed_until.values() if t > wall_us), default=None)
 
-    def hold(self, inputs: frozenset[int]) -> None:
-        """Do not read these for now; go on with all others where they stood."""
+    def hold(self, inputs: frozenset[int], cursors: frozenset[tuple[int, int]] = frozenset()) -> None:
+        """Do not read these inputs, nor these replicas of streams, for now; go on with all others where they stood."""
         for feed, i in self._inputs.items():
-            if i in inputs and feed not in self._stopped:
+            held = i in inputs or self._streams.get(feed) in cursors
+            if held and feed not in self._stopped:
                 self._stopped[feed] = self._reader.position(feed)
                 self._reader.stop(feed)
-            elif i not in inputs and feed in self._stopped:
+            elif not held and feed in self._stopped:
                 self._reader.open(feed, self._stopped.pop(feed))
+
+    def read_again(self, index: int, replica: int, offset: int) -> None:
+        """Move the cursor of a stream's replica back (R6)."""
+        feed = next(feed for feed, at in self._streams.items() if at == (index, replica))
+        if feed in self._stopped:
+            self._back[feed], self._stopped[feed] = self._stopped[feed], offset
+            return
+        self._back[feed] = self._reader.position(feed)
+        self._reader.open(feed, offset)
 
     # Was everything read? ---------------------------------------------------------------------------------------------
 

@@ -47,6 +47,7 @@ from borealis_py.protocol.turn import (
     Exit,
     Note,
     Publish,
+    ReadAgain,
     SaveCheckpoint,
     SendBeat,
     StartRedo,
@@ -168,7 +169,7 @@ class Replica:
         self._unpublished.check()
         wall = self._clock.wall_us()
         self._unreachable = self._inlet.unreachable(wall)
-        self._inlet.hold(self._unreachable | self.manager.throttled)
+        self._inlet.hold(self._unreachable | self.manager.throttled, self.manager.waiting)
         arrived = self._inlet.poll()
         now = self._clock.now_us()
         turn = Turn(
@@ -209,6 +210,8 @@ class Replica:
                 self._send_beat(effect)
             case AskEnds():
                 self._inlet.ask_ends(now)
+            case ReadAgain(index, replica, offset):
+                self._inlet.read_again(index, replica, offset)
             case StartRedo(job, local):
                 self._redos.start(job, local)
             case CancelRedo(job_id):

@@ -204,7 +204,9 @@ class Intake:
         return [Note("SILENT" if late else "HEARD", source.name) for was, late, source in now if late != was]
 
     def tidy(self, stable: int, live: int, keep_from: int, rows_max: int) -> None:
-        """Forget what is below the frontiers; over the budget, drop rows below `keep_from`, for a redo to read (R6)."""
+        """Forget what is below the frontiers; over the budget, drop rows below `keep_from`, for a redo to read, then
+        tentative ones of the farthest buckets, to be read again when their turn comes (R6).
+        """
         if (stable, live) != self._tidied:
             self._tidied = (stable, live)
             self.union.forget(stable)
@@ -212,6 +214,8 @@ class Intake:
             self.creation.forget(live)
         if self.union.kept_rows > rows_max and stable < live:
             self.union.evict(keep_from)
+        if self.union.kept_rows > rows_max:
+            self.union.drop_ahead(live, rows_max)
 
     def ahead(self, live: int, rows_max: int) -> frozenset[int]:
         """Inputs to read no further for now: memory is full and they are ahead of what runs next (R6)."""

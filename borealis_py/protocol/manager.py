@@ -24,7 +24,7 @@ from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.settings import Delays, Timing, grow_delta
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive
-from borealis_py.protocol.turn import Append, AskEnds, Effect, Exit, Note, Turn
+from borealis_py.protocol.turn import Append, AskEnds, Effect, Exit, Note, ReadAgain, Turn
 from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition
 from sunion.inputs import Unpack
@@ -286,7 +286,7 @@ class Manager:
         """R3: buckets whose time has come run on L, TENTATIVE."""
         for _ in range(self.timing.live_buckets):  # few: they leave at the end of the turn
             self._live_at = at = self._ready_at(self.f_l)
-            if at is None or at > self._now or self._blocked or self._unread(at):
+            if at is None or at > self._now or self._blocked or self._unread(at) or self._read_again():
                 return
             self._step_live(self.f_l)
         self._live_at = self._ready_at(self.f_l)
@@ -297,6 +297,14 @@ class Manager:
         Where there is nothing to wait for, that is so only after this replica was away.
         """
         return max(at, self._away_until) > self._read_to
+
+    def _read_again(self) -> bool:
+        """Tentative words of bucket F_l were dropped for want of memory: it runs when they are read again (R6)."""
+        found = [ReadAgain(*where) for where in self.union.again(self.f_l)]
+        self._effects += found
+        if found:
+            self._away_until = self._now
+        return bool(found)
 
     def _step_live(self, bucket: int) -> None:
         first_one = not self._diverged
@@ -363,6 +371,11 @@ class Manager:
     def throttled(self) -> frozenset[int]:
         """Inputs to read no further for now (R6)."""
         return self.intake.ahead(self.f_l, self.timing.buffer_rows_max)
+
+    @property
+    def waiting(self) -> frozenset[tuple[int, int]]:
+        """(input, replica): cursors to read no further until other replicas have said what is before (A3, R6)."""
+        return self.union.waiting
 
     def next_wakeup(self) -> int:
         """When the next turn is due if nothing happens before."""

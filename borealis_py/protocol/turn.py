@@ -107,6 +107,18 @@ class AskEnds:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """Move the cursor of a stream's replica back to `offset`: what memory had no room for is needed now (R6).
+
+    Where that is deleted by now, it goes on where it stood.
+    """
+
+    index: int
+    replica: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class StartRedo:
     """Have the job run: on Spark, by reading the log again in this process (`local`), or from a peer (`job.peer`)."""
 
@@ -176,6 +188,7 @@ Effect = (
     Append
     | SendBeat
     | AskEnds
+    | ReadAgain
     | StartRedo
     | CancelRedo
     | TakeOver

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,6 +81,50 @@ def test_stable_words_and_the_owners_frontier_drop_tentative_rows() -> None:
     assert sorted(fold.tentative) == [2, 3]
     fold.read([(0, StableRange(1, 0, 3))])
     assert sorted(fold.tentative) == [3]
+
+
+def one_each(rows: object) -> int:
+    return len(rows)  # type: ignore[arg-type]
+
+
+def test_what_is_dropped_is_that_of_the_farthest_buckets_and_is_told_when_its_turn_comes() -> None:
+    fold = StreamFold("s", 2, 0, one_each)
+    fold.read([(k, replace(tentative(b, "a"), offset=100 * k + b)) for b in range(6) for k in (0, 1)])
+    assert fold.tentative_rows == 12
+    fold.drop_ahead(0, 5)
+    assert (fold.tentative_rows, sorted(fold.tentative)) == (4, [0, 1])
+    assert fold.again(1) == []
+    assert fold.again(2) == [(0, 2), (1, 102)]
+    assert fold.again(2) == [], "asked for once"
+    fold.drop_ahead(0, 0)
+    assert (fold.tentative_rows, sorted(fold.tentative)) == (2, [0]), "what is used next stays"
+
+
+def test_what_became_stable_meanwhile_is_not_read_again() -> None:
+    fold = StreamFold("s", 1, 0, one_each)
+    fold.read([(0, replace(tentative(b, "a"), offset=b)) for b in range(6)])
+    fold.drop_ahead(0, 2)
+    fold.read([(0, StableRange(1, 0, 4))])
+    assert (fold.again(3), fold.again(4)) == ([], [(0, 2)])
+    fold.drop_ahead(4, 0)
+    fold.read([(0, StableRange(1, 4, 6))])
+    assert (fold.again(5), fold.tentative_rows) == ([], 0)
+
+
+def test_what_is_said_again_counts_once() -> None:
+    fold = StreamFold("s", 1, 0, one_each)
+    fold.read([(0, tentative(1, "a")), (0, tentative(1, "b", inc=2))])
+    assert fold.tentative_rows == 1
+
+
+def test_rows_that_wait_at_a_cursor_count_until_they_are_taken() -> None:
+    union = SUnion([Input("s", 2, ("a",))], 0, BUCKETS, OPS, AHEAD_US)
+    union.feed_stream(0, [(0, stable(2)), (0, stable(3)), (1, tentative(0, "a"))])
+    assert (union.waiting, union.kept_rows) == ({(0, 0)}, 3)
+    union.feed_stream(0, [(1, StableRange(1, 0, 2))])
+    assert (union.waiting, union.kept_rows) == (frozenset(), 2)
+    union.forget(4)
+    assert union.kept_rows == 0
 
 
 def test_a_zombies_tentative_words_are_ignored() -> None:
