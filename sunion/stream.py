@@ -141,18 +141,14 @@ class StreamFold:
         rows = record.output.rows if isinstance(record, StableBucket | TentativeBucket) else None
         return 0 if rows is None else self._weigh(rows)
 
-    def drop_ahead(self, live: int, rows_max: int) -> None:
-        """Drop tentative words, those of the farthest buckets first, until there are at most so many rows (R6).
-
-        Those of bucket `live` stay: they are used next.
-        """
-        for bucket in sorted((b for b in self.tentative if b > live), reverse=True):
-            if self.tentative_rows <= rows_max:
-                return
-            for replica, record in self.tentative.pop(bucket).items():
-                self.tentative_rows -= self._count(record)
-                low, high, offset = self._dropped.get(replica, Dropped(bucket, bucket, record.offset))
-                self._dropped[replica] = Dropped(min(low, bucket), max(high, bucket), min(offset, record.offset))
+    def drop(self, bucket: int) -> int:
+        """Drop what was said tentatively of a bucket (R6); how many rows that was."""
+        before = self.tentative_rows
+        for replica, record in self.tentative.pop(bucket).items():
+            self.tentative_rows -= self._count(record)
+            low, high, offset = self._dropped.get(replica, Dropped(bucket, bucket, record.offset))
+            self._dropped[replica] = Dropped(min(low, bucket), max(high, bucket), min(offset, record.offset))
+        return before - self.tentative_rows
 
     def again(self, bucket: int) -> list[tuple[int, int]]:
         """Who has to be read again for what it said of `bucket`, and from which offset on; asked for once (R6)."""

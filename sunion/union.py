@@ -148,12 +148,19 @@ class SUnion:
             source.drop_rows(below)
 
     def drop_ahead(self, live: int, rows_max: int) -> None:
-        """Drop tentative rows beyond `live` until memory holds `rows_max`, or they a quarter of that (R6)."""
+        """Drop tentative rows beyond `live`, the farthest first, until memory holds `rows_max`, or they a quarter of it
+        (R6). Those of bucket `live` are used next.
+        """
         folds = [s.fold for s in self.streams.values()]
         tentative = sum(f.tentative_rows for f in folds)
         room = max(rows_max // 4, rows_max - (self.kept_rows - tentative))
-        for fold in folds if tentative > room else ():
-            fold.drop_ahead(live, room // len(folds))
+        if tentative <= room:
+            return
+        ahead = [(bucket, i) for i, fold in enumerate(folds) for bucket in fold.tentative if bucket > live]
+        for bucket, i in sorted(ahead, reverse=True):
+            if tentative <= room:
+                return
+            tentative -= folds[i].drop(bucket)
 
     def again(self, bucket: int) -> list[tuple[int, int, int]]:
         """(input, replica, offset): where to read again for tentative words of `bucket` that were dropped (R6)."""

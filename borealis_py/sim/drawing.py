@@ -9,7 +9,7 @@ from dataclasses import replace
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.sim.kernel import BIG, QUERY
 from borealis_py.sim.kinds import KINDS, LATER, Target
-from borealis_py.sim.scenario import SECOND, Fault, NodePlan, Scenario, names_of
+from borealis_py.sim.scenario import ROWS_MAX, SECOND, SIZES, Fault, NodePlan, Scenario, names_of
 
 NODES_MAX = 4
 REPLICA_SECONDS_MAX = 75
@@ -77,11 +77,16 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     )
     later = () if kinds else _later(seed, sources, plans, heal_us)
     faults = tuple(sorted((*scenario.faults, *later), key=lambda f: f.at_us))
-    whole = _publishers(
-        replace(scenario, faults=faults, part_rows=TINY if any(f.kind == "twins" for f in faults) else BIG)
-    )
+    part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
+    timing = small(scenario.timing) if any(f.kind in SIZES for f in faults) else scenario.timing
+    whole = _publishers(replace(scenario, faults=faults, part_rows=part_rows, timing=timing))
     rng = random.Random(f"partitions {seed}")
     return whole if kinds or rng.random() > PARTED_SHARE else parted(rng, whole)
+
+
+def small(timing: Timing) -> Timing:
+    """The timing of a world in which a backlog matters (`SIZES`)."""
+    return replace(timing, publish_rows=ROWS_MAX, unpublished_rows_max=ROWS_MAX // 3)
 
 
 def _publishers(scenario: Scenario) -> Scenario:

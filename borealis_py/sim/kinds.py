@@ -112,7 +112,9 @@ KINDS: dict[str, Kind] = {
     "expired": Kind("F10", 2, _R, 4, ("read", "unread", "starting")),
     "made_again": Kind("F10", 1, _W, 2),
     "compacted": Kind("F10", 2, _W, 8),
+    "corrected_away": Kind("F10", 2, _W, 8),
     "commits": Kind("F11", 3, _W, 5),
+    "commits_grow": Kind("F11", 2, _W),
     "sends": Kind("F11", 2, _R, 0, aims=_EVERY),
     "source_sends": Kind("F11", 2, _S, 0),
     "redos": Kind("F12", 5, _R, 8, ("hang", "fail", "slow", "late", "memory")),
@@ -134,5 +136,16 @@ KINDS: dict[str, Kind] = {
     "nonsense": Kind("", 1, _W),
 }
 """Threshold and policy changes are of no class: nothing is wrong with them."""
-LATER = ("twins", "expired", "made_again", "compacted", "kernel", "bad_control", "bad_settings", "bad_progress")
+LATER = (
+    "twins",
+    "expired",
+    "made_again",
+    "compacted",
+    "kernel",
+    "bad_control",
+    "bad_settings",
+    "bad_progress",
+    "corrected_away",
+    "commits_grow",
+)
 """Kinds that came when worlds were known by their seeds: dice of their own leave all else of a world as it was."""

@@ -55,6 +55,8 @@ class MemoryLog:
         self.rng = random.Random(seed)
         self.broker = Broker(lambda: scheduler.now_us)
         self.outcomes = outcomes or (lambda _rng, _name: Outcome.COMMITTED)
+        self.too_large: Callable[[Sequence[NewRecord]], bool] = lambda _records: False
+        """Whether a transaction takes longer to commit than it has."""
         self.append_timeout_us = append_timeout_us
         self.transaction_timeout_us = transaction_timeout_us
         self.poll_records_max = poll_records_max

@@ -18,6 +18,10 @@ from sunion.model import FOREVER
 START_US = 1_700_000_000_000_000
 SECOND = 1_000_000
 FENCE_US = (50_000, 800_000)
+SIZES = ("corrected_away", "commits_grow")
+"""Kinds of faults whose worlds keep little that is not published, and publish little at once."""
+ROWS_MAX = 60
+"""What commits in time where commits grow, beside the largest bucket of a transaction, which goes whatever its size."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class MemoryTransactor:
         self._attempt: int | None = None
         self._epoch = 0
         self._events: list[TransactorEvent] = []
+        self._written: Sequence[NewRecord] = ()
 
     def take_over(self, attempt: int) -> None:
         self._attempt = attempt
@@ -118,6 +119,7 @@ class MemoryTransactor:
         except LogError as exc:
             self._answer(attempt, Unknown(attempt, str(exc)))
             return
+        self._written = records
         log = self._client.log
         if log.on_transaction is not None:
             log.on_transaction(self._client.name)
@@ -134,7 +136,7 @@ class MemoryTransactor:
         if not self._client.sends(self._progress.topic):
             self._unreachable(attempt)
             return
-        outcome = log.outcomes(log.rng, self._client.name)
+        outcome = Outcome.LOST if log.too_large(self._written) else log.outcomes(log.rng, self._client.name)
         if outcome is Outcome.LOST:
             self._unreachable(attempt)
             return

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from borealis_py.log.stream import Encoded
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim.violation import Violation
-from sunion.model import FOREVER
+from sunion.inputs import StreamInput
+from sunion.model import FOREVER, StableBucket, StreamRecord, TentativeBucket
 
 OVERLAP_US = 500_000
 """Heartbeats need this long to tell of the end of a grant; a longer overlap is one."""
+
+
+def held_rows(manager: Manager) -> tuple[int, int]:
+    """What a replica holds of its inputs: all rows, and tentative ones of buckets beyond F_l among them."""
+    kept = ahead = 0
+    for source in manager.union.inputs:
+        kept += sum(len(part) for parts in source.rows.values() for part in parts)
+        if not isinstance(source, StreamInput):
+            continue
+        fold = source.fold
+        kept += sum(_rows_in(record) for queue in fold._queues for record in queue)
+        for bucket, words in fold.tentative.items():
+            rows = sum(_rows_in(word) for word in words.values())
+            kept += rows
+            ahead += rows if bucket > manager.f_l else 0
+    return kept, ahead
+
+
+def _rows_in(record: StreamRecord) -> int:
+    rows = record.output.rows if isinstance(record, StableBucket | TentativeBucket) else None
+    return sum(_count(part) for part in rows.parts) if isinstance(rows, Encoded) else 0
+
+
+@lru_cache(100_000)
+def _count(part: bytes) -> int:
+    return len(json.loads(part))
 
 
 @dataclass
@@ -93,8 +123,18 @@ class Watch:
             self._largest[name] = max(self._largest.get(name, 0), job.end - job.first)
         if manager.output.waiting > self.outbox_max + self._largest.get(name, 0):
             raise Violation("buffers", f"{name}: {manager.output.waiting} records are not acknowledged", f_s)
-        if manager.union.kept_rows > self.rows_max:
-            raise Violation("buffers", f"{name}: {manager.union.kept_rows} rows in memory", f_s)
+        self._memory(name, manager)
+
+    def _memory(self, name: str, manager: Manager) -> None:
+        """R6, counted here: all rows within the limit; of those, tentative ones that are not used next only where there
+        is room, or a quarter of it."""
+        kept, ahead = held_rows(manager)
+        if kept > self.rows_max:
+            raise Violation("buffers", f"{name}: {kept} rows in memory", manager.f_s)
+        budget = manager.timing.buffer_rows_max
+        if ahead > max(budget // 4, budget - (kept - ahead)):
+            said = f"{name}: {ahead} tentative rows beside {kept - ahead} others, in memory for {budget}"
+            raise Violation("buffers", said, manager.f_l)
 
     def _ran(self, now_us: int, node: str, manager: Manager, before: tuple[int, int], f_s: int, f_l: int) -> None:
         key, inc = (node, manager.identity.replica), manager.identity.inc

@@ -87,28 +87,38 @@ def one_each(rows: object) -> int:
     return len(rows)  # type: ignore[arg-type]
 
 
-def test_what_is_dropped_is_that_of_the_farthest_buckets_and_is_told_when_its_turn_comes() -> None:
+def test_what_is_dropped_is_told_when_its_turn_comes() -> None:
     fold = StreamFold("s", 2, 0, one_each)
     fold.read([(k, replace(tentative(b, "a"), offset=100 * k + b)) for b in range(6) for k in (0, 1)])
     assert fold.tentative_rows == 12
-    fold.drop_ahead(0, 5)
+    assert [fold.drop(b) for b in (5, 4, 3, 2)] == [2] * 4
     assert (fold.tentative_rows, sorted(fold.tentative)) == (4, [0, 1])
     assert fold.again(1) == []
     assert fold.again(2) == [(0, 2), (1, 102)]
     assert fold.again(2) == [], "asked for once"
-    fold.drop_ahead(0, 0)
-    assert (fold.tentative_rows, sorted(fold.tentative)) == (2, [0]), "what is used next stays"
 
 
 def test_what_became_stable_meanwhile_is_not_read_again() -> None:
     fold = StreamFold("s", 1, 0, one_each)
     fold.read([(0, replace(tentative(b, "a"), offset=b)) for b in range(6)])
-    fold.drop_ahead(0, 2)
+    for bucket in (5, 4, 3, 2):
+        fold.drop(bucket)
     fold.read([(0, StableRange(1, 0, 4))])
     assert (fold.again(3), fold.again(4)) == ([], [(0, 2)])
-    fold.drop_ahead(4, 0)
-    fold.read([(0, StableRange(1, 4, 6))])
+    fold.read([(0, tentative(4, "a")), (0, StableRange(1, 4, 6))])
     assert (fold.again(5), fold.tentative_rows) == ([], 0)
+
+
+def test_the_farthest_tentative_rows_are_dropped_and_never_those_that_are_used_next() -> None:
+    """Bucket 0 of the first stream takes nearly all there is room for."""
+    union = SUnion([Input("s", 3, ("a",)), Input("t", 1, ("b",))], 0, BUCKETS, OPS, AHEAD_US)
+    union.feed_stream(0, [(k, tentative(0, "a")) for k in range(3)])
+    union.feed_stream(1, [(0, tentative(b, "b")) for b in range(4)])
+    union.drop_ahead(0, 5)
+    assert [sorted(s.fold.tentative) for s in union.streams.values()] == [[0], [0, 1]]
+    union.drop_ahead(0, 1)
+    assert [sorted(s.fold.tentative) for s in union.streams.values()] == [[0], [0]]
+    assert union.again(2) == [(1, 0, -1)]
 
 
 def test_what_is_said_again_counts_once() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from borealis_py.sim.coverage import AFTERMATH_US
-from borealis_py.sim.faults import beside, bytewise, cuts, processes, storage
+from borealis_py.sim.faults import beside, bytewise, cuts, processes, size, storage
 from borealis_py.sim.faults.doing import Doing
 from borealis_py.sim.kinds import KINDS
 from borealis_py.sim.scenario import Fault
@@ -17,7 +17,9 @@ from borealis_py.sim.scenario import Fault
 if TYPE_CHECKING:
     from borealis_py.sim.world import World
 
-FAULTS: dict[str, Doing] = {**processes.FAULTS, **cuts.FAULTS, **storage.FAULTS, **bytewise.FAULTS, **beside.FAULTS}
+FAULTS: dict[str, Doing] = {
+    **processes.FAULTS, **cuts.FAULTS, **storage.FAULTS, **bytewise.FAULTS, **beside.FAULTS, **size.FAULTS,
+}  # fmt: skip
 assert FAULTS.keys() == KINDS.keys(), FAULTS.keys() ^ KINDS.keys()
 
 

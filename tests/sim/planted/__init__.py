@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sim.planted import beside, chains, corrected, corrections, exchange, inputs, parted, twins
+from tests.sim.planted import beside, chains, corrected, corrections, exchange, inputs, parted, sizes, twins
 from tests.sim.planted.bug import Bug
 
 BUGS: tuple[Bug, ...] = (
@@ -14,4 +14,5 @@ BUGS: tuple[Bug, ...] = (
     *twins.BUGS,
     *beside.BUGS,
     *parted.BUGS,
+    *sizes.BUGS,
 )
