@@ -19,7 +19,7 @@ def _one_transaction_for_all() -> Any:
 
 
 def _tentative_rows_without_bound() -> Any:
-    return mock.patch.object(SUnion, "drop_ahead", lambda self, live, rows_max: None)
+    return mock.patch.object(SUnion, "drop_ahead", return_value=None)
 
 
 def _busy(scenario: Scenario) -> Scenario:
