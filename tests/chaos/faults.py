@@ -23,6 +23,8 @@ LOST_S = (2.0, 8.0)
 DOWN_S = (0.5, 4.0)
 FEEDERS = ("feeder-a", "feeder-bc")
 BURST = (20, 200)
+STARTS_S = (0.3, 6.0)
+"""A process that was started has imported, asked, or begun to read by then."""
 
 _TIMING = Timing()
 TRANSACTION_S = 10.0
@@ -100,6 +102,16 @@ def _part(rng: Random) -> tuple[str, str]:
 def _killed(rng: Random, longest_s: float) -> Drawn:
     node, on = _replica(rng)
     return (node,), on, _within(rng, DOWN_S, longest_s), ""
+
+
+def _killed_twice(rng: Random, longest_s: float) -> Drawn:
+    node, on = _replica(rng)
+    return (node,), on, _within(rng, STARTS_S, longest_s), ""
+
+
+def _old_life(rng: Random, longest_s: float) -> Drawn:
+    node, on = _replica(rng)
+    return (node, "settings"), on, 0.0, ""
 
 
 def _at_once(rng: Random, longest_s: float) -> Drawn:
@@ -198,6 +210,8 @@ def _subscriber(rng: Random, longest_s: float) -> Drawn:
 KINDS: dict[str, Kind] = {
     "replica killed": Kind(PROCESS, _killed),
     "driver killed": Kind(SPARK, _killed),
+    "killed while starting": Kind(BOTH, _killed_twice),
+    "old life": Kind(BOTH, _old_life),
     "executor JVM killed": Kind(SPARK, _at_once),
     "worker killed": Kind(SPARK, _part_killed),
     "replica paused": Kind(BOTH, _paused),

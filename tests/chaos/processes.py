@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import psutil
 
+from borealis_py.host.exits import OTHER_LIFE
 from tests.chaos.arena import Arena, Steps, publishing
 from tests.chaos.faults import CameToNothing, Fault
 from tests.drills.cluster import wall_us
@@ -39,6 +40,32 @@ def _restart(it: Arena, victims: list[Member], down_s: float) -> Steps:
         yield it.broker_there
         it.cluster.start(*victims)
         yield it.ready(members, begin)
+
+
+def killed_starting(it: Arena, fault: Fault) -> Steps:
+    """kill -9 of one replica's process, and of the one that was started in its place, some seconds into its start."""
+    members = it.parts(fault.member)
+    with it.impairing(*map(str, members)):
+        it.kill_alone(it.cluster.replicas[fault.member])
+        yield it.broker_there
+        it.cluster.start(fault.member)
+        yield it.after(fault.s)
+        it.kill_alone(it.cluster.replicas[fault.member])
+        begin = wall_us()
+        it.cluster.start(fault.member)
+        yield it.ready(members, begin)
+
+
+def old_life(it: Arena, fault: Fault) -> Steps:
+    """A replica of another life of the app starts, as one that a reset elsewhere has left: it ends by name, and those
+    of this life do not notice."""
+    members, begin = it.parts(fault.member), wall_us()
+    old = it.cluster.start_old(fault.member)
+    yield lambda: old.popen.poll() is not None
+    assert old.popen.returncode == OTHER_LIFE.code, f"code {old.popen.returncode}: {old.said[-2000:]}"
+    end = wall_us()
+    yield lambda: it.well(members, end)
+    assert not any("STOPPED" in it.cluster.events(m, begin) for m in members), "it ended a replica of this life"
 
 
 def jvm_killed(it: Arena, fault: Fault) -> Steps:
@@ -167,6 +194,8 @@ def _behind(it: Arena, member: Member, since_us: int) -> int:
 
 DOING = {
     "replica killed": killed,
+    "killed while starting": killed_starting,
+    "old life": old_life,
     "driver killed": killed,
     "executor JVM killed": jvm_killed,
     "worker killed": worker_killed,

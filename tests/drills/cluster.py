@@ -85,14 +85,21 @@ class Cluster:
     def start(self, *members: Member) -> None:
         """Start replicas (again): the processes that run them. Does not wait."""
         for member in dict.fromkeys(member.process for member in members):
-            plan, log = self.plan, KafkaLog(self.addresses.get(str(member), self.bootstrap))
-            spark = member in plan.spark
-            options = launch.ProcessOptions(
-                log, self.directory, spark=spark or plan.host == "spark", take_over=True, host=plan.host
-            )
-            name = ProcessName(member.k, member.node if plan.chain else "")
-            arguments = options.arguments(plan.name, name)
+            spark = member in self.plan.spark or self.plan.host == "spark"
+            arguments = self._arguments(member, self.directory, spark, self.plan.host)
             self.replicas[member] = self._spawn(str(member), "borealis_py.host.process", arguments)
+
+    def start_old(self, member: Member) -> Process:
+        """Start one of another life of the app beside it, with files of its own. It is to end by itself."""
+        arguments = self._arguments(member, self.directory / "old-life", False, "process")
+        process = self._spawn(f"old-{member}", "tests.chaos.old_life", arguments)
+        process.may_end = True
+        return process
+
+    def _arguments(self, member: Member, data_dir: Path, spark: bool, host: str) -> list[str]:
+        log = KafkaLog(self.addresses.get(str(member), self.bootstrap))
+        options = launch.ProcessOptions(log, data_dir, spark=spark, take_over=True, host=host)
+        return options.arguments(self.plan.name, ProcessName(member.k, member.node if self.plan.chain else ""))
 
     def feed(self, sources: Sequence[str], take_over: bool = False) -> Process:
         """Start a publisher of these sources."""
