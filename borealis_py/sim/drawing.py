@@ -23,6 +23,9 @@ LATER_SHARE = {"twins": 0.125}
 LATER_DICE = {"twins": "later"}
 PARTED_SHARE = 0.1
 """Of the worlds that have partitioned sources and nodes."""
+NEIGHBOURS = ("si", "sim2", "sim-q", "simq", "q")
+"""Names of a second app: the first one is "sim"."""
+NEIGHBOUR_SHARE = 0.06
 PARTS = 2
 REPLICAS_MAX = 8
 TINY = 2
@@ -80,8 +83,12 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
     timing = small(scenario.timing) if any(f.kind in SIZES for f in faults) else scenario.timing
     whole = _publishers(replace(scenario, faults=faults, part_rows=part_rows, timing=timing))
-    rng = random.Random(f"partitions {seed}")
-    return whole if kinds or rng.random() > PARTED_SHARE else parted(rng, whole)
+    if kinds:
+        return whole
+    beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
+    neighbour = beside.choice(NEIGHBOURS) if beside.random() < NEIGHBOUR_SHARE else ""
+    whole = replace(whole, neighbour=neighbour)
+    return whole if rng.random() > PARTED_SHARE else parted(rng, whole)
 
 
 def small(timing: Timing) -> Timing:

@@ -83,6 +83,7 @@ class Scenario:
         part_rows: an output of more rows is said in parts.
         bad: share of the sources' input that is no row. lateness_us: how late rows come, most of them; None: stamped
             when they are sent. by_data: sources (by index) whose boundaries go by their rows' times.
+        neighbour: the name of another app on the same log; empty: there is none.
         source_parts: in how many partitions each source lies that a user would name (none said: all in one); `sources`
             counts partitions.
     """
@@ -108,6 +109,7 @@ class Scenario:
     lateness_us: int | None = None
     by_data: frozenset[int] = frozenset()
     source_parts: tuple[int, ...] = ()
+    neighbour: str = ""
 
     def without(self, index: int) -> Scenario:
         """The same without one fault."""
@@ -200,6 +202,7 @@ class Scenario:
             f"window {self.span} buckets, X {d.threshold_us / 1e6:g} s, {d.failure.value}/{d.stabilization.value}, "
             f"memory {self.timing.buffer_rows_max} rows, heals at {self.heal_us / 1e6:g} s"
             + (f", but for replicas {', '.join(map(str, self.lost))}" if self.lost else "")
+            + (f", beside an app {self.neighbour!r}" if self.neighbour else "")
             + (f"; of the input {self.bad:.0%} is bad" if self.bad else "")
             + (f"; rows up to {self.lateness_us / 1e3:g} ms late" if self.lateness_us is not None else "")
             + (f"; by their data: {', '.join(f's{i}' for i in sorted(self.by_data))}" if self.by_data else "")

@@ -19,7 +19,7 @@ class SourceSeat(Seat):
     """Where the publisher of a source runs. `failed`: drills that keep replicas from reading it."""
 
     def __init__(self, wiring: Wiring, index: int, skew_us: int, changed: Callable[[], None]) -> None:
-        super().__init__(f"p{index}", wiring.log, self._make, changed)
+        super().__init__(f"{wiring.prefix}p{index}", wiring.log, self._make, changed)
         self.name = wiring.scenario.source_names[index]
         self.feed = wiring.source_feed(index)
         self.index = index
@@ -68,7 +68,7 @@ class ReplicaSeat(Seat):
         after: Callable[[ReplicaSeat, ReplicaProcess], None],
         writing: Callable[[ReplicaSeat], object],
     ) -> None:
-        super().__init__(f"{node}r{index}", wiring.log, self._make, changed)
+        super().__init__(f"{wiring.prefix}{node}r{index}", wiring.log, self._make, changed)
         self.node, self.index = node, index
         self.skew_us = 0
         self.spec: ReplicaSpec = wiring.spec(node, index)

@@ -39,9 +39,10 @@ NOWHERE = Path("/nonexistent")
 
 
 class Wiring:
-    """Makes the processes of one scenario. `start_us`: when its time begins."""
+    """Makes the processes of one scenario. `start_us`: when its time begins. `prefix`: of its processes' names."""
 
-    def __init__(self, scenario: Scenario, scheduler: Scheduler, log: MemoryLog) -> None:
+    def __init__(self, scenario: Scenario, scheduler: Scheduler, log: MemoryLog, app: str = APP) -> None:
+        self.app, self.prefix = app, "" if app == APP else f"{app}:"
         self.scenario, self.scheduler, self.log = scenario, scheduler, log
         self.app_uid = APP_UID
         self.buckets = Buckets(scenario.width_us)
@@ -65,10 +66,10 @@ class Wiring:
         s = self.scenario
         cut = {plan.name: plan.replicas for plan in s.nodes if plan.name != QUERY}
         exchanges = {plan.name: plan.exchange for plan in s.nodes}
-        specs = topics.of_app(APP, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
+        specs = topics.of_app(self.app, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
         self.log.client("up").admin().create(specs)
         description = Description("{}", "hash", self.origin, "", self.app_uid)
-        self.log.broker.append(NewRecord(Feed(topics.settings(APP)), encode(description), APP_KEY.encode()))
+        self.log.broker.append(NewRecord(Feed(topics.settings(self.app)), encode(description), APP_KEY.encode()))
 
     # Shape ------------------------------------------------------------------------------------------------------------
 
@@ -125,7 +126,7 @@ class Wiring:
         exchange = s.nodes[partition].exchange
         delays: Mapping[str, Delays] = {QUERY: s.delays}
         return ReplicaSpec(
-            APP,
+            self.app,
             self.app_uid,
             node,
             replica,
@@ -147,7 +148,7 @@ class Wiring:
         )
 
     def source_feed(self, index: int) -> Feed:
-        return topics.source(APP, self.scenario.source_names[index])
+        return topics.source(self.app, self.scenario.source_names[index])
 
     # Processes --------------------------------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ class Wiring:
     ) -> PublisherProcess:
         """Raises LogError."""
         s = self.scenario
-        target = Target(APP, self.app_uid, s.source_names[index], s.width_us, self.origin, s.timing.ahead_max_us)
+        target = Target(self.app, self.app_uid, s.source_names[index], s.width_us, self.origin, s.timing.ahead_max_us)
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
         input_ = self.items[index]
@@ -187,7 +188,7 @@ class Wiring:
         engine = self.engines[node][index]
         kernel = self._kernel(node, lambda: engine.fails(rng))
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
-        worker = self.log.client(f"spark.{node}.{index}")
+        worker = self.log.client(f"{self.prefix}spark.{node}.{index}")
         how = s.width_us, s.timing.ahead_max_us, self.app_uid
         work = Work(node, lambda: self._kernel(node), worker, spec.inputs, feeds, *how)
         redos = SimRedos(work.open(), client, self.sparks[node][index], rng)
@@ -207,7 +208,7 @@ class Wiring:
         return ClientProcess(
             self.scheduler,
             self.log.client(name),
-            APP,
+            self.app,
             self.app_uid,
             QUERY,
             self.plans[QUERY].replicas,

@@ -22,6 +22,7 @@ from borealis_py.sim.kernel import QUERY
 from borealis_py.sim.kinds import Aim
 from borealis_py.sim.log import MemoryLog
 from borealis_py.sim.moments import Moments
+from borealis_py.sim.neighbour import Neighbour
 from borealis_py.sim.people import PublisherProcess
 from borealis_py.sim.pictures import ClientPicture
 from borealis_py.sim.scenario import SECOND, START_US, Fault, Scenario
@@ -55,7 +56,7 @@ class World:
             self.scheduler,
             seed=scenario.seed,
             delays=scenario.latencies,
-            outcomes=lambda rng, _: self._outcome(rng),
+            outcomes=self._outcome,
             poll_records_max=scenario.poll_records_max,
         )
         self.log.on_transaction = self._transaction
@@ -83,6 +84,7 @@ class World:
         self.picture = ClientPicture(self.origin)
         self.latecomer: ClientPicture | None = None
         self.asked = self.worst_us = 0
+        self.neighbour = Neighbour(scenario, self.scheduler, self.log) if scenario.neighbour else None
 
     def of_node(self, node: str) -> list[ReplicaSeat]:
         """The seats of one node."""
@@ -96,7 +98,9 @@ class World:
         if self.lines is not None:
             self.lines.append(f"{(self.scheduler.now_us - self.start_us) / 1e6:9.4f}  {what:10} {detail}")
 
-    def _outcome(self, rng: random.Random) -> Outcome:
+    def _outcome(self, rng: random.Random, writer: str) -> Outcome:
+        if self.neighbour is not None and self.neighbour.owns(writer):
+            return Outcome.COMMITTED
         if self.commits_unknown and rng.random() < 0.4:
             return rng.choice((Outcome.UNTOLD, Outcome.LATER, Outcome.LOST))
         return Outcome.COMMITTED
@@ -112,6 +116,8 @@ class World:
         """Live through the scenario, heal, converge, and be judged."""
         for seat in (*self.sources, *self.replicas, self.clients):
             seat.start()
+        if self.neighbour is not None:
+            self.neighbour.start()
         if self.scenario.latecomer:
             self.scheduler.at(self.start_us + self.scenario.heal_us // 2, self._start_latecomer)
         for fault in self.scenario.faults:
@@ -123,6 +129,8 @@ class World:
         if self._converge() and self.scenario.ends:
             self._end()
         judge(self)
+        if self.neighbour is not None:
+            self.neighbour.judge()
 
     def _start_client(self, name: str) -> Process:
         changed = partial(self.watching.client_changed, "client", self.picture)

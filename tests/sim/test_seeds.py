@@ -11,7 +11,7 @@ import pytest
 
 from borealis_py.sim import drawing
 from borealis_py.sim.coverage import cells, missing, total
-from borealis_py.sim.drawing import draw
+from borealis_py.sim.drawing import NEIGHBOURS, draw
 from borealis_py.sim.edits import Edits
 from borealis_py.sim.faults import FAULTS
 from borealis_py.sim.kernel import BIG
@@ -77,6 +77,7 @@ def test_scenarios_are_drawn_widely() -> None:
     assert {len(w.nodes) for w in plain} == {1, 2, 3, 4}
     assert {node.replicas for w in worlds for node in w.nodes} == {1, 2, 3}
     assert {w.sources for w in plain} == {1, 2, 3, 4}
+    assert {w.neighbour for w in worlds} == {"", *NEIGHBOURS}
     parted = [w for w in worlds if w.source_parts]
     assert {"s0", "s0.0", "s0.1"} <= {name for w in parted for name in w.source_names}
     assert {"n1", "n1.0", "n1.1"} <= {node.name for w in parted for node in w.nodes}

@@ -76,7 +76,7 @@ def _broker_gone(world: World, fault: Fault) -> Undo:
 def _leader(world: World, fault: Fault) -> Undo:
     """Some topics lose their leader for a while: appends wait, nothing is read of them."""
     rng = chance(world, fault)
-    topics = _some(frozenset(world.log.broker.topics()), rng)
+    topics = _some(frozenset(t for t in world.log.broker.topics() if t.startswith(f"{world.wiring.app}.")), rng)
     for seat in (*world.sources, *world.replicas):
         seat.disturb()
     world.log.depose(sorted(topics))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sim.planted import beside, chains, corrected, corrections, exchange, inputs, parted, sizes, twins
+from tests.sim.planted import beside, chains, corrected, corrections, exchange, inputs, neighbour, parted, sizes, twins
 from tests.sim.planted.bug import Bug
 
 BUGS: tuple[Bug, ...] = (
@@ -15,4 +15,5 @@ BUGS: tuple[Bug, ...] = (
     *beside.BUGS,
     *parted.BUGS,
     *sizes.BUGS,
+    *neighbour.BUGS,
 )

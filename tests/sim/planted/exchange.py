@@ -73,7 +73,7 @@ BUGS = (
         "quality",
         _letters_everywhere,
         SOURCES,
-        ("dead letters",),
+        ("dead letters", "input"),
         30,
         2,
         _in_partitions,

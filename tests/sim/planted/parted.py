@@ -45,7 +45,7 @@ BUGS = (
         "quality",
         _every_partition_tells_dead_letters,
         ("garbage", *SOURCES),
-        ("dead letters",),
+        ("dead letters", "input"),
         30,
         3,
         _parted,
