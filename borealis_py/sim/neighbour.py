@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LAG_US = 2 * SECOND
 """Two nodes whose machine is slow are not further behind."""
+WRITERS_MAX = 3
+"""Replicas that start together may fence each other before they have heard of each other."""
 NODES = (NodePlan("n1", ("s0",), 2), NodePlan(QUERY, ("n1", "s1"), 2))
 
 
@@ -81,8 +83,11 @@ class Neighbour:
         self.wiring.client(f"{self.wiring.prefix}client", self.wiring.origin, changed, self._picture.end).wake()
 
     def _turned(self, seat: ReplicaSeat, process: ReplicaProcess) -> None:
-        """Nobody of it has ever started a second time, or diverged."""
-        state = process.replica.manager.state
+        """Nobody of it has ever started a second time, or diverged, or been fenced once it was the writer."""
+        manager = process.replica.manager
+        state, begun = manager.state, manager.publishing._attempt
+        if begun > WRITERS_MAX:
+            raise Violation("neighbour", f"{process.name} has begun to publish {begun} times: somebody fences it")
         if process.name != f"{seat.label}.1" or state not in (ReplicaState.RECOVERING, ReplicaState.STABLE):
             raise Violation("neighbour", f"{self.app}: {process.name} is {state.value}, and nothing was done to it")
 
