@@ -18,6 +18,7 @@ from borealis_py.log.base import Feed, Log, Lookup
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import Life
 from borealis_py.protocol.redo import SourceRange
+from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.partitions import flattened, parts_of
 from borealis_py.query.spec import AppSpec
 from reconcile.compare import CorrectedRow, Difference, compare, parse_row
@@ -66,14 +67,22 @@ class AuditResult:
 
 
 def audit_specs(
-    app: AppSpec, query: str, log: Log, origin: int, ahead_max_us: int, app_uid: str, whole: bool = False
+    app: AppSpec,
+    query: str,
+    log: Log,
+    origin: int,
+    ahead_max_us: int,
+    app_uid: str,
+    whole: bool = False,
+    row_max_bytes: int = ROW_MAX_BYTES,
 ) -> list[AuditSpec]:
     """The audit of one query of an app, from its sources; one for each of its partitions. Raises QueryError for an
     unknown query.
     """
     specs = []
     for part, flat in zip(parts_of(app, query), flattened(app, query), strict=True):
-        work, progress = node_work(flat, part, log, ahead_max_us, app_uid), Feed(topics.progress(app.name, part))
+        work = node_work(flat, part, log, ahead_max_us, app_uid, row_max_bytes)
+        progress = Feed(topics.progress(app.name, part))
         specs.append(AuditSpec(work, topics.corrected(app.name, part), progress, origin, whole))
     return specs
 

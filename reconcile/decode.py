@@ -7,12 +7,13 @@ become rejects, which the fold files under a bucket and the publishing replica w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 from borealis_py.log.base import Record
 from borealis_py.log.codec import SourceCodec
 from borealis_py.log.description import Life
 from borealis_py.log.records import (
-    BatchHeader,
     ClaimHeader,
     EnvelopeError,
     checked_lateness,
@@ -33,9 +34,11 @@ def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -
         life: of the app; a record of another one is told apart before anything of it is decoded.
 
     Returns:
-        The record for `sunion.source.fold`. Where nothing was rejected `seqs` is a range. A record that no publisher of
-        ours can have written has epoch -1 and one reject that says why (protocol A2); an envelope of another version
-        is one of those: all who read this source read the same version of the description, so they judge it alike.
+        The record for `sunion.source.fold`, which has its rows taken out (`unpack`) once it knows that the writer owns
+        the source: until then nothing of what he sent is decoded. Where nothing was rejected `seqs` is a range. A
+        record that no publisher of ours can have written has epoch -1 and one reject that says why (protocol A2); an
+        envelope of another version is one of those: all who read this source read the same version of the description,
+        so they judge it alike.
     """
     try:
         header, payload = unpack_source(record.value)
@@ -49,7 +52,20 @@ def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -
         stimes, seqs = unpack_stimes(header.stimes), tuple_seqs(header)
     except EnvelopeError as exc:
         return _foreign(record, source, f"not a publisher's record: {exc}")
-    return _batch(record.offset, header, stimes, seqs, payload, codec, source)
+    refused = tuple(Reject(source, record.offset, r.reason, r.raw, r.seq) for r in header.rejects)
+    packed = SourceRecord(
+        record.offset,
+        header.epoch,
+        header.uid,
+        seqs=seqs,
+        stimes=stimes,
+        boundary=header.boundary,
+        rejects=refused,
+        late_us=tuple(r.late_us for r in header.rejects if r.late_us > 0),
+    )
+    if not stimes:
+        return packed
+    return replace(packed, unpack=partial(_unpacked, packed, payload, header.encoding, codec, source))
 
 
 def _foreign(record: Record, source: str, reason: str) -> SourceRecord:
@@ -57,33 +73,23 @@ def _foreign(record: Record, source: str, reason: str) -> SourceRecord:
     return SourceRecord(record.offset, -1, "", rejects=(reject,))
 
 
-def _batch(
-    offset: int,
-    header: BatchHeader,
-    stimes: tuple[int, ...],
-    seqs: Sequence[int],
-    payload: memoryview,
-    codec: SourceCodec,
-    source: str,
+def _unpacked(
+    packed: SourceRecord, payload: memoryview, encoding: str, codec: SourceCodec, source: str
 ) -> SourceRecord:
-    rows, bad = codec.decode(bytes(payload), header.encoding, stimes) if stimes else (None, ())
-    refused = tuple(Reject(source, offset, r.reason, r.raw, r.seq) for r in header.rejects)
-    rejects = tuple(_reject(source, offset, seqs, *one) for one in bad) + refused
-    late_us = tuple(r.late_us for r in header.rejects if r.late_us > 0)
-    if bad:
-        gone = {position for position, _, _ in bad}
-        good = () if -1 in gone or rows is None else tuple(i for i in range(len(stimes)) if i not in gone)
-        seqs, stimes, rows = tuple(seqs[i] for i in good), tuple(stimes[i] for i in good), rows if good else None
-    return SourceRecord(
-        offset,
-        header.epoch,
-        header.uid,
-        seqs=seqs,
-        stimes=stimes,
-        rows=rows,
-        boundary=header.boundary,
-        rejects=rejects,
-        late_us=late_us,
+    """The record with its rows. Those that cannot be used are rejects, before what the publisher refused."""
+    seqs, stimes = packed.seqs, packed.stimes
+    rows, bad = codec.decode(bytes(payload), encoding, stimes)
+    if not bad:
+        return replace(packed, rows=rows, unpack=None)
+    gone = {position for position, _, _ in bad}
+    good = () if -1 in gone or rows is None else tuple(i for i in range(len(stimes)) if i not in gone)
+    return replace(
+        packed,
+        seqs=tuple(seqs[i] for i in good),
+        stimes=tuple(stimes[i] for i in good),
+        rows=rows if good else None,
+        rejects=tuple(_reject(source, packed.offset, seqs, *one) for one in bad) + packed.rejects,
+        unpack=None,
     )
 
 

@@ -22,6 +22,7 @@ from borealis_py.log.base import Feed, Log, Lookup
 from borealis_py.log.codec import RowCodec, SourceCodec, StreamCodec
 from borealis_py.log.description import Life
 from borealis_py.log.stream import unpacker
+from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 from sunion.inputs import Unpack
@@ -125,21 +126,40 @@ class OtherKernel(Exception):
     """Where a work was opened other bits might come out than where it was made. Says what is different."""
 
 
-def node_work(app: AppSpec, node: str, log: Log, ahead_max_us: int, app_uid: str) -> Work:
-    """The work of one node of an app, to be opened where kernels are as here. Raises QueryError for an unknown one."""
+def node_work(
+    app: AppSpec,
+    node: str,
+    log: Log,
+    ahead_max_us: int,
+    app_uid: str,
+    row_max_bytes: int = ROW_MAX_BYTES,
+    memory_bytes: int = 0,
+) -> Work:
+    """The work of one node of an app, to be opened where kernels are as here. Raises QueryError for an unknown one.
+
+    Args:
+        row_max_bytes: as the app's timing has it. memory_bytes: see `make_kernel`.
+    """
     from borealis_py.engine.fingerprint import ingredients
 
     inputs = app.inputs_of(node)
     feeds = tuple(topics.input_feeds(app.name, of) for of in inputs)
-    make = partial(make_kernel, app.to_json(), node, tuple(ingredients().items()))
+    make = partial(make_kernel, app.to_json(), node, tuple(ingredients().items()), row_max_bytes, memory_bytes)
     return Work(node, make, log, inputs, feeds, app.bucket_us, ahead_max_us, app_uid)
 
 
-def make_kernel(app_json: str, query: str, made_of: Sequence[tuple[str, str]] = ()) -> Kernel:
+def make_kernel(
+    app_json: str,
+    query: str,
+    made_of: Sequence[tuple[str, str]] = (),
+    row_max_bytes: int = ROW_MAX_BYTES,
+    memory_bytes: int = 0,
+) -> Kernel:
     """Compile one node where only its app's description is at hand.
 
     Args:
         made_of: `engine.fingerprint.ingredients` that this process must have; empty: any.
+        row_max_bytes: of a row; as the app's timing has it. memory_bytes: what the engine may use; 0: its default.
 
     Raises:
         OtherKernel: it has others. QueryError.
@@ -147,7 +167,7 @@ def make_kernel(app_json: str, query: str, made_of: Sequence[tuple[str, str]] = 
     from borealis_py.engine import compile_query
 
     _refuse_other(made_of)
-    kernel: Kernel = compile_query(AppSpec.from_json(app_json), query)
+    kernel: Kernel = compile_query(AppSpec.from_json(app_json), query, row_max_bytes, memory_bytes)
     return kernel
 
 

@@ -6,7 +6,7 @@ segment of rows of one input or output (the product: an Arrow batch; the simulat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -109,6 +109,9 @@ class SourceRecord:
     tuples that did not decode, and what the publisher refused (with a seq, ascending); `late_us`: how late those of the
     latter came that came too late. `epoch` is -1 for a record that is no envelope of ours at all (then only `rejects`
     counts). `foreign`: it belongs to another life of the app, and says nothing.
+
+    With `unpack` its rows lie in it as bytes still, and `seqs` and `stimes` are those of its header: what the bytes are
+    is looked at only once the writer is known to own the source, since anybody may have written them.
     """
 
     offset: int
@@ -123,6 +126,11 @@ class SourceRecord:
     foreign: bool = False
     lateness_us: int = 0
     late_us: tuple[int, ...] = ()
+    unpack: Callable[[], SourceRecord] | None = field(default=None, compare=False, repr=False)
+
+    def opened(self) -> SourceRecord:
+        """With its rows taken out of their bytes."""
+        return self if self.unpack is None else self.unpack()
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,7 @@ def fold(
         return state, Accepted(fenced=len(record.seqs) + len(record.rejects))
     if state.ended:
         return state, Accepted(after_end=len(record.seqs) + len(record.rejects))
+    record = record.opened()
     after, accepted = _tuples(state, record, buckets, ops, source, ahead_max_us, here)
     if record.boundary is not None and record.boundary > after.boundary:
         after = replace(after, boundary=min(record.boundary, FOREVER))

@@ -58,7 +58,7 @@ def measure(
 
 def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: ExitStack) -> Part:
     name = parts_of(state.spec, keyed.QUERY)[index]
-    work = node_work(state.runs, name, stage.log, state.timing.ahead_max_us, state.app_uid)
+    work = node_work(state.runs, name, stage.log, state.timing.ahead_max_us, state.app_uid, state.timing.row_max_bytes)
     kernel = compile_query(state.runs, name)
     stack.callback(kernel.close)
     rows = sum(n for n, _, _ in keyed.results([read_corrected(stage, state)[index]]).values())

@@ -35,7 +35,7 @@ def audit(
     state = context.app(app if file is None else _load(file).name)
     spec = state.spec if file is None else _load(file)
     queries = list(spec.queries) if query is None else [query]
-    how = state.origin, state.timing.ahead_max_us, state.app_uid, whole
+    how = state.origin, state.timing.ahead_max_us, state.app_uid, whole, state.timing.row_max_bytes
     todo = [one for name in queries for one in audit_specs(spec, name, context.log, *how)]
     with waiting(f"recomputing {', '.join(queries)} from the sources") as spinner:
         results, engine = _run(context, todo, not no_spark, spinner)

@@ -119,6 +119,7 @@ def publish(
             boundaries=_boundaries(Boundaries, stime, pace, boundary),
             lateness_us=lateness_us,
             ahead_max_us=state.timing.ahead_max_us,
+            row_max_bytes=state.timing.row_max_bytes,
         )
         finite = file != "-" if end is None else end
         name, positions = f"{state.name}.{stream}", file != "-"

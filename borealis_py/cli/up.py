@@ -148,6 +148,7 @@ def process_options(context: Context, spark: bool, take_over: bool, host: str, m
         config.slot_wait_us,
         tuple(config.spark_properties.items()),
         config.checkpoints,
+        config.engine_memory_bytes,
     )
 
 

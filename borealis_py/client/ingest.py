@@ -122,7 +122,7 @@ def read_jsonl(lines: Iterable[bytes], stime_column: str | None = None) -> Itera
         try:
             values = decode(text)
             at_us = None if stime_column is None else parse_stime(values.get(stime_column))
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as exc:
+        except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as exc:
             yield BadLine(position, line, f"malformed: {exc}", text)
         else:
             yield InputRow(position, line, values, at_us, text)

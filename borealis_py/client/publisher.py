@@ -13,6 +13,7 @@ from typing import TypeVar
 from borealis_py.client.session import Boundaries, Counts, PublisherSession, PublishFailed
 from borealis_py.client.target import AHEAD_MAX_US, PublisherError, Target
 from borealis_py.log.base import Log
+from borealis_py.protocol.settings import ROW_MAX_BYTES
 
 
 def wall_us() -> int:
@@ -46,7 +47,7 @@ class Publisher:
         lateness_us: how long after its stime a row may come, of CLOCK and DATA. None: rows get the time at which they
             are sent (CLOCK), or come in the order of their stimes (DATA).
         clock: wall clock in µs.
-        ahead_max_us: the furthest that an stime may lie ahead.
+        ahead_max_us: the furthest that an stime may lie ahead. row_max_bytes: the largest row that the app takes.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class Publisher:
         lateness_us: int | None = None,
         clock: Callable[[], int] = wall_us,
         ahead_max_us: int = AHEAD_MAX_US,
+        row_max_bytes: int = ROW_MAX_BYTES,
     ) -> None:
         self._log = log
-        self._target = Target(app, app_uid, source, bucket_us, origin, ahead_max_us)
+        self._target = Target(app, app_uid, source, bucket_us, origin, ahead_max_us, row_max_bytes)
         self._schema = schema
         self._take_over = take_over
         self._boundaries = boundaries

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 import msgspec
 
+from borealis_py.protocol.settings import ROW_MAX_BYTES, ROW_MAX_LIMIT_BYTES
+
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 TYPES: Mapping[str, Any] = {"string": str, "int64": _INT64, "double": float, "bool": bool}
-ROW_BYTES_MAX = 7_500_000
-"""A larger row does not fit into a record of its own."""
+ROW_BYTES_MAX = ROW_MAX_LIMIT_BYTES
+"""The largest row that any app takes."""
 
 
 class BadRow(ValueError):
@@ -25,11 +27,12 @@ class RowSchema:
         ValueError: unknown type, or no fields.
     """
 
-    def __init__(self, schema: Mapping[str, str]) -> None:
+    def __init__(self, schema: Mapping[str, str], row_max_bytes: int = ROW_MAX_BYTES) -> None:
         unknown = {name: kind for name, kind in schema.items() if kind not in TYPES}
         if unknown or not schema:
             raise ValueError(f"a schema maps fields to {', '.join(TYPES)}; got {unknown or 'no fields'}")
         self.fields = dict(schema)
+        self._row_max = row_max_bytes
         attributes = [(f"f{i}", TYPES[kind] | None) for i, kind in enumerate(schema.values())]
         names = {f"f{i}": name for i, name in enumerate(schema)}
         self._row = msgspec.defstruct("Row", attributes, rename=names, gc=False)
@@ -53,8 +56,8 @@ class RowSchema:
             value = getattr(checked, attribute)
             if value is not None and not math.isfinite(value):
                 raise BadRow(f"field `{name}` is {value}: not a number that JSON can carry; send null")
-        if len(encoded) > ROW_BYTES_MAX:
-            raise BadRow(f"row of {len(encoded)} bytes is over the limit of {ROW_BYTES_MAX}")
+        if len(encoded) > self._row_max:
+            raise BadRow(f"a row of {len(encoded)} bytes, row_max is {self._row_max}")
         return encoded
 
 

@@ -87,7 +87,7 @@ class PublisherSession:
         self._target = target
         self._buckets = target.buckets
         self._uid = uid
-        self._schema = RowSchema(schema)
+        self._schema = RowSchema(schema, target.row_max_bytes)
         self._boundaries = boundaries
         self._stamps = lateness_us is None and boundaries is Boundaries.CLOCK
         self._lateness_us = lateness_us or 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
+from borealis_py.protocol.settings import ROW_MAX_BYTES
 from sunion.bucket import Buckets
 
 AHEAD_MAX_US = 60_000_000
@@ -43,7 +44,7 @@ class Target:
     Attributes:
         app_uid: of the app's life (its description has it); records of another one say nothing.
         origin: the app's first bucket; a new source's boundary is its start (protocol B20).
-        ahead_max_us: as the replicas' fold has it.
+        ahead_max_us, row_max_bytes: as the replicas have them.
     """
 
     app: str
@@ -52,6 +53,7 @@ class Target:
     bucket_us: int
     origin: int
     ahead_max_us: int = AHEAD_MAX_US
+    row_max_bytes: int = ROW_MAX_BYTES
 
     @property
     def feed(self) -> Feed:

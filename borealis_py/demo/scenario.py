@@ -273,7 +273,8 @@ def _audit(run_: _Run, work: Path) -> list[AuditResult]:
     session = ReplicaSession.start("audit", output=work / "spark-audit.log")
     try:
         spec = run_.state.spec
-        how = run_.state.origin, run_.state.timing.ahead_max_us, run_.state.app_uid
+        timing = run_.state.timing
+        how = run_.state.origin, timing.ahead_max_us, run_.state.app_uid, False, timing.row_max_bytes
         specs = [one for q in spec.queries for one in audit_specs(spec, q, run_.log, *how)]
         return audit_on_spark(session.context, specs)
     finally:

@@ -16,13 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from borealis_py.engine.guards import NESTING_MAX, nesting
+from borealis_py.engine.ipc import Unclaimed, claims, spell
 from borealis_py.engine.operators import Partial
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.rows import row_sizes, segment_schema
+from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.names import STIME
 
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _FIELDS: dict[str, Any] = {"string": str | None, "int64": _INT64 | None, "double": float | None, "bool": bool | None}
 _BAD = (msgspec.DecodeError, UnicodeDecodeError)  # the latter is no msgspec error, and UTF-8 is checked late
+BATCH_ROWS_MAX = 64
+"""An Arrow batch takes as much memory as so many rows of the largest size, at most."""
 
 Bad = tuple[int, str, bytes]
 
@@ -32,10 +37,16 @@ _decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 class ArrowSourceCodec:
     """Rows of one source. JSON: an array of objects with every column of the schema; a value may be null, a field may
     not be missing; further fields are ignored; 1.5 or "1" is no int64, 1 is a double. Arrow: an IPC stream with one
-    batch of exactly these columns."""
+    batch of exactly these columns.
 
-    def __init__(self, source: str, columns: Mapping[str, str]) -> None:
+    Args:
+        row_max_bytes: of the JSON object that a row is, or as `engine.rows.row_sizes` counts in Arrow. A larger one is
+            bad: all who read the source must go by the same.
+    """
+
+    def __init__(self, source: str, columns: Mapping[str, str], row_max_bytes: int = ROW_MAX_BYTES) -> None:
         self.source = source
+        self._row_max = row_max_bytes
         self.schema = segment_schema(columns)
         self._columns = self.schema.remove(len(columns))
         # f0, f1, ...: a column may be called what Python cannot call an attribute
@@ -62,6 +73,10 @@ class ArrowSourceCodec:
         return bytes(sink.getvalue())
 
     def _json(self, payload: bytes, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
+        if _deep(payload, len(stimes)):
+            return _nothing(payload, f"nested more than {NESTING_MAX} levels deep")
+        if len(payload) > self._row_max:
+            return self._json_one_by_one(payload, stimes)
         try:
             rows = self._decode_all(payload)
         except _BAD:
@@ -79,6 +94,9 @@ class ArrowSourceCodec:
             return _nothing(payload, f"{len(raws)} rows but {len(stimes)} stimes in the record")
         rows, kept, bad = [], [], []
         for i, raw in enumerate(raws):
+            if len(raw) > self._row_max:
+                bad.append((i, self._too_large(len(raw)), bytes(raw)))
+                continue
             try:
                 rows.append(self._decode_one(raw))
                 kept.append(stimes[i])
@@ -96,20 +114,39 @@ class ArrowSourceCodec:
 
     def _arrow(self, payload: bytes, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
         try:
+            told = claims(payload, self._columns)
+            count, size = sum(one.rows for one in told), sum(one.body_bytes for one in told)
+            if len(told) > 1 or count != len(stimes):
+                return _nothing(payload, f"{count} rows in {len(told)} batches but {len(stimes)} stimes in the record")
+            if size > self._batch_max(count):
+                return _nothing(payload, f"{size} bytes decompressed, {self._batch_max(count)} may be")
             with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
-                schema, batches = reader.schema, list(reader)
-            for batch in batches:
-                batch.validate(full=True)  # what lies about its offsets must not reach the engine
-        except (pa.ArrowInvalid, OSError, EOFError) as exc:
+                batch = reader.read_next_batch()
+            batch.validate(full=True)  # what lies about its offsets must not reach the engine
+        except Unclaimed as exc:
+            return _nothing(payload, str(exc))
+        except (pa.ArrowException, OSError, EOFError, StopIteration) as exc:
             return _nothing(payload, f"not an Arrow IPC stream: {exc}")
-        if not schema.equals(self._columns):
-            return _nothing(payload, f"columns ({_spell(schema)}), expected ({_spell(self._columns)})")
-        count = sum(b.num_rows for b in batches)
-        if len(batches) > 1 or count != len(stimes):
-            return _nothing(payload, f"{count} rows in {len(batches)} batches but {len(stimes)} stimes in the record")
-        if not count:
-            return None, []
-        return pa.RecordBatch.from_arrays([*batches[0].columns, _stime_array(stimes)], schema=self.schema), []
+        whole = pa.RecordBatch.from_arrays([*batch.columns, _stime_array(stimes)], schema=self.schema)
+        return self._small_enough(whole)
+
+    def _small_enough(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch | None, list[Bad]]:
+        if rows.nbytes <= self._row_max:
+            return rows, []
+        sizes = row_sizes(rows.select(self._columns.names))
+        bad = [(int(i), self._too_large(int(sizes[i])), b"") for i in np.flatnonzero(sizes > self._row_max)]
+        if not bad:
+            return rows, []
+        good = np.flatnonzero(sizes <= self._row_max)
+        return (rows.take(pa.array(good)) if len(good) else None), bad
+
+    def _batch_max(self, rows: int) -> int:
+        """Bytes that an Arrow batch of so many rows may take: what the largest rows take, and alignment."""
+        columns = len(self._columns)
+        return min(rows, BATCH_ROWS_MAX) * (self._row_max + 16 * columns) + 256 * columns
+
+    def _too_large(self, size: int) -> str:
+        return f"a row of {size} bytes, row_max is {self._row_max}"
 
 
 class ArrowRowCodec:
@@ -128,7 +165,7 @@ class ArrowRowCodec:
     @property
     def schema_id(self) -> str:
         """Names and types in short, for record headers: Arrow decodes with a wrong schema without noticing."""
-        return hashlib.blake2b(_spell(self.schema).encode(), digest_size=6).hexdigest()
+        return hashlib.blake2b(spell(self.schema).encode(), digest_size=6).hexdigest()
 
     def encode(self, rows: pa.RecordBatch) -> bytes:
         return bytes(rows.serialize())
@@ -193,5 +230,7 @@ def _readable(error: Exception) -> str:
     return f"column {path.rstrip('`')!r}: {text}" if path else text
 
 
-def _spell(schema: pa.Schema) -> str:
-    return ", ".join(f"{f.name} {f.type}" for f in schema)
+def _deep(payload: bytes, rows: int) -> bool:
+    """Whether a row is nested too deeply. How deep the decoder gets depends on how deep its caller stands."""
+    outside = NESTING_MAX + 1  # the array around the rows
+    return payload.count(b"[") + payload.count(b"{") > rows + outside - 1 and nesting(payload) > outside

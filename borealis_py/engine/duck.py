@@ -13,6 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from borealis_py.engine import guards
+from borealis_py.engine.rows import row_sizes
+from borealis_py.protocol.settings import ROW_MAX_BYTES
 
 REOPEN_AFTER_CALLS = 100_000
 """A connection grows by about 0.25 kB a call (measured on 1.5.6), so a fresh one is opened now and then."""
@@ -157,7 +159,7 @@ class Statement:
             raise _judged(exc) from exc
         finally:
             self._feed.clear()
-        return _valid(single_batch(table))
+        return _valid(single_batch(table), self._duck.row_max_bytes)
 
     def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same on a connection on which nothing ran before."""
@@ -168,8 +170,9 @@ class Statement:
 class Duck:
     """The connection of one kernel. Reopened (statements prepared again) after `REOPEN_AFTER_CALLS` calls."""
 
-    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
+    def __init__(self, memory_bytes: int = MEMORY_BYTES, row_max_bytes: int = ROW_MAX_BYTES) -> None:
         self.memory_bytes = memory_bytes
+        self.row_max_bytes = row_max_bytes
         self.connection = connect(memory_bytes)
         self._statements: list[Statement] = []
         self._calls = 0
@@ -201,18 +204,24 @@ class Duck:
 def _judged(error: Exception) -> Exception:
     """What an error of a run means: the value's, perhaps the value's, or the process's."""
     if isinstance(error, _OUT_OF_MEMORY):
-        return EngineOutOfMemory(first_line(error))
+        return EngineOutOfMemory(
+            f"{first_line(error)}. Raise `engine_memory` in borealis.yaml (or BOREALIS_ENGINE_MEMORY) and run "
+            "`borealis up` again: it goes on from its last checkpoint. Windows of fewer keys or rows need less"
+        )
     if isinstance(error, _OF_THE_PROCESS):
         return error
     return RowError(first_line(error), isinstance(error, _OF_VALUES))
 
 
-def _valid(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The engine hands out text as it is; bytes that are no UTF-8 would end whoever decodes them."""
+def _valid(batch: pa.RecordBatch, row_max_bytes: int) -> pa.RecordBatch:
+    """The engine hands out text as it is; bytes that are no UTF-8 would end whoever decodes them. So would rows that no
+    record has room for."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid as exc:
         raise RowError("the result is not valid UTF-8", True) from exc
+    if batch.nbytes > row_max_bytes and int(row_sizes(batch).max(initial=0)) > row_max_bytes:
+        raise RowError(f"a row of the result is larger than row_max, {row_max_bytes} bytes", True)
     return batch
 
 

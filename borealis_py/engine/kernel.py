@@ -13,11 +13,12 @@ import pyarrow as pa
 from borealis_py.engine.classes import OperatorClass, most_general
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.compile import Compiled, compile_plan
-from borealis_py.engine.duck import Duck
+from borealis_py.engine.duck import MEMORY_BYTES, Duck
 from borealis_py.engine.fingerprint import fingerprint
 from borealis_py.engine.operators import Partial, Slots, Window
 from borealis_py.engine.parts import divided
 from borealis_py.engine.rows import ArrowRows
+from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.spec import AppSpec
 from sunion.model import Output, Reject
@@ -67,7 +68,7 @@ class Kernel(ArrowRows, ArrowRowCodec):
     def source_codec(self, name: str) -> ArrowSourceCodec:
         """Rows of a source. Raises QueryError for a source that the node does not read."""
         self._check_input(name, self.app.sources)
-        return ArrowSourceCodec(name, self.app.sources[name])
+        return ArrowSourceCodec(name, self.app.sources[name], self._duck.row_max_bytes)
 
     def stream_codec(self, name: str) -> ArrowRowCodec:
         """Rows of another node's stream. Raises QueryError for a node that this one does not read."""
@@ -129,19 +130,21 @@ class Kernel(ArrowRows, ArrowRowCodec):
         self._duck.close()
 
 
-def compile_query(app: AppSpec, query: str) -> Kernel:
+def compile_query(app: AppSpec, query: str, row_max_bytes: int = ROW_MAX_BYTES, memory_bytes: int = 0) -> Kernel:
     """Check a query, or any node of one, and make it ready to run.
 
     Args:
         app: the app's description, as `App.describe()` or `AppSpec.from_json` gives it.
         query: the name of one of its queries or nodes.
+        row_max_bytes: of a row of a source or of a result; larger ones are dead letters. As the app's timing has it.
+        memory_bytes: what the engine may use on this machine; 0: its default.
 
     Raises:
         QueryError: an expression that does not parse, an unknown column or function, a wrong type, a function whose
             result is not always the same, ...: everything that would keep the query from running.
     """
     app.node(query)
-    duck = Duck()
+    duck = Duck(memory_bytes or MEMORY_BYTES, row_max_bytes)
     try:
         return Kernel(app, query, duck, compile_plan(app, query, duck))
     except BaseException:

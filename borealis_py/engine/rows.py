@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from borealis_py.query.names import STIME
 
@@ -95,6 +96,26 @@ class ArrowRows:
 
     def size_bytes(self, rows: pa.RecordBatch) -> int:
         return int(rows.nbytes)
+
+
+def row_sizes(batch: pa.RecordBatch) -> np.ndarray:
+    """Bytes of each row: those of its strings, and 8 for every other value."""
+    sizes = np.zeros(batch.num_rows, dtype=np.int64)
+    for column in batch.columns:
+        sizes += _sizes(column)
+    return sizes
+
+
+def _sizes(column: pa.Array) -> np.ndarray:
+    if pa.types.is_string(column.type):
+        lengths = pc.fill_null(pc.binary_length(column), 0)
+        return np.asarray(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+    if pa.types.is_list(column.type):
+        ends = np.concatenate([[0], np.cumsum(_sizes(column.values))])
+        offsets = column.offsets.to_numpy()
+        within: np.ndarray = ends[offsets[1:]] - ends[offsets[:-1]]
+        return within + 8
+    return np.full(len(column), 8, dtype=np.int64)
 
 
 def canonical_hash(batch: pa.RecordBatch) -> str:

@@ -4,11 +4,13 @@ bootstrap: localhost:9092          # borealis.yaml; or BOREALIS_BOOTSTRAP, or --
 data_dir: .borealis
 checkpoints: s3://bucket/path      # any URI of pyarrow.fs; else below data_dir
 http: 127.0.0.1:9400               # where replica processes answer HTTP; the others take the ports after it
+engine_memory: 1GiB                # what the SQL engine of each replica may use
 kafka:                             # handed to librdkafka untouched
   security.protocol: SASL_SSL
 timing:                            # protocol.settings.Timing, with units; `up` makes it part of the app's description
   delta: 125ms
   inline_rows: 2000
+  row_max: 1000000                 # bytes of a row; a larger one is a dead letter
 spark:                             # of each replica process's application
   master: local[2]
   redo_slots: 1                    # beside one for each replica; on this machine 2 for two replicas and up
@@ -30,10 +32,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from borealis_py.host.address import Address
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.errors import did_you_mean
-from borealis_py.query.units import parse_duration
+from borealis_py.query.units import parse_bytes, parse_duration
 
 FILE = "borealis.yaml"
 DEFAULT_BOOTSTRAP = "localhost:9092"
+ENGINE_MEMORY_LEAST = 64 << 20
 _SPARK = ("master", "redo_slots", "slot_wait")
 _TIMING = {f.name for f in fields(Timing)}
 
@@ -52,6 +55,7 @@ class Config(BaseSettings):
     data_dir: Path = Path(".borealis")
     checkpoints: str = ""
     http: str | None = None
+    engine_memory: str = "1GiB"
     kafka: dict[str, str] = {}
     timing: dict[str, str | int] = {}
     spark: dict[str, str | int] = {}
@@ -94,6 +98,18 @@ class Config(BaseSettings):
     def slot_wait_us(self) -> int | None:
         """How long slots of Spark may be missing; None: not set."""
         return parse_duration(str(self.spark["slot_wait"]), "slot_wait") if "slot_wait" in self.spark else None
+
+    @field_validator("engine_memory", mode="after")
+    @classmethod
+    def _memory(cls, value: str) -> str:
+        if parse_bytes(value, "engine_memory") < ENGINE_MEMORY_LEAST:
+            raise ValueError(f"{value} is too little for any query; at least 64MiB")
+        return value
+
+    @property
+    def engine_memory_bytes(self) -> int:
+        """What the engine of each replica may use."""
+        return parse_bytes(self.engine_memory, "engine_memory")
 
     @field_validator("checkpoints", mode="after")
     @classmethod
@@ -171,10 +187,10 @@ def _explain(error: Any) -> str:
 
 
 def _field(name: str) -> str:
-    for candidate in (name, f"{name}_us"):
+    for candidate in (name, f"{name}_us", f"{name}_bytes"):
         if candidate in _TIMING:
             return candidate
-    known = sorted(n.removesuffix("_us") for n in _TIMING)
+    known = sorted("row_max" if n == "row_max_bytes" else n.removesuffix("_us") for n in _TIMING)
     hint = did_you_mean(name, known) or ";"
     raise ConfigError(f"timing: unknown setting {name!r}{hint} settings: {', '.join(known)}")
 

@@ -215,6 +215,7 @@ def publisher(
         boundaries=Boundaries.DATA if boundary == "data" else Boundaries.CLOCK,
         lateness_us=lateness_us,
         ahead_max_us=ahead_max_us,
+        row_max_bytes=state.timing.row_max_bytes,
     )
 
 

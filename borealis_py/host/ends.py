@@ -30,6 +30,7 @@ class End(NamedTuple):
 
 
 ENDS = (
+    End("memory", EngineOutOfMemory, exits.OUT_OF_MEMORY, "this replica ends: its engine needs more memory"),
     End("superseded", Superseded, exits.SUPERSEDED, "this replica ends: its index runs elsewhere", usual=True),
     End("life", OtherLife, exits.OTHER_LIFE, "this replica ends: the app was begun anew"),
     End("version", OtherVersion, exits.REFUSED, "this replica ends: another version of borealis-py writes this app"),

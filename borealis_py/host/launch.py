@@ -24,6 +24,7 @@ from borealis_py.host.check import check as check
 from borealis_py.host.errors import LaunchError
 from borealis_py.host.replicas import (
     CHECKPOINTS,
+    ENGINE_MEMORY,
     KAFKA_PROPERTIES,
     SPARK_PROPERTIES,
     ProcessName,
@@ -211,6 +212,7 @@ class ProcessOptions:
     slot_wait_us: int | None = None
     spark_properties: tuple[tuple[str, str], ...] = ()
     checkpoints: str = ""
+    engine_memory_bytes: int = 0
 
     def arguments(self, app: str, process: ProcessName, place: int = 0) -> list[str]:
         """The command line of one process, the one at `place` of the app's. Raises AddressError."""
@@ -229,7 +231,8 @@ class ProcessOptions:
         """Kafka's and Spark's properties, and a URI: a password in them is not for the list of processes."""
         spark = {SPARK_PROPERTIES: json.dumps(dict(self.spark_properties))} if self.spark_properties else {}
         checkpoints = {CHECKPOINTS: self.checkpoints} if self.checkpoints else {}
-        return {KAFKA_PROPERTIES: json.dumps(dict(self.kafka.properties)), **spark, **checkpoints}
+        memory = {ENGINE_MEMORY: str(self.engine_memory_bytes)} if self.engine_memory_bytes else {}
+        return {KAFKA_PROPERTIES: json.dumps(dict(self.kafka.properties)), **spark, **checkpoints, **memory}
 
 
 Pids = dict[ProcessName, int]

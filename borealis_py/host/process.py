@@ -34,11 +34,11 @@ from borealis_py.host.launch import create_topics, redo_topics_of
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.onspark.driver import SLOT_WAIT_S, DriverSettings, SparkDriver
 from borealis_py.host.onspark.plan import redos_for
-from borealis_py.host.replicas import CHECKPOINTS, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
+from borealis_py.host.replicas import CHECKPOINTS, ENGINE_MEMORY, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
 from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.signals import set_by
 from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
-from borealis_py.host.specs import KernelDiffers, check_fingerprint, new_uid, replica_spec, work_of
+from borealis_py.host.specs import KernelDiffers, check_fingerprint, kernel_of, new_uid, replica_spec, work_of
 from borealis_py.host.supervise import supervise
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
@@ -53,7 +53,7 @@ from borealis_py.query.errors import QueryError
 from borealis_py.query.partitions import parts_of
 from reconcile.runner import Redo, Redos, ThreadRedo
 from reconcile.spark import SparkRedo
-from reconcile.work import Kernel, make_kernel
+from reconcile.work import Kernel
 
 log = structlog.get_logger("borealis.host")
 
@@ -118,8 +118,8 @@ class ReplicaProcess:
 
     def _run(self, spec: ReplicaSpec) -> None:
         """One incarnation."""
-        kernel, redos = partial(make_kernel, spec.app_json, spec.query), partial(make_redos, spec, self.keeper)
-        run_replica(spec, kernel, redos, self.stop, new_uid(spec), seen=self._seen)
+        redos = partial(make_redos, spec, self.keeper)
+        run_replica(spec, kernel_of(spec), redos, self.stop, new_uid(spec), seen=self._seen)
 
 
 def open_sessions(specs: list[ReplicaSpec], spark: bool, master: str, output: Path) -> SessionKeeper:
@@ -198,12 +198,13 @@ def _code_of(exc: Exception) -> int:
 def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> ReplicaProcess | SparkDriver:
     kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
     state, checkpoints = read_app(kafka, args.app), os.environ.get(CHECKPOINTS, "")
+    memory_bytes = int(os.environ.get(ENGINE_MEMORY, "0"))
     if checkpoints:
         check_writable(checkpoints)
     else:
         check_directory(args.data_dir / args.app / "checkpoints")
     specs = [
-        replica_spec(state, node, args.replica, kafka, args.data_dir, checkpoints)
+        replica_spec(state, node, args.replica, kafka, args.data_dir, checkpoints, memory_bytes)
         for name in args.node or state.spec.queries
         for node in parts_of(state.spec, name)
         if args.replica < state.runs.node(node).replicas

@@ -38,6 +38,8 @@ SPARK_PROPERTIES = "BOREALIS_SPARK_PROPERTIES"
 """Likewise of its Spark application, with the Spark host."""
 CHECKPOINTS = "BOREALIS_CHECKPOINTS"
 """Likewise: a URI of pyarrow.fs where checkpoints lie."""
+ENGINE_MEMORY = "BOREALIS_ENGINE_MEMORY_BYTES"
+"""Likewise: what the engine of each of its replicas may use."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

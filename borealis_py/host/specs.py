@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from borealis_py.engine import compile_query
@@ -12,11 +13,17 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.node.knobs import declared
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.query.spec import AppSpec
-from reconcile.work import Work, node_work
+from reconcile.work import Kernel, Work, make_kernel, node_work
 
 
 def replica_spec(
-    state: AppState, node: str, replica: int, kafka: KafkaLog, data_dir: Path, checkpoint_uri: str = ""
+    state: AppState,
+    node: str,
+    replica: int,
+    kafka: KafkaLog,
+    data_dir: Path,
+    checkpoint_uri: str = "",
+    memory_bytes: int = 0,
 ) -> ReplicaSpec:
     """What replica `replica` of a node, as it runs, is told. Raises QueryError for an unknown one."""
     spec = state.runs
@@ -41,13 +48,22 @@ def replica_spec(
         corrected=node in spec.queries,
         exchange=spec.node(node).exchange,
         checkpoint_uri=checkpoint_uri,
+        engine_memory_bytes=memory_bytes,
         replicas=spec.node(node).replicas,
     )
 
 
 def work_of(spec: ReplicaSpec) -> Work:
     """The same for redo tasks."""
-    return node_work(AppSpec.from_json(spec.app_json), spec.query, spec.log, spec.timing.ahead_max_us, spec.app_uid)
+    timing, app = spec.timing, AppSpec.from_json(spec.app_json)
+    how = timing.ahead_max_us, spec.app_uid, timing.row_max_bytes, spec.engine_memory_bytes
+    return node_work(app, spec.query, spec.log, *how)
+
+
+def kernel_of(spec: ReplicaSpec) -> Callable[[], Kernel]:
+    """What compiles the replica's query, as its redos and audits do."""
+    bounds = spec.timing.row_max_bytes, spec.engine_memory_bytes
+    return partial(make_kernel, spec.app_json, spec.query, (), *bounds)
 
 
 def new_uid(spec: ReplicaSpec) -> str:

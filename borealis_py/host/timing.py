@@ -54,6 +54,12 @@ def refuse_other(log: Log, before: AppState, timing: Timing, now_us: int) -> Non
             f"could not be continued. Write `ahead_max: {format_duration(told.ahead_max_us)}`, or begin anew with "
             "`borealis up --reset`"
         )
+    if told.row_max_bytes != timing.row_max_bytes:  # likewise
+        raise LaunchError(
+            f"app {before.name!r} takes rows of up to {told.row_max_bytes} bytes; with `timing: row_max` "
+            f"{timing.row_max_bytes} other rows would be in its results, which could not be continued. Write "
+            f"`row_max: {told.row_max_bytes}`, or begin anew with `borealis up --reset`"
+        )
     statuses = read_statuses(log, before, now_us // 1000)
     running = [f"{node}.r{k}" for (node, k), s in statuses.items() if not sight(s, before.spec.bucket_us, now_us).gone]
     if running:
@@ -66,7 +72,7 @@ def refuse_other(log: Log, before: AppState, timing: Timing, now_us: int) -> Non
 
 
 def _word(field: str) -> str:
-    return field.removesuffix("_us")
+    return field.removesuffix("_us") if field != "row_max_bytes" else "row_max"
 
 
 def _shown(field: str, value: int) -> str:

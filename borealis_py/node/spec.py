@@ -28,6 +28,7 @@ class ReplicaSpec:
     `pid`: for status, of the process that stands for it, where another one runs it; 0: the one that runs it.
     `checkpoint_uri`: where checkpoints lie, for pyarrow.fs; empty: below `data_dir` on this machine.
     `replicas`: how many the node has. `run`: of its process, which all its incarnations' uids begin with; or empty.
+    `engine_memory_bytes`: what its engine may use; 0: the engine's default.
     """
 
     app: str
@@ -53,6 +54,7 @@ class ReplicaSpec:
     checkpoint_uri: str = ""
     replicas: int = 1
     run: str = ""
+    engine_memory_bytes: int = 0
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """What is read of one input."""

@@ -23,6 +23,12 @@ class SettingsError(ValueError):
     """Settings that cannot hold; the message names the least that would do."""
 
 
+ROW_MAX_BYTES = 1_000_000
+"""How large a row may be. A larger one is a dead letter (PROTOCOL.md 1.2)."""
+ROW_MAX_LIMIT_BYTES = 7_500_000
+"""A record has no room for a larger row."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Constants of one app; every replica has the same.
@@ -66,6 +72,7 @@ class Timing:
     unpublished_bytes_max: int = 128_000_000
     buffer_rows_max: int = 2_000_000
     ahead_max_us: int = 60_000_000
+    row_max_bytes: int = ROW_MAX_BYTES
 
     @property
     def publish_most(self) -> Most:
@@ -98,6 +105,11 @@ class Timing:
         if min(self.publish_buckets, self.publish_rows, self.publish_bytes) < 1:
             raise SettingsError(
                 "publish_buckets, publish_rows and publish_bytes must be at least 1: nothing would be published"
+            )
+        if not 1_000 <= self.row_max_bytes <= ROW_MAX_LIMIT_BYTES:
+            raise SettingsError(
+                f"row_max {self.row_max_bytes} bytes: a row may have at least 1000 bytes, and at most "
+                f"{ROW_MAX_LIMIT_BYTES}, for which a record has room"
             )
         if self.suspicion_us < 2 * self.heartbeat_us:
             raise SettingsError(f"suspicion must be at least two heartbeats: {2 * self.heartbeat_us} us")

@@ -1,4 +1,4 @@
-"""Durations as people write them, in microseconds."""
+"""Durations as people write them, in microseconds; sizes, in bytes."""
 
 from __future__ import annotations
 
@@ -41,6 +41,18 @@ def parse_duration(text: str, what: str = "duration", zero: bool = False) -> int
     if value.denominator != 1:
         raise QueryError(f"{what}: {text!r} is finer than a microsecond")
     return int(value)
+
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|kB|MB|GB)\s*")
+UNITS_BYTES = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def parse_bytes(text: str, what: str = "size") -> int:
+    """Bytes of "512MiB", "1.5GiB", "2GB". Raises QueryError; `what` names the setting in it."""
+    match = _SIZE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise QueryError(f'{what}: {text!r} is not a size; write a number and a unit, like "512MiB" or "2GiB"')
+    return int(Fraction(match[1]) * UNITS_BYTES[match[2]])
 
 
 def format_duration(duration_us: int) -> str:

@@ -64,7 +64,7 @@ class Folded:
 def fold_log(records: Sequence[Record], target: Target) -> Folded:
     result = Folded(SourceFold(target.buckets.start(target.origin)))
     for record in records:
-        decoded = decode_source(record, JsonCodec(), target.source, Life(target.app_uid))
+        decoded = decode_source(record, JsonCodec(), target.source, Life(target.app_uid)).opened()
         if decoded.rows is not None:
             tagged = list(zip(decoded.seqs, decoded.stimes, decoded.rows, strict=True))
             decoded = replace(decoded, rows=tagged)

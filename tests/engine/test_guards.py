@@ -29,10 +29,10 @@ def objects(depth: int) -> str:
 
 
 def test_nesting_is_counted_outside_of_quotes() -> None:
-    assert guards.nesting("") == 0
-    assert guards.nesting('{"a": [1, {"b": 2}], "c": [3]}') == 3
-    assert guards.nesting('["[[[[", "\\"[[[", {"}": 1}]') == 2
-    assert guards.nesting('[["]]", ["]]", ["]]"]]]]') == 4
+    assert guards.nesting(b"") == 0
+    assert guards.nesting(b'{"a": [1, {"b": 2}], "c": [3]}') == 3
+    assert guards.nesting(b'["[[[[", "\\"[[[", {"}": 1}]') == 2
+    assert guards.nesting(b'[["]]", ["]]", ["]]"]]]]') == 4
 
 
 @pytest.mark.parametrize(

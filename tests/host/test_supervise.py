@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from borealis_py.engine.duck import EngineOutOfMemory
 from borealis_py.host import exits
 from borealis_py.host import supervise as supervising
 from borealis_py.host.specs import KernelDiffers
@@ -44,6 +45,7 @@ def after(*ends: BaseException) -> Any:
     ("last", "code"),
     [
         (Superseded("newer"), exits.SUPERSEDED.code),
+        (EngineOutOfMemory("16 MiB used"), exits.OUT_OF_MEMORY.code),
         (RetentionLost("gone"), exits.LOST.code),
         (KernelDiffers("other bits"), exits.KERNEL.code),
     ],

@@ -124,6 +124,8 @@ def test_what_decides_about_results_never_changes(log: EmptyLog) -> None:
     log.up(SLOW)
     with pytest.raises(LaunchError, match=r"takes tuples up to 1m ahead .*`ahead_max: 1m`.*--reset"):
         log.up(replace(SLOW, ahead_max_us=120_000_000))
+    with pytest.raises(LaunchError, match=r"takes rows of up to 1000000 bytes.*`row_max: 1000000`.*--reset"):
+        log.up(replace(SLOW, row_max_bytes=2_000_000))
     assert log.read().timing == SLOW
 
 

@@ -10,14 +10,16 @@ from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import MAGIC, BatchHeader, ClaimHeader, Refused, pack
 from reconcile.decode import decode_source
-from sunion.model import RAW_BYTES_MAX
+from sunion.bucket import Buckets
+from sunion.model import FOREVER, RAW_BYTES_MAX
+from sunion.source import SourceFold, fold
 from tests.reconcile.list_world import ListSource, batch, claim
 
 FEED = Feed("app.s")
 
 
 def decode(value: bytes | None):
-    return decode_source(Record(FEED, 7, 0, None, value), ListSource(), "s", Life("a1"))
+    return decode_source(Record(FEED, 7, 0, None, value), ListSource(), "s", Life("a1")).opened()
 
 
 def test_a_claim():
@@ -136,3 +138,19 @@ def test_a_lateness_that_cannot_be_is_no_publishers_record(lateness_us):
     record = decode(pack(ClaimHeader("a1", 3, "u", lateness_us)))
     assert record.epoch == -1
     assert "lateness" in record.rejects[0].reason
+
+
+class Never:
+    """A codec that must not be asked."""
+
+    def decode(self, payload: bytes, encoding: str, stimes: object) -> tuple[None, list]:
+        raise AssertionError("decoded, and its writer does not own the source")
+
+
+@pytest.mark.parametrize("state", [SourceFold(0, 2, "owner"), SourceFold(FOREVER, 1, "u")], ids=["fenced", "ended"])
+def test_nothing_that_does_not_count_is_decoded(state):
+    value = batch(1, "u", 0, [(1, 1), (2, 2)])
+    record = decode_source(Record(FEED, 7, 0, None, value), Never(), "s", Life("a1"))
+    after, accepted = fold(state, record, Buckets(1_000), None, "s", 100)
+    assert after == state
+    assert accepted.fenced + accepted.after_end == 2

@@ -23,7 +23,7 @@ from borealis_py.engine.fingerprint import ingredients
 from borealis_py.host.ends import ENDS
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.onspark.guard import ended_with_host
-from borealis_py.host.specs import KernelDiffers, check_kernel, new_uid, work_of
+from borealis_py.host.specs import KernelDiffers, check_kernel, kernel_of, new_uid, work_of
 from borealis_py.log.base import Log, LogError, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
@@ -32,7 +32,7 @@ from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
 from reconcile.asking import Address, AskingRedo
 from reconcile.runner import Redos, ThreadRedo
-from reconcile.work import Kernel, forget_all, make_kernel
+from reconcile.work import Kernel, forget_all
 
 log = structlog.get_logger("borealis.host")
 
@@ -98,9 +98,8 @@ class NodeTask:
     def _run(self, stop: threading.Event) -> None:
         spec, uid = self.spec, new_uid(self.spec)
         log.info("replica runs as a Spark task", query=spec.query, replica=spec.replica, worker_pid=os.getpid())
-        kernel = partial(make_kernel, spec.app_json, spec.query)
         link = _Link()
-        run_replica(spec, kernel, partial(self._make_redos, link, uid, stop), stop, uid, seen=link.tell)
+        run_replica(spec, kernel_of(spec), partial(self._make_redos, link, uid, stop), stop, uid, seen=link.tell)
 
     def _make_redos(self, link: _Link, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake) -> Redos:
         spec = self.spec
