@@ -172,6 +172,22 @@ def test_a_supervisor_that_is_killed_costs_nothing_and_its_successor_adopts(here
     assert (fate(here).how, fate(here).restarts) == ("ended unseen: killed, or crashed", 1)
 
 
+def test_what_is_left_of_one_that_died_unseen_is_ended_by_the_next_supervisor(here: ReplicaProcesses) -> None:
+    supervisor = psutil.Process(keep(here, CHILD))
+    (process,) = here.running().values()
+    until(lambda: bool(process.children()), "it has a child")
+    (left,) = process.children()
+    for one in (supervisor, process):
+        one.kill()
+    psutil.wait_procs([supervisor, process], 10)
+    assert left.is_running()
+    keep(here, LIVES)
+    assert psutil.wait_procs([left], 10)[1] == []
+    assert pid_of(here) not in (None, process.pid)
+    (line,) = lines(here)
+    assert (line["event"], line["pid"]) == ("the replica process before ended", process.pid)
+
+
 def test_of_an_adopted_one_its_own_last_word_tells_how_it_ended(here: ReplicaProcesses) -> None:
     first = psutil.Process(keep(here, LIVES))
     first.kill()

@@ -47,6 +47,7 @@ class Kept:
             self._started, self._first = time.monotonic(), []
             return
         self._note = {"run": note["run"]} if "run" in note else {}
+        self._end_rest()  # nobody else did
         say_unseen(self.path, note)
 
     def start(self) -> None:
