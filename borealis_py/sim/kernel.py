@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+import pyarrow as pa
 
 from borealis_py.query.names import part_index
 from sunion.model import Output, Reject
 
 PRIME = (1 << 61) - 1
 UNLUCKY = -13
+POISON = -17
+"""What the kernel raises on, whenever it meets it; the product finds out which row it was."""
 BIG = 60
 """Rows of an output that must be split, in most worlds."""
 ROW_BYTES = 40
@@ -64,6 +67,19 @@ class KernelFailed(Exception):
 
 def _sound() -> bool:
     return False
+
+
+class _Raises:
+    """Implements `engine.blame.Runs`: fails as a whole wherever the poison is, like an engine on a value."""
+
+    def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        from borealis_py.engine.duck import RowError
+
+        if POISON in batch.column(0).to_pylist():
+            raise RowError("poison: the engine raised", sure=False)
+        return batch
+
+    run_afresh = run
 
 
 class ToyKernel:
@@ -115,7 +131,11 @@ class ToyKernel:
             if bucket // self._span != window:
                 self._close(window, digest, count, rows)
                 window, digest, count = bucket // self._span, 0, 0
-            for stime, source, kind, value, before in buckets[bucket]:
+            ordered = buckets[bucket]
+            if any(row[3] == POISON for row in ordered):
+                ordered, reasons = self._without_poison(ordered)
+                rejects.setdefault(bucket, []).extend(Reject(self._node, -1, reason) for reason in reasons)
+            for stime, source, kind, value, before in ordered:
                 if source in self._picks and value % self._parts != self._part:
                     continue
                 if value == UNLUCKY:
@@ -130,6 +150,15 @@ class ToyKernel:
             digest = count = 0
         outputs = {b: Output(rows.get(b), tuple(rejects.get(b, ()))) for b in sorted(rows.keys() | rejects.keys())}
         return (window, digest, count), outputs
+
+    def _without_poison(self, rows: Sequence[Ordered]) -> tuple[list[Ordered], list[str]]:
+        """What is left when the engine has found what is to blame; the reasons for the rest that is this node's."""
+        from borealis_py.engine.blame import run_by_row
+
+        picked = [r for r in rows if r[1] not in self._picks or r[3] % self._parts == self._part]
+        batch = pa.record_batch({"value": pa.array([row[3] for row in picked], pa.int64())})
+        bad = run_by_row(_Raises(), batch).bad if picked else {}
+        return [row for i, row in enumerate(picked) if i not in bad], list(bad.values())
 
     def _last(self, window: int) -> int:
         return (window + 1) * self._span - 1

@@ -128,6 +128,7 @@ KINDS: dict[str, Kind] = {
     "garbage": Kind("F14", 3, _S),
     "big": Kind("F14", 2, _S),
     "burst": Kind("F14", 2, _S, 3),
+    "poison": Kind("F14", 2, _S),
     "bad_control": Kind("F14", 2, _N, 3, aims=_DURING),
     "bad_settings": Kind("F14", 2, _W, 3),
     "bad_progress": Kind("F14", 2, _N, 3, aims=_EVERY),
@@ -137,6 +138,7 @@ KINDS: dict[str, Kind] = {
 }
 """Threshold and policy changes are of no class: nothing is wrong with them."""
 LATER = (
+    "poison",
     "twins",
     "expired",
     "made_again",

@@ -122,8 +122,11 @@ class Scenario:
 
     @property
     def lag_us(self) -> int:
-        """How long after its end a source closes a bucket when all is well: its lateness, and the next row's coming."""
-        return (self.lateness_us or 0) + (2 * SECOND // self.rate + self.width_us if self.by_data else 0)
+        """How long after its end a source closes a bucket when all is well: its lateness. By the data it closes it with
+        the next row whose stime is later by the lateness, and such a row may itself be as late as that.
+        """
+        lateness_us = self.lateness_us or 0
+        return lateness_us + (lateness_us + 2 * SECOND // self.rate + self.width_us if self.by_data else 0)
 
     def partition(self, reader: str, of: str) -> int:
         """Which partition of a node's stream another node reads."""

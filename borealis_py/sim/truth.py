@@ -14,7 +14,7 @@ from typing import Any
 
 from borealis_py.log.base import Record
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source
-from borealis_py.sim.kernel import UNLUCKY
+from borealis_py.sim.kernel import POISON, UNLUCKY
 from borealis_py.sim.scenario import NodePlan, Scenario
 from sunion.model import FOREVER
 
@@ -202,8 +202,8 @@ def _window(
     digest = count = 0
     for bucket in range(window * span, window * span + span):
         for stime, index, kind, value, before in sorted(everything.get(bucket, []), key=lambda row: (row[0], row[1])):
-            if value == UNLUCKY:
-                letters.setdefault(bucket, []).append((name, -1, "unlucky"))
+            if value in (UNLUCKY, POISON):
+                letters.setdefault(bucket, []).append((name, -1, "unlucky" if value == UNLUCKY else "poison"))
                 continue
             digest = (digest * 1_000_003 + stime * 31 + index * 7 + value + before) % MODULUS
             count += 1

@@ -76,7 +76,8 @@ def _inputs(world: World, sources: Mapping[str, SourceTruth], letters: Sequence[
     """
     wiring, s = world.wiring, world.scenario
     forged, mute = (
-        {f.index % s.sources for f in s.faults if f.kind in kinds} for kinds in (("garbage", "big"), ("source_mute",))
+        {f.index % s.sources for f in s.faults if f.kind in kinds}
+        for kinds in (("garbage", "big", "poison"), ("source_mute",))
     )
     for seat in world.sources:
         if seat.index not in forged:

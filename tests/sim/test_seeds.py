@@ -11,12 +11,13 @@ import pytest
 
 from borealis_py.sim import drawing
 from borealis_py.sim.coverage import cells, missing, total
-from borealis_py.sim.drawing import NEIGHBOURS, draw
+from borealis_py.sim.drawing import NEIGHBOURS, draw, small
 from borealis_py.sim.edits import Edits
 from borealis_py.sim.faults import FAULTS
 from borealis_py.sim.kernel import BIG
 from borealis_py.sim.kinds import CLASSES, KINDS, LATER
 from borealis_py.sim.run import Options, run_seed, run_seeds
+from borealis_py.sim.scenario import SIZES
 
 pytestmark = pytest.mark.sim
 SEEDS = 200
@@ -67,7 +68,10 @@ def test_kinds_that_came_later_leave_all_else_of_a_world_as_it_was(monkeypatch: 
     without = [draw(seed) for seed in range(1, 101)]
     assert not any(fault.kind in LATER for w in without for fault in w.faults)
     left = [replace(w, faults=tuple(f for f in w.faults if f.kind not in LATER)) for w in with_them]
-    assert [replace(w, part_rows=BIG) for w in left] == without
+    sized = [any(f.kind in SIZES for f in w.faults) for w in with_them]
+    timings = [(small if some else lambda timing: timing)(w.timing) for some, w in zip(sized, without, strict=True)]
+    assert [w.timing for w in left] == timings
+    assert [replace(a, part_rows=BIG, timing=b.timing) for a, b in zip(left, without, strict=True)] == without
     assert any(fault.kind in LATER for w in with_them for fault in w.faults)
 
 

@@ -10,7 +10,7 @@ from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Policy, Threshold, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, Refused, pack, pack_stimes, unpack_source
 from borealis_py.sim.faults.doing import Doing, Undo, chance, nothing, source_of
-from borealis_py.sim.kernel import BIG, QUERY
+from borealis_py.sim.kernel import BIG, POISON, QUERY
 from borealis_py.sim.scenario import Fault
 
 if TYPE_CHECKING:
@@ -85,6 +85,21 @@ def _big(world: World, fault: Fault) -> Undo:
     return nothing
 
 
+def _poison(world: World, fault: Fault) -> Undo:
+    """Rows that the kernel raises on, whoever runs it and how often: each becomes one dead letter, the others count."""
+    seat, rng = source_of(world, fault), chance(world, fault)
+    epoch, uid, boundary, seq = _state(world, seat)
+    now = max(boundary, world.scheduler.now_us)
+    if not uid:
+        return nothing
+    values = [POISON if rng.random() < 0.3 else 2 * i + 1 for i in range(rng.randint(1, 12))]
+    rows = b"[" + b",".join(b'{"v":%d}' % value for value in (*values, POISON)) + b"]"
+    stimes = pack_stimes([now] * (len(values) + 1))
+    header = BatchHeader(world.wiring.app_uid, epoch, uid, seq + 1, stimes, None, "json")
+    world.log.broker.append(NewRecord(seat.feed, pack(header, rows), timestamp_ms=now // 1000))
+    return nothing
+
+
 def _threshold(world: World, fault: Fault) -> Undo:
     world.put_setting(f"threshold/{QUERY}", encode(Threshold(int(fault.detail))))
     return nothing
@@ -106,6 +121,7 @@ def _nonsense(world: World, fault: Fault) -> Undo:
 FAULTS: dict[str, Doing] = {
     "garbage": _garbage,
     "big": _big,
+    "poison": _poison,
     "threshold": _threshold,
     "policy": _policy,
     "nonsense": _nonsense,

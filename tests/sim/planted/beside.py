@@ -10,6 +10,7 @@ from unittest import mock
 
 import msgspec
 
+from borealis_py.engine import blame
 from borealis_py.log.base import LogError, OffsetGone
 from borealis_py.log.messages import Heartbeat, decode
 from borealis_py.node import inlet, knobs
@@ -120,6 +121,13 @@ def _and_compacted(scenario: Scenario) -> Scenario:
     return replace(without, faults=tuple(sorted(faults, key=lambda fault: fault.at_us)))
 
 
+def _whoever_is_there_is_to_blame() -> Any:
+    def run_by_row(runs: blame.Runs, batch: Any) -> blame.Blamed:
+        return blame.Blamed(None, dict.fromkeys(range(batch.num_rows), "poison"))
+
+    return mock.patch.object(blame, "run_by_row", run_by_row)
+
+
 LATE = ("convergence", "availability", "content", "exception", "client", "end", "stagger", "needless")
 BUGS = (
     Bug(
@@ -163,6 +171,13 @@ BUGS = (
     ),
     Bug(
         "deep nesting is garbage in settings", "liveness", _settings_are_not_too_deep, ("bad_settings",), ("exception",)
+    ),
+    Bug(
+        "of the rows beside a poisoned one none is to blame",
+        "safety",
+        _whoever_is_there_is_to_blame,
+        ("poison",),
+        ("stable", "dead letters", "client"),
     ),
     Bug(
         "a replica whose kernel fails ends, and starts again",
