@@ -34,12 +34,6 @@ ENDS = (
     End("superseded", Superseded, exits.SUPERSEDED, "this replica ends: its index runs elsewhere", usual=True),
     End("life", OtherLife, exits.OTHER_LIFE, "this replica ends: the app was begun anew"),
     End("version", OtherVersion, exits.REFUSED, "this replica ends: another version of borealis-py writes this app"),
-    End(
-        "memory",
-        EngineOutOfMemory,
-        exits.OUT_OF_MEMORY,
-        "this replica ends: its engine needs more memory than it may use",
-    ),
     End("kernel", KernelDiffers, exits.KERNEL, "this replica does not start"),
     End(
         "retention",
