@@ -8,7 +8,7 @@ read: the whole is computed as one. Runs anywhere; on Spark one task a query.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -22,12 +22,24 @@ from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.partitions import flattened, parts_of
 from borealis_py.query.spec import AppSpec
 from reconcile.compare import CorrectedRow, Difference, compare, parse_row
+from reconcile.deadletters import Letter, Recomputed, parse_letter
 from reconcile.replay import Replay, ReplayError
 from reconcile.task import describe
 from reconcile.work import Opened, Work, node_work
 from sunion.bucket import Buckets
 from sunion.model import TupleId
 from sunion.source import SourceFold
+
+
+@dataclass(frozen=True, slots=True)
+class LetterSpec:
+    """The dead letters of a query: where they lie, the progress of each node that its rows come through, and for each
+    source the nodes that read it themselves, since each of them tells of what it cannot use.
+    """
+
+    feed: Feed
+    progress: Mapping[str, Feed]
+    readers: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +50,7 @@ class AuditSpec:
         origin: first bucket of the app.
         whole: compare as far as the sources close buckets, not as far as the corrected stream says it got: then rows
             that were never published are missing.
+        letters: None: dead letters are not compared (of partitions it cannot be told whose they are).
     """
 
     work: Work
@@ -45,11 +58,16 @@ class AuditSpec:
     progress: Feed
     origin: int
     whole: bool = False
+    letters: LetterSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What came out. `rows`: compared; [`origin`, `upto`) the buckets; `error`: why there is no comparison."""
+    """What came out. `rows`: compared; [`origin`, `upto`) the buckets; `error`: why there is no comparison.
+
+    `letters`: dead letters that are right, None: they were not compared; `letter_differences`: those that are missing,
+    extra or different.
+    """
 
     query: str
     origin: int
@@ -59,11 +77,14 @@ class AuditResult:
     first: Difference | None
     seconds: float
     error: str | None = None
+    letters: int | None = None
+    letter_differences: int = 0
+    first_letter: Difference | None = None
 
     @property
     def clean(self) -> bool:
         """Compared, and every bit is right."""
-        return self.error is None and self.differences == 0
+        return self.error is None and self.differences == self.letter_differences == 0
 
 
 def audit_specs(
@@ -80,10 +101,11 @@ def audit_specs(
     unknown query.
     """
     specs = []
+    letters = _letters(app, query)
     for part, flat in zip(parts_of(app, query), flattened(app, query), strict=True):
         work = node_work(flat, part, log, ahead_max_us, app_uid, row_max_bytes)
         progress = Feed(topics.progress(app.name, part))
-        specs.append(AuditSpec(work, topics.corrected(app.name, part), progress, origin, whole))
+        specs.append(AuditSpec(work, topics.corrected(app.name, part), progress, origin, whole, letters))
     return specs
 
 
@@ -92,11 +114,11 @@ def audit(spec: AuditSpec) -> AuditResult:
     started = time.monotonic()
     try:
         with closing(spec.work.open()) as on, closing(spec.work.log.lookup()) as corrected:
-            upto, counts = _compare(spec, on, corrected)
+            upto, counts, letters = _compare(spec, on, corrected)
     except Exception as exc:
         error = describe(exc)
         return AuditResult(spec.work.query, spec.origin, spec.origin, 0, 0, None, time.monotonic() - started, error)
-    return AuditResult(spec.work.query, spec.origin, upto, *counts, time.monotonic() - started)
+    return AuditResult(spec.work.query, spec.origin, upto, *counts, time.monotonic() - started, None, *letters)
 
 
 def audit_on_spark(context: Any, specs: Iterable[AuditSpec]) -> list[AuditResult]:
@@ -113,19 +135,61 @@ def _audit_partition(specs: Iterable[AuditSpec]) -> Iterator[AuditResult]:
         yield audit(spec)
 
 
-def _compare(spec: AuditSpec, on: Opened, corrected: Lookup) -> tuple[int, tuple[int, int, Difference | None]]:
-    upto = None if spec.whole else _reached(spec, corrected)
-    first, end = corrected.bounds(spec.corrected)  # after the progress: every row below it is there
+_Counts = tuple[int, int, Difference | None]
+
+
+def _compare(
+    spec: AuditSpec, on: Opened, lookup: Lookup
+) -> tuple[int, _Counts, _Counts | tuple[None, int, Difference | None]]:
+    upto = None if spec.whole else _reached(spec, spec.progress, lookup)
+    first, end = lookup.bounds(spec.corrected)  # after the progress: every row below it is there
+    told, recomputed = _told(spec, on, lookup)
+    target = None if upto is None else max([upto, *(recomputed.may.values() if recomputed else ())])
     replay = Replay(on, spec.origin, on.kernel.initial(), _ranges(spec, on))
-    found = (parse_row(record) for record in corrected.read(spec.corrected, first, end))
-    counts = compare(_expected(replay, on, upto), found, on.buckets.last if upto is None else upto)
-    return replay.frontier, (counts.rows, counts.differences, counts.first)
+    found = (parse_row(record) for record in lookup.read(spec.corrected, first, end))
+    limit = on.buckets.last if upto is None else upto
+    counts = compare(_expected(replay, on, target, limit, recomputed), found, limit)
+    letters = (None, 0, None) if recomputed is None else recomputed.compare(told)
+    return replay.frontier if upto is None else upto, (counts.rows, counts.differences, counts.first), letters
 
 
-def _expected(replay: Replay, on: Opened, upto: int | None) -> Iterator[CorrectedRow]:
-    for chunk in replay.run(upto):
+def _told(spec: AuditSpec, on: Opened, lookup: Lookup) -> tuple[list[Letter], Recomputed | None]:
+    """Dead letters in the topic, between two looks at the progress of those who write them."""
+    letters = spec.letters
+    if letters is None:
+        return [], None
+
+    def reached() -> dict[str, int]:
+        return {
+            node: on.buckets.last if spec.whole else _reached(spec, feed, lookup)
+            for node, feed in letters.progress.items()
+        }
+
+    must = reached()
+    records = lookup.read(letters.feed, *lookup.bounds(letters.feed))
+    told = [letter for letter in map(parse_letter, records) if letter is not None]
+    return told, Recomputed(letters.readers, spec.work.query, must, reached())
+
+
+def _letters(app: AppSpec, query: str) -> LetterSpec | None:
+    nodes = app.upstream_of(query)
+    sources = app.sources_of(query)
+    if any(app.node(n).partitions for n in nodes) or any(app.source_partitions.get(s) for s in sources):
+        return None
+    readers = {s: tuple(n for n in nodes if s in app.node(n).inputs) for s in sources}
+    progress = {n: Feed(topics.progress(app.name, n)) for n in nodes}
+    return LetterSpec(Feed(topics.deadletter(app.name)), progress, readers)
+
+
+def _expected(
+    replay: Replay, on: Opened, target: int | None, limit: int, letters: Recomputed | None
+) -> Iterator[CorrectedRow]:
+    """Rows below bucket `limit`; further buckets run for their dead letters."""
+    for chunk in replay.run(target):
         for bucket, output in chunk.outputs.items():
-            if output.rows is None:
+            if letters is not None:
+                letters.add(bucket, output.rejects)
+            if output.rows is None or bucket >= limit:
                 continue
             rows = zip(on.kernel.to_json(output.rows), on.kernel.stimes(output.rows), strict=True)
             for index, (value, stime) in enumerate(rows):
@@ -146,14 +210,14 @@ def _ranges(spec: AuditSpec, on: Opened) -> list[SourceRange]:
     return ranges
 
 
-def _reached(spec: AuditSpec, lookup: Lookup) -> int:
-    """How far the corrected stream says it got: the last progress record; the end may hold markers only."""
-    first, end = lookup.bounds(spec.progress)
+def _reached(spec: AuditSpec, progress: Feed, lookup: Lookup) -> int:
+    """How far a node says it published: the last progress record; the end may hold markers only."""
+    first, end = lookup.bounds(progress)
     life = Life(spec.work.app_uid)
     back = 16
     while True:
         start = max(first, end - back)
-        records = list(lookup.read(spec.progress, start, end))
+        records = list(lookup.read(progress, start, end))
         for record in reversed(records):
             bucket = read_progress(record, life, spec.origin)
             if bucket is not None:

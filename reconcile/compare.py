@@ -43,7 +43,7 @@ class Difference:
             "repeated": f"repeated or out of order: {self.found}",
             "foreign": f"has no readable id: {self.found}",
         }
-        return f"row {self.id} {said[self.kind]}"
+        return f"{'dead letter' if '@' in self.id else 'row'} {self.id} {said[self.kind]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 from borealis_py import App
 from borealis_py.engine import compile_query
 from borealis_py.log.base import Feed, Lookup, Record
-from borealis_py.log.corrected import Progress, row_headers, row_id
+from borealis_py.log.corrected import Progress, dead_letter, row_headers, row_id
 from borealis_py.query import AppSpec
 from reconcile.audit import AuditSpec, audit, audit_specs
 from sunion.model import Output, TupleId
@@ -122,8 +122,9 @@ def chain() -> AppSpec:
     return app.describe()
 
 
-def lived(spec: AppSpec) -> tuple[list[Record | None], int]:
-    """What the nodes make of it, one after the other: the corrected stream, and the bucket it ends at."""
+def lived(spec: AppSpec) -> tuple[list[Record | None], list[Record], int]:
+    """What the nodes make of it, one after the other: the corrected stream, all dead letters, the bucket it ends at."""
+    letters: list[Record] = []
     first, end = flights_world.ORIGIN, flights_world.ORIGIN + 60
     streams: dict[str, Mapping[int, Output]] = {}
     for name, node in spec.all_nodes.items():
@@ -146,24 +147,33 @@ def lived(spec: AppSpec) -> tuple[list[Record | None], int]:
             )
         ]
         kernel.close()
-    return records, end
+        rejects = [reject for bucket, output in streams[name].items() if bucket < end for reject in output.rejects]
+        told = [dead_letter("chain", name, reject) for reject in rejects]
+        letters += [Record(Feed("chain.deadletter"), 0, 0, None, new.value, new.headers) for new in told]
+    return records, letters, end
 
 
 def test_a_query_that_was_cut_into_nodes_is_recomputed_from_its_sources():
     spec = chain()
-    records, end = lived(spec)
+    records, letters, end = lived(spec)
     progress = [msgspec.json.encode(Progress("a1", end, 0, 1))]
     logs = {f"chain.{n}": values for n, values in CHAIN_LOGS.items()}
-    logs |= {"chain.totals": records, "chain.totals.progress": progress}
+    logs |= {"chain.totals": records} | {f"chain.{n}.progress": progress for n in spec.all_nodes}
 
-    def result(rows):
-        log = CorrectedLog({**logs, "chain.totals": rows})
+    def result(rows, told=letters):
+        log = CorrectedLog({**logs, "chain.totals": rows, "chain.deadletter": told})
         (todo,) = audit_specs(spec, "totals", log, flights_world.ORIGIN, flights_world.AHEAD_US, "a1")
         return audit(todo)
 
     good = result(records)
     assert (good.error, good.differences, good.rows, good.upto) == (None, 0, len(records), end)
     assert len(records) > 10
+    assert (good.letters, good.letter_differences, good.clean) == (len(letters), 0, True)
+    assert {dict(r.headers)["query"] for r in letters} == {b"cleaned", b"relay"}, "both tell what s has that is wrong"
+    less, more = result(records, letters[1:]), result(records, [*letters, letters[0]])
+    assert [(r.clean, r.letter_differences, r.first_letter.kind) for r in (less, more)] == [
+        (False, 1, "missing"), (False, 1, "extra"),
+    ]  # fmt: skip
     assert result(records[:7] + records[8:]).differences == 1
     other = replace(records[7], value=records[7].value.replace(b'"n":', b'"n":1'))
     assert str(result([*records[:7], other, *records[8:]]).first).startswith(f"row {row_id(records[7])} is ")

@@ -1,0 +1,99 @@
+"""Dead letters of a query's nodes, recomputed and found: what is missing, extra or different. Pure.
+
+A dead letter in the topic tells no bucket. So those that must be there are the recomputed ones below the progress as it
+was before the topic was read, and those that may be there are the ones below the progress as it was after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from borealis_py.log.base import Record
+from reconcile.compare import Difference
+from sunion.model import Reject
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One dead letter: the node that told it, its source, offset (-1: none) and reason; `raw`: hash of its bytes."""
+
+    node: str
+    source: str
+    offset: int
+    reason: str
+    raw: str
+
+    def __str__(self) -> str:
+        return f"{self.reason} (told by {self.node}, source {self.source}, offset {self.offset})"
+
+    @property
+    def of(self) -> tuple[str, str, int]:
+        return self.node, self.source, self.offset
+
+
+def parse_letter(record: Record) -> Letter | None:
+    """A record of the dead-letter topic; None: not one of ours."""
+    headers = {name: value.decode(errors="replace") for name, value in record.headers}
+    try:
+        return Letter(
+            headers["query"], headers["source"], int(headers["offset"]), headers["reason"], _hash(record.value)
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def _hash(raw: bytes | None) -> str:
+    return hashlib.blake2b(raw or b"", digest_size=16).hexdigest()
+
+
+@dataclass(slots=True)
+class Recomputed:
+    """What nodes must have told, and what they may have.
+
+    Args:
+        readers: for each source, the nodes that read it themselves. query: whose kernel it is where no node is named.
+        must, may: by node, the first bucket of which nothing must, and may, be told.
+    """
+
+    readers: Mapping[str, tuple[str, ...]]
+    query: str
+    must: Mapping[str, int]
+    may: Mapping[str, int]
+    expected: Counter[Letter] = field(default_factory=Counter)
+    allowed: Counter[Letter] = field(default_factory=Counter)
+
+    def add(self, bucket: int, rejects: Iterable[Reject]) -> None:
+        """Dead letters of one bucket: of its sources, and of every node's own."""
+        for reject in rejects:
+            own = reject.source if reject.source in self.must else self.query
+            for node in self.readers.get(reject.source, (own,)):
+                letter = Letter(node, reject.source, reject.offset, reject.reason, _hash(reject.raw))
+                self.expected[letter] += bucket < self.must[node]
+                self.allowed[letter] += bucket < self.may[node]
+
+    def compare(self, found: Iterable[Letter]) -> tuple[int, int, Difference | None]:
+        """How many are right, how many differ, and the first that does."""
+        there = Counter(letter for letter in found if letter.node in self.must)
+        missing, extra = self.expected - there, there - self.allowed
+        differences = [*_paired(missing, extra)]
+        return (there & self.allowed).total(), len(differences), min(differences, key=lambda d: d.id, default=None)
+
+
+def _paired(missing: Counter[Letter], extra: Counter[Letter]) -> Iterable[Difference]:
+    left = list(extra.elements())
+    for want in missing.elements():
+        like = next((letter for letter in left if letter.of == want.of), None)
+        if like is None:
+            yield Difference("missing", _name(want), str(want), None)
+        else:
+            left.remove(like)
+            yield Difference("different", _name(want), str(want), str(like))
+    for letter in left:
+        yield Difference("extra", _name(letter), None, str(letter))
+
+
+def _name(letter: Letter) -> str:
+    return f"{letter.node}/{letter.source}@{letter.offset}"
