@@ -107,6 +107,7 @@ class LiveSubscription:
         self._decoders = [StreamDecoder(Life(app_uid), schema) for _ in range(replicas)]
         self._ends = EndsWatch(self._lookup, self._reader)
         self._read_to = -(2**62)
+        self._stopped: dict[Feed, int] = {}
         for feed in self._feeds:
             self._reader.open(feed, self._lookup.find(feed, buckets.timestamp_ms(start)))
         self._settings, self._key = Feed(topics.settings(app)), f"threshold/{base_name(query)}".encode()
@@ -147,14 +148,25 @@ class LiveSubscription:
             if said is not None:
                 records.append((k, said))
         changes = self.stream.read(now, records)
-        read_to = self._ends.read_to(now)
+        self._hold()
+        read_to = self._ends.read_to(now, self._stopped.keys())
         if read_to is not None:
             self._read_to = max(self._read_to, read_to)
         changes += self.stream.show(min(now, self._read_to))
         at = self.stream.ready_at()
         if at is not None and self._read_to < at <= now and not self._ends.asking:
-            self._ends.ask(now, list(self._feeds))
+            self._ends.ask(now, [feed for feed in self._feeds if feed not in self._stopped])
         return changes
+
+    def _hold(self) -> None:
+        """A cursor that waits is not read on: what lies behind fills memory, and could not be used (R6)."""
+        for feed, k in self._feeds.items():
+            waits = self.stream.waits(k)
+            if waits and feed not in self._stopped:
+                self._stopped[feed] = self._reader.position(feed)
+                self._reader.stop(feed)
+            elif not waits and feed in self._stopped:
+                self._reader.open(feed, self._stopped.pop(feed))
 
     def next_wakeup(self) -> int | None:
         """When to poll again if nothing arrives before; None: only when something does."""

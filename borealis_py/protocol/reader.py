@@ -43,6 +43,10 @@ class StreamReader:
         """Next bucket to show."""
         return self.view.live
 
+    def waits(self, replica: int) -> bool:
+        """This replica's cursor is to be read no further for now: the others must say what is before (A3)."""
+        return self._fold.waits(replica)
+
     def read(self, now: int, records: Sequence[tuple[int, StreamRecord]]) -> list[Change]:
         """Take (replica, record) pairs, each replica's in its log's order; return what became stable.
 

@@ -47,9 +47,9 @@ class World:
             "s", lambda: None, wait_of,
         )  # fmt: skip
 
-    def says(self, *records: StreamRecord) -> None:
+    def says(self, *records: StreamRecord, by: StreamEncoder | None = None) -> None:
         for record in records:
-            for new in self._encoder.encode(record):
+            for new in (by or self._encoder).encode(record):
                 self._writer.append(new)
         self.after(0.1)
 
@@ -164,3 +164,20 @@ def test_a_tentative_change_says_why_it_is_one(change: Change, certain: bool, wh
     assert found.why.endswith(why)
     assert bool(found.why) == (change.kind is Kind.TENTATIVE)
     assert (found.lacked, found.missing, found.diverged_from) == (change.lacked, change.missing, change.diverged_from)
+
+
+def test_what_lies_behind_a_cursor_that_waits_is_left_in_the_log_until_it_can_be_used() -> None:
+    """r0's topic begins beyond what is needed next (retention took the rest), and r1, which has it, is slow."""
+    world = World()
+    subscription = world.subscribe(wait_of(1_000_000))
+    world.says(StableRange(1, FIRST + 5, FIRST + 6))
+    world.shown(subscription, 0.2)
+    for bucket in range(FIRST + 6, FIRST + 40):
+        world.says(StableRange(1, bucket, bucket + 1))
+    world.shown(subscription, 0.2)
+    held = sum(len(queue) for queue in subscription.stream._fold._queues)
+    assert (subscription.stream.next, held) == (FIRST, 1)
+    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+    world.says(StableRange(1, FIRST, FIRST + 5), by=other)
+    world.shown(subscription, 0.2)
+    assert subscription.stream.next == FIRST + 40
