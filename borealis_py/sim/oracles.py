@@ -126,8 +126,8 @@ def _label(name: str, header: TentativeHeader, rows: list[Any], truth: Truth) ->
         raise Violation("label", said, header.bucket)
 
 
-def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth: Truth) -> None:
-    """Exactly once, in order, a prefix at all times.
+def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth: Truth, width_us: int) -> None:
+    """Exactly once, in order, a prefix at all times; each with its own stime and the timestamp of its bucket.
 
     Args:
         progress: (rows visible, progress) at every moment at which progress became visible.
@@ -140,6 +140,10 @@ def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth:
         bucket, i, row = expected[n]
         if one != (f"{bucket}:{i}", row):
             raise Violation("corrected", f"row {n} is {one}, expected {bucket}:{i} {row}", bucket)
+        stamps = int(dict(record.headers)["stime"]), record.timestamp_ms
+        if stamps != (row[0], bucket * width_us // 1000):
+            said = f"row {n} has stime and timestamp {stamps}, expected {row[0]}, {bucket * width_us // 1000}"
+            raise Violation("corrected", said, bucket)
     before: dict[int, int] = {}
     for rows, bucket in progress:
         if bucket not in before:

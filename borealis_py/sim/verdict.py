@@ -15,6 +15,7 @@ from borealis_py.query.names import base_name
 from borealis_py.sim import oracles
 from borealis_py.sim.kernel import QUERY
 from borealis_py.sim.kinds import KINDS, Target
+from borealis_py.sim.oracle.judge import judge_processes
 from borealis_py.sim.oracles import SETTLE_US
 from borealis_py.sim.scenario import NodePlan
 from borealis_py.sim.truth import SourceTruth, compute_all, read_source
@@ -53,11 +54,12 @@ def judge(world: World) -> None:
         parts = [plan.name for plan in s.nodes if base_name(plan.name) == name]
         oracles.dead_letters(name, letters, [(truths[part], world.progress(part)) for part in parts])
     rows = world.log.committed(Feed(topics.stream(APP, QUERY)))
-    oracles.corrected(rows, watching.progress_seen, truths[QUERY])
+    oracles.corrected(rows, watching.progress_seen, truths[QUERY], s.width_us)
     oracles.client(world.picture, truths[QUERY])
     if world.latecomer is not None:
         oracles.client(world.latecomer, truths[QUERY])
     Delays(world, sources).judge()
+    judge_processes(world, sources, truths)
 
 
 def _sources(world: World) -> dict[str, SourceTruth]:

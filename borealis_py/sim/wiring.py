@@ -23,9 +23,10 @@ from borealis_py.sim.actors import LocalClock
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.kernel import QUERY, ToyKernel
 from borealis_py.sim.log import MemoryLog
+from borealis_py.sim.oracle.ear import Ear, Heard, HeardCheckpoints, HeardLog, HeardRedos
 from borealis_py.sim.people import ClientProcess, Ended, Input, PublisherProcess, ReplicaProcess
 from borealis_py.sim.scenario import NodePlan, Scenario
-from borealis_py.sim.stores import Disk, Engine, MemoryCheckpoints, SimRedos, Spark
+from borealis_py.sim.stores import Disk, Engine, SimRedos, Spark
 from reconcile.work import Work
 from sunion import model
 from sunion.bucket import Buckets
@@ -53,6 +54,8 @@ class Wiring:
         self.sparks = {plan.name: [Spark() for _ in range(plan.replicas)] for plan in scenario.nodes}
         self.engines = {plan.name: [Engine() for _ in range(plan.replicas)] for plan in scenario.nodes}
         self.redos: list[SimRedos] = []
+        self.heard: list[Heard] = []
+        """Of every process that was a replica what it has read and said."""
         self.items = [
             Input(scenario.seed, i, self.start_us, scenario.rate, self._bursts(i), scenario.bad, scenario.lateness_us)
             for i in range(scenario.sources)
@@ -184,18 +187,27 @@ class Wiring:
         s = self.scenario
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
-        spec = replace(self.spec(node, index), log=client)
+        spec = self.spec(node, index)
+        ear = Ear(self.scheduler, node, index, name, (spec.settings_feed, spec.control_feed))
+        spec = replace(spec, log=HeardLog(client, ear))
         engine = self.engines[node][index]
         kernel = self._kernel(node, lambda: engine.fails(rng))
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
         worker = self.log.client(f"{self.prefix}spark.{node}.{index}")
         how = s.width_us, s.timing.ahead_max_us, self.app_uid
         work = Work(node, lambda: self._kernel(node), worker, spec.inputs, feeds, *how)
-        redos = SimRedos(work.open(), client, self.sparks[node][index], rng)
-        store = MemoryCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing)
+        redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear)
+        store = HeardCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing, ear)
         redos.peers = Peers(spec, cast(CheckpointStore, store), kernel)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
-        process = ReplicaProcess(self.scheduler, name, spec, clock, kernel, redos, store, ended, after, rng, s.turn_us)
+
+        def turned(process: ReplicaProcess) -> None:
+            ear.end()
+            after(process)
+
+        process = ReplicaProcess(self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us)
+        ear.heard.bucket = process.replica.manager.f_s
+        self.heard.append(ear.heard)
         self.redos.append(redos)
         return process
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from tests.sim.planted import beside, chains, corrected, corrections, exchange, inputs, neighbour, parted, sizes, twins
 from tests.sim.planted.bug import Bug
+from tests.sim.planted.judged import BUGS as JUDGED
 
 BUGS: tuple[Bug, ...] = (
+    *JUDGED,
     *inputs.BUGS,
     *corrections.BUGS,
     *corrected.BUGS,

@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import borealis_py.node.replica
+from borealis_py.log.base import NewRecord
 from borealis_py.log.corrected import transaction
 from borealis_py.protocol import publishing
 from borealis_py.protocol.publishing import Publishing
@@ -81,6 +82,21 @@ def _last_row_left_out() -> Any:
     return _transaction(lambda records: [*records[:-2], records[-1]])
 
 
+def _stime_one_off() -> Any:
+    def later(record: NewRecord) -> NewRecord:
+        headers = tuple((k, str(int(v) + 1).encode() if k == "stime" else v) for k, v in record.headers)
+        return replace(record, headers=headers)
+
+    return _transaction(lambda records: [later(record) for record in records])
+
+
+def _stamped_a_bucket_late() -> Any:
+    def later(record: NewRecord) -> NewRecord:
+        return record if record.timestamp_ms is None else replace(record, timestamp_ms=record.timestamp_ms + 50)
+
+    return _transaction(lambda records: [later(record) for record in records])
+
+
 def _nobody_takes_over() -> Any:
     before = Publishing._maybe_take_over
 
@@ -131,6 +147,8 @@ BUGS = (
         ("corrected", "dead letters", "convergence", "end"),
     ),
     Bug("R10 rows go in their order", "safety", _rows_in_any_order, SOURCES, ("corrected",)),
+    Bug("a row's header has its stime", "safety", _stime_one_off, (), ("corrected",)),
+    Bug("a row has its bucket's timestamp", "safety", _stamped_a_bucket_late, (), ("corrected",)),
     Bug("R10 no row is left out", "safety", _last_row_left_out, (), ("corrected", "dead letters")),
     Bug(
         "B32 who is behind progress that stands still takes over",

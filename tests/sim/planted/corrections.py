@@ -402,6 +402,6 @@ BUGS = (
     Bug("B30 who is replaced leaves", "liveness", _zombies_stay, ("zombie",), ("convergence",)),
     Bug("B30 every start is a new incarnation", "liveness", _same_incarnation_again, ("crash",), ("convergence",)),
     Bug("R11 the goal of a start is fixed", "liveness", _never_ready, (), ("convergence",)),
-    Bug("B13 who is heard again is forgiven", "quality", _never_forgives, SOURCES, ()),
+    Bug("B13 who is heard again is forgiven", "quality", _never_forgives, SOURCES, ("premature",)),
     Bug("B31 heartbeats tell what was acknowledged", "liveness", _beats_from_nowhere, ("crash",), ("convergence",)),
 )
