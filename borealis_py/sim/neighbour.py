@@ -111,7 +111,7 @@ class Neighbour:
                     raise Violation("neighbour", f"{name} is stable only up to {stable}, it is {current}")
                 if any(isinstance(unpack_stream(record.value)[0], TentativeHeader) for record in log):
                     raise Violation("neighbour", f"{name} said something tentative, and nothing was done to it")
-        oracles.corrected(self._committed(Feed(topics.stream(self.app, QUERY))), (), truths[QUERY])
+        oracles.corrected(self._committed(Feed(topics.stream(self.app, QUERY))), (), truths[QUERY], s.width_us)
         oracles.client(self._picture, truths[QUERY])
         if self._picture.stable < current:
             raise Violation("neighbour", f"its client is stable only up to {self._picture.stable}, it is {current}")

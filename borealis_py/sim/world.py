@@ -23,6 +23,7 @@ from borealis_py.sim.kinds import Aim
 from borealis_py.sim.log import MemoryLog
 from borealis_py.sim.moments import Moments
 from borealis_py.sim.neighbour import Neighbour
+from borealis_py.sim.oracle.healing import bound_us
 from borealis_py.sim.people import PublisherProcess
 from borealis_py.sim.pictures import ClientPicture
 from borealis_py.sim.scenario import SECOND, START_US, Fault, Scenario
@@ -37,7 +38,7 @@ from sunion.model import FOREVER
 SKEW_US = 10_000
 """How far a publisher's clock may be off."""
 LOOK_US = 100_000
-HEAL_MAX_US = 15 * SECOND
+END_MAX_US = 15 * SECOND
 CALM_US = 1_500_000
 """How long a healed world must stay as it should be."""
 LAG_US = 800_000
@@ -151,11 +152,12 @@ class World:
         self.latecomer = picture
 
     def _converge(self) -> bool:
-        """Within `HEAL_MAX_US` all is well, and still is `CALM_US` later: a zombie may have been the publisher.
+        """Within `healing.bound_us` all is well, and still is `CALM_US` later: a zombie may have been the publisher.
 
         Returns False when retention has ended a node, by name: there is nothing to wait for then.
         """
         healed, well = self.scheduler.now_us, False
+        within_us = bound_us(self.scenario, self.wiring.depth)
         while True:
             self._nobody_gave_up_in_vain()
             if self.ended_by_retention is not None:
@@ -164,8 +166,8 @@ class World:
             why = self._not_healed()
             if why is None and well:
                 return True
-            if self.scheduler.now_us > healed + HEAL_MAX_US:
-                raise Violation("convergence", f"{HEAL_MAX_US / 1e6:g} s after healing {why}")
+            if self.scheduler.now_us > healed + within_us:
+                raise Violation("convergence", f"{within_us / 1e6:g} s after healing {why}")
             if why is None:
                 self.healed_us = self.scheduler.now_us - healed
                 self.trace("healed", f"after {self.healed_us / 1e6:.3f} s")
@@ -232,7 +234,7 @@ class World:
             if isinstance(seat.current, PublisherProcess):
                 seat.current.end()
         last = FOREVER // self.scenario.width_us
-        deadline = self.scheduler.now_us + HEAL_MAX_US
+        deadline = self.scheduler.now_us + END_MAX_US
         while self.progress(QUERY) < last or self.picture.stable < last:
             if self.scheduler.now_us > deadline:
                 stable = {p.name: p.replica.manager.f_s for seat in self.replicas for p in seat.replicas}

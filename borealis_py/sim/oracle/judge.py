@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from borealis_py.sim.kernel import QUERY
+from borealis_py.sim.oracle.ear import Heard
 from borealis_py.sim.oracle.incarnations import number_is_new
 from borealis_py.sim.oracle.place import Place
 from borealis_py.sim.oracle.witness import Witness
+from borealis_py.sim.scenario import SECOND
 from borealis_py.sim.truth import SourceTruth, Truth
 
 if TYPE_CHECKING:
     from borealis_py.sim.world import World
+
+ENOUGH_ROWS = 200_000
+"""Whoever has memory for fewer may leave its inputs alone for a while (R6)."""
+AWAY_US = 10 * SECOND
+"""A process that has taken no turn for so long is asleep, or has ended: for longer than any pause."""
 
 
 def judge_processes(world: World, sources: Mapping[str, SourceTruth], nodes: Mapping[str, Truth]) -> None:
@@ -20,7 +28,20 @@ def judge_processes(world: World, sources: Mapping[str, SourceTruth], nodes: Map
     for heard in world.wiring.heard:
         place = place_of(world, sources, nodes, heard.node, heard.replica)
         number_is_new(place, heard)
-        Witness(place, heard).judge()
+        Witness(place, heard, partial(_well, world, heard)).judge()
+
+
+def _well(world: World, heard: Heard, first_us: int, until_us: int) -> bool:
+    """Nobody else ran in its seat, it reached the logs of all its inputs, and had memory enough to read them."""
+    if world.scenario.timing.buffer_rows_max <= ENOUGH_ROWS:
+        return False
+    for other in world.wiring.heard:
+        same = (other.node, other.replica) == (heard.node, heard.replica) and other is not heard
+        if same and other.turns[0].now_us <= until_us and first_us <= other.turns[-1].now_us + AWAY_US:
+            return False
+    return all(
+        clean.covers(first_us, until_us) for clean in world.watching.readable[heard.node, heard.replica].values()
+    )
 
 
 def place_of(

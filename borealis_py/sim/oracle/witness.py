@@ -7,6 +7,7 @@ Violation where a statement of the protocol does not hold. Shares record formats
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from borealis_py.log.base import Feed, NewRecord, Record
@@ -22,6 +23,7 @@ from borealis_py.log.records import (
 from borealis_py.sim.oracle.budgets import Acks, Checkpoints, Jobs
 from borealis_py.sim.oracle.ear import Asked, Dropped, Heard, HeardTurn, Saved
 from borealis_py.sim.oracle.labels import Divergence
+from borealis_py.sim.oracle.overdue import Overdue
 from borealis_py.sim.oracle.place import Place
 from borealis_py.sim.oracle.queue import Queue
 from borealis_py.sim.oracle.reading import Known, KnownSource, KnownStream, Told
@@ -41,10 +43,10 @@ class Witness:
     """One process.
 
     Args:
-        place: where it ran and what it reads.
+        place: where it ran and what it reads. well: (from, until) -> it was alone, and reached all that it reads.
     """
 
-    def __init__(self, place: Place, heard: Heard) -> None:
+    def __init__(self, place: Place, heard: Heard, well: Callable[[int, int], bool]) -> None:
         self.place, self.heard = place, heard
         self.at = Frontiers(heard.bucket, heard.bucket)
         self.granted = self.asking = self.ready = False
@@ -55,6 +57,7 @@ class Witness:
         self.acks = Acks(place.own_feeds, place.timing)
         self.jobs = Jobs(place.timing, place.rows)
         self.checkpoints = Checkpoints()
+        self.overdue = Overdue(heard.name, well)
         self.inputs: list[Known] = []
         self._before_us = heard.turns[0].now_us
 
@@ -102,6 +105,7 @@ class Witness:
             elif done.feed == self.place.status_feed:
                 self._tells(turn, done)
         if turn.ended:
+            self._owes(now, gap)
             self.jobs.turn_ended(self._name, now)
             self.checkpoints.turn_ended(self._name, self.acks.stable, self.at.stable)
 
@@ -134,6 +138,21 @@ class Witness:
                 if said:
                     told += known.read(said, self.at.live)
         self.births.seen(turn.now_us, max(known.top for known in self.inputs), told)
+
+    def _owes(self, now: int, gap: bool) -> None:
+        """What must have been said by now, and what it must have become."""
+        at, few = self.at, self.acks.waiting <= self.place.timing.outbox_max
+        end = self.births.end_us(at.live)
+        earliest = None
+        if end is not None and not at.stable == at.live < self.complete:
+            earliest = earliest_us(end, at.live, self.inputs, self.settings.orders, self.granted)
+        due = few and earliest is not None and earliest <= now
+        self.overdue.bucket(now, at.live, due, gap)
+        if not self.ready:
+            goal = self.queue.goal
+            behind = at.stable == at.live < self.complete
+            caught_up = goal is not None and goal <= at.live and not behind and not self.acks.waiting
+            self.overdue.start(now, caught_up, gap)
 
     # What it says -----------------------------------------------------------------------------------------------------
 

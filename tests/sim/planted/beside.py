@@ -184,7 +184,7 @@ BUGS = (
         "safety",
         _a_failed_step_is_left_out,
         ("kernel", *SOURCES),
-        ("stable", "hole", "convergence", "client", "frontiers", "state", "exception", "availability"),
+        ("stable", "hole", "convergence", "client", "frontiers", "state", "exception", "availability", "overdue"),
         30,
     ),
 )

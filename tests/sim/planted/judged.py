@@ -103,6 +103,16 @@ def _repeats_have_waited() -> Any:
     return mock.patch.object(StreamFold, "_stable", stable)
 
 
+def _goal_moves() -> Any:
+    before = Recovery.done
+
+    def done(self: Recovery, *args: Any) -> bool:
+        self._goal = None
+        return before(self, *args)
+
+    return mock.patch.object(Recovery, "done", done)
+
+
 def _ready_before_acks() -> Any:
     before = Manager._recover
 
@@ -247,6 +257,18 @@ def _behind_a_hang(scenario: Scenario) -> Scenario:
     return replace(world, nodes=(replace(world.nodes[0], replicas=2),))
 
 
+def _starts_behind(scenario: Scenario) -> Scenario:
+    """It is heard only when it has lost an input, and holds every bucket back; its peer has all inputs."""
+    faults = (
+        Fault("crash", 1, *_ms(3_000, 3_500)),
+        Fault("beats_lost", 1, 3_500_050, 5_000_000),
+        Fault("cut_input", 1, *_ms(4_500, 10_000), "0"),
+    )
+    world = _one_node(scenario, 2, faults)
+    delays = Delays(2_000_000, DelayPolicy.DELAY, DelayPolicy.DELAY)
+    return replace(world, nodes=(replace(world.nodes[0], replicas=2),), delays=delays)
+
+
 def _starts_unheard(scenario: Scenario) -> Scenario:
     """It starts, and none of its heartbeats has come when it starts again."""
     faults = (
@@ -308,6 +330,7 @@ BUGS = (
     ),
     Bug("R11 READY waits for the acks", "safety", _ready_before_acks, ("crash", "slow"), ("ready",), 30),
     Bug("R11 READY waits for its goal", "liveness", _ready_at_any_frontier, ("crash", *SOURCES), ("ready",), 60),
+    Bug("B42 the goal of a start stays", "liveness", _goal_moves, ("crash",), ("ready",), change=_starts_behind),
     Bug("R14 a checkpoint as soon as STABLE", "liveness", _no_checkpoint_when_stable, SOURCES, ("checkpoint",)),
     Bug(
         "B26 an ask has the place of its own run",
