@@ -43,6 +43,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     rng = random.Random(f"scenario {seed}")
     sources = rng.choice((1, 1, 2, 2, 3, 4))
     plans = _exchanges(seed, _nodes(rng, sources, nodes))
+    plans = plans if kinds else _shared(seed, plans)
     replicas = sum(n.replicas for n in plans)
     most = max(LEAST_S + 2, min(MOST_S, REPLICA_SECONDS_MAX // replicas))
     drawn_s = LEAST_S + rng.random() ** 3 * (most - LEAST_S)
@@ -183,6 +184,16 @@ def _parts(plan: NodePlan, counts: Mapping[str, int], plans: Sequence[NodePlan])
     return [
         replace(plan, name=name, inputs=inputs, exchange=exchange, parts=count) for name in names_of(plan.name, count)
     ]
+
+
+def _shared(seed: int, plans: tuple[NodePlan, ...]) -> tuple[NodePlan, ...]:
+    """In some worlds the query reads a source itself that a node before it reads, too. Drawn apart as well."""
+    rng = random.Random(f"shared {seed}")
+    *cut, query = plans
+    sources = sorted({name for p in cut for name in p.inputs if name.startswith("s")} - set(query.inputs))
+    if not sources or rng.random() > 0.15:
+        return plans
+    return (*cut, replace(query, inputs=tuple(sorted((*query.inputs, rng.choice(sources))))))
 
 
 def _lost(rng: random.Random, plans: Sequence[NodePlan]) -> tuple[int, ...]:

@@ -172,13 +172,20 @@ def dead_letters(node: str, log: Sequence[Record], parts: Sequence[tuple[Truth, 
 
 
 def inputs(
-    source: str, items: Input, truth: SourceTruth, letters: Sequence[Record], published: int, known: bool
+    source: str,
+    items: Input,
+    truth: SourceTruth,
+    letters: Sequence[Record],
+    published: int,
+    known: bool,
+    taken: Callable[[int], bool],
 ) -> None:
     """Each item of a publisher's input up to the last one sent is in the source or in the dead letters, once.
 
     Args:
         letters: the dead-letter topic. published: what is below this bucket is published of the node that tells them.
         known: all boundaries that its publishers promised lie in the log.
+        taken: whether an item that is a row may not be late.
     """
     told = Counter[int]()
     for record in letters:
@@ -195,6 +202,8 @@ def inputs(
             _sent(source, items, n, *truth.accepted[n])
         else:
             _refused(source, items, n, *refused[1:3], refused[3] if known else FOREVER)
+            if not items.is_bad(n) and taken(n):
+                raise Violation("input", f"{source}: item {n} of the input came in time, and was refused: {refused[1]}")
         due = refused is not None and refused[0] < published
         if told[n] > (refused is not None) or told[n] < due:
             raise Violation("input", f"{source}: item {n} of the input is {told[n]} times in the dead letters")

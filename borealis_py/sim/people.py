@@ -138,10 +138,11 @@ class PublisherProcess(Process):
         return (early if early > now else due) - self._clock.skew_us
 
     def _next(self) -> int | None:
-        """When the next item comes; by the clock each bucket's end is soon enough."""
-        session = self.session
-        by_clock = session.closed or session.full or session.next_boundary is not None
-        return None if by_clock else self._input.at(session.last_seq + 1) + 8_000
+        """When the next item comes; where it is stamped when it is sent, each bucket's end is soon enough."""
+        session, input_ = self.session, self._input
+        if session.closed or session.full or (input_.lateness_us is None and session.next_boundary is not None):
+            return None
+        return input_.at(session.last_seq + 1) + 8_000
 
     def _send(self, now: int) -> None:
         session, input_ = self.session, self._input

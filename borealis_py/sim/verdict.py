@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
@@ -24,6 +24,7 @@ from borealis_py.sim.wiring import APP
 from sunion.model import FOREVER
 
 if TYPE_CHECKING:
+    from borealis_py.sim.seats import SourceSeat
     from borealis_py.sim.world import World
 
 SKEW_US = 10_000
@@ -84,7 +85,20 @@ def _inputs(world: World, sources: Mapping[str, SourceTruth], letters: Sequence[
     for seat in world.sources:
         if seat.index not in forged:
             published, known = world.progress(wiring.teller(seat.name)), seat.index not in mute
-            oracles.inputs(seat.name, wiring.items[seat.index], sources[seat.name], letters, published, known)
+            taken = partial(_must_be_taken, world, seat)
+            oracles.inputs(seat.name, wiring.items[seat.index], sources[seat.name], letters, published, known, taken)
+
+
+def _must_be_taken(world: World, seat: SourceSeat, n: int) -> bool:
+    """The item came within its lateness to a publisher that was well."""
+    items, s = world.wiring.items[seat.index], world.scenario
+    if items.lateness_us is None or items.stime(n) < world.origin * s.width_us:
+        return False
+    at, left_us = items.at(n), items.lateness_us - (items.at(n) - items.stime(n))
+    if seat.index in s.by_data:
+        return left_us >= 0
+    well = world.watching.sources[seat.name].covers(at - SETTLE_US, at + s.width_us + LOOK_US)
+    return left_us >= s.width_us + LOOK_US and well
 
 
 class Delays:

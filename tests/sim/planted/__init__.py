@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.sim.planted import beside, chains, corrected, corrections, exchange, inputs, neighbour, parted, sizes, twins
+from tests.sim.planted import (
+    beside,
+    chains,
+    corrected,
+    corrections,
+    exchange,
+    inputs,
+    neighbour,
+    parted,
+    publishers,
+    sizes,
+    twins,
+)
 from tests.sim.planted.bug import Bug
 from tests.sim.planted.judged import BUGS as JUDGED
 
@@ -18,4 +30,5 @@ BUGS: tuple[Bug, ...] = (
     *parted.BUGS,
     *sizes.BUGS,
     *neighbour.BUGS,
+    *publishers.BUGS,
 )

@@ -1,0 +1,69 @@
+"""Planted in publishers, and in what becomes of what they refuse: positions and lateness (A2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from borealis_py.client.session import PublisherSession
+from borealis_py.client.writer import SourceWriter
+from borealis_py.sim.scenario import NodePlan, Scenario
+from borealis_py.sim.wiring import Wiring
+from tests.sim.planted.bug import Bug
+
+CRASHES = ("source_crashes",)
+
+
+def _bad(scenario: Scenario) -> Scenario:
+    """Much of the input is no row."""
+    return replace(scenario, bad=0.3, lateness_us=None, by_data=frozenset())
+
+
+def _shared(scenario: Scenario) -> Scenario:
+    """Two nodes read a source."""
+    first = NodePlan("n1", ("s0",), 1)
+    query = replace(scenario.nodes[-1], inputs=("n1", *scenario.source_names))
+    return replace(_bad(scenario), nodes=(first, query), lost=())
+
+
+def _late(scenario: Scenario) -> Scenario:
+    return replace(scenario, bad=0.0, lateness_us=1_500_000, by_data=frozenset())
+
+
+def _by_data(scenario: Scenario) -> Scenario:
+    return replace(_late(scenario), by_data=frozenset(range(scenario.sources)))
+
+
+def _rejects_are_not_sent() -> Any:
+    def silent(self: SourceWriter, raw: bytes, reason: str, seq: int, late_us: int = 0) -> None:
+        self.flush()
+        self.last_seq = seq
+
+    return mock.patch.object(SourceWriter, "reject", silent)
+
+
+def _everybody_tells() -> Any:
+    inputs = Wiring.inputs
+
+    def telling(self: Wiring, node: str) -> Any:
+        return tuple(replace(of, letters=True) for of in inputs(self, node))
+
+    return mock.patch.object(Wiring, "inputs", telling)
+
+
+def _lateness_forgotten() -> Any:
+    def hasty(self: PublisherSession, writer: SourceWriter) -> None:
+        writer.advance(self._buckets.start(self._buckets.closed_by(self._now_us)))
+        self._ship(writer)
+
+    return mock.patch.object(PublisherSession, "_tick", hasty)
+
+
+BUGS = [
+    Bug("what a publisher refuses is passed over", "safety", _rejects_are_not_sent, CRASHES, ("input",), change=_bad),
+    Bug("every node tells a source's dead letters", "safety", _everybody_tells, CRASHES, ("input", "dead letters"),
+        change=_shared),
+    Bug("the clock's boundary knows no lateness", "safety", _lateness_forgotten, CRASHES, ("input",), change=_late),
+    Bug("by the data the clock counts as well", "safety", _lateness_forgotten, CRASHES, ("input",), change=_by_data),
+]  # fmt: skip
