@@ -103,10 +103,10 @@ def up(
     timing = context.config.protocol_timing()
     reports = launch.check(spec, timing)
     processes = ReplicaProcesses(context.data_dir, spec.name)
-    if reset or not describe_only:
-        ctx.with_resource(alone(context.data_dir, spec.name, partial(say, style="yellow")))
     if not describe_only:
         check_places(spec.name, context.config.checkpoints, processes.directory)
+    if reset or not describe_only:
+        ctx.with_resource(alone(context.data_dir, spec.name, partial(say, style="yellow")))
     if reset:
         with waiting(f"deleting what there is of app {spec.name}"):
             launch.reset(context.log, spec, processes, context.config.checkpoints)

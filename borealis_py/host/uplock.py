@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -24,8 +24,9 @@ def alone(data_dir: Path, app: str, tell: Callable[[str], object]) -> Iterator[N
             by = os.pread(handle, 32, 0).decode(errors="replace").strip()
             tell(f"another `borealis up` of app {app} is at work here{f' (pid {by})' if by else ''}: waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):  # a full disk: who waits is not told for whom
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         os.close(handle)
