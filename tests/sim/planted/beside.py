@@ -128,7 +128,7 @@ def _whoever_is_there_is_to_blame() -> Any:
     return mock.patch.object(blame, "run_by_row", run_by_row)
 
 
-LATE = ("convergence", "availability", "content", "exception", "client", "end", "stagger", "needless")
+LATE = ("convergence", "availability", "content", "exception", "client", "end", "stagger", "needless", "avoidable")
 BUGS = (
     Bug(
         "behind expired heartbeats one goes on",
@@ -184,7 +184,7 @@ BUGS = (
         "safety",
         _a_failed_step_is_left_out,
         ("kernel", *SOURCES),
-        ("stable", "hole", "convergence", "client", "frontiers", "state", "exception", "availability", "overdue"),
+        ("stable", "hole", "convergence", "client", "frontiers", "state", "exception", "availability", "retention"),
         30,
     ),
 )
