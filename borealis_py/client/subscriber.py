@@ -21,7 +21,7 @@ from borealis_py.log.corrected import read_progress, row_id
 from borealis_py.log.description import Life
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Threshold, decode
-from borealis_py.log.progress import last_progress
+from borealis_py.log.progress import Published
 from borealis_py.log.records import unpack_stream
 from borealis_py.log.stream import StreamDecoder, decoded, readable
 from borealis_py.protocol.reader import StreamReader
@@ -70,8 +70,8 @@ class LiveChange:
 
 def published(lookup: Lookup, app: str, app_uid: str, query: str, origin: int) -> int:
     """First bucket that the corrected stream does not have yet."""
-    last = last_progress(lookup, Feed(topics.progress(app, query)), Life(app_uid), origin)
-    return origin if last is None else last
+    upto = Published(app, query, True, Life(app_uid), origin).upto(lookup)
+    return origin if upto is None else upto
 
 
 class LiveSubscription:

@@ -48,7 +48,7 @@ def transaction(
             records += [
                 NewRecord(feed, v, None, at, row_headers(TupleId(bucket, i), s)) for i, (v, s) in enumerate(rows)
             ]
-        records += [dead_letter(app, query, reject) for reject in output.rejects]
+        records += [dead_letter(app, query, bucket, reject) for reject in output.rejects]
     records.append(progress_record(app, query, progress))
     return records
 
@@ -58,13 +58,15 @@ def row_headers(tuple_id: TupleId, stime: int) -> tuple[tuple[str, bytes], ...]:
     return (("id", str(tuple_id).encode()), ("stime", str(stime).encode()))
 
 
-def dead_letter(app: str, query: str, reject: Reject) -> NewRecord:
-    """One dead letter: value = the raw bytes as far as kept, headers say whence and why."""
+def dead_letter(app: str, query: str, bucket: int, reject: Reject) -> NewRecord:
+    """One dead letter: value = the raw bytes as far as kept, headers say whence and why, and with which bucket."""
     headers: tuple[tuple[str, bytes], ...] = (
         ("query", base_name(query).encode()),
         ("source", reject.source.encode()),
         ("offset", str(reject.offset).encode()),
         ("reason", reject.reason.encode(errors="replace")),
+        ("node", query.encode()),
+        ("bucket", str(bucket).encode()),
     )
     if reject.seq >= 0:
         headers = (*headers, ("seq", str(reject.seq).encode()))
@@ -95,6 +97,17 @@ def read_progress(record: Record, life: Life, origin: int) -> int | None:
 
 def _ignored(record: Record, why: str) -> None:
     log.warning("progress record ignored", topic=record.feed.topic, offset=record.offset, why=why)
+
+
+def letter_bucket(record: Record, node: str) -> int | None:
+    """The bucket with which this node published a dead letter; None: it is another's, a publisher's or garbage."""
+    headers = dict(record.headers)
+    if headers.get("node") != node.encode():
+        return None
+    try:
+        return int(headers["bucket"])
+    except (KeyError, ValueError):
+        return None
 
 
 def row_id(record: Record) -> TupleId:

@@ -116,3 +116,17 @@ def app_uid_now(lookup: Lookup, app: str) -> str | None:
             with suppress(msgspec.MsgspecError):  # garbage says nothing: who had read what it displaced goes on, too
                 found = read_description(app, record.value or b"").app_uid
     return found
+
+
+def check_life(lookup: Lookup, app: str, app_uid: str) -> None:
+    """Look at the description as it lies on the log now.
+
+    Raises:
+        OtherLife, OtherVersion: it is not of this life any more.
+        LogError: there is none, or the log could not be read.
+    """
+    found = app_uid_now(lookup, app)
+    if found is None:
+        raise undescribed(app)
+    if found != app_uid:
+        raise OtherLife.of_app(app, app_uid, found)

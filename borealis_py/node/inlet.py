@@ -15,7 +15,7 @@ import structlog
 from borealis_py.log.base import Feed, Log, LogError, Lookup, OffsetGone, Record, Wake
 from borealis_py.log.codec import SourceCodec, StreamCodec
 from borealis_py.log.corrected import read_progress
-from borealis_py.log.description import APP_KEY, Life, OtherLife, app_uid_now, read_description, undescribed
+from borealis_py.log.description import APP_KEY, Life, OtherLife, check_life, read_description, undescribed
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import read_beat
 from borealis_py.log.stream import StreamDecoder, deleted, readable
@@ -181,12 +181,7 @@ class Inlet:
             OtherLife, OtherVersion: it is not this replica's any more.
             LogError: there is none, or it cannot be read.
         """
-        spec = self._spec
-        found = app_uid_now(self._lookup, spec.app)
-        if found is None:
-            raise undescribed(spec.app)
-        if found != spec.app_uid:
-            raise OtherLife.of_app(spec.app, spec.app_uid, found)
+        check_life(self._lookup, self._spec.app, self._spec.app_uid)
 
     def _setting(self, record: Record) -> bool:
         """Take one; True: it is the description, of this life. Raises OtherLife, OtherVersion."""

@@ -17,6 +17,7 @@ from borealis_py.log.base import (
     Committed,
     Fenced,
     Log,
+    LogError,
     Lookup,
     NewRecord,
     TookOver,
@@ -25,9 +26,9 @@ from borealis_py.log.base import (
 )
 from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
-from borealis_py.log.description import Life
+from borealis_py.log.description import Life, OtherLife, OtherVersion, check_life
 from borealis_py.log.messages import Heartbeat, Incarnation, beat_key, encode
-from borealis_py.log.progress import last_progress
+from borealis_py.log.progress import ProgressLost, Published
 from borealis_py.log.stream import unpacker
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.inlet import Inlet
@@ -114,6 +115,8 @@ class Replica:
             self.manager = self._begin(uid)
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
+        self._closed = self.manager.f_s
+        self._ended: Exception | None = None
 
     def _begin(self, uid: str) -> Manager:
         """R11: highest incarnation + 1, newest checkpoint that verifies, else the origin."""
@@ -166,6 +169,8 @@ class Replica:
             OtherLife, OtherVersion: the app was begun anew, or another version writes it.
             LogError: the log refused a record of the own stream; start again from the last checkpoint.
         """
+        if self._ended is not None:
+            raise self._ended
         self._unpublished.check()
         wall = self._clock.wall_us()
         self._unreachable = self._inlet.unreachable(wall)
@@ -185,7 +190,9 @@ class Replica:
             writer=[self._writer_event(e) for e in self._transactor.events()],
             kept=self._store.written_bucket,
         )
-        for effect in self.manager.handle(turn):
+        effects = self.manager.handle(turn)
+        self._closed = max(self.manager.f_s, self.manager.complete)
+        for effect in effects:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
         self._reporter.periodic(turn.now, self.manager, self._unreachable)
@@ -260,9 +267,18 @@ class Replica:
         return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel, spec.corrected)
 
     def _resume(self, lookup: Lookup) -> int | None:
-        """How far the corrected stream is written. Runs in the writer's thread, after it has fenced."""
-        spec = self.spec
-        return last_progress(lookup, spec.progress_feed, Life(spec.app_uid), spec.origin)
+        """How far the corrected stream is written. Runs in the writer's thread, after it has fenced.
+
+        `--reset` deletes the description, fences all writers, and describes the app anew: so who was not fenced by that
+        finds another description here, or none, before it writes anything.
+        """
+        spec, life = self.spec, Life(self.spec.app_uid)
+        try:
+            check_life(lookup, spec.app, spec.app_uid)
+            return Published(spec.app, spec.query, spec.corrected, life, spec.origin).upto(lookup, self._closed)
+        except (OtherLife, OtherVersion, ProgressLost) as exc:
+            self._ended = exc
+            raise LogError(str(exc)) from exc
 
     def _writer_event(self, event: TransactorEvent) -> WriterEvent:
         if isinstance(event, TookOver):

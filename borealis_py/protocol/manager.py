@@ -348,7 +348,12 @@ class Manager:
 
     def _standing(self, gap: bool) -> Standing:
         return Standing(
-            self._now, self.f_s, self.control.lowest_live if self.control.echoed else -1, gap, self._read_to
+            self._now,
+            self.f_s,
+            self.control.lowest_live if self.control.echoed else -1,
+            gap,
+            self._read_to,
+            max(self.f_s, self.complete),
         )
 
     def _ask_ends(self, standing: Standing) -> None:

@@ -9,6 +9,7 @@ goes on. Rows and progress are one transaction, so nothing is repeated or left o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -36,13 +37,15 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What this turn knows: own F_s, the lowest live index, and whether the own turns had a gap."""
+    """What this turn knows: own F_s, the lowest live index, whether the own turns had a gap, and the first bucket that
+    an input leaves open."""
 
     now: int
     stable: int
     lowest_live: int
     gap: bool
     read_to: int
+    closed: int
 
 
 class Publishing:
@@ -57,6 +60,7 @@ class Publishing:
         self._full = timing.patience_us + timing.patience_step_us * replica
         self._attempt = 0
         self._committing = 0
+        self._unbelieved: int | None = None
         self._stood_since: int | None = None
         self._patience: int | None = None
         self._last_commit = 0
@@ -78,8 +82,7 @@ class Publishing:
     def turn(self, turn: Turn, standing: Standing, output: SOutput) -> list[Effect]:
         """Take in what was read and what the writer answered; go on."""
         effects: list[Effect] = []
-        for value in turn.progress:
-            self._advance(value, standing.now)
+        self._hear(turn.progress, standing)
         for event in turn.writer:
             if event.attempt == self._attempt and self.phase is not Phase.IDLE:
                 effects += self._answered(event, standing.now)
@@ -89,6 +92,21 @@ class Publishing:
         if self.phase is Phase.READY:
             effects += self._maybe_publish(standing, output)
         return effects
+
+    def _hear(self, said: Sequence[int], standing: Standing) -> None:
+        """Progress is believed once the inputs have closed all below it: nobody can have published what is open. Until
+        then the next record may correct it."""
+        for value in said:
+            if value > standing.closed:
+                self._unbelieved = value
+                self._stood_since = standing.now  # somebody writes: no reason to take over
+            else:
+                self._unbelieved = None
+                self._advance(value, standing.now)
+        idle = self.phase is Phase.IDLE  # else its own look, after fencing, is the better one
+        if idle and self._unbelieved is not None and self._unbelieved <= standing.closed:
+            self._advance(self._unbelieved, standing.now)
+            self._unbelieved = None
 
     def _advance(self, value: int, now: int) -> None:
         if self.progress is None or value > self.progress:
@@ -102,6 +120,7 @@ class Publishing:
             self._stood_since = now
             self._patience = self._full if event.fenced else self._timing.patience_unknown_us
             return [DropWriter()]
+        self._unbelieved = None  # its own word counts now
         if isinstance(event, WriterReady):
             if event.progress is not None:
                 self._advance(event.progress, now)

@@ -35,6 +35,7 @@ class Driven:
         self.publishing = Publishing(replica, TIMING, 0)
         self.output = SOutput(1, 0, OPS, unpublished_rows_max=10)
         self.lowest_live = lowest_live
+        self.closed = 100
 
     def say(self, *buckets: int, end: int, ack: bool = True) -> None:
         self.output.stable_run(self.output.stable, end, dict.fromkeys(buckets, ROW))
@@ -49,7 +50,9 @@ class Driven:
         gap: bool = False,
         read_to: int | None = None,
     ) -> list[Effect]:
-        standing = Standing(now, self.output.stable, self.lowest_live, gap, now if read_to is None else read_to)
+        read_to = now if read_to is None else read_to
+        closed = max(self.closed, self.output.stable)
+        standing = Standing(now, self.output.stable, self.lowest_live, gap, read_to, closed)
         effects = self.publishing.turn(Turn(now, progress=progress, writer=writer), standing, self.output)
         return [e for e in effects if not isinstance(e, Note)]
 
@@ -81,6 +84,43 @@ def test_progress_that_moves_starts_patience_again() -> None:
     assert driven.turn(900 * MS + FIRST_PATIENCE) == [TakeOver(1)]
 
 
+def test_progress_above_what_the_inputs_have_closed_is_not_believed_until_they_have() -> None:
+    driven = Driven()
+    driven.closed = 5
+    driven.say(0, 3, end=5)
+    driven.turn(0, progress=(2, 9))
+    assert driven.publishing.frontier == 2
+    driven.closed = 9
+    driven.turn(1)
+    assert driven.publishing.frontier == 9
+
+
+def test_the_next_record_corrects_progress_that_was_not_believed() -> None:
+    driven = Driven()
+    driven.closed = 5
+    driven.say(0, 3, end=5)
+    driven.turn(0, progress=(2, 9, 3))
+    driven.closed = 9
+    driven.turn(1)
+    assert driven.publishing.frontier == 3
+
+
+def test_unbelieved_progress_that_stands_still_is_taken_over_behind_what_was_really_written() -> None:
+    """It does not lose what a false one says is there, also once the inputs have closed that."""
+    driven = Driven()
+    driven.closed = 5
+    driven.say(0, 3, end=5)
+    driven.turn(0, progress=(2,))
+    driven.turn(500 * MS, progress=(9,))
+    assert driven.turn(500 * MS + FIRST_PATIENCE - 1) == []
+    now = 500 * MS + FIRST_PATIENCE
+    assert driven.turn(now) == [TakeOver(1)]
+    driven.closed = 9
+    assert driven.turn(now, writer=(WriterReady(1, 3),)) == [Publish(1, 3, 5, {3: ROW})]
+    driven.turn(now + 1, writer=(WriterCommitted(1),))
+    assert driven.publishing.frontier == 5
+
+
 def test_nobody_takes_over_without_anything_to_write() -> None:
     driven = Driven()
     driven.say(end=1)
@@ -97,7 +137,7 @@ def test_nobody_takes_over_on_an_old_look_at_the_progress(unfit: str) -> None:
     later = 5_000 * MS
     stale = later - TIMING.gap_us - 1
     assert driven.turn(later, gap=unfit == "gap", read_to=stale if unfit == "stale" else None) == []
-    standing = Standing(later, 1, 0, False, stale)
+    standing = Standing(later, 1, 0, False, stale, 1)
     assert driven.publishing.wants_ends(standing) is (unfit == "stale")
 
 
@@ -158,7 +198,7 @@ def test_losing_the_very_first_take_over_is_waited_out_too(fenced: bool) -> None
     driven.say(0, end=1)
     assert driven.turn(0) == [TakeOver(1)]
     assert driven.turn(1, writer=(WriterLost(1, fenced),)) == [DropWriter()]
-    assert not driven.publishing.wants_ends(Standing(2, 1, 0, False, -(10**9)))
+    assert not driven.publishing.wants_ends(Standing(2, 1, 0, False, -(10**9), 1))
     patience = TIMING.patience_us if fenced else TIMING.patience_unknown_us
     assert driven.turn(patience) == []
     assert driven.turn(1 + patience) == [TakeOver(2)]
