@@ -109,7 +109,7 @@ def up(
         ctx.with_resource(alone(context.data_dir, spec.name, partial(say, style="yellow")))
     if reset:
         with waiting(f"deleting what there is of app {spec.name}"):
-            launch.reset(context.log, spec, processes, context.config.checkpoints)
+            launch.reset(context.log, spec, processes, context.config.checkpoints, take_over)
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
         before = launch.described(context.log, spec.name)
         state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing)

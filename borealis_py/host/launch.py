@@ -18,6 +18,7 @@ import msgspec
 
 from borealis_py.host import origin as origins
 from borealis_py.host.address import Address
+from borealis_py.host.alive import alive, ensure_nobody
 from borealis_py.host.appstate import AppState, NoSuchApp, StatusReader, put_settings, read_settings
 from borealis_py.host.check import NodeReport as NodeReport
 from borealis_py.host.check import check as check
@@ -164,25 +165,39 @@ def _refuse_other_kernel(before: AppState, fingerprint: str) -> None:
         )
 
 
-def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str = "") -> None:
+def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str = "", take_over: bool = False) -> None:
     """Delete the app's topics and checkpoints. Its replicas below this data directory are stopped first.
+
+    The description goes first, and who writes the corrected streams is fenced before anything is made anew: a writer
+    that comes back looks at the description after it has fenced, and finds none or another one (`Replica._resume`).
 
     Args:
         checkpoints: a URI where they lie too. Those that are left anywhere belong to a life that is over, and are
             not used again.
+        take_over: begin anew although replicas elsewhere are alive.
+
+    Raises:
+        LaunchError: replicas elsewhere are alive; nothing was changed.
     """
-    processes.stop()
     there = set(_topic_names(log))
     names = {t.name for t in (*topics_of(spec), *redo_topics_of(spec))}
+    nodes = set(physical(spec).all_nodes)
     try:
         before = described(log, spec.name)
     except (NoSuchApp, OtherVersion):  # unreadable: exactly what a reset is for
         before = None
     if before is not None:
         names |= {t.name for t in (*topics_of(before.spec), *redo_topics_of(before.spec))}
+        nodes |= set(before.runs.all_nodes)
+    if not take_over and topics.control(spec.name) in there:
+        ensure_nobody(alive(log, spec.name, len(nodes)), [process.pid for process in processes.running().values()])
+    processes.stop()
     admin = log.admin()
     try:
+        admin.delete([topics.settings(spec.name)])
         admin.delete(sorted(names & there))
+        if there & names:
+            admin.fence([topics.transactional_id(spec.name, node) for node in sorted(nodes)])
     finally:
         admin.close()
     shutil.rmtree(processes.directory, ignore_errors=True)

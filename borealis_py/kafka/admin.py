@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic, TopicMetadata  # type: ignore[attr-defined]
 
-from borealis_py.kafka.client import base_config, error_of, translated, translating
+from borealis_py.kafka.client import base_config, error_of, producer_config, translated, translating
 from borealis_py.log.base import LogError, TopicSpec
 
 ANSWER_S = 5.0
 SETTLE_S = 15.0
 """How long the cluster may take until every client sees a new topic, or no longer a deleted one."""
+FENCE_S = 15.0
+FENCES_AT_ONCE = 8
 
 
 class KafkaAdmin:
     """`log.base.Admin`."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str]) -> None:
-        self._bootstrap = bootstrap
+        self._bootstrap, self._properties = bootstrap, properties
         with translating(bootstrap, "open an admin client"):
             self._client = AdminClient(base_config(bootstrap, properties))
 
@@ -81,6 +84,21 @@ class KafkaAdmin:
         for name, answer in answers.items():
             self._finish(f"delete topic {name}", answer.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
         self._settle(lambda m: not set(gone) & set(m.topics), f"topics are still there: {', '.join(gone)}")
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        """Fence every writer of these ids: what it has begun is aborted, and it commits nothing more by itself.
+
+        Raises:
+            LogError: one could not be fenced; the message names it.
+        """
+        with ThreadPoolExecutor(FENCES_AT_ONCE) as pool:
+            for _ in pool.map(self._fence, transactional_ids):
+                pass
+
+    def _fence(self, transactional_id: str) -> None:
+        with translating(self._bootstrap, f"fence the writer {transactional_id}"):
+            config = producer_config(self._bootstrap, self._properties)
+            Producer({**config, "transactional.id": transactional_id}).init_transactions(FENCE_S)
 
     def close(self) -> None:
         """Nothing to do: the client ends with this object."""

@@ -210,6 +210,9 @@ class Admin(Protocol):
 
     def delete(self, names: Sequence[str]) -> None: ...
 
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        """Fence every writer of these ids: what it has begun is aborted, and it commits nothing more by itself."""
+
     def close(self) -> None: ...
 
 

@@ -112,7 +112,7 @@ class Status(msgspec.Struct, frozen=True):
     REDO, REC_DONE, STABLE, READY, STOPPED (a driver says it of a task without a slot), REDO_FAILED, ADOPT_FAILED,
     TOOK_OVER, DRIFT (a source is alive and always behind). `state`: RECOVERING, STABLE, UPSTREAM_FAILURE or
     STABILIZATION. `granted`: holds the grant. `why_inline`: why redos do not run on Spark now; "": they do. `http`:
-    where its process answers HTTP; "": nowhere.
+    where its process answers HTTP; "": nowhere. `host`: the name of the machine on which `pid` is.
     """
 
     query: str
@@ -147,6 +147,7 @@ class Status(msgspec.Struct, frozen=True):
     redo: RedoStatus | None = None
     why_inline: str = ""
     http: str = ""
+    host: str = ""
 
 
 def encode(message: msgspec.Struct) -> bytes:

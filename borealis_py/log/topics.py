@@ -83,6 +83,11 @@ def settings(app: str) -> str:
     return f"{app}.settings"
 
 
+def transactional_id(app: str, node: str) -> str:
+    """The same for all replicas of a node, in all lives of the app: whoever takes it fences the others."""
+    return f"{app}.{node}"
+
+
 def status(app: str) -> str:
     return f"{app}.status"
 

@@ -6,7 +6,8 @@ Inputs may be unreachable (`fail source`) or throttled; their cursors survive bo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -18,6 +19,7 @@ from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import APP_KEY, Life, OtherLife, check_life, read_description, undescribed
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import read_beat
+from borealis_py.log.records import EnvelopeError, unpack_stream
 from borealis_py.log.stream import StreamDecoder, deleted, readable
 from borealis_py.node.knobs import Knobs
 from borealis_py.node.spec import ReplicaSpec
@@ -32,6 +34,8 @@ log = structlog.get_logger("borealis.inlet")
 
 CONTROL_TAIL = 2_000
 """Heartbeats read at start: they carry the offsets of their asks, so a recent tail folds the whole queue (B26)."""
+OWN_TAIL = 32
+"""Records of the own stream read at start: the last one to speak has the highest number, but for zombies."""
 
 
 @dataclass(slots=True)
@@ -95,14 +99,28 @@ class Inlet:
         self._reader.open(feed, end)
 
     def read_control(self) -> int:
-        """Read the recent heartbeats and follow from there; returns the highest incarnation of this index."""
+        """Read the recent heartbeats and follow from there; returns the highest incarnation of this index.
+
+        Also of what the end of its own stream tells: heartbeats expire, and garbage may have displaced the setting. A
+        number that is used again would not be heard: readers take tentative words of the highest one only.
+        """
         feed = self._spec.control_feed
         first, end = self._lookup.bounds(feed)
         for record in self._lookup.read(feed, max(first, end - CONTROL_TAIL), end):
             self._beat(record, self._first_beats)
         self._reader.open(feed, end)
         own = [b.inc for b in self._first_beats if b.replica == self._spec.replica]
-        return max([self._knobs.inc, *own])
+        return max([self._knobs.inc, *own, *self._spoken()])
+
+    def _spoken(self) -> Iterator[int]:
+        """Incarnations that speak at the end of the own stream."""
+        feed = self._spec.own_feeds[0]
+        first, end = self._lookup.bounds(feed)
+        for record in self._lookup.read(feed, max(first, end - OWN_TAIL), end):
+            with suppress(EnvelopeError):
+                header, _ = unpack_stream(record.value)
+                if header.app_uid == self._spec.app_uid:
+                    yield header.inc
 
     def open_progress(self) -> None:
         """Progress is compacted: follow it from its first record."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -150,6 +151,7 @@ class Reporter:
             redo=redo,
             why_inline=self._why_inline(),
             http=self._spec.http,
+            host=self._spec.host or platform.node(),
         )
 
     @staticmethod

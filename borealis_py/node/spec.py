@@ -26,6 +26,7 @@ class ReplicaSpec:
     corrected stream; without one only its dead letters are published. `exchange`: how the node's
     readers are partitioned, if all alike. `http`: where its process answers, for status.
     `pid`: for status, of the process that stands for it, where another one runs it; 0: the one that runs it.
+    `host`: the machine that `pid` is of.
     `checkpoint_uri`: where checkpoints lie, for pyarrow.fs; empty: below `data_dir` on this machine.
     `replicas`: how many the node has. `run`: of its process, which all its incarnations' uids begin with; or empty.
     `engine_memory_bytes`: what its engine may use; 0: the engine's default.
@@ -55,6 +56,7 @@ class ReplicaSpec:
     replicas: int = 1
     run: str = ""
     engine_memory_bytes: int = 0
+    host: str = ""
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """What is read of one input."""
@@ -94,8 +96,7 @@ class ReplicaSpec:
 
     @property
     def transactional_id(self) -> str:
-        """The same for all replicas of the query: whoever takes it fences the others."""
-        return f"{self.app}.{self.query}"
+        return topics.transactional_id(self.app, self.query)
 
     @property
     def name(self) -> str:

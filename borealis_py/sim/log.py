@@ -244,6 +244,10 @@ class MemoryAdmin:
         for name in names:
             self._broker().delete(name)
 
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        for transactional_id in transactional_ids:
+            self._broker().init_producer(transactional_id)
+
     def close(self) -> None:
         pass
 

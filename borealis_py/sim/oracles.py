@@ -35,12 +35,14 @@ Said = dict[StableHeader | TentativeHeader, dict[int, tuple[list[Any], list[Lett
 index the parts may mingle, even while both have one number."""
 
 
-def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int) -> int:
+def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int, app_uid: str) -> int:
     """S.r<k>: first occurrences without holes, every STABLE record the failure-free one. Returns the frontier."""
     next_ = origin
     said: Said = {}
     for record in log:
         header, payload = unpack_stream(record.value)
+        if header.app_uid != app_uid:
+            continue  # of another life of the app
         if isinstance(header, RangeHeader):
             _no_hole(name, header.first, next_, record.offset)
             _empty(name, header, truth)

@@ -39,8 +39,10 @@ class SourceTruth:
     refused: dict[int, tuple[int, str, bytes, int]] = field(default_factory=dict)
 
 
-def read_source(name: str, log: Sequence[Record], width_us: int, origin: int, ahead_max_us: int) -> SourceTruth:
-    """Fold a log. Rows are (stime, "row", value, 0) in order of seq."""
+def read_source(
+    name: str, log: Sequence[Record], width_us: int, origin: int, ahead_max_us: int, app_uid: str
+) -> SourceTruth:
+    """Fold a log. Rows are (stime, "row", value, 0) in order of seq. What another life of the app wrote is nothing."""
     truth = SourceTruth()
     epoch, owner, last, boundary, lateness_us = 0, "", -1, origin * width_us, 0
 
@@ -55,6 +57,8 @@ def read_source(name: str, log: Sequence[Record], width_us: int, origin: int, ah
             header, payload = unpack_source(record.value)
         except EnvelopeError:
             letter(record.offset, "not")
+            continue
+        if header.app_uid != app_uid:
             continue
         if isinstance(header, ClaimHeader):
             if header.lateness_us < 0 or header.epoch < 0:

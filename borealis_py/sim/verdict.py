@@ -50,7 +50,7 @@ def judge(world: World) -> None:
         for k in range(plan.replicas):
             for p, feed in enumerate(topics.own_feeds(APP, plan.name, k, plan.exchange)):
                 log, name = world.log.committed(feed), f"{plan.name}.r{k}" + f"/{p}" * (plan.exchange > 1)
-                oracles.stable_records(name, log, truth.part(p, plan.exchange), world.origin)
+                oracles.stable_records(name, log, truth.part(p, plan.exchange), world.origin, world.wiring.app_uid)
     for name in dict.fromkeys(base_name(plan.name) for plan in s.nodes):
         parts = [plan.name for plan in s.nodes if base_name(plan.name) == name]
         oracles.dead_letters(name, letters, [(truths[part], world.progress(part)) for part in parts])
@@ -65,12 +65,8 @@ def judge(world: World) -> None:
 
 def _sources(world: World) -> dict[str, SourceTruth]:
     s = world.scenario
-    return {
-        seat.name: read_source(
-            seat.name, world.log.committed(seat.feed), s.width_us, world.origin, s.timing.ahead_max_us
-        )
-        for seat in world.sources
-    }
+    how = s.width_us, world.origin, s.timing.ahead_max_us, world.wiring.app_uid
+    return {seat.name: read_source(seat.name, world.log.committed(seat.feed), *how) for seat in world.sources}
 
 
 def _inputs(world: World, sources: Mapping[str, SourceTruth], letters: Sequence[Record]) -> None:

@@ -148,6 +148,7 @@ class Wiring:
             node == QUERY,
             None if exchange == 1 else Partitioning(by=("value",), count=exchange),
             replicas=self.plans[node].replicas,
+            host=APP,
         )
 
     def source_feed(self, index: int) -> Feed:

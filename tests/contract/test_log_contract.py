@@ -437,6 +437,22 @@ def test_a_take_over_fences_the_writer_before(log_world: LogWorld) -> None:
         closing.close()
 
 
+def test_who_is_fenced_by_hand_commits_nothing_more_until_it_takes_over_again(log_world: LogWorld) -> None:
+    rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    name = f"{rows.topic}.publisher"
+    writer = opened(log_world, "w", name, progress)
+    take_over(log_world, writer, 1)
+    records = [NewRecord(rows, b"1"), NewRecord(progress, b"1", key=b"0")]
+    assert commit(log_world, writer, 1, records) == Committed(1)
+    admin = log_world.log("up").admin()
+    admin.fence([name, f"{name}.of.nobody.yet"])
+    assert commit(log_world, writer, 1, records) == Fenced(1)
+    assert take_over(log_world, writer, 2) == 1
+    assert commit(log_world, writer, 2, records) == Committed(2)
+    admin.close()
+    writer.close()
+
+
 def test_the_events_of_a_dropped_attempt_do_not_come(log_world: LogWorld) -> None:
     rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
     transactor = log_world.log("w").transactor(

@@ -44,26 +44,26 @@ def test_a_zombies_parts_may_stand_between_its_successors() -> None:
         (stable(2, 5, 1, 2), ROWS[1:]),
         (stable(3, 5, 1, 2), ROWS[1:]),
     )
-    assert oracles.stable_records("q.r0", log, TRUTH, 4) == 6
+    assert oracles.stable_records("q.r0", log, TRUTH, 4, "a1") == 6
 
 
 def test_a_part_that_is_left_out_is_seen() -> None:
     log = history((stable(1, 5, 0, 3, (LATE,)), ROWS[:1]), (stable(1, 5, 2, 3), []))
     with pytest.raises(Violation, match="hole"):
-        oracles.stable_records("q.r0", log, TRUTH, 5)
+        oracles.stable_records("q.r0", log, TRUTH, 5, "a1")
 
 
 def test_parts_of_two_processes_may_mingle_while_both_have_one_number() -> None:
     first, last = (stable(1, 5, 0, 2, (LATE,)), ROWS[:1]), (stable(1, 5, 1, 2), ROWS[1:])
-    assert oracles.stable_records("q.r0", history(first, first, last, last), TRUTH, 5) == 6
+    assert oracles.stable_records("q.r0", history(first, first, last, last), TRUTH, 5, "a1") == 6
     other = (stable(1, 5, 1, 2), ROWS[:1])
     with pytest.raises(Violation, match="stable"):
-        oracles.stable_records("q.r0", history(first, first, last, other), TRUTH, 5)
+        oracles.stable_records("q.r0", history(first, first, last, other), TRUTH, 5, "a1")
 
 
 def test_a_tentative_bucket_in_parts_has_an_honest_label_too() -> None:
     whole = history((tentative(0, 2), ROWS[:1]), (tentative(1, 2), ROWS[1:]))
-    assert oracles.stable_records("q.r0", whole, TRUTH, 5) == 5
+    assert oracles.stable_records("q.r0", whole, TRUTH, 5, "a1") == 5
     short = history((tentative(0, 2), ROWS[:1]), (tentative(1, 2), []))
     with pytest.raises(Violation, match="label"):
-        oracles.stable_records("q.r0", short, TRUTH, 5)
+        oracles.stable_records("q.r0", short, TRUTH, 5, "a1")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import platform
 import sys
 import threading
 from dataclasses import dataclass, replace
@@ -77,7 +78,7 @@ class SparkDriver:
     ) -> None:
         self.stop = threading.Event()
         self._notices = Notices(specs, seen)
-        self._specs = [replace(spec, pid=os.getpid()) for spec in specs]
+        self._specs = [replace(spec, pid=os.getpid(), host=platform.node()) for spec in specs]
         self._fingerprints = fingerprints
         self._settings = settings
         self._plan = SlotPlan(tuple(spec.name for spec in specs), settings.redos, settings.master)
