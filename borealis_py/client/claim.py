@@ -41,7 +41,7 @@ class Claim:
         self.begin = max(start, end - TAIL_RECORDS)
         """Where to read from; it moves back while the records from there on do not tell the fold."""
         self._target = target
-        self._life = Life(target.app_uid)
+        self.life = Life(target.app_uid)
         self._uid = uid
         self._start, self._end = start, end
         self._take_over = take_over
@@ -65,7 +65,7 @@ class Claim:
             StreamTaken, StreamEnded, StreamForgotten: before ownership.
             StreamFenced: after.
         """
-        found = (entry_of(record, self._life) for record in records)
+        found = (entry_of(record, self.life) for record in records)
         entries = [entry for entry in found if entry is not None]
         if self._watching_since_us is None:
             self._tail += entries

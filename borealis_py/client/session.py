@@ -7,6 +7,7 @@ it, the simulator its scheduler. It looks at no clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -14,9 +15,10 @@ import structlog
 
 from borealis_py.client.claim import Claim
 from borealis_py.client.rows import BadRow, RowSchema, raw_json
-from borealis_py.client.target import PublisherError, Target
+from borealis_py.client.target import BegunAnew, PublisherError, Target
 from borealis_py.client.writer import SourceWriter
-from borealis_py.log.base import Log, NewRecord, Wake
+from borealis_py.log.base import Log, LogError, NewRecord, Record, Wake
+from borealis_py.log.description import OtherLife, OtherVersion, check_life
 from borealis_py.log.records import LATENESS_MAX_US
 from borealis_py.query.units import format_duration
 from sunion.lateness import Lateness
@@ -88,7 +90,7 @@ class PublisherSession:
         self._buckets = target.buckets
         self._uid = uid
         self._schema = RowSchema(schema, target.row_max_bytes)
-        self._boundaries = boundaries
+        self._log, self._boundaries = log, boundaries
         self._stamps = lateness_us is None and boundaries is Boundaries.CLOCK
         self._lateness_us = lateness_us or 0
         lookup = log.lookup()
@@ -147,7 +149,7 @@ class PublisherSession:
 
         Raises:
             StreamTaken, StreamEnded, StreamForgotten: the source cannot be had.
-            StreamFenced: a newer publisher has it.
+            StreamFenced: a newer publisher has it. BegunAnew: the app was begun anew.
             PublishFailed: the log refused a record.
         """
         raw_us, now_us = now_us, self._latest(now_us)
@@ -274,11 +276,32 @@ class PublisherSession:
 
     def _read(self, now_us: int) -> None:
         feed = self._target.feed
-        records = self._reader.poll()
+        records = self._polled()
         self._claim.read(records, self._reader.position(feed), now_us)
         if self._claim.begin != self._begin:
             self._begin = self._claim.begin
             self._reader.open(feed, self._begin)
+
+    def _polled(self) -> list[Record]:
+        """What the source holds beyond what was read. Raises BegunAnew, LogError."""
+        if self._claim.life.strangers:
+            self._look()
+        try:
+            return self._reader.poll()
+        except LogError:  # its topic was deleted, or made again
+            self._look()
+            raise
+
+    def _look(self) -> None:
+        """Look at the description, if it is there: of a life that is over nothing counts. Raises BegunAnew."""
+        try:
+            with closing(self._log.lookup()) as lookup:
+                check_life(lookup, self._target.app, self._target.app_uid)
+        except (OtherLife, OtherVersion) as exc:
+            raise BegunAnew(f"{self._target.name}: {exc}") from exc
+        except LogError:
+            return  # nobody describes it now: it is looked at again
+        self._claim.life.strangers = False
 
     def _ready_writer(self) -> SourceWriter:
         if self._writer is None or self.closed:

@@ -14,11 +14,11 @@ import msgspec
 import structlog
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, Log, Lookup, Record, Wake
+from borealis_py.log.base import Feed, Log, LogError, Lookup, Reader, Record, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.corrected import read_progress, row_id
-from borealis_py.log.description import Life
+from borealis_py.log.description import Life, check_life
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.progress import Published
@@ -74,6 +74,16 @@ def published(lookup: Lookup, app: str, app_uid: str, query: str, origin: int) -
     return origin if upto is None else upto
 
 
+def polled(reader: Reader, lookup: Lookup, app: str, life: Life) -> list[Record]:
+    """What has arrived. Raises OtherLife, OtherVersion: nothing of this life will ever. LogError."""
+    life.look(lookup, app)
+    try:
+        return reader.poll()
+    except LogError:  # its topics were deleted, or made again
+        check_life(lookup, app, life.app_uid)
+        raise
+
+
 class LiveSubscription:
     """Reads all replicas of a query's stream and keeps the consumer's view.
 
@@ -104,7 +114,8 @@ class LiveSubscription:
         self._reader = log.reader(wake)
         self.stream = StreamReader(query, replicas, start, buckets, wait_us)
         self._feeds = {Feed(topics.replica(app, query, k)): k for k in range(replicas)}
-        self._decoders = [StreamDecoder(Life(app_uid), schema) for _ in range(replicas)]
+        self._app, self._life = app, Life(app_uid)
+        self._decoders = [StreamDecoder(self._life, schema) for _ in range(replicas)]
         self._ends = EndsWatch(self._lookup, self._reader)
         self._read_to = -(2**62)
         self._stopped: dict[Feed, int] = {}
@@ -135,11 +146,12 @@ class LiveSubscription:
         """What has changed. Rows are still encoded.
 
         Raises:
+            OtherLife, OtherVersion: the app was begun anew, or another version writes it.
             RetentionLost: no replica has the next bucket any more.
         """
         now = self._clock.now_us()
         records: list[tuple[int, StreamRecord]] = []
-        for record in self._reader.poll():
+        for record in polled(self._reader, self._lookup, self._app, self._life):
             if record.feed == self._settings:
                 self._obey(record)
                 continue
@@ -224,7 +236,7 @@ class CorrectedSubscription:
         self, log: Log, app: str, app_uid: str, query: str, buckets: Buckets, from_beginning: bool, wake: Wake
     ) -> None:
         lookup = log.lookup()
-        self._life = Life(app_uid)
+        self._app, self._life = app, Life(app_uid)
         self._last = buckets.last
         self._rows = topics.corrected(app, query)
         self._progress = Feed(topics.progress(app, query))
@@ -236,9 +248,9 @@ class CorrectedSubscription:
         self._end_offset: int | None = None
 
     def poll(self) -> list[Row]:
-        """Rows that have arrived."""
+        """Rows that have arrived. Raises OtherLife, OtherVersion: as `LiveSubscription.poll`."""
         rows: list[Row] = []
-        for record in self._reader.poll():
+        for record in polled(self._reader, self._lookup, self._app, self._life):
             if record.feed == self._rows:
                 rows.append(corrected_row(record))
             elif self._end_offset is None and (read_progress(record, self._life, 0) or 0) >= self._last:

@@ -33,6 +33,10 @@ class StreamFenced(PublisherError):
     """A newer publisher took the stream while this one was at work."""
 
 
+class BegunAnew(PublisherError):
+    """The app was begun anew, or another version writes it: what this publisher sends says nothing any more."""
+
+
 class StreamForgotten(PublisherError):
     """Retention has deleted all that the stream's publishers sent: where to go on cannot be known."""
 

@@ -102,6 +102,17 @@ class Life:
             )
         return False
 
+    def look(self, lookup: Lookup, app: str) -> None:
+        """Look at the description if another life was met since the last look. It waits for an answer; that is rare.
+
+        Raises:
+            OtherLife, OtherVersion: it is not of this life any more.
+            LogError: there is none, or the log could not be read.
+        """
+        if self.strangers:
+            check_life(lookup, app, self.app_uid)
+            self.strangers = False
+
 
 def app_uid_now(lookup: Lookup, app: str) -> str | None:
     """The app_uid of the description that lies on the log now; None: there is none, or it cannot be read.

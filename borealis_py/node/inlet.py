@@ -167,7 +167,9 @@ class Inlet:
         try:
             records = self._reader.poll()
         except LogError as exc:
-            self._refuse_other_life()  # its topics were deleted, or made again: that explains what is missing
+            # Its topics were deleted, or made again: that explains what is missing. The cursor that follows the
+            # description may stand beyond it.
+            check_life(self._lookup, self._spec.app, self._spec.app_uid)
             if not isinstance(exc, OffsetGone):
                 raise
             self._skip(exc)
@@ -184,22 +186,8 @@ class Inlet:
             else:
                 self._setting(record)
                 arrived.settings = True
-        if self._life.strangers:
-            self._refuse_other_life()
-            self._life.strangers = False
+        self._life.look(self._lookup, self._spec.app)
         return arrived
-
-    def _refuse_other_life(self) -> None:
-        """Look at the description as it is now: the cursor that follows it may stand beyond it in a topic made again.
-
-        This waits, as nothing else in a turn does: it is done when records are gone, and once for each topic in which
-        another life speaks.
-
-        Raises:
-            OtherLife, OtherVersion: it is not this replica's any more.
-            LogError: there is none, or it cannot be read.
-        """
-        check_life(self._lookup, self._spec.app, self._spec.app_uid)
 
     def _setting(self, record: Record) -> bool:
         """Take one; True: it is the description, of this life. Raises OtherLife, OtherVersion."""

@@ -141,7 +141,7 @@ class World:
     def truth(self) -> Truth:
         log = self.log.committed(topics.source(APP, SOURCE))
         source = read_source(SOURCE, log, W, self.origin, TIMING.ahead_max_us, self.app_uid)
-        return compute(NodePlan(QUERY, (SOURCE,), 2), {SOURCE: source}, {}, W, SPAN)
+        return compute(NodePlan(QUERY, (SOURCE,), 2), {SOURCE: source}, {}, W, SPAN, {SOURCE})
 
     def judge(self) -> None:
         """What this life has said and published is what its source holds, up to a second ago."""
