@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from borealis_py.kafka.admin import KafkaAdmin
 from borealis_py.kafka.appender import KafkaAppender
 from borealis_py.kafka.lookup import KafkaLookup
+from borealis_py.kafka.properties import refuse_reserved
 from borealis_py.kafka.reader import KafkaReader
 from borealis_py.kafka.transactor import KafkaTransactor
 from borealis_py.log.base import Feed, Resume, Wake
@@ -19,12 +20,17 @@ class KafkaLog:
 
     Args:
         bootstrap: "host:port", several with commas.
-        properties: settings for librdkafka, untouched, for every client (security, timeouts ...). What the guarantees
-            rest on (isolation, idempotence, offsets) stays as it is.
+        properties: settings for librdkafka, untouched, for every client (security, timeouts ...).
+
+    Raises:
+        ReservedProperty: one of them is what the guarantees rest on (`kafka.properties`).
     """
 
     bootstrap: str
     properties: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        refuse_reserved(dict(self.properties))
 
     @classmethod
     def of(cls, bootstrap: str, properties: Mapping[str, str] | None = None) -> KafkaLog:

@@ -98,7 +98,7 @@ def test_clients_are_made_in_these_places_alone() -> None:
         for path in sorted(root.rglob("*.py"))
     }
     assert {path: n for path, n in places.items() if n} == {
-        "borealis_py/kafka/admin.py": 1,
+        "borealis_py/kafka/admin.py": 2,
         "borealis_py/kafka/appender.py": 2,
         "borealis_py/kafka/client.py": 1,
         "borealis_py/kafka/lookup.py": 3,
@@ -137,7 +137,8 @@ def test_every_client_has_the_users_properties_and_what_the_guarantees_rest_on(m
     log = KafkaLog.of("far:9", {MARK: "12345", "security.protocol": "SSL"})
     parts = [log.reader(lambda: None), log.appender(lambda: None), log.admin(), log.lookup()]
     parts[-1].ask_ends([Feed("a")])
-    while len(made) < 5:
+    parts[-2].fence(["f"])
+    while len(made) < 6:
         threading.Event().wait(0.001)
     transactions = log.transactor("t", Feed("progress"), lambda: None, lambda _: None)
     transactions.take_over(1)
@@ -151,7 +152,7 @@ def test_every_client_has_the_users_properties_and_what_the_guarantees_rest_on(m
     consumers = [config for config in made if "group.id" in config]
     producers = [config for config in made if "acks" in config]
     assert len(consumers) >= 3
-    assert len(producers) == 2
-    assert len([config for config in producers if config.get("transactional.id") == "t"]) == 1
+    assert len(producers) == 3
+    assert sorted(str(config.get("transactional.id")) for config in producers) == ["None", "f", "t"]
     assert all(c["isolation.level"] == "read_committed" and c["enable.auto.commit"] is False for c in consumers)
     assert all(p["enable.idempotence"] is True and p["acks"] == "all" for p in producers)
