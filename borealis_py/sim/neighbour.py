@@ -94,10 +94,9 @@ class Neighbour:
     def judge(self) -> None:
         """Raises Violation."""
         s, origin = self.scenario, self.wiring.origin
-        read = {
-            seat.name: read_source(seat.name, self._committed(seat.feed), s.width_us, origin, s.timing.ahead_max_us)
-            for seat in self._sources
-        }
+        app_uid = self.wiring.app_uid
+        how = s.width_us, origin, s.timing.ahead_max_us, app_uid
+        read = {seat.name: read_source(seat.name, self._committed(seat.feed), *how) for seat in self._sources}
         truths = compute_all(s, read, self.wiring.teller)
         current = self.wiring.buckets.of(self._scheduler.now_us - LAG_US)
         for plan in NODES:
@@ -106,7 +105,7 @@ class Neighbour:
                     f"{self.app}.{plan.name}.r{k}",
                     self._committed(Feed(topics.replica(self.app, plan.name, k))),
                 )
-                stable = oracles.stable_records(name, log, truths[plan.name], origin)
+                stable = oracles.stable_records(name, log, truths[plan.name], origin, app_uid)
                 if stable < current:
                     raise Violation("neighbour", f"{name} is stable only up to {stable}, it is {current}")
                 if any(isinstance(unpack_stream(record.value)[0], TentativeHeader) for record in log):
