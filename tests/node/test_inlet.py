@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, TopicSpec
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.description import APP_KEY
+from borealis_py.log.messages import Description, encode
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.inlet import Inlet
 from borealis_py.node.spec import ReplicaSpec
@@ -32,7 +34,10 @@ class World:
     def __init__(self) -> None:
         self.scheduler = Scheduler(BUCKETS.start(FIRST))
         self.log = MemoryLog(self.scheduler, 0)
-        self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in FEEDS])
+        settings = Feed(topics.settings("app"))
+        self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in (*FEEDS, settings)])
+        description = encode(Description("{}", "hash", FIRST, "f", "a1"))
+        self.log.broker.append(NewRecord(settings, description, APP_KEY.encode()))
         self._appender = self.log.client("writer").appender(lambda: None)
         spec = ReplicaSpec(
             app="app", app_uid="a1", query="q", replica=0, inputs=(Input("up", 2, ("a",)),), bucket_us=BUCKETS.width_us,
@@ -41,7 +46,6 @@ class World:
         )  # fmt: skip
         client, knobs = self.log.client("replica"), Any
         self.inlet = Inlet(spec, client, client.lookup(), {}, {0: KERNEL}, knobs, lambda: None)  # type: ignore[arg-type]
-        self.inlet._refuse_other_life = lambda: None  # type: ignore[method-assign]  # the topics are those of this life
         self.inlet.open_inputs(None, FIRST, BUCKETS)
         self.say(range(10))
 
