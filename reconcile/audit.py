@@ -34,7 +34,7 @@ from sunion.source import SourceFold
 @dataclass(frozen=True, slots=True)
 class LetterSpec:
     """The dead letters of a query: where they lie, the progress of each node that its rows come through, and for each
-    source the nodes that read it themselves, since each of them tells of what it cannot use.
+    source which of these nodes tells of what cannot be used of it; none where the first to read it is another query's.
     """
 
     feed: Feed
@@ -176,7 +176,8 @@ def _letters(app: AppSpec, query: str) -> LetterSpec | None:
     sources = app.sources_of(query)
     if any(app.node(n).partitions for n in nodes) or any(app.source_partitions.get(s) for s in sources):
         return None
-    readers = {s: tuple(n for n in nodes if s in app.node(n).inputs) for s in sources}
+    tells = {n: {of.name for of in app.inputs_of(n) if of.letters} for n in nodes}
+    readers = {s: tuple(n for n in nodes if s in tells[n]) for s in sources}
     progress = {n: Feed(topics.progress(app.name, n)) for n in nodes}
     return LetterSpec(Feed(topics.deadletter(app.name)), progress, readers)
 

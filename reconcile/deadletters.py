@@ -54,7 +54,7 @@ class Recomputed:
     """What nodes must have told, and what they may have.
 
     Args:
-        readers: for each source, the nodes that read it themselves. query: whose kernel it is where no node is named.
+        readers: for each source, the nodes that tell of it. query: whose kernel it is where no node is named.
         must, may: by node, the first bucket of which nothing must, and may, be told.
     """
 
