@@ -307,7 +307,15 @@ BUGS = (
         change=_policies(D, P),
     ),
     Bug("A3 diverged_from is where the state diverged", "safety", _diverged_at_itself, SOURCES, ("labels",)),
-    Bug("A3 every source that is missing is named", "safety", _names_one_source_less, SOURCES, ("labels",), 60, None),
+    Bug(
+        "A3 every source that is missing is named",
+        "safety",
+        _names_one_source_less,
+        SOURCES,
+        ("label", "labels"),
+        60,
+        None,
+    ),
     Bug("A3 completeness is exact", "safety", _a_little_too_complete, SOURCES, ("labels",)),
     Bug(
         "B17 a divergence that is over is forgotten",
