@@ -136,7 +136,7 @@ BUGS = (
         "safety",
         _zombies_are_not_fenced,
         WRITER,
-        ("corrected", "exception", "dead letters"),
+        ("corrected", "exception", "dead letters", "input"),
         80,
     ),
     Bug(

@@ -395,7 +395,7 @@ BUGS = (
         "liveness",
         _outbox_without_bound,
         (*SOURCES, "cut_own", "one_way"),
-        ("buffers",),
+        ("buffers", "outbox"),
         60,
         change=_small_buckets_on_spark,
     ),
