@@ -73,6 +73,19 @@ def base_name(name: str) -> str:
     return name.partition(".")[0]
 
 
+def check_described_name(name: str, what: str) -> None:
+    """A name out of a description, which becomes part of topics' names and of paths: a stream's, or of one of its
+    partitions. Raises QueryError.
+    """
+    base, dot, index = name.partition(".")
+    check_stream_name(base, what)
+    if dot and not _INDEX.fullmatch(index):
+        raise QueryError(f"{what} name {name!r}: what follows its dot is no partition")
+
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,4}")
+
+
 def part_index(name: str) -> int:
     """Which partition of its node this is; 0 for a node that is not partitioned."""
     return int(name.partition(".")[2] or 0)

@@ -101,6 +101,15 @@ def inputs_of(op: Op) -> tuple[int, ...]:
     return op.inputs if isinstance(op, UnionOp | MergeOp) else (op.input,)
 
 
+def columns_of(op: Op) -> tuple[str, ...]:
+    """The names of columns that a step makes or goes by."""
+    if isinstance(op, MapOp):
+        return tuple(name for name, _ in op.columns)
+    if isinstance(op, WindowOp):
+        return (*op.keys, *(name for name, _ in op.aggregates))
+    return op.by if isinstance(op, PartOp | MergeOp) else ()
+
+
 def inlined(fragments: Mapping[str, Plan], ordered: Mapping[str, tuple[str, ...]]) -> Plan:
     """One plan of several: what a fragment reads of another becomes a `CutOp` there; it reads sources only.
 

@@ -12,8 +12,17 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from borealis_py.query.errors import QueryError, did_you_mean
-from borealis_py.query.names import base_name, part_index, part_name
-from borealis_py.query.plan import Plan, SourceOp, Value, inlined, inputs_of
+from borealis_py.query.names import (
+    STIME,
+    base_name,
+    check_columns,
+    check_described_name,
+    check_schema,
+    check_stream_name,
+    part_index,
+    part_name,
+)
+from borealis_py.query.plan import Plan, SourceOp, Value, columns_of, inlined, inputs_of
 from sunion.model import Input
 
 Policy = Literal["process", "delay", "suspend"]
@@ -81,6 +90,7 @@ class AppSpec(Value):
     @model_validator(mode="after")
     def _consistent(self) -> AppSpec:
         """Bytes that somebody else wrote must not send us in circles."""
+        self._check_names()
         known = set(self.sources)
         if len(known | self.all_nodes.keys()) != len(self.sources) + len(self.nodes) + len(self.queries):
             raise ValueError("two streams have one name")
@@ -92,6 +102,20 @@ class AppSpec(Value):
                 raise ValueError(f"the plan of {name!r} is not in order")
             known |= {name} & self.nodes.keys()
         return self
+
+    def _check_names(self) -> None:
+        """Names become parts of topics, paths and SQL, whoever wrote them. Raises QueryError."""
+        check_stream_name(self.name, "app")
+        for source, schema in self.sources.items():
+            check_described_name(source, "source")
+            if check_schema(schema, f"source {source!r}") != schema:
+                raise QueryError(f"source {source!r}: its columns' types are not spelled as descriptions spell them")
+        for name, node in self.all_nodes.items():
+            check_described_name(name, "query" if name in self.queries else "node")
+            if min(self.bucket_us, node.replicas, count_of(node.partitions), count_of(node.exchange)) < 1:
+                raise QueryError(f"{self.label(name)}: bucket width, replicas and partitions are at least 1")
+            for columns in map(columns_of, node.plan):
+                check_columns(columns, f"a step of {name!r}", (STIME,))
 
     def query(self, name: str) -> QuerySpec:
         """The query of that name; of a partitioned one that runs, its first partition, which is like the others. Raises
