@@ -79,7 +79,7 @@ _AGGREGATES = """
     bool_or corr count count_if count_star countif covar_pop covar_samp entropy favg first fsum group_concat histogram
     histogram_exact kahan_sum kurtosis kurtosis_pop last list listagg mad max max_by mean median min min_by mode product
     quantile quantile_cont quantile_disc regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx
-    regr_sxy regr_syy sem skewness stddev stddev_pop stddev_samp string_agg sum sum_no_overflow sumkahan var_pop
+    regr_sxy regr_syy sem skewness stddev stddev_pop stddev_samp string_agg sum sumkahan var_pop
     var_samp variance
 """
 

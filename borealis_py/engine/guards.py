@@ -132,6 +132,8 @@ _JSON_PATHS = {"->>", "json_array_length", "json_exists", "json_extract", "json_
 _PATTERNS = {"~~", "!~~", "~~*", "!~~*", "~~~", "like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape",
              "regexp_extract", "regexp_extract_all", "regexp_full_match", "regexp_matches", "regexp_replace",
              "regexp_split_to_array", "str_split_regex", "string_split_regex"}  # fmt: skip
+_ZONES = {"timezone": 0, "make_timestamptz": 6}
+"""Names of time zones: of an unknown one the engine looks for the most similar, which takes time by its length."""
 _DISTANCES = {"damerau_levenshtein", "editdist3", "jaro_similarity", "jaro_winkler_similarity", "levenshtein"}
 _CONSTANTS = {"range": 0, "generate_series": 0, "equi_width_bins": 2}
 """From which argument on they must be written in the query: how much they build follows from several of them."""
@@ -195,6 +197,8 @@ def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
         put(1, lambda text: _call("__path", text))
     if name in _PATTERNS:
         put(1, lambda text: _call("__short", text))
+    if name in _ZONES and len(children) > _ZONES[name] and kind(before["children"][_ZONES[name]]) == _TEXT:
+        put(_ZONES[name], lambda text: _call("__short", text))
     if name in ("format", "printf"):
         put(0, lambda text: _call("__narrow", text))
     if name in _SIZES:

@@ -93,6 +93,8 @@ def test_no_value_says_how_much_is_built_beyond_the_bound(expression: str, numbe
     [
         ("regexp_matches('a', k)", "a+", "(" * 1001),
         ("'a' LIKE k", "a%", "%a" * 501),
+        ("timezone(k, make_timestamp(i))::VARCHAR", "UTC", "UTC" * 400),
+        ("make_timestamptz(2020, 1, 1, 0, 0, 0, k)::VARCHAR", "UTC", "UTC" * 400),
         ("json_extract_string('[1]', k)", "$[0]", "$..a..b"),
         ("format(k, i)", "{:>9}", "{:>1000000000}"),
         ("printf(k, i)", "%5d", "%*d"),
