@@ -128,7 +128,18 @@ def _whoever_is_there_is_to_blame() -> Any:
     return mock.patch.object(blame, "run_by_row", run_by_row)
 
 
-LATE = ("convergence", "availability", "content", "exception", "client", "end", "stagger", "needless", "avoidable")
+LATE = (
+    "convergence",
+    "availability",
+    "content",
+    "exception",
+    "client",
+    "end",
+    "stagger",
+    "needless",
+    "avoidable",
+    "overdue",
+)
 BUGS = (
     Bug(
         "behind expired heartbeats one goes on",
@@ -184,7 +195,18 @@ BUGS = (
         "safety",
         _a_failed_step_is_left_out,
         ("kernel", *SOURCES),
-        ("stable", "hole", "convergence", "client", "frontiers", "state", "exception", "availability", "retention"),
+        (
+            "stable",
+            "hole",
+            "convergence",
+            "client",
+            "frontiers",
+            "state",
+            "exception",
+            "availability",
+            "overdue",
+            "retention",
+        ),
         30,
     ),
 )
