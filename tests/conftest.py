@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from borealis_py.kafka.broker import LocalBroker, free_port
@@ -24,6 +25,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Tests start some 40 JVMs for Spark, none of which lives long enough for the second compiler to be worth its time.
 for name in ("SPARK_LAUNCHER_OPTS", "SPARK_SUBMIT_OPTS"):
     os.environ.setdefault(name, "-XX:TieredStopAtLevel=1")
+
+
+@pytest.fixture(autouse=True)
+def logs_as_installed() -> Iterator[None]:
+    """A command that a test runs in this process sets what is logged: not for the tests after it."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -8,15 +8,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from borealis_py.host.errors import LaunchError
+
 
 @contextmanager
 def alone(data_dir: Path, app: str, tell: Callable[[str], object]) -> Iterator[None]:
     """While it lasts, no other process is in here for this app and directory. Waits for one that is, and says so.
 
     The system lets go of the lock when its holder ends in whatever way. The file stays: removing it would let two in.
+
+    Raises:
+        LaunchError: nothing can be written there.
     """
-    data_dir.mkdir(parents=True, exist_ok=True)
-    handle = os.open(data_dir / f"{app}.up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    path = data_dir / f"{app}.up.lock"
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as exc:
+        raise LaunchError(
+            f"app {app!r}: {path} cannot be written: {exc.strerror}. Name a directory with space left "
+            "that you may write, with `data_dir:` in borealis.yaml"
+        ) from exc
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
