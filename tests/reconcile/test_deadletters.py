@@ -23,7 +23,7 @@ def recomputed() -> Recomputed:
 
 
 def told(node: str, reject: Reject) -> Letter:
-    record = dead_letter("app", node, reject)
+    record = dead_letter("app", node, 2, reject)
     letter = parse_letter(Record(Feed("app.deadletter"), 0, 0, None, record.value, record.headers))
     assert letter is not None
     return letter
