@@ -149,8 +149,8 @@ def lived(spec: AppSpec) -> tuple[list[Record | None], list[Record], int]:
             )
         ]
         kernel.close()
-        rejects = [reject for bucket, output in streams[name].items() if bucket < end for reject in output.rejects]
-        told = [dead_letter("chain", name, reject) for reject in rejects]
+        rejects = [(bucket, reject) for bucket, output in streams[name].items() for reject in output.rejects]
+        told = [dead_letter("chain", name, bucket, reject) for bucket, reject in rejects if bucket < end]
         letters += [Record(Feed("chain.deadletter"), 0, 0, None, new.value, new.headers) for new in told]
     return records, letters, end
 

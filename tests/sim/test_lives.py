@@ -152,7 +152,7 @@ class World:
             log = self.log.committed(Feed(topics.replica(APP, QUERY, k)))
             oracles.stable_records(f"q.r{k}", log, truth, self.origin, uid)
         rows = self.log.committed(CORRECTED)
-        oracles.corrected(rows, [], truth)
+        oracles.corrected(rows, [], truth, W)
         late = self.scheduler.now_us // W - 10
         assert len(rows) >= sum(len(found) for bucket, found in truth.rows.items() if bucket < late) > 20
 
@@ -239,7 +239,7 @@ def test_the_last_transaction_of_the_life_before_moves_nobodys_progress(world: W
     if uid == "first":
         world.judge()
     else:  # nobody but a liar writes that
-        oracles.corrected(world.log.committed(CORRECTED), [], world.truth())
+        oracles.corrected(world.log.committed(CORRECTED), [], world.truth(), W)
 
 
 def test_progress_far_ahead_does_not_hold_up_what_comes_as_fast_as_possible(world: World) -> None:
