@@ -154,14 +154,14 @@ class StreamInput(Kept):
 
     @classmethod
     def of(
-        cls, name: str, sources: tuple[str, ...], replicas: int, start: int, unpack: Unpack, ops: RowOps
+        cls, name: str, sources: tuple[str, ...], replicas: int, start: int, unpack: Unpack, ops: RowOps, last: int
     ) -> StreamInput:
-        """A stream to be read from bucket `start` on."""
+        """A stream to be read from bucket `start` on. `last`: the bucket that END closes to."""
 
         def weigh(rows: Rows) -> int:
             return ops.count(unpack(rows))
 
-        return cls(name, sources, start, unpack=unpack, fold=StreamFold(name, replicas, start, weigh))
+        return cls(name, sources, start, unpack=unpack, fold=StreamFold(name, replicas, start, weigh, last))
 
     def feed(self, records: Iterable[tuple[int, StreamRecord]], low: int, evicted: int, ops: RowOps) -> list[Word]:
         """Take (replica, record) pairs; returns who spoke about what. Raises RetentionLost."""
@@ -188,8 +188,5 @@ class StreamInput(Kept):
         return self.fold.pick(bucket) if bucket >= self.closed else None
 
     def top(self, buckets: Buckets, origin: int) -> int:
-        """The highest bucket with a tentative record or opened by a stable one, -1: none; the end opens none (R1)."""
-        top = self.fold.top
-        if top is None:
-            return -1
-        return top if top < buckets.last else -1
+        """The highest bucket with a tentative record or opened by a stable one, -1: none; END opens none (R1)."""
+        return -1 if self.fold.top is None else self.fold.top

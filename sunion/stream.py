@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sunion.errors import RetentionLost
-from sunion.model import Output, Rows, StableBucket, StableRange, StreamRecord, TentativeBucket
+from sunion.model import FOREVER, Output, Rows, StableBucket, StableRange, StreamRecord, TentativeBucket
 
 
 def _nothing(rows: Rows) -> int:
@@ -53,15 +53,19 @@ class StreamFold:
 
     Args:
         weigh: how many rows there are in those of a record, to count what is kept.
+        last: what END closes everything below of: it opens no bucket (R1).
     """
 
-    def __init__(self, stream: str, replicas: int, start: int, weigh: Callable[[Rows], int] = _nothing) -> None:
+    def __init__(
+        self, stream: str, replicas: int, start: int, weigh: Callable[[Rows], int] = _nothing, last: int = FOREVER
+    ) -> None:
         self.stream = stream
         self.tentative_rows = 0
         """Rows of the tentative words that are kept."""
         self.waiting_rows = 0
         """Rows of what was read beyond the next bucket, where a cursor waits."""
         self._weigh = weigh
+        self._last = last
         self._dropped: dict[int, Dropped] = {}
         self.next = self.live = start
         self.top: int | None = None
@@ -158,7 +162,8 @@ class StreamFold:
         return found
 
     def _reach(self, bucket: int) -> None:
-        self.top = bucket if self.top is None else max(self.top, bucket)
+        if bucket < self._last:
+            self.top = bucket if self.top is None else max(self.top, bucket)
 
     def pick(self, bucket: int) -> TentativeBucket | None:
         """The tentative bucket to use: the most complete, then fewest sources lacked, then lowest replica (R5)."""

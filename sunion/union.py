@@ -49,7 +49,7 @@ class SUnion:
     def _input(self, of: Input, index: int, unpack: Mapping[int, Unpack]) -> SourceInput | StreamInput:
         if of.replicas:
             decode = unpack.get(index, lambda rows: rows)
-            return StreamInput.of(of.name, of.sources, of.replicas, self.origin, decode, self._ops)
+            return StreamInput.of(of.name, of.sources, of.replicas, self.origin, decode, self._ops, self.buckets.last)
         start = SourceFold(self.buckets.start(self.origin))
         return SourceInput(of.name, of.sources, self.origin, fold=start, letters=of.letters)
 

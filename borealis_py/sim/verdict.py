@@ -158,10 +158,12 @@ class Delays:
     def _needless(self, plan: NodePlan, k: int) -> None:
         log = self.world.log.committed(Feed(topics.replica(APP, plan.name, k)))
         key = (plan.name, k)
-        pairs = {
+        origins = self.world.wiring.origins
+        upstream = {source for name in plan.inputs if name not in self.closings for source in origins[name]}
+        pairs = {  # what reads a source, too, may name it in what it says: then it was not this node that missed it
             name: (self.watching.readable[key][name], self.closings[name])
             for name in plan.inputs
-            if name in self.closings
+            if name in self.closings and name not in upstream
         }
         ran_us = self.watching.watch.ran_us.get(key, {})
         oracles.needless(f"{plan.name}.r{k}", log, ran_us, pairs, self._in_time_us)

@@ -12,6 +12,8 @@ from borealis_py.sim.run import run_scenario
 from tests.sim.planted import BUGS, Bug
 
 pytestmark = pytest.mark.sim
+ANY = {"safety": ("input",), "liveness": (), "quality": ()}
+"""What is found first of a bug of this effect, whatever its rule: items told nowhere, or twice, as dead letters."""
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.effect}: {bug.rule}")
@@ -23,7 +25,7 @@ def test_a_planted_bug_is_found(bug: Bug) -> None:
             result = run_scenario(bug.change(draw(seed, bug.kinds, nodes=bug.nodes)), digest=False)
             if not result.ok:
                 print(f"{bug.rule} | {bug.effect} | {result.oracle} | {seed} seeds")
-                assert result.oracle in bug.oracles, result.failure()
+                assert result.oracle in (*bug.oracles, *ANY[bug.effect]), result.failure()
                 return
     pytest.fail(f"{bug.rule}: not found in {bug.seeds} seeds")
 

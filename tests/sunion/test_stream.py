@@ -149,7 +149,7 @@ def test_nobody_has_spoken_of_anything_at_first_and_the_end_opens_nothing() -> N
     union.feed_stream(0, [(0, tentative(7, "a"))])
     assert (union.top, union.complete) == (7, 5)
     union.feed_stream(0, [(0, StableRange(1, 5, BUCKETS.last))])
-    assert (union.top, union.complete) == (-1, BUCKETS.last)
+    assert (union.top, union.complete) == (7, BUCKETS.last)
 
 
 def test_a_streams_rows_stand_at_its_place_in_the_order() -> None:
@@ -213,3 +213,10 @@ def test_whoever_dies_lags_or_repeats_the_stream_is_read_once_and_whole(data: st
     assert fold.next == 7
     assert [s.first for s in stables] == [0, *(s.end for s in stables[:-1])]
     assert {s.end - 1: s.output for s in stables if s.output.rows is not None} == {b: out(b) for b in (2, 3, 6)}
+
+
+def test_the_end_opens_no_bucket_and_closes_none_that_was_open() -> None:
+    """Else what waited before the end, read in one turn with it, would be said as if nobody had waited (R1, B12)."""
+    fold = StreamFold("s", 1, 0, last=100)
+    fold.read([(0, stable(0)), (0, StableRange(1, 1, 4)), (0, StableRange(1, 4, 100))])
+    assert (fold.next, fold.top) == (100, 4)

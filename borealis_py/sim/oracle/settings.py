@@ -57,8 +57,9 @@ class Settings:
 
 
 def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError
+    """A number of messages is 0 to 2^53 (PROTOCOL 1.5)."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 2**53:
+        raise ValueError
     return value
 
 

@@ -197,7 +197,7 @@ BUGS = (
         "quality",
         _nobody_is_awaited,
         ("cut_input", "crash"),
-        ("avoidable",),
+        ("avoidable", "premature"),
         60,
         2,
         _pairs,

@@ -177,6 +177,7 @@ def _memory_without_bound() -> Any:
 
 
 WRONG_ROWS = ("stable", "exception", "convergence", "redo", "corrected", "client", "dead letters")
+EARLY = ("needless", "avoidable", "premature")
 BUGS = (
     Bug("A2 fenced records do not count", "safety", _fence_ignored, ("garbage",), ("stable", "dead letters")),
     Bug("A2 duplicates do not count", "safety", _duplicates_count, ("garbage",), ("stable", "dead letters")),
@@ -221,5 +222,5 @@ BUGS = (
         ("premature", "convergence"),
     ),
     Bug("R6 memory is bounded", "liveness", _memory_without_bound, SOURCES, ("buffers",), 40),
-    Bug("B14 no expiry before the end was read", "quality", _deadline_without_ends, ("pause",), ("needless",), 40),
+    Bug("B14 no expiry before the end was read", "quality", _deadline_without_ends, ("pause",), EARLY, 40),
 )

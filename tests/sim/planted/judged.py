@@ -175,7 +175,7 @@ def _numbers_from_heartbeats_alone() -> Any:
         with mock.patch.object(self._knobs, "inc", 0):
             return before(self)
 
-    return mock.patch.object(Inlet, "read_control", read)
+    return mock.patch.multiple(Inlet, read_control=read, _spoken=lambda self: ())
 
 
 def _jobs_without_bound() -> Any:
