@@ -39,7 +39,7 @@ from borealis_py.query.partitions import parts_of
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
 """The first window goes through before time counts."""
 NODE_PROCESS, QUERY_PROCESS = ProcessName(0, keyed.NODE), ProcessName(0)
-HELD_US = 2**60
+HELD_US = 2**52
 LET_GO_US = 300_000
 """From writing that the source is to be read again until it is: by then its reader knows."""
 TIMEOUT_S = 180.0

@@ -121,12 +121,15 @@ def test_a_publishers_own_bad_rows_never_enter_the_stream(app: RunningApp) -> No
         assert word in reasons, reasons
 
 
-def test_a_row_of_two_megabytes_passes(app: RunningApp) -> None:
-    name = "x" * 2_000_000
+def test_a_row_of_nearly_row_max_passes_and_one_beyond_it_is_a_dead_letter(app: RunningApp) -> None:
+    name = "x" * 990_000
     with app.publisher("src") as publisher:
-        publisher.send({"name": name, "value": 3})
+        assert publisher.send({"name": name, "value": 3})
+        assert not publisher.send({"name": 2 * name, "value": 4})
         until(lambda: corrected_values(app) == [3], "the large row")
+        until(lambda: len(app.dead_letters()) == 1, "the larger row's dead letter")
     assert json.loads(app.corrected("all")[0].value or b"")["name"] == name
+    assert "row_max" in app.dead_letters()[0]["reason"]
 
 
 def test_a_second_publisher_is_refused_while_the_first_is_at_work(app: RunningApp) -> None:

@@ -15,6 +15,7 @@ from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.client import ClientLog
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.kafka.transactor import KafkaTransactor
+from borealis_py.log import progress
 from borealis_py.log.base import Committed, Feed, Fenced, LogError, NewRecord, TookOver, TransactorEvent, Unknown
 from tests.kafka.conftest import Waiter
 from tests.support.resume import last_number
@@ -79,7 +80,7 @@ def test_a_writer_that_died_in_mid_transaction_leaves_nothing(
 def test_progress_is_found_behind_many_markers(
     log: KafkaLog, waiter: Waiter, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactor_module, "_PROGRESS_WINDOWS", (1, 2))
+    monkeypatch.setattr(progress, "_WINDOWS", (1, 2))
     assert writer.take_over(1) == TookOver(1, None)
     assert writer.commit(1, b"1") == Committed(1)
     for attempt in range(2, 5):  # each leaves a record and a marker of an abort behind the last progress
