@@ -250,6 +250,13 @@ BUGS = (
         WRONG,
         60,
     ),
-    Bug("B44 no further than the live frontier", "safety", _adopted_beyond_the_live_frontier, SOURCES, WRONG, 60),
+    Bug(
+        "B44 no further than the live frontier",
+        "safety",
+        _adopted_beyond_the_live_frontier,
+        SOURCES,
+        (*WRONG, "job"),
+        130,
+    ),
     Bug("B44 the peer's state is taken", "safety", _adopted_state_left_out, SOURCES, WRONG, 60),
 )
