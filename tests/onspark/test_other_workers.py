@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from borealis_py.host.exits import FAILED, KERNEL, Exit
 from borealis_py.host.replicas import SPARK_PROPERTIES
 from tests.drills.processes import ROOT
 from tests.onspark.driven import READY_S, driven, union_app
@@ -28,15 +29,16 @@ OTHER_PYTHON = f"""{IN_WORKERS}
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "end", "said"),
     [
-        (OTHER_DUCKDB, "differs from its driver: DuckDB 0.9.9 at the worker, "),
-        (OTHER_PYTHON, "PYTHON_VERSION_MISMATCH"),
+        (OTHER_DUCKDB, KERNEL, "differs from its driver: DuckDB 0.9.9 at the worker, "),
+        (OTHER_PYTHON, FAILED, "PYTHON_VERSION_MISMATCH"),
     ],
     ids=["DuckDB", "Python"],
 )
 def test_a_worker_of_another_version_is_refused(
     other: str,
+    end: Exit,
     said: str,
     bootstrap: str,
     tmp_path: Path,
@@ -48,7 +50,7 @@ def test_a_worker_of_another_version_is_refused(
     monkeypatch.setenv(SPARK_PROPERTIES, json.dumps(properties))
     with driven(bootstrap, union_app(f"other-{len(other)}"), tmp_path) as app:
         driver = app.drive(0)
-        assert driver.popen.wait(READY_S) == 1, driver.said
+        assert driver.popen.wait(READY_S) == end.code, driver.said
         assert said in driver.said
         assert "Traceback" not in driver.said
         assert app.statuses() == []
