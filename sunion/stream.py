@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from sunion.errors import RetentionLost
@@ -72,6 +73,7 @@ class StreamFold:
         """The highest bucket that somebody spoke about or opened; None: nobody has spoken."""
         self.tentative: dict[int, dict[int, TentativeBucket]] = {}
         self._queues: list[deque[StreamRecord]] = [deque() for _ in range(replicas)]
+        self._weighed = [0] * replicas  # so many at the head of each queue count in `waiting_rows`
         self._inc = [0] * replicas
 
     @property
@@ -96,15 +98,26 @@ class StreamFold:
             moved = False
             for replica, queue in enumerate(self._queues):
                 while queue and self._consume(replica, queue[0], said):
-                    queue.popleft()
+                    self._advance(replica, queue.popleft())
                     moved = True
-        self.waiting_rows = sum(self._count(record) for queue in self._queues for record in queue)
+        self._weigh_waiting()
         if all(self._queues):
             raise RetentionLost(
                 f"stream {self.stream}: bucket {self.next} is in no replica's topic any more (retention); "
                 "start again from a later position"
             )
         return said
+
+    def _advance(self, replica: int, record: StreamRecord) -> None:
+        if self._weighed[replica]:
+            self._weighed[replica] -= 1
+            self.waiting_rows -= self._count(record)
+
+    def _weigh_waiting(self) -> None:
+        """What has just been queued and stays: what passes at once, which is nearly all, is never decoded for this."""
+        for replica, queue in enumerate(self._queues):
+            self.waiting_rows += sum(self._count(record) for record in islice(queue, self._weighed[replica], None))
+            self._weighed[replica] = len(queue)
 
     def _consume(self, replica: int, record: StreamRecord, said: list[Word | Stable]) -> bool:
         """False: this cursor waits."""

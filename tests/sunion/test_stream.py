@@ -220,3 +220,20 @@ def test_the_end_opens_no_bucket_and_closes_none_that_was_open() -> None:
     fold = StreamFold("s", 1, 0, last=100)
     fold.read([(0, stable(0)), (0, StableRange(1, 1, 4)), (0, StableRange(1, 4, 100))])
     assert (fold.next, fold.top) == (100, 4)
+
+
+def test_only_rows_that_wait_are_weighed() -> None:
+    weighed: list[object] = []
+
+    def weigh(rows: object) -> int:
+        weighed.append(rows)
+        return 1
+
+    fold = StreamFold("s", 2, 0, weigh)
+    fold.read([(0, stable(b)) for b in range(3)])
+    assert (weighed, fold.waiting_rows) == ([], 0)
+    fold.read([(0, stable(4))])
+    fold.read([(0, stable(5))])
+    assert (len(weighed), fold.waiting_rows) == (2, 2), "each once, however often the cursor is looked at"
+    fold.read([(1, stable(3))])
+    assert fold.waiting_rows == 0
