@@ -82,7 +82,7 @@ def fold(
         if record.epoch > state.epoch:
             return replace(state, epoch=record.epoch, owner=record.uid, lateness_us=record.lateness_us), NOTHING
         return state, NOTHING
-    if (record.epoch, record.uid) != (state.epoch, state.owner):
+    if not state.epoch or (record.epoch, record.uid) != (state.epoch, state.owner):
         return state, Accepted(fenced=len(record.seqs) + len(record.rejects))
     if state.ended:
         return state, Accepted(after_end=len(record.seqs) + len(record.rejects))

@@ -38,6 +38,12 @@ def test_a_record_of_anybody_but_the_owner_is_fenced(epoch: int, uid: str) -> No
     assert accepted == Accepted(fenced=2)
 
 
+def test_a_source_that_nobody_has_claimed_has_no_owner() -> None:
+    """An epoch of 0 and no uid are what the fold begins with: not even who writes just those owns it."""
+    new = SourceFold(boundary=2 * W)
+    assert judge(new, batch(0, 0, [(2 * W, 1)], boundary=9 * W, epoch=0, uid="")) == (new, Accepted(fenced=1))
+
+
 @pytest.mark.parametrize("state", [OWNED, replace(OWNED, boundary=FOREVER), SourceFold(boundary=0)])
 def test_a_record_of_another_life_says_nothing_whatever_it_is(state: SourceFold) -> None:
     said = batch(0, 10, [(2 * W, 1)], boundary=9 * W, epoch=3, uid="a")
