@@ -19,7 +19,8 @@ from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import Life
 from borealis_py.protocol.redo import SourceRange
 from borealis_py.protocol.settings import ROW_MAX_BYTES
-from borealis_py.query.partitions import flattened, parts_of
+from borealis_py.query.names import base_name
+from borealis_py.query.partitions import flattened, parts_of, physical
 from borealis_py.query.spec import AppSpec
 from reconcile.compare import CorrectedRow, Difference, compare, parse_row
 from reconcile.deadletters import Letter, Recomputed, parse_letter
@@ -33,12 +34,13 @@ from sunion.source import SourceFold
 
 @dataclass(frozen=True, slots=True)
 class LetterSpec:
-    """The dead letters of a query: where they lie, the progress of each node that its rows come through, and for each
-    source which of these nodes tells of what cannot be used of it; none where the first to read it is another query's.
+    """The dead letters of a query: where they lie, the progress of each node that its rows come through (of each of its
+    partitions), and for each source, or partition of one, which of these nodes tells of what cannot be used of it; none
+    where the first to read it is another query's.
     """
 
     feed: Feed
-    progress: Mapping[str, Feed]
+    progress: Mapping[str, tuple[Feed, ...]]
     readers: Mapping[str, tuple[str, ...]]
 
 
@@ -50,7 +52,7 @@ class AuditSpec:
         origin: first bucket of the app.
         whole: compare as far as the sources close buckets, not as far as the corrected stream says it got: then rows
             that were never published are missing.
-        letters: None: dead letters are not compared (of partitions it cannot be told whose they are).
+        letters: None: dead letters are not compared (of a partitioned query with its first partition, for all).
     """
 
     work: Work
@@ -65,8 +67,8 @@ class AuditSpec:
 class AuditResult:
     """What came out. `rows`: compared; [`origin`, `upto`) the buckets; `error`: why there is no comparison.
 
-    `letters`: dead letters that are right, None: they were not compared; `letter_differences`: those that are missing,
-    extra or different.
+    `letters`: dead letters that are right, None: another partition's audit compares them; `letter_differences`: those
+    that are missing, extra or different.
     """
 
     query: str
@@ -101,11 +103,12 @@ def audit_specs(
     unknown query.
     """
     specs = []
-    letters = _letters(app, query)
+    letters: LetterSpec | None = _letters(app, query)
     for part, flat in zip(parts_of(app, query), flattened(app, query), strict=True):
         work = node_work(flat, part, log, ahead_max_us, app_uid, row_max_bytes)
         progress = Feed(topics.progress(app.name, part))
         specs.append(AuditSpec(work, topics.corrected(app.name, part), progress, origin, whole, letters))
+        letters = None  # each of them computes the whole, and takes its part only at the end
     return specs
 
 
@@ -159,26 +162,28 @@ def _told(spec: AuditSpec, on: Opened, lookup: Lookup) -> tuple[list[Letter], Re
     if letters is None:
         return [], None
 
-    def reached() -> dict[str, int]:
+    def reached() -> dict[str, list[int]]:
+        """Of each node, of each partition: a dead letter does not say which of them has told it."""
         return {
-            node: on.buckets.last if spec.whole else _reached(spec, feed, lookup)
-            for node, feed in letters.progress.items()
+            node: [on.buckets.last if spec.whole else _reached(spec, feed, lookup) for feed in feeds]
+            for node, feeds in letters.progress.items()
         }
 
-    must = reached()
+    must = {node: min(parts) for node, parts in reached().items()}
     records = lookup.read(letters.feed, *lookup.bounds(letters.feed))
     told = [letter for letter in map(parse_letter, records) if letter is not None]
-    return told, Recomputed(letters.readers, spec.work.query, must, reached())
+    may = {node: max(parts) for node, parts in reached().items()}
+    return told, Recomputed(letters.readers, base_name(spec.work.query), must, may)
 
 
-def _letters(app: AppSpec, query: str) -> LetterSpec | None:
+def _letters(app: AppSpec, query: str) -> LetterSpec:
     nodes = app.upstream_of(query)
-    sources = app.sources_of(query)
-    if any(app.node(n).partitions for n in nodes) or any(app.source_partitions.get(s) for s in sources):
-        return None
-    tells = {n: {of.name for of in app.inputs_of(n) if of.letters} for n in nodes}
+    running = physical(app)
+    parts = {n: parts_of(app, n) for n in nodes}
+    tells = {n: {of.name for part in parts[n] for of in running.inputs_of(part) if of.letters} for n in nodes}
+    sources = {s for part in parts[query] for s in running.sources_of(part)}
     readers = {s: tuple(n for n in nodes if s in tells[n]) for s in sources}
-    progress = {n: Feed(topics.progress(app.name, n)) for n in nodes}
+    progress = {n: tuple(Feed(topics.progress(app.name, part)) for part in parts[n]) for n in nodes}
     return LetterSpec(Feed(topics.deadletter(app.name)), progress, readers)
 
 

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import replace
 
 import msgspec
 import pytest
 
 from borealis_py import App
-from borealis_py.engine import compile_query
-from borealis_py.log.base import Feed, Lookup, Record
-from borealis_py.log.corrected import Progress, dead_letter, row_headers, row_id
+from borealis_py.log.base import Feed, Record
+from borealis_py.log.corrected import Progress, row_headers, row_id
 from borealis_py.query import AppSpec
-from reconcile.audit import AuditSpec, audit, audit_specs
-from sunion.model import Output, TupleId
+from reconcile.audit import AuditSpec, audit
+from sunion.model import TupleId
 from tests.reconcile import flights_world
-from tests.reconcile.list_world import ORIGIN, ListKernel, StubLog, StubLookup, batch, claim, list_work
+from tests.reconcile.list_world import ORIGIN, ListKernel, batch, claim, list_work
+from tests.reconcile.lived import CorrectedLog, Lived
 from tests.reconcile.replica import Replica
 
 SOURCE = [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]
 CORRECTED, PROGRESS = Feed("app.q"), Feed("app.q.progress")
-
-
-class CorrectedLog(StubLog):
-    """Also holds whole records, for the corrected stream."""
-
-    def lookup(self) -> Lookup:
-        return CorrectedLookup(self.logs, self.lost)
-
-
-class CorrectedLookup(StubLookup):
-    def read(self, feed, first, end):
-        for offset in range(first, end):
-            value = self.logs[feed.topic][offset]
-            if isinstance(value, Record):
-                yield replace(value, feed=feed, offset=offset)
-            elif value is not None:
-                yield from super().read(feed, offset, offset + 1)
 
 
 def published(upto: int) -> list[Record | None]:
@@ -122,63 +105,47 @@ def chain() -> AppSpec:
     return app.describe()
 
 
-def lived(spec: AppSpec) -> tuple[list[Record | None], list[Record], int]:
-    """What the nodes make of it, one after the other: the corrected stream, all dead letters, the bucket it ends at."""
-    letters: list[Record] = []
-    first, end = flights_world.ORIGIN, flights_world.ORIGIN + 60
-    streams: dict[str, Mapping[int, Output]] = {}
-    for name, node in spec.all_nodes.items():
-        kernel = compile_query(spec, name)
-        if set(node.inputs) <= CHAIN_LOGS.keys():
-            logs = {source: CHAIN_LOGS[source] for source in node.inputs}
-            tells = all(of.letters for of in spec.inputs_of(name))
-            made = Replica(kernel, logs, first, flights_world.WIDTH_US, flights_world.AHEAD_US, tells)
-            streams[name] = made.outputs
-        else:
-            parts = {
-                b: tuple(streams[i][b].rows if b in streams[i] else None for i in node.inputs)
-                for b in range(first, end)
-            }
-            _, streams[name] = kernel.step(kernel.initial(), first, end, parts)
-        records = [
-            Record(Feed("chain.totals"), 0, 0, None, value, row_headers(TupleId(bucket, i), stime))
-            for bucket, output in streams[name].items()
-            if output.rows is not None
-            for i, (value, stime) in enumerate(
-                zip(kernel.to_json(output.rows), kernel.stimes(output.rows), strict=True)
-            )
-        ]
-        kernel.close()
-        rejects = [(bucket, reject) for bucket, output in streams[name].items() for reject in output.rejects]
-        told = [dead_letter("chain", name, bucket, reject) for bucket, reject in rejects if bucket < end]
-        letters += [Record(Feed("chain.deadletter"), 0, 0, None, new.value, new.headers) for new in told]
-    return records, letters, end
-
-
 def test_a_query_that_was_cut_into_nodes_is_recomputed_from_its_sources():
-    spec = chain()
-    records, letters, end = lived(spec)
-    progress = [msgspec.json.encode(Progress("a1", end, 0, 1))]
-    logs = {f"chain.{n}": values for n, values in CHAIN_LOGS.items()}
-    logs |= {"chain.totals": records} | {f"chain.{n}.progress": progress for n in spec.all_nodes}
-
-    def result(rows, told=letters):
-        log = CorrectedLog({**logs, "chain.totals": rows, "chain.deadletter": told})
-        (todo,) = audit_specs(spec, "totals", log, flights_world.ORIGIN, flights_world.AHEAD_US, "a1")
-        return audit(todo)
-
-    good = result(records)
-    assert (good.error, good.differences, good.rows, good.upto) == (None, 0, len(records), end)
+    lived = Lived(chain(), CHAIN_LOGS)
+    records, letters = lived.logs["chain.totals"], lived.letters
+    (good,) = lived.audit("totals")
+    assert (good.error, good.differences, good.rows, good.upto) == (None, 0, len(records), lived.end)
     assert len(records) > 10
     assert (good.letters, good.letter_differences, good.clean) == (len(letters), 0, True)
     assert {dict(r.headers)["query"] for r in letters} == {b"cleaned"}, "the first that reads s tells of it"
-    less, more = result(records, letters[1:]), result(records, [*letters, letters[0]])
+    (less,), (more,) = lived.audit("totals", letters[1:]), lived.audit("totals", [*letters, letters[0]])
     assert [(r.clean, r.letter_differences, r.first_letter.kind) for r in (less, more)] == [
         (False, 1, "missing"), (False, 1, "extra"),
     ]  # fmt: skip
-    assert result(records[:7] + records[8:]).differences == 1
+    assert lived.audit("totals", totals=records[:7] + records[8:])[0].differences == 1
     other = replace(records[7], value=records[7].value.replace(b'"n":', b'"n":1'))
-    assert str(result([*records[:7], other, *records[8:]]).first).startswith(f"row {row_id(records[7])} is ")
+    (differs,) = lived.audit("totals", totals=[*records[:7], other, *records[8:]])
+    assert str(differs.first).startswith(f"row {row_id(records[7])} is ")
+
+
+def parted() -> AppSpec:
+    """Source s in two partitions -> cleaned in three -> totals in three; kernels of both nodes refuse rows."""
+    app = App("parted", bucket="100ms")
+    s = app.source("s", schema={"key": "string", "x": "double"}, partitions=2)
+    cleaned = s.filter("x IS NOT NULL").map(key="key", x="x", n="CAST(x * 4e7 AS BIGINT)")
+    sums = cleaned.node("cleaned", partitions=3, by="key").window("1s").group_by("key")
+    app.query("totals", sums.agg(x="sum(x)", n="CAST(sum(n) AS BIGINT)"), partitions=3, by="key")
+    return app.describe()
+
+
+def test_dead_letters_of_partitions_are_compared_once_for_all_of_them():
+    lived = Lived(parted(), {"s.0": flights_world.log(3, 6), "s.1": flights_world.log(4, 6)})
+    letters = lived.letters
+    told = Counter((headers["node"], headers["source"]) for headers in (dict(r.headers) for r in letters))
+    assert {node for node, _ in told} >= {b"cleaned.0", b"cleaned.1"}, told
+    assert {source for _, source in told} >= {b"s.0", b"s.1", b"cleaned"}, told
+    first, *others = lived.audit("totals")
+    assert (first.error, first.letters, first.letter_differences, first.clean) == (None, len(letters), 0, True)
+    assert [(r.error, r.letters, r.clean) for r in others] == [(None, None, True)] * 2
+    of_source, of_kernel = (next(r for r in letters if dict(r.headers)["source"] == w) for w in (b"s.1", b"cleaned"))
+    told = [*(letter for letter in letters if letter is not of_source), of_kernel]
+    (wrong,) = lived.audit("totals", told, parts=1)
+    assert (wrong.letter_differences, wrong.letters) == (2, len(letters) - 1)
 
 
 def test_a_source_without_its_beginning_is_an_error():
