@@ -38,6 +38,13 @@ def test_csv_values_are_typed_by_the_schema_and_empty_is_null() -> None:
     assert [(r.position, r.line, r.at_us) for r in (first, second)] == [(0, 2, None), (1, 3, None)]
 
 
+@pytest.mark.parametrize(("text", "value"), [(b"1", True), (b"0", False), (b"TRUE", True), (b"False", False)])
+def test_a_bool_is_spelled_in_words_or_digits(text: bytes, value: bool) -> None:
+    (only,) = csv_rows(b"UA,1,2," + text + b",\n")
+    assert isinstance(only, InputRow)
+    assert only.values["late"] is value
+
+
 def test_csv_may_start_with_a_byte_order_mark_and_end_lines_as_windows_does() -> None:
     text = b"\xef\xbb\xbfcarrier,n,delay,late\r\nUA,1,2,0\r\n"
     (only,) = read_csv(io.BytesIO(text), SCHEMA)

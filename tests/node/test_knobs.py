@@ -12,8 +12,9 @@ from structlog.testing import capture_logs
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.log.messages import Incarnation, Policy, SourceFailure, Threshold, encode
-from borealis_py.node.knobs import Knobs, effective
+from borealis_py.node.knobs import Knobs, declared, effective
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
+from borealis_py.query import App
 from borealis_py.query.spec import Serves
 
 TIMING = Timing()
@@ -40,6 +41,13 @@ def policy(query: str, failure: DelayPolicy, stabilization: DelayPolicy) -> Reco
 def wait_ms(it: Knobs) -> float:
     """D of the node."""
     return (it.delays.threshold_us - TIMING.slack_us) / MS
+
+
+def test_what_the_apps_file_declares_is_in_force_at_first() -> None:
+    app = App("app")
+    rows = app.source("s", schema={"x": "int64"}).filter("x > 0")
+    app.query("q", rows, delay_threshold="7s", on_failure="delay", on_stabilization="suspend")
+    assert declared(app.describe().query("q")) == Delays(7_000_000, DELAY, SUSPEND)
 
 
 def test_a_threshold_of_this_query_is_in_force_at_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,19 @@ def test_what_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
     check_writable(f"file://{tmp_path}/new", PAGE)
     check_directory(tmp_path / "other", PAGE)
     assert list((tmp_path / "new").iterdir()) == list((tmp_path / "other").iterdir()) == []
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_the_process_that_tries_answers_in_one_line(
+    tmp_path: Path, taken: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "place"
+    if taken:
+        place.write_text("a file")
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps([f"file://{place}", PAGE])))
+    probe.main()
+    said = json.loads(capsys.readouterr().out)
+    assert ("File exists" in said) if taken else (said == "")
 
 
 def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:

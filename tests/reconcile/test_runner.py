@@ -97,6 +97,16 @@ def test_a_cancelled_job_never_answers(bell, replica):
     redo.close()
 
 
+def test_a_job_that_takes_longer_than_its_deadline_is_given_up(bell, replica):
+    redo = ThreadRedo(list_work(LOGS), bell, 0.0)
+    redo.start(replica.job(10, 15, id=1))
+    bell.wait()
+    (failed,) = redo.results()
+    assert isinstance(failed, RedoFailed)
+    assert "not done by the deadline, at bucket" in failed.reason
+    redo.close()
+
+
 def test_close_ends_the_thread(bell, replica):
     redo = ThreadRedo(list_work(LOGS), bell, 60)
     redo.start(replica.job(10, 15))

@@ -1,0 +1,125 @@
+"""A subscriber of the corrected stream: rows as they were published, and the end; and what a live change decodes to."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from borealis_py.client.subscriber import CorrectedSubscription, Row, live_change, published
+from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
+from borealis_py.log.corrected import Progress, progress_record, row_headers
+from borealis_py.log.description import OtherLife
+from borealis_py.log.messages import Description, encode
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.kernel import ToyKernel
+from borealis_py.sim.log import MemoryLog
+from sunion.bucket import Buckets
+from sunion.model import Kind, Output, TupleId
+from sunion.view import Change
+
+BUCKETS = Buckets(100_000)
+FIRST = 17_000_000
+ROWS = Feed("app.q")
+
+
+class World:
+    """An app of one query whose corrected stream is written by hand."""
+
+    def __init__(self) -> None:
+        self._scheduler = Scheduler(BUCKETS.start(FIRST))
+        self.log = MemoryLog(self._scheduler, 0)
+        self.client = self.log.client("subscriber")
+        self.make(ROWS.topic, "app.q.progress", "app.settings", "app.deadletter")
+        self.describe("a1")
+
+    def make(self, *names: str) -> None:
+        self.log.client("admin").admin().create([TopicSpec(name) for name in names])
+
+    def describe(self, app_uid: str) -> None:
+        self.log.broker.append(
+            NewRecord(Feed("app.settings"), encode(Description("{}", "h", FIRST, "f", app_uid)), b"app")
+        )
+
+    def row(self, bucket: int, index: int, value: bytes | None) -> None:
+        headers = row_headers(TupleId(bucket, index), BUCKETS.start(bucket) + index)
+        self.log.broker.append(NewRecord(ROWS, value, None, BUCKETS.timestamp_ms(bucket), headers))
+
+    def progress(self, bucket: int, app_uid: str = "a1") -> None:
+        self.log.broker.append(progress_record("app", "q", Progress(app_uid, bucket, 0, 1)))
+
+    def poll(self, subscription: CorrectedSubscription) -> list[Row]:
+        """Once all that was written has had the time to arrive."""
+        self._scheduler.run_until(self._scheduler.now_us + 1_000_000)
+        return subscription.poll()
+
+    def subscribe(self, from_beginning: bool) -> CorrectedSubscription:
+        return CorrectedSubscription(self.client, "app", "a1", "q", BUCKETS, from_beginning, lambda: None)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_rows_come_with_id_time_and_value_and_the_end_is_known(world: World) -> None:
+    world.row(FIRST, 0, b'{"n": 1}')
+    with closing(world.subscribe(True)) as all_, closing(world.subscribe(False)) as new:
+        world.row(FIRST + 1, 1, None)
+        world.progress(FIRST + 2)
+        later = Row(f"{FIRST + 1}:1", BUCKETS.start(FIRST + 1) + 1, None, 0)  # type: ignore[arg-type]
+        assert world.poll(all_) == [Row(f"{FIRST}:0", BUCKETS.start(FIRST), {"n": 1}, 0), later]
+        assert world.poll(new) == [later]
+        assert not all_.ended
+        world.progress(BUCKETS.last, "b2")
+        assert (world.poll(all_), all_.ended) == ([], False)
+        world.progress(BUCKETS.last)
+        assert (world.poll(all_), all_.ended) == ([], True)
+
+
+def test_a_subscriber_of_a_life_that_is_over_ends_by_name(world: World) -> None:
+    with closing(world.subscribe(True)) as subscription:
+        world.describe("b2")
+        world.progress(FIRST, "b2")
+        assert world.poll(subscription) == []
+        with pytest.raises(OtherLife, match=r"'app' was begun anew.*b2"):
+            world.poll(subscription)
+
+
+def test_when_topics_were_made_again_the_description_says_why(world: World) -> None:
+    world.row(FIRST, 0, b"{}")
+    with closing(world.subscribe(True)) as subscription:
+        assert len(world.poll(subscription)) == 1
+        world.log.client("admin").admin().delete([ROWS.topic])
+        world.make(ROWS.topic)
+        with pytest.raises(LogError, match="deleted and made again") as lost:
+            world.poll(subscription)
+        assert not isinstance(lost.value, OtherLife)
+        world.describe("b2")
+        with pytest.raises(OtherLife):
+            world.poll(subscription)
+
+
+def test_how_far_a_query_was_published(world: World) -> None:
+    with closing(world.client.lookup()) as lookup:
+        assert published(lookup, "app", "a1", "q", FIRST) == FIRST
+        world.progress(FIRST + 7)
+        world.progress(FIRST + 9, "b2")
+        assert published(lookup, "app", "a1", "q", FIRST) == FIRST + 7
+
+
+def test_a_live_change_has_its_rows_decoded() -> None:
+    kernel = ToyKernel(BUCKETS.width_us, 1)
+    rows = [(BUCKETS.start(FIRST), "row", 5, 0)]
+    change = Change(Kind.TENTATIVE, FIRST, FIRST + 1, Output(rows), 0.5, ("s", "t"), ("t",), FIRST - 3)
+    shown = live_change(change, kernel, True, 2)
+    assert shown.rows == kernel.to_dicts(rows) != []
+    assert (shown.kind, shown.bucket, shown.end, shown.partition) == ("TENTATIVE", FIRST, FIRST + 1, 2)
+    assert (shown.completeness, shown.lacked, shown.missing, shown.diverged_from) == (
+        0.5,
+        ("s", "t"),
+        ("t",),
+        FIRST - 3,
+    )
+    assert shown.why == "lacks s, t"
+    assert live_change(Change(Kind.BOUNDARY, FIRST, FIRST + 2), kernel, True).rows == []

@@ -1,0 +1,153 @@
+"""A replica that takes over a peer's checkpoint: its state, and all that the peer said before, of every partition."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from borealis_py.log.base import TopicSpec
+from borealis_py.log.stream import StreamEncoder
+from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.peers import Peers
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.life import Start
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
+from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.turn import SaveCheckpoint
+from borealis_py.query.spec import Partitioning
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.kernel import ToyKernel
+from borealis_py.sim.log import MemoryLog
+from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
+from sunion.model import Output, Reject, StableBucket
+from sunion.source import SourceFold
+from sunion.union import Mark
+
+BUCKETS = Buckets(100_000)
+FIRST = 17_000_000
+OWN, PEER, PARTS = 1, 0, 2
+KERNEL = ToyKernel(BUCKETS.width_us, 1)
+STATE = (1, 2, 3)
+
+
+def said(bucket: int) -> Output:
+    """Two rows of partition 0, one of partition 1, and a dead letter."""
+    at = BUCKETS.start(bucket)
+    return Output([(at + n, "row", n, 0) for n in range(3)], (Reject("q", bucket, "bad"),))
+
+
+def parted(bucket: int) -> Output:
+    """The same once it has been divided and put together."""
+    first, second, third = said(bucket).rows
+    return Output([first, third, second], said(bucket).rejects)
+
+
+class World:
+    """A node of two replicas, whose readers are partitioned, and of which the first has written checkpoints."""
+
+    def __init__(self, directory: Path) -> None:
+        self.spec = ReplicaSpec(
+            app="app", app_uid="a1", query="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
+            partition=0, query_hash="h", app_json="", delays={}, log=None, data_dir=directory, timing=Timing(),  # type: ignore[arg-type]
+            serves=(), position=1, corrected=True, replicas=2, exchange=Partitioning(by=("value",), count=PARTS),
+        )  # fmt: skip
+        self._scheduler = Scheduler(BUCKETS.start(FIRST))
+        self.log = MemoryLog(self._scheduler, 0)
+        feeds = self.spec.feeds_of(PEER)
+        self.log.client("admin").admin().create([TopicSpec(feeds[0].topic, PARTS)])
+        self._encoders = [StreamEncoder(feed, "a1", BUCKETS, KERNEL, KERNEL.schema_id) for feed in feeds]
+        self._appender = self.log.client("peer").appender(lambda: None)
+        self._own, self._theirs = (
+            CheckpointStore(place, "h", KERNEL, threaded=False)
+            for place in (self.spec.checkpoints, self.spec.checkpoints.beside(f"q.r{PEER}"))
+        )
+        self.peers = Peers(self.spec, self._own, KERNEL)
+        self.lookup = self.log.client("replica").lookup()
+
+    def say(self, *buckets: int) -> None:
+        for bucket in buckets:
+            divided = KERNEL.divide(said(bucket).rows, ("value",), PARTS)
+            for partition, (encoder, rows) in enumerate(zip(self._encoders, divided, strict=True)):
+                letters = said(bucket).rejects if partition == 0 else ()
+                for record in encoder.encode(StableBucket(1, bucket, Output(rows, letters))):
+                    self._appender.append(record)
+        self._scheduler.run_until(self._scheduler.now_us + 1_000_000)
+
+    def checkpoint(self, bucket: int) -> tuple[Mark, ...]:
+        marks = (Mark(bucket - FIRST, SourceFold(BUCKETS.start(bucket), 1, "u", 5)),)
+        self._theirs.save(SaveCheckpoint(bucket, STATE, marks))
+        return marks
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def job(first: int, end: int) -> RedoJob:
+    return RedoJob(4, first, end, (0, 0, 0), (), 0, PEER)
+
+
+def test_the_peers_state_and_what_it_said_before_it(world: World) -> None:
+    world.say(FIRST, FIRST + 1, FIRST + 2, FIRST + 3)
+    world.checkpoint(FIRST + 3)
+    done = world.peers.adopt(job(FIRST + 1, FIRST + 3), world.lookup)
+    assert isinstance(done, RedoDone)
+    assert (done.id, done.state, done.engine) == (4, STATE, "peer")
+    assert 0 <= done.seconds < 60
+    assert done.outputs == {b: parted(b) for b in (FIRST + 1, FIRST + 2)}
+
+
+def test_what_the_peer_does_not_have_is_a_sentence(world: World) -> None:
+    world.say(FIRST, FIRST + 1)
+    assert world.peers.adopt(job(FIRST, FIRST + 3), world.lookup) == RedoFailed(
+        4, f"replica 0 has no checkpoint at bucket {FIRST + 3} any more"
+    )
+    world.checkpoint(FIRST + 3)
+    failed = world.peers.adopt(job(FIRST, FIRST + 3), world.lookup)
+    assert isinstance(failed, RedoFailed)
+    assert failed.id == 4
+    assert failed.reason.startswith(
+        f"checkpoint of replica 0 at bucket {FIRST + 3}: app.q.r0 holds stable buckets up to"
+    )
+
+
+def own(bucket: int) -> Start:
+    return Start(bucket, (0, 0, 0))
+
+
+def taken(marks: tuple[Mark, ...], bucket: int, buckets: Buckets) -> None:
+    assert buckets == BUCKETS
+    assert marks[0].offset == bucket - FIRST
+
+
+def test_a_start_from_a_peer_says_first_what_the_peer_has_said(world: World) -> None:
+    world.say(FIRST, FIRST + 1, FIRST + 2, FIRST + 3)
+    world.checkpoint(FIRST + 1)
+    marks = world.checkpoint(FIRST + 3)
+    with closing(world.lookup):
+        start = world.peers.start(own(FIRST + 1), world.lookup, taken, RetentionLost("the log is cut off"))
+    assert start == Start(FIRST + 3, STATE, marks, FIRST + 1, {b: parted(b) for b in (FIRST + 1, FIRST + 2)})
+
+
+def test_a_checkpoint_that_cannot_be_used_either_is_passed_over(world: World) -> None:
+    world.say(FIRST, FIRST + 1, FIRST + 2)
+    marks = world.checkpoint(FIRST + 2)
+    world.checkpoint(FIRST + 3)
+
+    def refuses(marks: tuple[Mark, ...], bucket: int, buckets: Buckets) -> None:
+        if bucket == FIRST + 3:
+            raise RetentionLost("neither does this")
+
+    start = world.peers.start(own(FIRST), world.lookup, refuses, RetentionLost("the log is cut off"))
+    assert (start.bucket, start.marks) == (FIRST + 2, marks)
+
+
+def test_without_a_newer_checkpoint_the_loss_stands(world: World) -> None:
+    world.say(FIRST, FIRST + 1)
+    world.checkpoint(FIRST + 1)
+    with pytest.raises(RetentionLost, match="the log is cut off; no other replica has a checkpoint that covers it"):
+        world.peers.start(own(FIRST + 1), world.lookup, taken, RetentionLost("the log is cut off"))
