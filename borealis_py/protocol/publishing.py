@@ -27,6 +27,9 @@ from borealis_py.protocol.turn import (
 )
 from sunion.output import SOutput
 
+DOUBLINGS_MAX = 4
+"""Of a patience: 16 s are longer than a transaction may take."""
+
 
 class Phase(Enum):
     IDLE = "idle"
@@ -63,6 +66,8 @@ class Publishing:
         self._unbelieved: int | None = None
         self._stood_since: int | None = None
         self._patience: int | None = None
+        self._lost = 0
+        """Writers lost since progress last grew."""
         self._last_commit = 0
 
     @property
@@ -113,12 +118,16 @@ class Publishing:
             self.progress = value
             self._stood_since = now
             self._patience = None
+            self._lost = 0
 
     def _answered(self, event: object, now: int) -> list[Effect]:
         if isinstance(event, WriterLost):
             self.phase = Phase.IDLE
             self._stood_since = now
-            self._patience = self._full if event.fenced else self._timing.patience_unknown_us
+            # Doubled: two whose patience is shorter than the log takes to commit would fence each other for ever.
+            patience = self._full if event.fenced else self._timing.patience_unknown_us
+            self._patience = patience << min(self._lost, DOUBLINGS_MAX)
+            self._lost += 1
             return [DropWriter()]
         self._unbelieved = None  # its own word counts now
         if isinstance(event, WriterReady):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.protocol.publishing import Phase, Publishing, Standing
+from borealis_py.protocol.publishing import DOUBLINGS_MAX, Phase, Publishing, Standing
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import (
     DropWriter,
@@ -190,6 +190,42 @@ def test_after_fenced_it_waits_its_patience_and_after_unknown_a_moment() -> None
         assert driven.turn(at, writer=(WriterLost(1, fenced),)) == [DropWriter()]
         assert driven.turn(at + patience - 1) == []
         assert driven.turn(at + patience) == [TakeOver(2)]
+
+
+def test_patience_doubles_with_each_writer_that_is_lost_until_progress_grows() -> None:
+    driven = Driven()
+    driven.say(0, 1, end=2)
+    ready(driven)
+    at, waited = FIRST_PATIENCE, []
+    for attempt in range(1, DOUBLINGS_MAX + 4):
+        driven.turn(at, writer=(WriterLost(attempt, True),))
+        waited.append(driven.publishing.patience)
+        at += waited[-1]
+        assert driven.turn(at) == [TakeOver(attempt + 1)]
+    assert waited == [FIRST_PATIENCE << min(n, DOUBLINGS_MAX) for n in range(DOUBLINGS_MAX + 3)]
+    driven.turn(at, progress=(1,), writer=(WriterLost(DOUBLINGS_MAX + 4, True),))
+    assert driven.publishing.patience == FIRST_PATIENCE
+
+
+@pytest.mark.parametrize("commit_us", [500_000, 3_000_000, 9_000_000])
+def test_two_that_fence_each_other_let_one_commit_however_slow_the_log_is(commit_us: int) -> None:
+    """Each fences the other as soon as it takes over; who is left alone for `commit_us` has committed."""
+    both = [Driven(replica=k) for k in range(2)]
+    for driven in both:
+        driven.say(0, end=1)
+        driven.turn(0, progress=(0,))
+    writer: tuple[int, int, int] | None = None  # whose, its attempt, since when
+    for now in range(0, 120_000_000, 50_000):
+        if writer is not None and now - writer[2] >= commit_us:
+            return
+        for k, driven in enumerate(both):
+            effects = driven.turn(now)
+            if effects and isinstance(effects[0], TakeOver):
+                fenced, writer = writer, (k, effects[0].attempt, now)
+                driven.turn(now, writer=(WriterReady(writer[1], 0),))
+                if fenced is not None:
+                    both[fenced[0]].turn(now, writer=(WriterLost(fenced[1], True),))
+    raise AssertionError("nobody could commit in two minutes")
 
 
 @pytest.mark.parametrize("fenced", [True, False])
