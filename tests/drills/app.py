@@ -6,13 +6,16 @@ from borealis_py.query import App
 from tests.drills.network import BUCKET_US, NODE, NODE_BY, QUERY, QUERY_BY, SOURCES, WINDOW_US
 
 REPLICAS = 2
+USABLE = "v IS NOT NULL AND abs(CAST(v AS INTEGER)) >= 0 AND sqrt(v) >= 0 AND NOT json_valid(origin)"
+"""True of every row with a `v` that a feeder makes; each of the last three fails on a kind of poison. Of a bare cast
+that is compared with a constant the optimiser would make a cast of the constant, which fails on nothing."""
 
 
 def drill_app(name: str, chain: bool, threshold: str, replicas: int = REPLICAS, partitions: int | None = None) -> App:
     """Sums of three sources, in one node or in two, each of these in partitions or not."""
     app = App(name, bucket=f"{BUCKET_US // 1000}ms")
     schema = {"origin": "string", "k": "int64", "v": "int64"}
-    cleaned = app.union(*(app.source(s, schema=schema) for s in SOURCES)).filter("v IS NOT NULL")
+    cleaned = app.union(*(app.source(s, schema=schema) for s in SOURCES)).filter(USABLE)
     if chain:
         cleaned = cleaned.node(NODE, replicas, partitions, NODE_BY if partitions else None)
     sums = cleaned.window(f"{WINDOW_US // 1000}ms").group_by("origin", "k")

@@ -30,6 +30,8 @@ from tests.drills.checker.read import Topics
 from tests.drills.checker.table import show
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
+from tests.drills.poison import KERNEL
+from tests.drills.poison import Plan as Poison
 from tests.drills.processes import Process, Watcher, spawn
 from tests.support.running import until
 from tests.support.trimming import delete_before
@@ -49,15 +51,17 @@ def wall_us() -> int:
 class Cluster:
     """The app, its processes, and what they say. Made by `cluster`.
 
-    `addresses`: where processes, by name, find the broker if not at `bootstrap`.
+    `addresses`: where processes, by name, find the broker if not at `bootstrap`. `bounded`: X is judged.
     """
 
     bootstrap: str
     plan: Plan
     directory: Path
     addresses: Mapping[str, str] = field(default_factory=dict)
+    bounded: bool = True
     log: KafkaLog = field(init=False)
     state: AppState = field(init=False)
+    poison: Poison = field(init=False)
     replicas: dict[Member, Process] = field(default_factory=dict)
     feeders: dict[str, Process] = field(default_factory=dict)
     watchers: list[Watcher] = field(default_factory=list)
@@ -79,6 +83,7 @@ class Cluster:
         reports = launch.check(spec, timing)
         self.state = launch.describe(self.log, spec, reports, "now", wall_us(), timing)
         self._reader = StatusReader(self.log, plan.name, wall_us() // 1000)
+        self.poison = Poison(self.directory / "poison.jsonl")
 
     # Processes --------------------------------------------------------------------------------------------------------
 
@@ -109,6 +114,7 @@ class Cluster:
         arguments = ["--bootstrap", address, "--app", self.plan.name, "--sources", ",".join(sources)]
         arguments += ["--period-us", str(self.plan.period_us), "--start-us", str(self.start_us)]
         arguments += ["--acks", str(self.directory / "acks.jsonl"), *(["--take-over"] if take_over else [])]
+        arguments += ["--poison", str(self.poison.file)]
         process = self._spawn(name, "tests.drills.feeder", arguments)
         self.feeders.update(dict.fromkeys(sources, process))
         return process
@@ -302,10 +308,13 @@ class Cluster:
         network = self.plan.network
         counts = [self.plan.replicas] * len(network.stages)
         histories = [w.history for w in self.watchers]
-        evidence = read_evidence(self.bootstrap, self.plan.name, network, counts, self.origin_us, histories, self.kept)
+        life, origin_us = self.state.app_uid, self.origin_us
+        evidence = read_evidence(self.bootstrap, self.plan.name, network, counts, origin_us, histories, self.kept, life)
         evidence.healed = healed
-        evidence.threshold_us, evidence.quiet_us = self.plan.threshold_us, self.quiet_us
+        evidence.threshold_us = self.plan.threshold_us if self.bounded else None
+        evidence.quiet_us = self.quiet_us
         evidence.blackouts, evidence.acknowledged = self.blackouts, self._acknowledged()
+        evidence.poison = {s: {n: w in KERNEL for n, w in self.poison.by_source(s).items()} for s in SOURCES}
         verdict = judge(evidence)
         self.present(verdict)
         return verdict

@@ -14,17 +14,27 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from borealis_py.client.ingest import InputRow, read_jsonl
 from borealis_py.client.publisher import Publisher
 from borealis_py.host.connect import publisher
 from borealis_py.host.signals import set_by
 from tests.drills.network import row_of
+from tests.drills.poison import Plan, line_of
 
 FLUSH_ROWS = 20
 OUTAGE_S = 120.0
 """A broker may be away for so long."""
 
 
-def feed(publisher_: Publisher, source: str, period_us: int, start_us: int, acks: Path, stop: threading.Event) -> None:
+def feed(
+    publisher_: Publisher,
+    source: str,
+    period_us: int,
+    start_us: int,
+    acks: Path,
+    poison: Plan | None,
+    stop: threading.Event,
+) -> None:
     """Publish row n at start + n * period; rows that are overdue go at once."""
     with publisher_, acks.open("a", encoding="utf-8") as file:
         n = publisher_.last_seq + 1
@@ -32,13 +42,26 @@ def feed(publisher_: Publisher, source: str, period_us: int, start_us: int, acks
             stop.wait(max(0.0, (start_us + n * period_us - time.time_ns() // 1000) / 1e6))
             if stop.is_set():
                 break
-            publisher_.send(row_of(source, n), seq=n)
+            what = None if poison is None else poison.of(source, n)
+            if what is None:
+                publisher_.send(row_of(source, n), seq=n)
+            else:
+                give(publisher_, line_of(what, source, n), n)
             n += 1
             if n % FLUSH_ROWS == 0:
                 publisher_.flush(OUTAGE_S)
                 file.write(json.dumps({"source": source, "acknowledged": n - 1}) + "\n")
                 file.flush()
         publisher_.close(end=True)
+
+
+def give(publisher_: Publisher, line: bytes, n: int) -> None:
+    """A line of input as `borealis publish` takes it."""
+    for one in read_jsonl([line]):
+        if isinstance(one, InputRow):
+            publisher_.send(one.values, seq=n)
+        else:
+            publisher_.reject(one.raw, one.reason, n)
 
 
 def main() -> None:
@@ -50,6 +73,7 @@ def main() -> None:
     parser.add_argument("--period-us", type=int, default=50_000)
     parser.add_argument("--start-us", type=int, required=True)
     parser.add_argument("--acks", type=Path, required=True)
+    parser.add_argument("--poison", type=Path, default=None, help="which tuples to replace by what nobody can use")
     parser.add_argument("--take-over", action="store_true")
     args = parser.parse_args()
     stop = threading.Event()
@@ -58,7 +82,8 @@ def main() -> None:
     def run(source: str) -> None:
         try:
             it = publisher(source, app=args.app, bootstrap=args.bootstrap, take_over=args.take_over)
-            feed(it, source, args.period_us, args.start_us, args.acks, stop)
+            poison = None if args.poison is None else Plan(args.poison)
+            feed(it, source, args.period_us, args.start_us, args.acks, poison, stop)
         finally:
             stop.set()  # one that failed ends the others
 

@@ -54,6 +54,7 @@ class World:
     unreadable: list[str] = field(default_factory=list)
     healed: bool = True
     complete: bool = True
+    poison: dict[str, dict[int, bool]] = field(default_factory=dict)
 
     @property
     def pieces(self) -> list[Piece]:
@@ -72,13 +73,13 @@ class World:
         ]
         return Evidence(
             self.network, B0, self.sources, replays, self.corrected, [*self.corrected, *self.aborted], self.progress,
-            self.dead, sessions, self.acknowledged, self.healed, X_US, (T0, LOST * BUCKET_US),
+            self.dead, sessions, self.acknowledged, self.poison, self.healed, X_US, (T0, LOST * BUCKET_US),
         )  # fmt: skip
 
 
-def good(network: Network = CHAIN) -> World:
-    """Nothing is wrong with it."""
-    world = World(network)
+def good(network: Network = CHAIN, sources: dict[str, SourceLog] | None = None) -> World:
+    """Nothing is wrong with it. `sources`: what their logs hold; None: tuples that can all be used."""
+    world = World(network) if sources is None else World(network, sources)
     truth = Truth(network, {s: log.rows for s, log in world.sources.items()})
     lost = {s: [r for r in log.rows if s != "c" or not _lacks(r)] for s, log in world.sources.items()}
     for piece in world.pieces:

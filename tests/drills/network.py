@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from tests.drills.checker.network import Network, Row, Stage, Value, stime_of
+from tests.drills.poison import refused_by_kernel
 
 SOURCES = ("a", "b", "c")
 COLUMNS = ("origin", "k", "v")
@@ -23,6 +24,12 @@ NODE, QUERY = "cleaned", "sums"
 def cleaned(rows: Sequence[Row]) -> list[Row]:
     """The rows that have a `v`."""
     return [row for row in rows if row[2] is not None]
+
+
+def poisoned(row: Row) -> bool:
+    """The filter fails on it."""
+    origin, _, v, _ = row
+    return refused_by_kernel(str(origin), None if v is None else whole(v))
 
 
 def sums(rows: Sequence[Row]) -> list[Row]:
@@ -80,7 +87,7 @@ CHAIN = Network(
     COLUMNS,
     BUCKET_US,
     (
-        Stage(NODE, _INPUT, cleaned, origin=0, adds=by_row),
+        Stage(NODE, _INPUT, cleaned, origin=0, adds=by_row, refuses=poisoned),
         Stage(QUERY, _OUTPUT, sums, origin=2, reach_us=WINDOW_US, adds=by_group),
     ),
 )
@@ -93,7 +100,7 @@ PARTED = replace(
     ),
 )
 """The chain with each node in two partitions, by different keys, so that every partition feeds every other."""
-_SINGLE = Stage(QUERY, _OUTPUT, sums_of_all, origin=2, reach_us=WINDOW_US, adds=by_group)
+_SINGLE = Stage(QUERY, _OUTPUT, sums_of_all, origin=2, reach_us=WINDOW_US, adds=by_group, refuses=poisoned)
 SINGLE = Network(SOURCES, COLUMNS, BUCKET_US, (_SINGLE,))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from borealis_py.demo.checker.history import Raw
+from borealis_py.demo.checker.history import Raw, life_of
 from tests.drills.checker.evidence import (
     DeadLetter,
     ProgressRecord,
@@ -60,12 +60,20 @@ def test_a_sources_log_is_folded_by_the_protocols_table() -> None:
     assert fold([record(0, "EPOCH", 1, "u"), batch(1, 1, "u", 2, [100])], COLUMNS, 90).missing == [0, 1]
 
 
+def test_a_record_tells_of_which_life_it_is() -> None:
+    assert [life_of(r.value) for r in (record(0, "EPOCH", 1, "u"), Raw(1, b"garbage"), Raw(2, None))] == [
+        "a1",
+        None,
+        None,
+    ]
+
+
 def test_records_become_evidence() -> None:
     rows = published([Raw(3, b'{"n": 1}', (("id", b"17:2"), ("stime", b"1799"))), Raw(4, b"{}")])
     assert (rows[0].id, rows[0].stime, rows[0].row, rows[1].id) == ((17, 2), 1799, {"n": 1}, None)
     assert progress([Raw(0, b'{"bucket": 5, "replica": 0, "inc": 1}'), Raw(1, None)]) == [ProgressRecord(0, 5)]
     headers = (("source", b"a"), ("offset", b"7"), ("reason", b"late"), ("query", b"q"))
-    assert dead_letters([Raw(0, b"?", headers)]) == [DeadLetter("a", 7, "late")]
+    assert dead_letters([Raw(0, b"?", headers)]) == [DeadLetter("a", 7, "late", raw=b"?")]
 
 
 def test_a_killed_subscribers_last_line_may_be_cut(tmp_path: Path) -> None:

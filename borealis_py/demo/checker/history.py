@@ -71,6 +71,20 @@ class Replay:
 
 def open_envelope(value: bytes | None) -> tuple[list[Any], memoryview]:
     """Kind and header fields after app_uid (what is judged has one life), and payload. Raises Unreadable."""
+    header, payload = _header(value)
+    return [header[0], *header[2:]], payload
+
+
+def life_of(value: bytes | None) -> str | None:
+    """The app_uid of a record; None: it is no envelope, or carries none."""
+    try:
+        life = _header(value)[0][1]
+    except Unreadable:
+        return None
+    return life if isinstance(life, str) else None
+
+
+def _header(value: bytes | None) -> tuple[list[Any], memoryview]:
     if value is None or len(value) < _HEAD.size:
         raise Unreadable("shorter than an envelope")
     magic, version, size = _HEAD.unpack_from(value)
@@ -83,7 +97,7 @@ def open_envelope(value: bytes | None) -> tuple[list[Any], memoryview]:
         raise Unreadable(f"header: {exc}") from exc
     if not isinstance(header, list) or len(header) < 2:
         raise Unreadable("header is no array of a kind and an app_uid")
-    return [header[0], *header[2:]], view[_HEAD.size + size :]
+    return header, view[_HEAD.size + size :]
 
 
 def decode_rows(payload: memoryview, schema: pa.Schema) -> tuple[Row, ...]:

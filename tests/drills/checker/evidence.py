@@ -39,11 +39,19 @@ class ProgressRecord:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record of the dead-letter topic: offset -1 was rejected by a publisher before it reached a log."""
+    """A record of the dead-letter topic.
+
+    `source`: or the node whose kernel refused a row, `raw`; then `offset` is -1. `node` tells it with `bucket`. `seq`:
+    of what a publisher refused.
+    """
 
     source: str
     offset: int
     reason: str
+    seq: int = -1
+    node: str = ""
+    bucket: int = 0
+    raw: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,8 @@ class Evidence:
         corrected: rows that read_committed shows; `written`: all that were ever written, aborted ones included.
         progress: for each stage, its records in order.
         acknowledged: for each source, the last sequence number that its publisher was told is in the log.
+        poison: for each source, sequence numbers in place of which its publisher was given what nobody can use, and
+            whether it is a row, which the kernel of the first stage is to refuse; else the publisher is.
         healed: all failures are over and the sources have ended: everything must be there.
         threshold_us: X; None: the bound is not judged. `quiet_us`: wall times between which nothing failed.
     """
@@ -118,6 +128,7 @@ class Evidence:
     dead_letters: Sequence[DeadLetter] = ()
     sessions: Sequence[Session] = ()
     acknowledged: Mapping[str, int] = field(default_factory=dict)
+    poison: Mapping[str, Mapping[int, bool]] = field(default_factory=dict)
     healed: bool = True
     threshold_us: int | None = None
     quiet_us: tuple[int, int] = (0, 0)
@@ -166,7 +177,8 @@ def dead_letters(raw: Sequence[Raw]) -> list[DeadLetter]:
     out = []
     for record in raw:
         h = {name: value.decode(errors="replace") for name, value in record.headers}
-        out.append(DeadLetter(h.get("source", ""), int(h.get("offset", "-1")), h.get("reason", "")))
+        whence = h.get("source", ""), int(h.get("offset", "-1")), h.get("reason", ""), int(h.get("seq", "-1"))
+        out.append(DeadLetter(*whence, h.get("node", ""), int(h.get("bucket", "0")), record.value or b""))
     return out
 
 

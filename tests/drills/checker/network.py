@@ -32,6 +32,7 @@ class Stage:
         adds: what of a row of the output adds up, by any name: for two sets of input rows the sum over the output of
             both together is that of the one and of the other. An input row that alone gives no output makes no
             difference. None: nothing is known to.
+        refuses: of the first stage, the rows of its input that it cannot compute: dead letters of its own.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Stage:
     partitions: int = 0
     by: int = 0
     adds: Callable[[Row], Mapping[Hashable, int]] | None = None
+    refuses: Callable[[Row], bool] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -60,7 +62,7 @@ class Stage:
 
     def says(self, rows: Sequence[Row]) -> list[Row]:
         """All it makes of all rows of its input, in the order of its stream."""
-        found = self.compute(rows)
+        found = self.compute([row for row in rows if self.refuses is None or not self.refuses(row)])
         return [tuple(row) for row in merged(found, self.by)] if self.partitions else found
 
 

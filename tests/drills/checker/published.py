@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 
 from tests.drills.checker.evidence import Evidence, Published
-from tests.drills.checker.network import Row, Truth, stime_of
+from tests.drills.checker.network import Row, Truth, Value, stime_of
 from tests.drills.checker.parts import Piece
 from tests.drills.checker.words import Verdict, Word
 
@@ -17,15 +19,32 @@ def judge_sources(evidence: Evidence, verdict: Verdict) -> None:
         verdict.looked_at["source tuples"] += len(log.rows)
         if log.missing:
             verdict.say(Word.LOST_WRITE, source, f"no tuples {log.missing[:5]}, {len(log.missing)} in all")
+        _judge_poison(evidence, source, verdict)
         if log.gone:
             refused = sorted(log.gone)
             verdict.say(Word.LOST_WRITE, source, f"tuples {refused[:5]}, {len(refused)} in all, came late or malformed")
-        last = max((*log.seqs, *log.gone), default=-1)
+        last = max((*log.seqs, *log.gone, *log.refused), default=-1)
         told = evidence.acknowledged.get(source, -1)
         if told > last:
             verdict.say(Word.LOST_WRITE, source, f"tuple {told} was acknowledged, the log ends with {last}")
         if evidence.healed and not log.ended:
             verdict.say(Word.LOST_WRITE, source, "all has healed, and the source's END is not in its log")
+
+
+def _judge_poison(evidence: Evidence, source: str, verdict: Verdict) -> None:
+    """What its publisher was given and could not use it refused, and nothing else."""
+    log, poison = evidence.sources[source], evidence.poison.get(source, {})
+    meant = {seq for seq, row in poison.items() if not row}
+    if wrong := sorted(log.refused.keys() - meant):
+        verdict.say(
+            Word.LOST_WRITE, source, f"tuples {wrong[:5]}, {len(wrong)} in all, were refused by their publisher"
+        )
+    if wrong := sorted(meant & {*log.seqs}):
+        verdict.say(Word.INCONSISTENT_OFFSETS, source, f"{wrong[:5]}, {len(wrong)} in all, are no rows and were taken")
+    refuses = evidence.network.stages[0].refuses
+    usable = [n for n, row in zip(log.seqs, log.rows, strict=True) if poison.get(n) and not (refuses and refuses(row))]
+    if usable:
+        verdict.say(Word.INCONSISTENT_OFFSETS, source, f"{usable[:5]}, {len(usable)} in all, are not as they were sent")
 
 
 def judge_corrected(evidence: Evidence, truth: Truth, verdict: Verdict) -> None:
@@ -102,16 +121,60 @@ def _judge_progress(evidence: Evidence, stage: int, part: int, name: str, verdic
         verdict.say(Word.INCONSISTENT_OFFSETS, name, f"stays at {last}, complete until {evidence.complete_until}")
 
 
+Letter = tuple[Value, ...]
+
+
 def judge_dead_letters(evidence: Evidence, verdict: Verdict) -> None:
-    """Each tuple that cannot be used is there once; those that a publisher refused itself are not judged."""
-    found = Counter((d.source, d.offset) for d in evidence.dead_letters if d.offset >= 0)
-    expected = Counter({(s, o): n for s, log in evidence.sources.items() for o, n in log.dead.items() if n})
-    verdict.looked_at["dead letters"] += sum(found.values())
-    for (source, offset), n in sorted((found - expected).items()):
-        verdict.say(Word.DUPLICATE, "dead letters", f"{source}, offset {offset}: {n} too many")
+    """Each tuple that cannot be used is there once, be it the log, its publisher or a kernel that refuses it."""
+    of_logs = Counter[Letter]((d.source, d.offset, d.seq) for d in evidence.dead_letters if d.offset >= 0)
+    _judge_letters(evidence, of_logs, _in_logs(evidence), ("source", "offset", "refused tuple"), verdict)
+    names = *evidence.network.columns, "stime"
+    told = [(d, _values(d.raw, names)) for d in evidence.dead_letters if d.offset < 0]
+    of_kernels = Counter[Letter]((d.node, d.bucket, *values) for d, values in told)
+    _judge_letters(evidence, of_kernels, _in_kernels(evidence), ("node", "bucket", *names), verdict)
+    verdict.looked_at["dead letters"] += of_logs.total()
+    verdict.looked_at["refused by kernels"] += of_kernels.total()
+
+
+def _judge_letters(
+    evidence: Evidence, found: Counter[Letter], expected: Counter[Letter], names: Sequence[str], verdict: Verdict
+) -> None:
+    def text(letter: Letter) -> str:
+        return ", ".join(f"{name} {value!r:.80}" for name, value in zip(names, letter, strict=True))
+
+    for letter, n in (found - expected).items():
+        verdict.say(Word.DUPLICATE, "dead letters", f"{text(letter)}: {n} too many")
     if evidence.healed:
-        for (source, offset), n in sorted((expected - found).items()):
-            verdict.say(Word.LOST_WRITE, "dead letters", f"{source}, offset {offset}: {n} missing")
+        for letter, n in (expected - found).items():
+            verdict.say(Word.LOST_WRITE, "dead letters", f"{text(letter)}: {n} missing")
+
+
+def _in_logs(evidence: Evidence) -> Counter[Letter]:
+    """(source, offset, sequence number of what a publisher refused)."""
+    expected = Counter[Letter]()
+    for source, log in evidence.sources.items():
+        refused = Counter(log.refused.values())
+        expected += Counter((source, offset, seq) for seq, offset in log.refused.items())
+        expected += Counter({(source, offset, -1): n - refused[offset] for offset, n in log.dead.items()})
+    return expected
+
+
+def _in_kernels(evidence: Evidence) -> Counter[Letter]:
+    """(node, bucket, the row's values): of the first stage, where the row falls to."""
+    stage, width = evidence.network.stages[0], evidence.network.bucket_us
+    rows = [
+        row for log in evidence.sources.values() for row in log.rows if stage.refuses is not None and stage.refuses(row)
+    ]
+    return Counter((stage.parts[stage.part_of(row)], stime_of(row) // width, *row) for row in rows)
+
+
+def _values(raw: bytes, names: Sequence[str]) -> Letter:
+    """A row as its dead letter has it, its fields in this order; what is no such row, as it lies there."""
+    try:
+        row = json.loads(raw)
+        return tuple(row.pop(name) for name in names) if set(row) == set(names) else tuple([repr(raw)] * len(names))
+    except (ValueError, AttributeError):
+        return tuple([repr(raw)] * len(names))
 
 
 def last_progress(evidence: Evidence, stage: int, part: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kafka import TopicPartition
 
-from borealis_py.demo.checker.history import Raw, Replay, replay
+from borealis_py.demo.checker.history import Raw, Replay, life_of, replay
 from borealis_py.demo.checker.topics import CannotRead, open_consumer, read_whole
 from tests.drills.checker.evidence import Evidence, Published, dead_letters, progress, published, session
 from tests.drills.checker.network import Network
@@ -48,6 +48,7 @@ def read_evidence(
     origin_us: int,
     histories: Sequence[Path] = (),
     deleted: Mapping[str, Sequence[Raw]] | None = None,
+    app_uid: str = "",
 ) -> Evidence:
     """All there is on the broker about one query.
 
@@ -56,13 +57,15 @@ def read_evidence(
         origin_us: start of the app's first bucket.
         histories: files that subscribers wrote, both views in each.
         deleted: by topic of one partition, records that were read before they were deleted.
+        app_uid: of the life that is judged: what carries another one is nothing. Empty: there was one only.
     """
     topics = Topics(bootstrap)
     last = network.stages[-1]
 
     def read(stream: str, partition: int = 0) -> list[Raw]:
         topic = f"{app}.{stream}"
-        return _whole((deleted or {}).get(topic, ()), topics.read(topic, partition))
+        found = _whole((deleted or {}).get(topic, ()), topics.read(topic, partition))
+        return [record for record in found if not app_uid or life_of(record.value) in (None, app_uid)]
 
     def said(piece: Piece, replica: int) -> Replay:
         stage = network.stages[piece.stage]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -82,6 +83,14 @@ class Verdict:
     def say(self, word: Word, where: str, what: str) -> None:
         """Note an anomaly."""
         self.anomalies.append(Anomaly(word, where, what))
+
+    def and_beside(self, others: Iterable[Verdict]) -> Verdict:
+        """What was found and looked at in other apps, too; how long their buckets took is theirs alone."""
+        for other in others:
+            self.anomalies += other.anomalies
+            self.undecided += other.undecided
+            self.looked_at += other.looked_at
+        return self
 
     @property
     def delays_ms(self) -> list[float]:
