@@ -26,7 +26,7 @@ Wait = Callable[[], bool]
 Steps = Iterator[Wait]
 """What a fault does, stopping where it waits for something."""
 
-BROKER, SUBSCRIBER = "broker", "subscriber"
+BROKER, SUBSCRIBER, ELSEWHERE = "broker", "subscriber", "elsewhere"
 BEHIND_US = 2_000_000
 """A replica is well when its live frontier is behind by no more than this beyond the threshold."""
 START_S = 180.0
@@ -96,6 +96,8 @@ class Arena:
     """Processes that are paused now."""
     known: set[psutil.Process] = field(default_factory=set)
     """Whatever ran below a process that was killed alone."""
+    verdicts: list[Verdict] = field(default_factory=list)
+    """Of apps beside, which are over."""
 
     @property
     def plan(self) -> Plan:
@@ -235,7 +237,7 @@ class Arena:
         files = self.cluster.directory.glob("seen-*.jsonl")
         until_us = max(path.stat().st_mtime_ns // 1000 for path in files)
         self.cluster.blackouts = self.impaired.blackouts(groups_of(self.plan), until_us)
-        return self.cluster.judge()
+        return self.cluster.judge().and_beside(self.verdicts)
 
     def left(self, timeout_s: float = 20.0) -> list[psutil.Process]:
         """What should have ended with its driver and runs on after so long."""
@@ -275,8 +277,8 @@ def groups_of(plan: Plan) -> list[Group]:
 
 
 def link_names(plan: Plan) -> list[str]:
-    """Who has a link of its own: every replica's process, and the publishers."""
-    return [*map(str, plan.processes), "feeder-a", "feeder-bc"]
+    """Who has a link of its own: every replica's process, the publishers, and the machine of an app beside."""
+    return [*map(str, plan.processes), "feeder-a", "feeder-bc", ELSEWHERE]
 
 
 @contextmanager

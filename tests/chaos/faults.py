@@ -16,6 +16,7 @@ from borealis_py.protocol.settings import Timing
 from tests.chaos.links import WAYS
 from tests.drills.network import NODE, PARTITIONS, QUERY
 from tests.drills.plan import Member
+from tests.drills.poison import WHATS
 
 GAP_S = (3.0, 15.0)
 REPLICAS = 2
@@ -23,8 +24,12 @@ LOST_S = (2.0, 8.0)
 DOWN_S = (0.5, 4.0)
 FEEDERS = ("feeder-a", "feeder-bc")
 BURST = (20, 200)
+POISONED = (5, 40)
+"""So many rows in a row, each kind of poison in turn."""
 STARTS_S = (0.3, 6.0)
 """A process that was started has imported, asked, or begun to read by then."""
+FEEDER_STARTS_S = (0.3, 4.0)
+"""The same of a publisher, which reads less."""
 
 _TIMING = Timing()
 TRANSACTION_S = 10.0
@@ -114,6 +119,10 @@ def _old_life(rng: Random, longest_s: float) -> Drawn:
     return (node, "settings"), on, 0.0, ""
 
 
+def _elsewhere(rng: Random, longest_s: float) -> Drawn:
+    return ("elsewhere", "settings"), "", _length(rng, longest_s), rng.choice(("paused", "cut off"))
+
+
 def _at_once(rng: Random, longest_s: float) -> Drawn:
     node, on = _replica(rng)
     return (node,), on, 0.0, ""
@@ -196,6 +205,11 @@ def _burst(rng: Random, longest_s: float) -> Drawn:
     return ("settings",), rng.choice("abc"), 0.0, f"{rng.randint(*BURST)} records"
 
 
+def _poison(rng: Random, longest_s: float) -> Drawn:
+    count, first = rng.randint(*POISONED), rng.randrange(len(WHATS))
+    return ("poison",), rng.choice("abc"), 0.0, f"{count} rows from {WHATS[first]}"
+
+
 def _broker(span: tuple[float, float]) -> Draw:
     def draw(rng: Random, longest_s: float) -> Drawn:
         return ("broker", "settings"), "", _within(rng, span, longest_s), ""
@@ -212,6 +226,7 @@ KINDS: dict[str, Kind] = {
     "driver killed": Kind(SPARK, _killed),
     "killed while starting": Kind(BOTH, _killed_twice),
     "old life": Kind(BOTH, _old_life),
+    "reset elsewhere": Kind(BOTH, _elsewhere),
     "executor JVM killed": Kind(SPARK, _at_once),
     "worker killed": Kind(SPARK, _part_killed),
     "replica paused": Kind(BOTH, _paused),
@@ -232,6 +247,8 @@ KINDS: dict[str, Kind] = {
     "feeder paused": Kind(BOTH, _feeder(None)),
     "feeder zombie": Kind(BOTH, _feeder((0.5, 6.0))),
     "feeder cut": Kind(BOTH, _feeder_cut),
+    "feeder killed starting": Kind(BOTH, _feeder(FEEDER_STARTS_S)),
+    "poison rows": Kind(BOTH, _poison),
     "malformed burst": Kind(BOTH, _burst),
     "broker killed": Kind(BOTH, _broker((0.2, 3.0))),
     "broker restarted": Kind(BOTH, _broker((0.2, 3.0))),

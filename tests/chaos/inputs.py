@@ -17,11 +17,14 @@ from tests.chaos.faults import CameToNothing, Fault
 from tests.drills.cluster import wall_us
 from tests.drills.network import BUCKET_US, SOURCES
 from tests.drills.plan import Member
+from tests.drills.poison import WHATS
 from tests.drills.processes import Process
 
 AGAIN_S = 8.0
 """A second failure during STABILIZATION that did not show by then came too late, or was masked."""
 NOTICE_S = 0.6
+POISON_AHEAD_US = 1_000_000
+"""Written so long before it is due, so that whoever publishes then has read it."""
 MALFORMED = (
     b"garbage",
     b"",
@@ -98,6 +101,15 @@ def malformed(it: Arena, fault: Fault) -> Steps:
     yield it.doing(send)
 
 
+def poisoned(it: Arena, fault: Fault) -> Steps:
+    """A publisher is given what nobody can use in place of some rows; the checker looks for each as a dead letter."""
+    count, _, start = fault.more.partition(" rows from ")
+    first = WHATS.index(start)
+    seq = (wall_us() - it.cluster.start_us + POISON_AHEAD_US) // it.plan.period_us
+    it.cluster.poison.add(fault.on, seq, [WHATS[(first + n) % len(WHATS)] for n in range(int(count))])
+    yield lambda: _acknowledged(it).get(fault.on, -1) >= seq + int(count)
+
+
 # Publishers -----------------------------------------------------------------------------------------------------------
 
 
@@ -109,6 +121,12 @@ def _speaks(it: Arena, sources: tuple[str, ...], since: dict[str, int]) -> bool:
     """Its newest rows are acknowledged."""
     now = _acknowledged(it)
     return all(now.get(s, -1) > since.get(s, -1) for s in sources)
+
+
+def _speaks_of(it: Arena, sources: tuple[str, ...], since: dict[str, int]) -> bool:
+    """The newest row of one of them is acknowledged."""
+    now = _acknowledged(it)
+    return any(now.get(s, -1) > since.get(s, -1) for s in sources)
 
 
 def _acknowledged(it: Arena) -> dict[str, int]:
@@ -129,6 +147,23 @@ def feeder_killed(it: Arena, fault: Fault) -> Steps:
     before = _acknowledged(it)
     it.cluster.feed(sources, take_over=True)
     yield lambda: _speaks(it, sources, before)
+
+
+def feeder_killed_starting(it: Arena, fault: Fault) -> Steps:
+    """kill -9 of a publisher, and of the one that was started in its place, before that has published anything."""
+    sources = _sources(fault)
+    it.cluster.feeders[sources[0]].kill()
+    yield it.broker_there
+    before = _acknowledged(it)
+    it.cluster.feed(sources, take_over=True)
+    yield it.after(fault.s)
+    it.cluster.feeders[sources[0]].kill()
+    began = _speaks_of(it, sources, before)
+    before = _acknowledged(it)
+    it.cluster.feed(sources, take_over=True)
+    yield lambda: _speaks(it, sources, before)
+    if began:
+        raise CameToNothing("it had published before it was killed")
 
 
 def feeder_paused(it: Arena, fault: Fault) -> Steps:
@@ -284,6 +319,8 @@ DOING = {
     "lost in STABILIZATION": lost_again,
     "malformed burst": malformed,
     "feeder killed": feeder_killed,
+    "feeder killed starting": feeder_killed_starting,
+    "poison rows": poisoned,
     "feeder paused": feeder_paused,
     "feeder zombie": feeder_zombie,
     "feeder cut": feeder_cut,

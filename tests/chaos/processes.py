@@ -43,17 +43,25 @@ def _restart(it: Arena, victims: list[Member], down_s: float) -> Steps:
 
 
 def killed_starting(it: Arena, fault: Fault) -> Steps:
-    """kill -9 of one replica's process, and of the one that was started in its place, some seconds into its start."""
+    """kill -9 of one replica's process, and of the one that was started in its place, before that is ready."""
     members = it.parts(fault.member)
     with it.impairing(*map(str, members)):
+        begin = wall_us()
         it.kill_alone(it.cluster.replicas[fault.member])
         yield it.broker_there
         it.cluster.start(fault.member)
         yield it.after(fault.s)
         it.kill_alone(it.cluster.replicas[fault.member])
-        begin = wall_us()
+        again = wall_us()
         it.cluster.start(fault.member)
-        yield it.ready(members, begin)
+        yield it.ready(members, again)
+    if all("READY" in _between(it, member, begin, again) for member in members):
+        raise CameToNothing("it was ready before it was killed again")
+
+
+def _between(it: Arena, member: Member, begin_us: int, end_us: int) -> list[str]:
+    """What happened to it between two wall times."""
+    return [s.event for s in it.cluster.said(member, begin_us) if s.event and s.at_wall_us < end_us]
 
 
 def old_life(it: Arena, fault: Fault) -> Steps:

@@ -12,7 +12,7 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
-from tests.chaos.faults import GAP_S
+from tests.chaos.faults import GAP_S, kinds_of
 from tests.chaos.load import Sample, between
 from tests.chaos.run import Done
 from tests.drills.checker import Verdict, Word
@@ -27,6 +27,8 @@ corrected stream. The worst added delay is that of a bucket for which the bound 
 the broker and the subscriber were there; beside it, how busy the machine was meanwhile: the share of time in which
 something waited for a core, and the cores that the run and others used. Late: buckets later than the bound allows.
 Undecided: tentative buckets of which the checker could not find out whether they follow from a part of the input.
+By kind: how often each was made, of these how often what it is about did not come about; kinds that never did; and how
+many dead letters were compared one by one, with those of rows that a kernel had to refuse.
 
 A line's run is repeated by `make chaos HOST=... SEED=... FAULTS=...` with its host, seed and number of faults (and GAP
 where it ends with one: seconds between two faults, 3 to 15 else): the same faults, as long, on the same things.
@@ -77,6 +79,18 @@ class Run:
     def nothing(self) -> Counter[str]:
         """By kind: faults that broke nothing of what they are about."""
         return Counter(done.fault.kind for done in self.faults if done.nothing)
+
+    @property
+    def not_made(self) -> list[str]:
+        """Kinds that can be done on this host and that were not drawn, or came to nothing each time."""
+        made = self.by_kind - self.nothing
+        return sorted(kind for kind in kinds_of(self.host) if not made[kind])
+
+    @property
+    def dead(self) -> str:
+        """How many dead letters were compared, and how many of them are rows that a kernel refused."""
+        looked = self.verdict.looked_at
+        return f"{looked['dead letters'] + looked['refused by kernels']} ({looked['refused by kernels']} of kernels)"
 
     @property
     def rows(self) -> int:
@@ -161,7 +175,7 @@ def result(run: Run) -> str:
         f"{len(run.faults)} faults, {run.rows} rows: {run.count(LOST)} lost, {run.count(DUPLICATED)} duplicated, "
         f"{run.count(DIFFERENT)} different, {run.count(UNLABELLED)} unlabelled, "
         f"{len(run.verdict.undecided)} undecided, bound broken {run.count(LATE)}; "
-        f"worst added delay {run.worst_told}"
+        f"worst added delay {run.worst_told}; {run.dead} dead letters"
         + (f"; {run.nothing.total()} faults came to nothing" if run.nothing else "")
         + (f"; {run.again} processes could not start and were started again" if run.again else "")
         + "".join(f"; crashed: {one}" for one in run.crashed)
@@ -175,6 +189,8 @@ def ledger_line(run: Run) -> str:
         f"{kind} {count}" + (f" ({void[kind]} came to nothing)" if void[kind] else "")
         for kind, count in sorted(run.by_kind.items())
     )
+    kinds += f"; never: {', '.join(run.not_made)}" if run.not_made else ""
+    kinds += f"; dead letters {run.dead}"
     kinds += "".join(f"; crashed: {one}" for one in run.crashed)
     if run.gap_s != GAP_S:
         kinds += '; GAP="{:g} {:g}"'.format(*run.gap_s)

@@ -11,8 +11,18 @@ from typing import cast
 import pytest
 
 from tests.chaos.__main__ import plan_of
-from tests.chaos.arena import Arena, Steps, groups_of
-from tests.chaos.faults import AROUND, GAP_S, KINDS, TIMEOUTS_S, CameToNothing, Fault, draw, kinds_of
+from tests.chaos.arena import ELSEWHERE, Arena, Steps, groups_of, link_names
+from tests.chaos.faults import (
+    AROUND,
+    GAP_S,
+    KINDS,
+    POISONED,
+    TIMEOUTS_S,
+    CameToNothing,
+    Fault,
+    draw,
+    kinds_of,
+)
 from tests.chaos.impaired import Group, Impaired
 from tests.chaos.load import Sample
 from tests.chaos.report import Run, append, late_told, ledger_line, result, timeline
@@ -21,6 +31,7 @@ from tests.drills.checker import Word
 from tests.drills.checker.evidence import Blackout
 from tests.drills.checker.words import Delay, Verdict
 from tests.drills.plan import Member, Plan
+from tests.drills.poison import WHATS
 
 S = 1_000_000
 
@@ -50,6 +61,26 @@ def test_pauses_are_shorter_and_longer_than_each_timeout() -> None:
     lengths = {f.s for f in draw(1, 400, ["replica paused"])}
     assert lengths == {round(t * around, 2) for t in TIMEOUTS_S for around in AROUND}
     assert max(f.s for f in draw(1, 400, kinds_of("process"), longest_s=1.5)) == 1.5
+
+
+def test_each_kind_of_poison_is_drawn() -> None:
+    drawn = draw(1, 60, ["poison rows"])
+    counts, whats = zip(*(f.more.split(" rows from ") for f in drawn), strict=True)
+    assert (set(whats), {f.on for f in drawn}) == (set(WHATS), set("abc"))
+    assert all(POISONED[0] <= int(count) <= POISONED[1] for count in counts)
+
+
+def test_an_app_is_begun_anew_beside_one_that_is_paused_or_cut_off() -> None:
+    assert {f.more for f in draw(1, 60, ["reset elsewhere"])} == {"paused", "cut off"}
+    assert ELSEWHERE in link_names(plan_of("process", 4_000))
+
+
+def test_what_was_found_in_an_app_beside_counts() -> None:
+    beside = Verdict(undecided=["sums.r0: tentative bucket 7"])
+    beside.say(Word.DUPLICATE, "corrected sums", "one")
+    beside.looked_at["corrected rows"] = 3
+    whole = _run().verdict.and_beside([beside, beside])
+    assert (len(whole.of(Word.DUPLICATE)), len(whole.undecided), whole.looked_at["corrected rows"]) == (2, 2, 83)
 
 
 def test_a_fault_says_what_it_is_and_whose() -> None:
@@ -93,7 +124,7 @@ def _run() -> Run:
     verdict.say(Word.LOST_WRITE, "sums", "one")
     verdict.say(Word.UNSEEN, "watcher", "two")
     verdict.say(Word.STABLE_CHANGED, "sums", "three")
-    verdict.looked_at["corrected rows"] = 77
+    verdict.looked_at.update({"corrected rows": 77, "dead letters": 5, "refused by kernels": 2})
     verdict.delays += [
         Delay(1, 0, 10 * S, 12 * S, 1900.0, promised=True),
         Delay(2, 1, 13 * S, 22 * S, 8000.0, promised=False, late=True),
@@ -155,8 +186,17 @@ def test_the_ledger_gets_one_line_a_run(tmp_path: Path) -> None:
     head = next(line for line in lines if line.startswith("| date"))
     assert head.count("|") == lines[-1].count("|")
     assert "| 2026-01-02 03:04 | abc | spark | 5 | 2 | 77 | 2 | 0 | 1 | 0 | 0 | 0 | 6.00 s" in lines[-1]
-    assert lines[-1].endswith("| driver killed 1, source lost 1 |")
-    assert ledger_line(replace(_run(), gap_s=(3.0, 8.5))).endswith('source lost 1; GAP="3 8.5" |\n')
+    assert "| driver killed 1, source lost 1; never: " in lines[-1]
+    assert lines[-1].endswith("; dead letters 7 (2 of kernels) |")
+    assert ledger_line(replace(_run(), gap_s=(3.0, 8.5))).endswith('of kernels); GAP="3 8.5" |\n')
+
+
+def test_the_ledger_names_the_kinds_that_were_never_made() -> None:
+    made = [Done(Fault(kind, 3.0, frozenset()), 1, 2) for kind in kinds_of("process")]
+    assert "never" not in ledger_line(replace(_run(), host="process", faults=made))
+    made[3] = replace(made[3], nothing="nobody noticed")
+    missed = replace(_run(), host="process", faults=made[:-1]).not_made
+    assert missed == sorted((made[3].fault.kind, made[-1].fault.kind))
 
 
 def test_a_fault_that_broke_nothing_is_told_as_one() -> None:
@@ -165,7 +205,7 @@ def test_a_fault_that_broke_nothing_is_told_as_one() -> None:
     run = replace(_run(), faults=[zombie, other], again=2)
     assert str(zombie).endswith("healed after 0.0 s, nobody took over")
     assert "; 1 faults came to nothing; 2 processes could not start and were started again" in result(run)
-    assert ledger_line(run).endswith("| zombie publisher 2 (1 came to nothing) |\n")
+    assert "| zombie publisher 2 (1 came to nothing); never: " in ledger_line(run)
     assert "nothing" not in result(_run()) + ledger_line(_run())
 
 
