@@ -17,7 +17,7 @@ CLASSES = {
     "F6": "delay, reorder between topics, old requests arriving late",
     "F7": "clock skew and jumps",
     "F8": "disk full, write error, torn file, zombie overwriting",
-    "F9": "zombies: replica, publisher, writer of the corrected stream, redo",
+    "F9": "zombies: replica, publisher, writer of the corrected stream, redo, parts of a life that is over",
     "F10": "broker down and back, leader change, error codes, retention past our position, topics made again",
     "F11": "unknown outcome of a send or commit that may have happened",
     "F12": "redo or kernel fails; a redo hangs, is slow, out of memory, its JVM dies",
@@ -104,6 +104,7 @@ KINDS: dict[str, Kind] = {
     "source_duel": Kind("F9", 3, _S, 4),
     "sleeper": Kind("F9", 2, _R, 5, aims=_EVERY),
     "redo_zombie": Kind("F9", 2, _N, 8),
+    "reset": Kind("F9", 2, _W, 5, ("replica", "publisher", "writer", "all")),
     "broker_gone": Kind("F10", 1, _W, 2, aims=_DURING),
     "leader": Kind("F10", 3, _W, 2, aims=_DURING),
     "refused": Kind("F10", 2, _R, 0, aims=_EVERY),
@@ -149,5 +150,6 @@ LATER = (
     "bad_progress",
     "corrected_away",
     "commits_grow",
+    "reset",
 )
 """Kinds that came when worlds were known by their seeds: dice of their own leave all else of a world as it was."""

@@ -272,6 +272,7 @@ def needless(
     ran_us: Mapping[tuple[int, int], int],
     sources: Mapping[str, tuple[Clean, Sequence[tuple[int, int]]]],
     in_time_us: Callable[[int], int],
+    app_uid: str,
 ) -> None:
     """No bucket runs without a source that was in time for it and lies in the log, readable (B14).
 
@@ -285,7 +286,7 @@ def needless(
     """
     for record in log:
         header, _ = unpack_stream(record.value)
-        if not isinstance(header, TentativeHeader):
+        if not isinstance(header, TentativeHeader) or header.app_uid != app_uid:
             continue
         at = ran_us.get((header.inc, header.bucket), 0)
         for source in header.missing if at else ():
@@ -303,7 +304,11 @@ def needless(
 
 
 def premature(
-    name: str, log: Sequence[Record], ran_us: Mapping[tuple[int, int], int], least_us: Callable[[int, bool], int]
+    name: str,
+    log: Sequence[Record],
+    ran_us: Mapping[tuple[int, int], int],
+    least_us: Callable[[int, bool], int],
+    app_uid: str,
 ) -> None:
     """No bucket runs before its time (B9), nor without something that was not waited for.
 
@@ -312,7 +317,9 @@ def premature(
         least_us: (bucket, whether it lacks something) -> the earliest time at which it may run.
     """
     headers = [unpack_stream(record.value)[0] for record in log]
-    lacking = {(h.inc, h.bucket) for h in headers if isinstance(h, TentativeHeader) and h.missing}
+    lacking = {
+        (h.inc, h.bucket) for h in headers if isinstance(h, TentativeHeader) and h.missing and h.app_uid == app_uid
+    }
     for (inc, bucket), at in ran_us.items():
         early = least_us(bucket, (inc, bucket) in lacking) - at
         if early > 0:

@@ -8,8 +8,9 @@ from typing import cast
 
 from borealis_py.client.session import Boundaries, PublisherSession
 from borealis_py.client.subscriber import LiveSubscription
-from borealis_py.client.target import PublisherError, StreamForgotten, Target
+from borealis_py.client.target import BegunAnew, PublisherError, StreamForgotten, Target
 from borealis_py.log.base import LogError
+from borealis_py.log.description import OtherLife
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.replica import Replica, Superseded
 from borealis_py.node.spec import ReplicaSpec
@@ -111,6 +112,8 @@ class PublisherProcess(Process):
         self._was_ready = False
         self.forgotten = ""
         """Why nobody can publish this source any more."""
+        self.other_life = False
+        """It says that its life of the app is over."""
         boundaries = Boundaries.DATA if by_data else Boundaries.CLOCK
         lateness_us = input_.lateness_us or 0
         self.session = PublisherSession(
@@ -124,7 +127,8 @@ class PublisherProcess(Process):
                 self._send(now)
             self.session.turn(now)
         except (PublisherError, LogError) as exc:
-            self.forgotten = str(exc) if isinstance(exc, StreamForgotten) else ""
+            self.forgotten = str(exc) if isinstance(exc, StreamForgotten | BegunAnew) else ""
+            self.other_life = isinstance(exc, BegunAnew)
             self._ended(self)
             return None
         if self.session.ready is not self._was_ready:
@@ -190,6 +194,8 @@ class ReplicaProcess(Process):
         self.why = ""
         self.final = False
         """It met what another start would meet again (`node.run`)."""
+        self.other_life = False
+        """It says that its life of the app is over."""
         self.superseded_by: str | None = None
         """The uid for which it made way."""
         self._ended, self._after = ended, after
@@ -204,7 +210,9 @@ class ReplicaProcess(Process):
             self.replica.turn()
         except (Superseded, LogError, RetentionLost, KernelFailed) as exc:
             self.superseded_by = self._owner() if isinstance(exc, Superseded) else None
-            self.final = isinstance(exc, RetentionLost) and self.replica.manager.state is ReplicaState.RECOVERING
+            self.other_life = isinstance(exc, OtherLife)
+            lost = isinstance(exc, RetentionLost) and self.replica.manager.state is ReplicaState.RECOVERING
+            self.final = lost or self.other_life
             self.why = f"{type(exc).__name__}: {exc}"
             self._ended(self)
             return None

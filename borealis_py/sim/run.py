@@ -15,9 +15,10 @@ from multiprocessing import get_context
 
 import structlog
 
-from borealis_py.sim.coverage import Cell
+from borealis_py.sim.coverage import Cell, total
 from borealis_py.sim.drawing import draw
 from borealis_py.sim.edits import Edits, shrink
+from borealis_py.sim.lives import worlds
 from borealis_py.sim.scenario import Scenario
 from borealis_py.sim.story import tell
 from borealis_py.sim.violation import Violation
@@ -98,23 +99,27 @@ def run_seed(seed: int, options: Options | None = None) -> Result:
 def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -> Result:
     """Live through one world, however its scenario came about."""
     began = time.perf_counter()
-    world, failed = None, None
+    lived: list[World] = []
+    failed = None
     with _quiet():
         try:
-            world = World(scenario, trace)
-            world.run()
+            for world in worlds(scenario, trace):
+                lived.append(world)
+                world.run()
         except Violation as exc:
             failed = exc
         except Exception as exc:  # the product may not raise, whatever happens to it
             failed = Violation("exception", f"{type(exc).__name__}: {exc}\n{traceback.format_exc()}")
-    return _result(scenario, world, failed, time.perf_counter() - began, digest)
+    return _result(scenario, lived, failed, time.perf_counter() - began, digest)
 
 
-def _result(scenario: Scenario, world: World | None, failed: Violation | None, seconds: float, digest: bool) -> Result:
+def _result(scenario: Scenario, lived: list[World], failed: Violation | None, seconds: float, digest: bool) -> Result:
+    """Of the lives of an app in one world: what is counted, of all; the rest of the last one."""
     oracle, detail = (None, "") if failed is None else (failed.oracle, failed.detail)
-    if world is None:
+    if not lived:
         return Result(scenario.seed, oracle, detail, str(scenario), seconds=seconds)
     bucket = None if failed is None else failed.bucket
+    first, world = lived[0], lived[-1]
     watching = world.watching
     return Result(
         seed=scenario.seed,
@@ -122,22 +127,28 @@ def _result(scenario: Scenario, world: World | None, failed: Violation | None, s
         detail=detail,
         scenario=str(scenario),
         digest=watching.digest() if failed is None and digest else "",
-        simulated_s=(world.scheduler.now_us - world.start_us) / 1e6,
+        simulated_s=(world.scheduler.now_us - first.start_us) / 1e6,
         seconds=seconds,
-        asked=world.asked,
-        worst_us=world.worst_us,
+        asked=sum(each.asked for each in lived),
+        worst_us=max(each.worst_us for each in lived),
         bound_us=scenario.threshold_max_us,
-        tentative=world.picture.tentative_seen,
-        reconciliations=watching.watch.reconciliations,
-        adoptions=sum(redos.adopted for redos in world.wiring.redos),
-        overlap_us=watching.overlap_us,
+        tentative=sum(each.picture.tentative_seen for each in lived),
+        reconciliations=sum(each.watching.watch.reconciliations for each in lived),
+        adoptions=sum(redos.adopted for each in lived for redos in each.wiring.redos),
+        overlap_us=max(each.watching.overlap_us for each in lived),
         healed_us=world.healed_us or 0,
         named_error=world.ended_by_retention,
-        cells=dict(watching.coverage.hits),
-        trace=tuple(world.lines or ()),
+        cells=dict(total(each.watching.coverage.hits for each in lived)),
+        trace=tuple(line for each in lived for line in _told(each)),
         bucket=bucket,
         story=() if bucket is None else tuple(tell(world, bucket)),
     )
+
+
+def _told(world: World) -> list[str]:
+    """Its trace. The times of each life count from its beginning."""
+    lines, life = world.lines or [], world.wiring.life
+    return [f"life {life + 1} of the app", *lines] if life and lines else lines
 
 
 @contextmanager

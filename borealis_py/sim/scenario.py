@@ -86,6 +86,7 @@ class Scenario:
         neighbour: the name of another app on the same log; empty: there is none.
         source_parts: in how many partitions each source lies that a user would name (none said: all in one); `sources`
             counts partitions.
+        reset: it does not heal: the app is begun anew then, and this is the part of it that lives on.
     """
 
     seed: int
@@ -110,6 +111,7 @@ class Scenario:
     by_data: frozenset[int] = frozenset()
     source_parts: tuple[int, ...] = ()
     neighbour: str = ""
+    reset: str = ""
 
     def without(self, index: int) -> Scenario:
         """The same without one fault."""

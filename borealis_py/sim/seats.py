@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from borealis_py.log import topics
 from borealis_py.log.base import LogError
+from borealis_py.log.description import OtherLife
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.sim.actors import LocalClock, Process, Seat
 from borealis_py.sim.people import PublisherProcess, ReplicaProcess
@@ -13,6 +14,12 @@ from borealis_py.sim.stores import Disk, Engine, Spark
 from borealis_py.sim.violation import Violation
 from borealis_py.sim.wiring import Wiring
 from sunion.errors import RetentionLost
+
+
+def _known_to_be_over(wiring: Wiring, told: bool, why: str) -> None:
+    """Raises Violation: it is told that this life of the app is over, and it is not."""
+    if told and not wiring.over:
+        raise Violation("life", why)
 
 
 class SourceSeat(Seat):
@@ -38,6 +45,7 @@ class SourceSeat(Seat):
 
     def ended(self, process: Process) -> None:
         if isinstance(process, PublisherProcess) and process.forgotten:
+            _known_to_be_over(self._wiring, process.other_life, process.forgotten)
             self.give_up(process.forgotten)
         super().ended(process)
 
@@ -85,6 +93,10 @@ class ReplicaSeat(Seat):
                 lambda process: self._after(self, process),
                 lambda: self._writing(self),
             )
+        except OtherLife as exc:
+            _known_to_be_over(self._wiring, True, f"{name}: {exc}")
+            self.give_up(str(exc))
+            return None
         except LogError:
             return None
         except RetentionLost as exc:
@@ -101,6 +113,7 @@ class ReplicaSeat(Seat):
     def _for_good(self, process: ReplicaProcess) -> None:
         """Who ends by name is not started again: only whom there is reason to end may end so."""
         if process.final:
+            _known_to_be_over(self._wiring, process.other_life, f"{process.name}: {process.why}")
             self.give_up(process.why)
         by = process.superseded_by
         if by is not None and by not in (f"{self.label}.{n + 1}" for n in range(self._made)):

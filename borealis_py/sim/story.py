@@ -59,7 +59,7 @@ def _sources(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
                 header, _ = unpack_source(record.value)
             except EnvelopeError:
                 continue
-            if not isinstance(header, BatchHeader):
+            if not isinstance(header, BatchHeader) or header.app_uid != world.wiring.app_uid:
                 continue
             at = partition.appended_us[record.offset]
             stimes = memoryview(header.stimes).cast("q") if header.stimes else ()
@@ -78,15 +78,17 @@ def _streams(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
             for p, feed in enumerate(topics.own_feeds(APP, plan.name, k, plan.exchange)):
                 name, partition = f"{plan.name}.r{k}" + f"/{p}" * (plan.exchange > 1), world.log.broker.partition(feed)
                 for record in world.log.committed(feed):
-                    said = _said(record.value, bucket)
+                    said = _said(record.value, bucket, world.wiring.app_uid)
                     if said is not None:
                         yield partition.appended_us[record.offset], name, f"{said} (offset {record.offset})"
 
 
-def _said(value: bytes | None, bucket: int) -> str | None:
+def _said(value: bytes | None, bucket: int, app_uid: str) -> str | None:
     try:
         header, payload = unpack_stream(value)
     except EnvelopeError:
+        return None
+    if header.app_uid != app_uid:
         return None
     if isinstance(header, RangeHeader) and header.first <= bucket < header.end:
         return f"STABLE and empty, with [{header.first}, {header.end}), inc {header.inc}"

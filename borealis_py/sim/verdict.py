@@ -109,6 +109,7 @@ class Delays:
             ]
             for seat in world.sources
         }
+        self._app_uid = world.wiring.app_uid
         self._stable: dict[tuple[str, int], dict[int, int]] = {}
 
     def judge(self) -> None:
@@ -153,7 +154,8 @@ class Delays:
             return (bucket + 1) * s.width_us + (wait_us if lacks else 0) - 2 * SKEW_US - self._ahead_us(bucket)
 
         log = self.world.log.committed(Feed(topics.replica(APP, plan.name, k)))
-        oracles.premature(f"{plan.name}.r{k}", log, self.watching.watch.ran_us.get((plan.name, k), {}), least_us)
+        ran_us = self.watching.watch.ran_us.get((plan.name, k), {})
+        oracles.premature(f"{plan.name}.r{k}", log, ran_us, least_us, self._app_uid)
 
     def _needless(self, plan: NodePlan, k: int) -> None:
         log = self.world.log.committed(Feed(topics.replica(APP, plan.name, k)))
@@ -166,7 +168,7 @@ class Delays:
             if name in self.closings and name not in upstream
         }
         ran_us = self.watching.watch.ran_us.get(key, {})
-        oracles.needless(f"{plan.name}.r{k}", log, ran_us, pairs, self._in_time_us)
+        oracles.needless(f"{plan.name}.r{k}", log, ran_us, pairs, self._in_time_us, self._app_uid)
 
     def _avoidable(self, plan: NodePlan, k: int) -> None:
         """Nothing tentative of a bucket that all inputs have said stably, where this replica could read it."""
@@ -229,6 +231,8 @@ class Delays:
         times, found = self.world.log.broker.partition(feed).appended_us, dict[int, int]()
         for record in self.world.log.committed(feed):
             header, _ = unpack_stream(record.value)
+            if header.app_uid != self._app_uid:
+                continue
             if isinstance(header, StableHeader) and header.part + 1 == header.parts:
                 found.setdefault(header.bucket, times[record.offset])
             elif isinstance(header, RangeHeader):

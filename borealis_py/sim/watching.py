@@ -65,7 +65,11 @@ class Onlooker:
         self._troubled_until = dict.fromkeys(self.overlaps, 0)
         self._progress_feed = Feed(topics.progress(APP, QUERY))
         self._corrected_feed = Feed(topics.stream(APP, QUERY))
-        world.log.broker.partition(self._progress_feed).watchers[self._see_progress] = None
+        self.progress: dict[str, int] = {}
+        """How far each node is published, by the last record that can be believed."""
+        self._progress_of = {Feed(topics.progress(APP, plan.name)): plan.name for plan in s.nodes}
+        for feed in self._progress_of:
+            world.log.broker.watchers(feed)[self._see_progress] = None
         self._rows = self._rows_at = 0
 
     # What is told -----------------------------------------------------------------------------------------------------
@@ -83,15 +87,25 @@ class Onlooker:
         last = next((r for r in reversed(partition.records[: partition.stable_end]) if r is not None), None)
         life = Life(self._world.wiring.app_uid)
         bucket = None if last is None else read_progress(last, life, self._world.origin)
-        if bucket is None or (self.progress_seen and bucket == self.progress_seen[-1][1]):
+        if bucket is None or not self._can_be(bucket):
+            return
+        self.progress[self._progress_of[feed]] = bucket
+        if feed != self._progress_feed or (self.progress_seen and bucket == self.progress_seen[-1][1]):
             return
         rows = self._world.log.broker.partition(self._corrected_feed).records
         self._rows += sum(1 for r in rows[self._rows_at :] if r is not None)
         self._rows_at = len(rows)
         self.progress_seen.append((self._rows, bucket))
 
+    def _can_be(self, bucket: int) -> bool:
+        """Nobody publishes what no source can have closed, but for the end of all."""
+        far = self._world.buckets.of(self._world.scheduler.now_us + self._world.scenario.timing.ahead_max_us)
+        return bucket <= far or bucket == FOREVER // self._world.scenario.width_us
+
     def after_turn(self, seat: ReplicaSeat, process: ReplicaProcess) -> None:
         """After every turn of every replica."""
+        if self._world.over:
+            return
         manager = process.replica.manager
         self.watch.replica(self._world.scheduler.now_us, seat.node, process.name, manager)
         before, after = self._states.get(process.name, ReplicaState.RECOVERING), manager.state
@@ -122,8 +136,8 @@ class Onlooker:
     def look(self) -> None:
         """See who is clean now, and who reconciles: after each fault, its end, and each change of a state."""
         world = self._world
-        if not hasattr(world, "clients"):
-            return  # still being made
+        if world.over or not hasattr(world, "clients"):
+            return  # or still being made
         now = world.scheduler.now_us
         for source in world.sources:
             self.sources[source.name].update(now, source.at_work and not source.failed)
@@ -170,7 +184,11 @@ class Onlooker:
             ]
             at = overlap.look(now, node, reconciling, self._excused_until(now, node))
             if at is not None:
-                world.scheduler.at(at, partial(overlap.check, at, node))
+                world.scheduler.at(at, partial(self._check, overlap, at, node))
+
+    def _check(self, overlap: Overlap, at: int, node: str) -> None:
+        if not self._world.over:
+            overlap.check(at, node)
 
     def _excused_until(self, now: int, node: str) -> int:
         """Until when a node's replicas may not know of each other, as far as can be seen now."""

@@ -11,7 +11,7 @@ from typing import cast
 
 from borealis_py.client.target import Target
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, NewRecord
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
 from borealis_py.node.checkpoints import CheckpointStore
@@ -33,19 +33,24 @@ from sunion.bucket import Buckets
 from sunion.view import Change
 
 APP = "sim"
-APP_UID = "first"
-"""Of the life that a world begins with."""
+APP_UIDS = ("first", "second", "third", "fourth")
+"""Of the lives of a world; later ones are counted."""
+OF_A_LIFE = 10**9
+"""So far apart are the seeds of what the lives of an app have for input."""
 NOWHERE = Path("/nonexistent")
 """Simulated replicas have no files."""
 
 
 class Wiring:
-    """Makes the processes of one scenario. `start_us`: when its time begins. `prefix`: of its processes' names."""
+    """Makes the processes of one scenario. `start_us`: when its time begins. `prefix`: of its processes' names. `life`:
+    how many there were of the app before. `over`: it has been begun anew since.
+    """
 
-    def __init__(self, scenario: Scenario, scheduler: Scheduler, log: MemoryLog, app: str = APP) -> None:
-        self.app, self.prefix = app, "" if app == APP else f"{app}:"
+    def __init__(self, scenario: Scenario, scheduler: Scheduler, log: MemoryLog, app: str = APP, life: int = 0) -> None:
+        self.app, self.life, self.over = app, life, False
+        self.prefix = f"{app}:" if app != APP else f"{life + 1}:" if life else ""
         self.scenario, self.scheduler, self.log = scenario, scheduler, log
-        self.app_uid = APP_UID
+        self.app_uid = APP_UIDS[life] if life < len(APP_UIDS) else f"life {life + 1}"
         self.buckets = Buckets(scenario.width_us)
         self.start_us = scheduler.now_us
         self.origin = self.buckets.of(self.start_us)
@@ -57,7 +62,15 @@ class Wiring:
         self.heard: list[Heard] = []
         """Of every process that was a replica what it has read and said."""
         self.items = [
-            Input(scenario.seed, i, self.start_us, scenario.rate, self._bursts(i), scenario.bad, scenario.lateness_us)
+            Input(
+                scenario.seed + OF_A_LIFE * life,
+                i,
+                self.start_us,
+                scenario.rate,
+                self._bursts(i),
+                scenario.bad,
+                scenario.lateness_us,
+            )
             for i in range(scenario.sources)
         ]
 
@@ -65,12 +78,17 @@ class Wiring:
         found = [f for f in self.scenario.faults if f.kind == "burst" and f.index % self.scenario.sources == source]
         return [(self.start_us + f.at_us, self.start_us + f.until_us) for f in found]
 
-    def make_topics(self) -> None:
+    @property
+    def specs(self) -> list[TopicSpec]:
+        """All topics."""
         s = self.scenario
         cut = {plan.name: plan.replicas for plan in s.nodes if plan.name != QUERY}
         exchanges = {plan.name: plan.exchange for plan in s.nodes}
-        specs = topics.of_app(self.app, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
-        self.log.client("up").admin().create(specs)
+        return topics.of_app(self.app, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
+
+    def make_topics(self) -> None:
+        """And the description."""
+        self.log.client("up").admin().create(self.specs)
         description = Description("{}", "hash", self.origin, "", self.app_uid)
         self.log.broker.append(NewRecord(Feed(topics.settings(self.app)), encode(description), APP_KEY.encode()))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import random
 from functools import partial
+from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
-from borealis_py.log.corrected import read_progress
-from borealis_py.log.description import Life
+from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim.actors import RESTART_US, Process, Seat
 from borealis_py.sim.clock import Scheduler
@@ -24,7 +24,7 @@ from borealis_py.sim.log import MemoryLog
 from borealis_py.sim.moments import Moments
 from borealis_py.sim.neighbour import Neighbour
 from borealis_py.sim.oracle.healing import bound_us
-from borealis_py.sim.people import PublisherProcess
+from borealis_py.sim.people import PublisherProcess, ReplicaProcess
 from borealis_py.sim.pictures import ClientPicture
 from borealis_py.sim.scenario import SECOND, START_US, Fault, Scenario
 from borealis_py.sim.seats import ReplicaSeat, SourceSeat
@@ -34,6 +34,9 @@ from borealis_py.sim.violation import Violation
 from borealis_py.sim.watching import Onlooker
 from borealis_py.sim.wiring import APP, Wiring
 from sunion.model import FOREVER
+
+if TYPE_CHECKING:
+    from borealis_py.sim.lives import Past
 
 SKEW_US = 10_000
 """How far a publisher's clock may be off."""
@@ -45,23 +48,40 @@ LAG_US = 800_000
 """Stable results this far behind the clock are current: a bucket, the ways, and progress without rows."""
 
 
-class World:
-    """One world. `run` raises `Violation` when an oracle fails."""
+WRITES_US, STEP_US = 1_000_000, 300
+"""Within which time a reset that is to come inside a transaction comes; how often it looks for one."""
 
-    def __init__(self, scenario: Scenario, keep_trace: bool = False) -> None:
-        self.scenario = scenario
-        self.start_us = START_US
-        self.scheduler = Scheduler(START_US)
+
+def writes(process: ReplicaProcess) -> bool:
+    """It has a transaction on its way, or fences to begin one."""
+    return process.replica.manager.publishing.phase in (Phase.TAKING, Phase.COMMITTING)
+
+
+class World:
+    """One world. `run` raises `Violation` when an oracle fails.
+
+    Args:
+        past: the life of the app before, on the same log.
+    """
+
+    def __init__(self, scenario: Scenario, keep_trace: bool = False, past: Past | None = None) -> None:
+        self.scenario, self.past = scenario, past
+        self.over = False
+        """The app has been begun anew: what goes on of this life is nobody's but the next one's affair."""
+        if past is None:
+            self.scheduler = Scheduler(START_US)
+            self.log = MemoryLog(
+                self.scheduler,
+                seed=scenario.seed,
+                delays=scenario.latencies,
+                poll_records_max=scenario.poll_records_max,
+            )
+        else:
+            self.scheduler, self.log = past.world.scheduler, past.world.log
+        self.start_us = self.scheduler.now_us
         self.rng = random.Random(f"world {scenario.seed}")
-        self.log = MemoryLog(
-            self.scheduler,
-            seed=scenario.seed,
-            delays=scenario.latencies,
-            outcomes=self._outcome,
-            poll_records_max=scenario.poll_records_max,
-        )
-        self.log.on_transaction = self._transaction
-        self.wiring = Wiring(scenario, self.scheduler, self.log)
+        self.log.outcomes, self.log.on_transaction = self._outcome, self._transaction
+        self.wiring = Wiring(scenario, self.scheduler, self.log, life=0 if past is None else past.lives)
         self.buckets, self.origin = self.wiring.buckets, self.wiring.origin
         self.wiring.make_topics()
         self.commits_unknown = 0
@@ -81,11 +101,17 @@ class World:
             for plan in scenario.nodes
             for k in range(plan.replicas)
         ]
-        self.clients = Seat("client", self.log, self._start_client, look)
+        self.clients = Seat(f"{self.wiring.prefix}client", self.log, self._start_client, look)
         self.picture = ClientPicture(self.origin)
         self.latecomer: ClientPicture | None = None
         self.asked = self.worst_us = 0
-        self.neighbour = Neighbour(scenario, self.scheduler, self.log) if scenario.neighbour else None
+        self.neighbour = self._neighbour()
+
+    def _neighbour(self) -> Neighbour | None:
+        """There from the first life on."""
+        if self.past is not None:
+            return self.past.world.neighbour
+        return Neighbour(self.scenario, self.scheduler, self.log) if self.scenario.neighbour else None
 
     def of_node(self, node: str) -> list[ReplicaSeat]:
         """The seats of one node."""
@@ -114,10 +140,10 @@ class World:
     # Running it -------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Live through the scenario, heal, converge, and be judged."""
+        """Live through the scenario, heal and converge, unless there is a reset then, and be judged."""
         for seat in (*self.sources, *self.replicas, self.clients):
             seat.start()
-        if self.neighbour is not None:
+        if self.neighbour is not None and self.past is None:
             self.neighbour.start()
         if self.scenario.latecomer:
             self.scheduler.at(self.start_us + self.scenario.heal_us // 2, self._start_latecomer)
@@ -127,11 +153,19 @@ class World:
         for index in self.scenario.lost:
             self.replicas[index].crash()
         self.scheduler.run_until(self.start_us + self.scenario.heal_us + 1)
-        if self._converge() and self.scenario.ends:
+        if self.scenario.reset == "writer":
+            self._until_somebody_writes()
+        if not self.scenario.reset and self._converge() and self.scenario.ends:
             self._end()
         judge(self)
-        if self.neighbour is not None:
+        if self.neighbour is not None and not self.scenario.reset:
             self.neighbour.judge()
+
+    def _until_somebody_writes(self) -> None:
+        """Or takes over to write: but not for long."""
+        limit = self.scheduler.now_us + WRITES_US
+        while self.scheduler.now_us < limit and not any(writes(p) for seat in self.replicas for p in seat.replicas):
+            self.scheduler.run_until(self.scheduler.now_us + STEP_US)
 
     def _start_client(self, name: str) -> Process:
         changed = partial(self.watching.client_changed, "client", self.picture)
@@ -141,11 +175,13 @@ class World:
 
     def _start_latecomer(self) -> None:
         """A second client, which wants to see the stream from a bucket in the middle on (B38)."""
+        if self.over:
+            return
         start = max(self.origin, self.picture.stable - 30)
         picture = ClientPicture(start)
         changed = partial(self.watching.client_changed, "latecomer", picture)
         try:
-            self.wiring.client("latecomer", start, changed, picture.end).wake()
+            self.wiring.client(f"{self.wiring.prefix}latecomer", start, changed, picture.end).wake()
         except LogError:  # it may not reach the log now
             self.scheduler.after(RESTART_US, self._start_latecomer)
             return
@@ -216,17 +252,11 @@ class World:
         for plan in self.scenario.nodes:
             if self.progress(plan.name) < current:
                 return f"what is published of {plan.name} is at {self.progress(plan.name)}, it is {current}"
-        return None
+        return None if self.past is None else self.past.unaware()
 
     def progress(self, node: str) -> int:
-        """What lies in a node's progress topic now."""
-        feed = Feed(topics.progress(APP, node))
-        partition = self.log.broker.partition(feed)
-        for record in reversed(partition.records[: partition.stable_end]):
-            if record is not None:
-                bucket = read_progress(record, Life(self.wiring.app_uid), self.origin)
-                return self.origin if bucket is None else bucket
-        return self.origin
+        """How far a node is published."""
+        return self.watching.progress.get(node, self.origin)
 
     def _end(self) -> None:
         """All sources end; so does everything else."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from borealis_py.sim.coverage import AFTERMATH_US
-from borealis_py.sim.faults import beside, bytewise, cuts, processes, size, storage
+from borealis_py.sim.faults import beside, bytewise, cuts, lives, processes, size, storage
 from borealis_py.sim.faults.doing import Doing
 from borealis_py.sim.kinds import KINDS
 from borealis_py.sim.scenario import Fault
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FAULTS: dict[str, Doing] = {
     **processes.FAULTS, **cuts.FAULTS, **storage.FAULTS, **bytewise.FAULTS, **beside.FAULTS, **size.FAULTS,
+    **lives.FAULTS,
 }  # fmt: skip
 assert FAULTS.keys() == KINDS.keys(), FAULTS.keys() ^ KINDS.keys()
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Scribble = tuple[bytes | None, bytes | None]
 """Key and value of a record that nobody of ours has written."""
 HUGE = (2**63 - 1, 2**64 - 1, 10**30)
+AHEAD = 100_000
+"""Buckets that no world comes to."""
 NO_JSON = (None, b"", b"\x00\xff\x00", b'{"replica": "\xff\xfe"}', b"garbage", b"{", b"[" * 100_000, b'{"a":' * 50_000)
 NO_STRUCT = (b"null", b"5", b"[]", b"{}", b'"text"', b"true", b"1e999")
 
@@ -90,13 +92,17 @@ def _bad_settings(world: World, fault: Fault) -> Undo:
 
 
 def _bad_progress(world: World, fault: Fault) -> Undo:
-    """Garbage in a node's progress: the cleaner may take what it displaces."""
+    """Garbage in a node's progress: the cleaner may take what it displaces. Two kinds of it alone, which
+    are not drawn: "before" (the app's first bucket), "ahead" (of what any input has closed; that would be a lie)."""
     feed = node_of(world, fault)[0].spec.progress_feed
-    return _scribbling(world, fault, feed, lambda rng: _bad_progress_record(world, rng))
+    return _scribbling(world, fault, feed, lambda rng: _bad_progress_record(world, rng, fault.detail))
 
 
-def _bad_progress_record(world: World, rng: random.Random) -> Scribble:
+def _bad_progress_record(world: World, rng: random.Random, detail: str) -> Scribble:
     said = {"app_uid": world.wiring.app_uid, "bucket": world.origin, "replica": 0, "inc": 1}
+    if detail:
+        ahead = world.buckets.of(world.scheduler.now_us) + AHEAD
+        return b"0", json.dumps({**said, "bucket": ahead if detail == "ahead" else world.origin - 1}).encode()
     wrongs: Sequence[dict[str, object]] = (
         {"bucket": rng.choice((-1, 0, world.origin - 1, 0.5, "5", None, True, *HUGE))},
         {"app_uid": rng.choice(("another", "", None, 5)), "bucket": world.buckets.of(world.scheduler.now_us)},

@@ -1,0 +1,38 @@
+"""The app is begun anew while something of the life before lives on (F9). That it happens is `sim.lives`' affair: here
+it is over, when who was away meets the topics that were made again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from borealis_py.sim.faults.doing import Doing, Undo, nothing
+from borealis_py.sim.scenario import SECOND, Fault
+from borealis_py.sim.violation import Violation
+
+if TYPE_CHECKING:
+    from borealis_py.sim.world import World
+
+
+LEARN_US = 2 * SECOND
+"""Who can read all topics knows within this that they are another life's, where somebody writes into them."""
+
+
+def _reset(world: World, fault: Fault) -> Undo:
+    past = world.past
+    if past is None:
+        return nothing
+
+    def must_know() -> None:
+        why = past.unaware()
+        if why is not None and not world.over:
+            raise Violation("life", f"{LEARN_US / 1e6:g} s after it could, {why}")
+
+    def undo() -> None:
+        past.meet()
+        if len(world.scenario.faults) == 1:  # nothing else goes wrong: everybody writes
+            world.scheduler.after(LEARN_US, must_know)
+
+    return undo
+
+
+FAULTS: dict[str, Doing] = {"reset": _reset}
