@@ -9,6 +9,7 @@ from tests.sim.planted import (
     corrections,
     exchange,
     inputs,
+    lives,
     neighbour,
     parted,
     publishers,
@@ -30,5 +31,6 @@ BUGS: tuple[Bug, ...] = (
     *parted.BUGS,
     *sizes.BUGS,
     *neighbour.BUGS,
+    *lives.BUGS,
     *publishers.BUGS,
 )

@@ -213,13 +213,13 @@ def _a_dead_head_stays_head() -> Any:
         before(self, *args)
         self._passed = False
 
-    return _both(
+    return Both(
         mock.patch.object(Stagger, "_watch_head", watch),
         mock.patch.object(ControlFold, "live", return_value=True),
     )
 
 
-class _both:
+class Both:
     """Two patches as one."""
 
     def __init__(self, *patches: Any) -> None:
@@ -301,7 +301,7 @@ def _never_forgives() -> Any:
         self.heard = True
         self.said = max(self.said, bucket + 1)
 
-    return _both(
+    return Both(
         mock.patch.object(Intake, "forgive", return_value=None),
         mock.patch.object(Feed, "word", word),
         mock.patch.object(Feed, "forgive", return_value=None),
