@@ -47,6 +47,7 @@ def test_a_right_stream_is_clean():
     result = audit(spec(published(30), 30))
     assert result.clean
     assert (result.query, result.origin, result.upto, result.rows, result.differences) == ("q", 10, 30, 20, 0)
+    assert 0 <= result.seconds < 60
 
 
 def test_it_goes_as_far_as_the_stream_says_it_got():
@@ -88,6 +89,8 @@ def test_planted_rows_are_found(plant, first):
 def test_a_stream_that_says_more_than_its_sources_close_is_an_error():
     result = audit(spec(published(30), 35))
     assert not result.clean
+    assert (result.upto, result.rows, result.differences, result.letters) == (ORIGIN, 0, 0, None)
+    assert 0 <= result.seconds < 60
     assert "source s up to offset 21 closes only the buckets before 30, not those before 35" in result.error
 
 

@@ -61,6 +61,15 @@ def test_what_is_missing_extra_or_different_is_named(found: list[Letter], kind: 
     assert (differences, first.kind, first.id) == (1, kind, name)
     assert right == len(RIGHT) - (kind != "extra")
     assert str(first).startswith("dead letter")
+    if kind == "different":
+        assert str(found[-1]) in str(first), "what it is instead is told"
+
+
+def test_dead_letters_that_are_alike_count_as_often_as_they_are_told() -> None:
+    made = recomputed()
+    made.add(3, [OWN])
+    assert made.compare(RIGHT)[1] == 1
+    assert made.compare([*RIGHT, told("clean", OWN)]) == (4, 0, None)
 
 
 def test_a_record_of_somebody_else_is_nobodys_dead_letter() -> None:

@@ -11,7 +11,7 @@ from borealis_py.engine import fingerprint
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from borealis_py.query.errors import QueryError
 from reconcile.task import pack_job, run_packed, unpack_result
-from reconcile.work import forget, node_work, opened
+from reconcile.work import forget, make_kernel, node_work, opened
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
 from tests.reconcile.list_world import StubLog
 from tests.reconcile.replica import Replica
@@ -43,6 +43,13 @@ def test_any_split_gives_the_bits_of_single_steps(query, cuts):
     assert any(rejects for _, rejects in redone.values()) is tells
     forget(packed)
     kernel.close()
+
+
+def test_the_engine_may_use_what_the_work_says():
+    kernel = make_kernel(app("kernel").to_json(), "totals", memory_bytes=64 << 20)
+    (limit,) = kernel._duck.connection.execute("SELECT current_setting('memory_limit')").fetchone()
+    kernel.close()
+    assert limit == "64.0 MiB"
 
 
 def test_a_work_made_twice_is_opened_once():

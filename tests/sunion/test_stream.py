@@ -96,6 +96,9 @@ def test_what_is_dropped_is_told_when_its_turn_comes() -> None:
     assert fold.again(1) == []
     assert fold.again(2) == [(0, 2), (1, 102)]
     assert fold.again(2) == [], "asked for once"
+    fold.drop(1)
+    fold.drop(0)
+    assert fold.again(1) == [(0, 0), (1, 100)], "the highest of those that were dropped since is one of them"
 
 
 def test_what_became_stable_meanwhile_is_not_read_again() -> None:
