@@ -150,7 +150,7 @@ class PublisherSession:
         Raises:
             StreamTaken, StreamEnded, StreamForgotten: the source cannot be had.
             StreamFenced: a newer publisher has it. BegunAnew: the app was begun anew.
-            PublishFailed: the log refused a record.
+            PublishFailed: the log refused a record, and the app was not begun anew.
         """
         raw_us, now_us = now_us, self._latest(now_us)
         self._deliveries()
@@ -382,6 +382,7 @@ class PublisherSession:
         for delivery in self._appender.deliveries():
             self._delivered += 1
             if delivery.error is not None:
+                self._look()  # what it had on its way may have met topics of another life
                 raise PublishFailed(
                     f"{delivery.token}: the log did not take a record: {delivery.error}. "
                     f"Start the publisher again: it goes on where source {self._target.source!r} ends"

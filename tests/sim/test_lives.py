@@ -32,7 +32,7 @@ from borealis_py.sim import oracles
 from borealis_py.sim.actors import LocalClock
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.kernel import ToyKernel
-from borealis_py.sim.log import MemoryLog
+from borealis_py.sim.log import MemoryLog, Refusal
 from borealis_py.sim.publisher import SimPublisher
 from borealis_py.sim.scenario import NodePlan
 from borealis_py.sim.stores import SimRedos, Spark
@@ -207,6 +207,16 @@ def test_a_replica_of_the_life_before_that_was_asleep_changes_nothing(world: Wor
     assert isinstance(old.ended, OtherLife)
     assert [one.ended for one in new] == [None, None]
     world.judge()
+
+
+def test_a_publisher_of_the_life_before_whose_rows_are_refused_tells_why(world: World) -> None:
+    """Its sequence numbers mean nothing to a topic that was made again, and that it was it has not read yet."""
+    old = world.publisher("p1")
+    world.run(2, old)
+    world.describe("second")
+    world.log.refuse("p1", topics.source(APP, SOURCE).topic, Refusal("out of order"))
+    world.run(4, old)
+    assert isinstance(old.error, BegunAnew)
 
 
 def test_a_publisher_of_the_life_before_takes_no_source_and_its_rows_are_nothing(world: World) -> None:
