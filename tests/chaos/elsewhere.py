@@ -68,7 +68,7 @@ class Life:
 
 def reset_elsewhere(it: Arena, fault: Fault) -> Steps:
     """Both lives, one after the other and then beside each other; the new one's verdict goes to the arena."""
-    where = it.cluster.directory.parent / f"{ELSEWHERE}-{len(it.verdicts)}"
+    where = it.cluster.directory / f"{ELSEWHERE}-{len(it.verdicts)}"
     name = where.name
     lives: list[Life] = []
     try:
