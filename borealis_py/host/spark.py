@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from borealis_py.host import logfile
+from borealis_py.host import logfile, scratch
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from reconcile.spark import explain
@@ -54,14 +54,19 @@ class SparkSettings:
     heap: str = "512m"
     extra: tuple[tuple[str, str], ...] = ()
 
-    def properties(self, app_name: str) -> dict[str, str]:
+    def properties(self, app_name: str, own: Path | None = None) -> dict[str, str]:
+        """Of Spark. `own`: a directory for temporary files of the driver's JVM; None: the machine's own."""
         local = self.master.startswith("local")
         here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}
+        java = "-XX:+UseSerialGC"
+        if own is not None:
+            java += f' "-Djava.io.tmpdir={own}"'
+            here |= {"spark.local.dir": str(own)} if local else {}  # a cluster's executors have places of their own
         return {
             "spark.app.name": app_name,
             "spark.master": self.master,
             "spark.driver.memory": self.heap,
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": java,
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.ui.liveUpdate.period": "0",  # else a task that runs may count as waiting until the next heartbeat
@@ -81,9 +86,10 @@ class ReplicaSession:
     `context` is the SparkContext, for RDD jobs; no SQL session is made, since its workers would be another pool.
     """
 
-    def __init__(self, context: Any, process: Any, output: Path, workers: int) -> None:
+    def __init__(self, context: Any, process: Any, output: Path, workers: int, own: Path | None = None) -> None:
         self.context = context
         self.output = output
+        self._own = own
         self._process = process
         self._workers = workers
         self._works: tuple[bytes, ...] = ()
@@ -98,22 +104,26 @@ class ReplicaSession:
         """Start Spark: 4 s. Blocks.
 
         Args:
-            output: the file for what Spark prints; None: a temporary one.
+            output: the file for what Spark prints, beside which its temporary files lie; None: a temporary one.
 
         Raises:
             SparkUnavailable: no Java, or the JVM ended.
         """
         settings = settings or SparkSettings()
-        output = output or _temporary_output()
         try:
             find_java()
         except BrokerError as exc:
             raise SparkUnavailable(f"Spark cannot start. {exc}") from exc
+        base = None if output is None else output.with_suffix(".tmp").absolute()
+        output, own = output or _temporary_output(), None
         try:
-            context, process = _launch(settings.properties(app_name), output)
+            own = None if base is None else scratch.taken(base)
+            context, process = _launch(settings.properties(app_name, own), output)
         except Exception as exc:
+            if own is not None:
+                scratch.given_back(own)
             raise SparkUnavailable(_why_not(exc, output)) from exc
-        return cls(context, process, output, settings.workers)
+        return cls(context, process, output, settings.workers, own)
 
     def warm(self, work: bytes | None = None) -> None:
         """Run a small job on every worker: imports, and the query's kernel and log clients if `work` is given.
@@ -168,6 +178,9 @@ class ReplicaSession:
         _end(self.context, self._process)
         if self._thread is not None:
             self._thread.join(5)
+        if self._own is not None:
+            own, self._own = self._own, None  # a later session of this process has the same
+            scratch.given_back(own)
 
     def _keep_warm(self, every_s: float) -> None:
         while not self._stop.is_set():

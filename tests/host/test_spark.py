@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -72,6 +73,27 @@ def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path)
     _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
     assert not [t for t in threading.enumerate() if t.name == "keep warm"]
+
+
+def test_what_a_killed_application_leaves_goes_with_the_next_one(tmp_path):
+    """In a place with a space, beside the file of what Spark prints."""
+    output, base = tmp_path / "a place" / "spark.log", tmp_path / "a place" / "spark.tmp"
+    output.parent.mkdir()
+    with psutil.Popen([sys.executable, "-c", "pass"]) as gone:
+        gone.wait()
+    (base / str(gone.pid) / "blockmgr-1").mkdir(parents=True)
+    (base / "1" / "of the first process").mkdir(parents=True)
+    session = ReplicaSession.start("tests", SETTINGS, output)
+    try:
+        session.warm()
+        left = {path.name.partition("-")[0] for path in (base / str(os.getpid())).iterdir()}
+        assert {"blockmgr", "spark"} <= left
+        assert not (base / str(gone.pid)).exists()
+        os.kill(session.jvm_pid, signal.SIGKILL)
+        until(lambda: not session.alive, "the session is told to be dead", 120)
+    finally:
+        session.stop()
+    assert [path.name for path in base.iterdir()] == ["1"], "another process's is its own"
 
 
 def test_a_jvm_that_hangs_is_killed(monkeypatch, tmp_path):
