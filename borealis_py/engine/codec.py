@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.guards import NESTING_MAX, nesting
+from borealis_py.engine.checks import NESTING_MAX, nesting
 from borealis_py.engine.ipc import Unclaimed, claims, spell
 from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import row_sizes, segment_schema

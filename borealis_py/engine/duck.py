@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from borealis_py.engine import guards
+from borealis_py.engine import checks
 from borealis_py.engine.rows import row_sizes
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 
@@ -84,7 +84,7 @@ def connect(memory_bytes: int = MEMORY_BYTES, *, lock: bool = True) -> duckdb.Du
     It never has a temporary directory: what spills is added in another order, and the last bits of sums change.
     """
     connection = duckdb.connect(config={**_CONFIG, "memory_limit": f"{memory_bytes}B"})
-    guards.register(connection)
+    checks.register(connection)
     for setting in _SETTINGS:
         connection.execute(setting)
     if lock:
@@ -95,7 +95,7 @@ def connect(memory_bytes: int = MEMORY_BYTES, *, lock: bool = True) -> duckdb.Du
 def first_line(error: BaseException) -> str:
     """DuckDB's message without its sketch of the SQL, which is ours and not the user's."""
     text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
-    line = guards.reason_of(text.split("\n", 1)[0].strip())
+    line = checks.reason_of(text.split("\n", 1)[0].strip())
     return line if len(line) <= 300 else line[:297] + "..."
 
 

@@ -88,7 +88,10 @@ class Expression:
         def part(tree: Tree) -> str:
             return kind(to_sql(tree), any(is_aggregate(n) for n in nodes(tree)))
 
-        return replace(self, tree=guards.guarded(self.tree, part))
+        try:
+            return replace(self, tree=guards.guarded(self.tree, part))
+        except guards.Unbounded as exc:
+            raise self.error(str(exc)) from exc
 
     def error(self, reason: str) -> QueryError:
         return QueryError(f"{self.place}: {reason}\n    {self.text}")

@@ -53,7 +53,7 @@ _LISTS = """
     array_inner_product array_intersect array_length array_negative_dot_product array_negative_inner_product
     array_pop_back array_pop_front array_position array_prepend array_push_back array_push_front array_resize
     array_reverse array_reverse_sort array_select array_sort array_to_string array_unique array_value array_where
-    array_zip equi_width_bins flatten generate_series grade_up list_any_value list_append list_approx_count_distinct
+    array_zip flatten generate_series grade_up list_any_value list_append list_approx_count_distinct
     list_avg list_bit_and list_bit_or list_bit_xor list_bool_and list_bool_or list_cat list_concat list_contains
     list_cosine_distance list_cosine_similarity list_count list_distance list_distinct list_dot_product list_element
     list_entropy list_extract list_first list_grade_up list_has list_has_all list_has_any list_histogram list_indexof

@@ -1,121 +1,20 @@
 """Bounds on what one value can make the engine do: checks that stand in front of arguments, written into the tree.
 
 The engine's JSON functions recurse as deep as a text is nested, until the process's stack is used up; others build as
-much as an argument says, or take time by the product of two lengths. No error that could be told would come of that. So
-such arguments pass through functions of ours that refuse what is beyond a bound: an error of the row. The bounds are
-part of what a query's results are: every replica has the same.
+much as an argument says, or take time by the product of two lengths, or by a power of one. No error that could be told
+would come of that. So such arguments pass through functions of ours (`checks`) that refuse what is beyond a bound: an
+error of the row. The bounds are part of what a query's results are: every replica has the same.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import duckdb
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+from borealis_py.engine.checks import MOVED_MAX, WORK_MAX, looks_far, pattern_size
 
 Tree = dict[str, Any]
-
-NESTING_MAX = 100
-"""Brackets within brackets in a text that is parsed (JSON, lists, structs, maps)."""
-PATTERN_BYTES_MAX = 1_000
-"""Of a pattern or path that is not written in the query."""
-WORK_MAX = 64_000_000
-"""Bytes that one call may build, or the product of two texts' lengths where it takes time by that."""
-
-_WIDE = re.compile(r"[0-9]{5}|\{[^}]*\{|%[-+ #0]*\*|%[-+ #0]*[0-9]*\.\*")
-_RECURSIVE = re.compile(r"\.\..*\.\.", re.DOTALL)
-
-
-class TooMuch(ValueError):
-    """A value is beyond a bound; the message says which."""
-
-
-# What runs in the engine -------------------------------------------------------------------------------------------
-
-
-def nesting(text: bytes) -> int:
-    """How deep [ and { stand within each other, those between double quotes left out."""
-    unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    raw = np.frombuffer(b"".join(unescaped.split(b'"')[::2]), dtype=np.uint8)
-    opens = (raw == ord("[")) | (raw == ord("{"))
-    closes = (raw == ord("]")) | (raw == ord("}"))
-    depth = np.cumsum(opens.astype(np.int64) - closes.astype(np.int64))
-    return int(depth.max(initial=0))
-
-
-def _nested(texts: pa.Array) -> pa.Array:
-    if (pc.max(pc.binary_length(texts)).as_py() or 0) <= NESTING_MAX:
-        return texts
-    opened = pc.add(pc.count_substring(texts, "["), pc.count_substring(texts, "{"))
-    for text in texts.filter(pc.fill_null(pc.greater(opened, NESTING_MAX), False)).to_pylist():
-        if nesting(text.encode()) > NESTING_MAX:
-            raise TooMuch(f"the text is nested more than {NESTING_MAX} levels deep")
-    return texts
-
-
-def _short(texts: pa.Array) -> pa.Array:
-    if (pc.max(pc.binary_length(texts)).as_py() or 0) > PATTERN_BYTES_MAX:
-        raise TooMuch(f"the pattern is longer than {PATTERN_BYTES_MAX} bytes")
-    return texts
-
-
-def _path(texts: pa.Array) -> pa.Array:
-    for text in set(_short(texts).to_pylist()):
-        if text is not None and _RECURSIVE.search(text):
-            raise TooMuch("the path has more than one '..'")
-    return texts
-
-
-def _narrow(texts: pa.Array) -> pa.Array:
-    for text in set(_short(texts).to_pylist()):
-        if text is not None and _WIDE.search(text):
-            raise TooMuch("the format asks for a width of more than 9999, or for one that an argument says")
-    return texts
-
-
-def _times(counts: pa.Array, units: pa.Array) -> pa.Array:
-    for count, unit in zip(counts.to_pylist(), units.to_pylist(), strict=True):
-        if count is not None and unit is not None and count * max(unit, 1) > WORK_MAX:
-            raise TooMuch(f"the result would take more than {WORK_MAX} bytes")
-    return counts
-
-
-def _product(texts: pa.Array, others: pa.Array) -> pa.Array:
-    lengths = (pc.fill_null(pc.binary_length(a), 0).to_numpy().astype(np.int64) for a in (texts, others))
-    first, second = lengths
-    if int((first * second).max(initial=0)) > WORK_MAX:
-        raise TooMuch(f"the lengths of the two texts, multiplied, are beyond {WORK_MAX}")
-    return texts
-
-
-_TEXT, _COUNT = "VARCHAR", "BIGINT"
-_GUARDS: tuple[tuple[str, Callable[..., pa.Array], list[str], str], ...] = (
-    ("__nested", _nested, [_TEXT], _TEXT),
-    ("__short", _short, [_TEXT], _TEXT),
-    ("__path", _path, [_TEXT], _TEXT),
-    ("__narrow", _narrow, [_TEXT], _TEXT),
-    ("__times", _times, [_COUNT, _COUNT], _COUNT),
-    ("__product", _product, [_TEXT, _TEXT], _TEXT),
-)
-
-
-def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the checks known to a connection."""
-    for name, function, parameters, result in _GUARDS:
-        connection.create_function(name, function, parameters, result, type="arrow")  # type: ignore[call-overload]
-
-
-def reason_of(line: str) -> str:
-    """An error's line without the engine's words about Python functions."""
-    _, marked, ours = line.partition("executing the UDF: TooMuch: ")
-    return ours if marked else line
-
-
-# What is written into the tree --------------------------------------------------------------------------------------
+_TEXT = "VARCHAR"
 
 _JSON_TEXTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(
@@ -129,32 +28,59 @@ _JSON_TEXTS: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 _JSON_PATHS = {"->>", "json_array_length", "json_exists", "json_extract", "json_extract_path", "json_extract_path_text",
                "json_extract_string", "json_keys", "json_type", "json_value"}  # fmt: skip
-_PATTERNS = {"~~", "!~~", "~~*", "!~~*", "~~~", "like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape",
-             "regexp_extract", "regexp_extract_all", "regexp_full_match", "regexp_matches", "regexp_replace",
-             "regexp_split_to_array", "str_split_regex", "string_split_regex"}  # fmt: skip
+_LIKES = {"~~": (False, False), "!~~": (True, False), "~~*": (False, True), "!~~*": (True, True),
+          "like_escape": (False, False), "not_like_escape": (True, False),
+          "ilike_escape": (False, True), "not_ilike_escape": (True, True)}  # fmt: skip
+"""LIKE and its kin: (negated, whether case is ignored). The engine's own go back, and back again at each %."""
+_REGEXES = {"regexp_extract", "regexp_extract_all", "regexp_full_match", "regexp_matches", "regexp_replace",
+            "regexp_split_to_array", "str_split_regex", "string_split_regex"}  # fmt: skip
+_AGAIN = {"regexp_extract_all", "regexp_replace", "regexp_split_to_array", "str_split_regex", "string_split_regex"}
+"""They search on behind each match."""
 _ZONES = {"timezone": 0, "make_timestamptz": 6}
 """Names of time zones: of an unknown one the engine looks for the most similar, which takes time by its length."""
-_DISTANCES = {"damerau_levenshtein", "editdist3", "jaro_similarity", "jaro_winkler_similarity", "levenshtein"}
-_CONSTANTS = {"range": 0, "generate_series": 0, "equi_width_bins": 2}
+_SHORT = {**dict.fromkeys(("date_part", "datepart", "date_trunc", "datetrunc", "date_diff", "datediff", "date_sub",
+                           "datesub", "strptime", "parse_formatted_bytes"), 0), **_ZONES}  # fmt: skip
+_DISTANCES = {"damerau_levenshtein": WORK_MAX // 8, "editdist3": WORK_MAX, "jaro_similarity": WORK_MAX,
+              "jaro_winkler_similarity": WORK_MAX, "levenshtein": WORK_MAX}  # fmt: skip
+"""The first of them builds a table of 8 bytes a pair."""
+_SEARCHES = {"contains": 1, "instr": 1, "strpos": 1, "position": 1, "replace": 1, "split_part": 1, "split": 1,
+             "str_split": 1, "string_split": 1, "string_to_array": 1}  # fmt: skip
+"""Which argument is looked for in the first one."""
+_PATHS = {"parse_dirname", "parse_dirpath", "parse_filename"}
+_CONSTANTS = {"range": 0, "generate_series": 0}
 """From which argument on they must be written in the query: how much they build follows from several of them."""
 _SIZES: dict[str, tuple[int, int, str]] = {
     "lpad": (1, 4, "INTEGER"),
     "rpad": (1, 4, "INTEGER"),
     "bitstring": (1, 1, "INTEGER"),
-    "list_resize": (1, 8, "BIGINT"),
-    "array_resize": (1, 8, "BIGINT"),
 }
 """Which argument says how much is built, the bytes of one, the argument's type."""
 PARSED = {"JSON", "LIST", "ARRAY", "STRUCT", "MAP", "UNION"}
 """Types that text is parsed into."""
+_WHOLE = {_TEXT, "BLOB", "BIT"}
+"""Types that take text of any length."""
+_MARKS = r"[^\x00-\x7f\pL\pN\pS\pP\pZ]{100}"
+"""What might be combining characters: the engine sorts them by moving each past all others."""
+_OPEN_SIZE = 64
+"""A pattern of this size is searched for in a text of any length."""
+_MAP_WORK = WORK_MAX // 4
+_LENGTH = {_TEXT: "strlen", "BLOB": "octet_length"}
+
+
+_ZONED = "TIMESTAMP WITH TIME ZONE"
+"""Its text may end in the name of a zone (see `_ZONES`)."""
+_STRUCTURES = {"from_json", "from_json_strict", "json_transform", "json_transform_strict"}
+
+
+class Unbounded(ValueError):
+    """An expression cannot be bounded; the message says why."""
 
 
 def objection(call: Tree) -> str | None:
     """Why a call cannot be bounded, so that it cannot be used; None: it can."""
     name = call["function_name"].lower()
     if name in _CONSTANTS and any(not _constant(child) for child in call["children"][_CONSTANTS[name] :]):
-        which = "arguments" if name != "equi_width_bins" else "number of bins"
-        return f"the {which} of {name}() must be written in the query, or one row could ask for any number of values"
+        return f"the arguments of {name}() must be written in the query, or one row could ask for any number of values"
     return None
 
 
@@ -163,6 +89,9 @@ def guarded(tree: Tree, kind: Callable[[Tree], str]) -> Tree:
 
     Args:
         kind: the engine's type of a part of it.
+
+    Raises:
+        Unbounded: no check can stand where one is needed.
     """
 
     def go(value: Any) -> Any:
@@ -171,11 +100,29 @@ def guarded(tree: Tree, kind: Callable[[Tree], str]) -> Tree:
         if not isinstance(value, dict):
             return value
         inner = {name: go(v) for name, v in value.items()}
-        if value.get("class") == "CAST" and PARSED & set(_top(value["cast_type"])):
-            return {**inner, "child": _call("__nested", inner["child"])} if kind(value["child"]) == _TEXT else inner
+        if value.get("class") == "CAST":
+            return {**inner, "child": _cast_child(value, inner["child"], kind)}
+        if value.get("class") == "COLLATE" and "nfc" in value["collation"].lower():
+            return {**inner, "child": _marked(inner["child"])}
         return _checked(value, inner, kind) if value.get("class") == "FUNCTION" else inner
 
     return go(tree)  # type: ignore[no-any-return]
+
+
+def _cast_child(before: Tree, child: Tree, kind: Callable[[Tree], str]) -> Tree:
+    if _constant(before["child"]):
+        return child
+    top, of = set(_top(before["cast_type"])), kind(before["child"])
+    zoned = _ZONED in str(before["cast_type"])
+    if zoned and of != _TEXT and (_TEXT in of or "JSON" in of):
+        raise Unbounded(f"a CAST to {_ZONED} takes text, but nothing that texts are in: read each of them by itself")
+    if of != _TEXT or top & _WHOLE:
+        return child
+    if not top & PARSED:
+        return _call("__short_or_null" if before["try_cast"] else "__short", child)
+    if zoned:
+        return _call("__short", child)
+    return _call("__nested", child if "JSON" in top else _call("__told", child))
 
 
 def _top(type_: Tree) -> Iterable[str]:
@@ -185,36 +132,121 @@ def _top(type_: Tree) -> Iterable[str]:
 
 def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
     """`before` as written, `call` with its own arguments checked already."""
-    name, children = call["function_name"].lower(), list(call["children"])
+    name, children, written = call["function_name"].lower(), list(call["children"]), before["children"]
+    if name in _LIKES and len(children) > 1:
+        return _like(name, before, children)
 
     def put(at: int, make: Callable[[Tree], Tree], constants: bool = False) -> None:
-        if at < len(children) and (constants or not _constant(before["children"][at])):
+        if at < len(children) and (constants or not _constant(written[at])):
             children[at] = make(children[at])
+
+    def of(at: int) -> str:
+        return kind(written[at]) if at < len(written) else ""
 
     for at in _JSON_TEXTS.get(name, ()):
         put(at, lambda text: _call("__nested", text))
-    if name in _JSON_PATHS and len(children) > 1 and kind(before["children"][1]) == _TEXT:
+    if name in _JSON_PATHS and of(1) == _TEXT:
         put(1, lambda text: _call("__path", text))
-    if name in _PATTERNS:
-        put(1, lambda text: _call("__short", text))
-    if name in _ZONES and len(children) > _ZONES[name] and kind(before["children"][_ZONES[name]]) == _TEXT:
-        put(_ZONES[name], lambda text: _call("__short", text))
+    if name in _REGEXES:
+        _regex(name, written, children)
+    if name == "~~~":
+        children[1] = _call("__stars", _call("__short", children[1]), children[0])
+    if name in _SHORT and of(_SHORT[name]) == _TEXT:
+        put(_SHORT[name], lambda text: _call("__short", text))
+    if name == "try_strptime":
+        put(0, lambda text: _call("__short_or_null", text))
     if name in ("format", "printf"):
-        put(0, lambda text: _call("__narrow", text))
+        values = _joined(children[1:]) if len(children) > 1 else _text("")
+        put(0, lambda text: _call("__product", _call("__narrow", text), values, _number(WORK_MAX)))
     if name in _SIZES:
         at, unit, type_ = _SIZES[name]
         put(at, lambda count: _cast(_call("__times", _cast(count, "BIGINT"), _number(unit)), type_), constants=True)
     if name in _DISTANCES and len(children) == 2:
-        children[0] = _call("__product", children[0], children[1])
+        children[0] = _call("__product", children[0], children[1], _number(_DISTANCES[name]))
     if name in ("replace", "regexp_replace") and len(children) > 2:
-        put(2, lambda text: _call("__product", text, children[0]))
+        put(2, lambda text: _call("__product", text, children[0], _number(WORK_MAX)))
+    if name in _SEARCHES and of(0) == of(1) == _TEXT:
+        put(1, lambda text: _call("__product", text, children[0], _number(MOVED_MAX)))
+    if name in _PATHS:
+        put(0, lambda text: _call("__product", text, text, _number(MOVED_MAX)))
+    if name == "from_base64":
+        put(0, lambda text: _call("__told", text))
+    if name == "nfc_normalize":
+        put(0, _marked)
+    if name == "json_pretty" and of(0) == _TEXT:
+        put(0, lambda text: _call("__indented", text))
+    if name in ("json_contains", "json_merge_patch") and len(children) > 1:
+        first, others = _joined(children[:1]), _joined(children[1:])
+        children[0] = _if(_call("__entries", first, others), children[0])
+    if name in _STRUCTURES:
+        _check_structure(written)
+    return {**call, "children": _built(name, children, of)}
+
+
+def _check_structure(written: list[Tree]) -> None:
+    structure = _literal(written[1]) if len(written) > 1 else None
+    if structure is None or "TIME ZONE" in structure.upper() or "TIMESTAMPTZ" in structure.upper():
+        raise Unbounded(f"write the structure of the JSON as one text, without {_ZONED}: take such times as VARCHAR")
+
+
+def _built(name: str, children: list[Tree], of: Callable[[int], str]) -> list[Tree]:
+    """Checks where a value is taken as often as another one says."""
     if name == "repeat" and len(children) == 2:
-        size = _call(_LENGTH.get(kind(before["children"][0]), "len"), children[0])
-        children[1] = _call("__times", _cast(children[1], "BIGINT"), size)
-    return {**call, "children": children}
+        listed = _call("add", _number(16), _call("strlen", _cast(children[0], _TEXT)))
+        size = _call(_LENGTH[of(0)], children[0]) if of(0) in _LENGTH else listed
+        return [children[0], _call("__times", _cast(children[1], "BIGINT"), size)]
+    if name in ("list_resize", "array_resize") and len(children) > 1:
+        size = _call("add", _number(8), _call("strlen", _joined(children[2:]))) if len(children) > 2 else _number(8)
+        return [children[0], _call("__times", _cast(children[1], "BIGINT"), size), *children[2:]]
+    if name in ("list_select", "array_select") and len(children) == 2:
+        taken = _call(
+            "__within", _call("len", children[1]), _call("__largest", _cast_list(children[0])), _number(WORK_MAX)
+        )
+        return [children[0], _if(taken, children[1])]
+    if name == "map_concat" and len(children) > 1:
+        total = _number(0)
+        for child in children:
+            total = _call("add", total, _or(_cast(_call("cardinality", child), "BIGINT"), _number(0)))
+        return [_if(_call("__within", total, total, _number(_MAP_WORK)), children[0]), *children[1:]]
+    return children
 
 
-_LENGTH = {_TEXT: "strlen", "BLOB": "octet_length"}
+def _like(name: str, before: Tree, children: list[Tree]) -> Tree:
+    """LIKE as a regular expression, unless the pattern is written in the query and simple."""
+    negated, ignores_case = _LIKES[name]
+    text, pattern, *escape = children
+    known = _literal(before["children"][1])
+    if not ignores_case and not escape and known is not None and "_" not in known:
+        return {**before, "children": children}
+    if not _constant(before["children"][1]):
+        pattern = _call("__product", _call("__short", pattern), text, _number(WORK_MAX))
+    elif known is None or len(known) > _OPEN_SIZE:
+        pattern = _call("__product", pattern, text, _number(WORK_MAX))
+    if ignores_case:
+        text, pattern = _call("lower", text), _call("lower", pattern)
+    matched = _call("regexp_full_match", text, _call("__like", pattern, escape[0] if escape else _text("")))
+    return (
+        {"class": "OPERATOR", "type": "OPERATOR_NOT", "alias": "", "query_location": 0, "children": [matched]}
+        if negated
+        else matched
+    )
+
+
+def _regex(name: str, written: list[Tree], children: list[Tree]) -> None:
+    known = _literal(written[1])
+    text, pattern = children[0], children[1]
+    if known is None:
+        children[1] = _call("__pattern", pattern, text)
+    elif pattern_size(known) > _OPEN_SIZE:
+        children[0] = _call("__searched", text, _number(pattern_size(known)))
+    options = _literal(written[3]) if len(written) > 3 else ""
+    again = name in _AGAIN and (name != "regexp_replace" or options is None or "g" in options)
+    if again and (known is None or looks_far(known)):
+        children[0] = _call("__again", children[0], pattern)
+
+
+def _marked(text: Tree) -> Tree:
+    return _call("__marks", text, _call("regexp_matches", text, _text(_MARKS)))
 
 
 def _constant(tree: Tree) -> bool:
@@ -222,6 +254,12 @@ def _constant(tree: Tree) -> bool:
     if isinstance(tree, list):
         return all(map(_constant, tree))
     return not isinstance(tree, dict) or (tree.get("class") != "COLUMN_REF" and all(map(_constant, tree.values())))
+
+
+def _literal(tree: Tree) -> str | None:
+    """The text that is written there, None: something else is."""
+    value = tree.get("value", {}).get("value") if tree["class"] == "CONSTANT" else None
+    return value if isinstance(value, str) else None
 
 
 def _call(name: str, *arguments: Tree) -> Tree:
@@ -232,15 +270,54 @@ def _call(name: str, *arguments: Tree) -> Tree:
     }  # fmt: skip
 
 
-def _cast(tree: Tree, type_: str) -> Tree:
+def _joined(values: list[Tree]) -> Tree:
+    """All values as one text; nulls are none of it."""
+    return _call("concat", *(_cast(value, _TEXT) for value in values))
+
+
+def _or(value: Tree, instead: Tree) -> Tree:
     return {
-        "class": "CAST", "type": "OPERATOR_CAST", "alias": "", "query_location": 0, "child": tree,
-        "cast_type": {"id": type_, "type_info": None}, "try_cast": False,
+        "class": "OPERATOR", "type": "OPERATOR_COALESCE", "alias": "", "query_location": 0,
+        "children": [value, instead],
     }  # fmt: skip
 
 
+def _if(condition: Tree, value: Tree) -> Tree:
+    """The value; the condition is there for what it raises."""
+    nothing = {**_text(""), "value": {"type": {"id": "NULL", "type_info": None}, "is_null": True}}
+    checks = [{"when_expr": condition, "then_expr": value}]
+    return {
+        "class": "CASE",
+        "type": "CASE_EXPR",
+        "alias": "",
+        "query_location": 0,
+        "case_checks": checks,
+        "else_expr": nothing,
+    }
+
+
+def _cast(tree: Tree, type_: str, info: Tree | None = None) -> Tree:
+    return {
+        "class": "CAST", "type": "OPERATOR_CAST", "alias": "", "query_location": 0, "child": tree,
+        "cast_type": {"id": type_, "type_info": info}, "try_cast": False,
+    }  # fmt: skip
+
+
+def _cast_list(tree: Tree) -> Tree:
+    child = {"id": _TEXT, "type_info": None}
+    return _cast(tree, "LIST", {"type": "LIST_TYPE_INFO", "alias": "", "extension_info": None, "child_type": child})
+
+
 def _number(value: int) -> Tree:
+    return _value("BIGINT", value)
+
+
+def _text(value: str) -> Tree:
+    return _value(_TEXT, value)
+
+
+def _value(type_: str, value: object) -> Tree:
     return {
         "class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "query_location": 0,
-        "value": {"type": {"id": "BIGINT", "type_info": None}, "is_null": False, "value": value},
+        "value": {"type": {"id": type_, "type_info": None}, "is_null": False, "value": value},
     }  # fmt: skip

@@ -84,7 +84,6 @@ _BY_HAND: dict[str, tuple[str, ...]] = {
     "cardinality": (f"cardinality({_MAP})",),
     "date_add": ("date_add(make_timestamp(i % 1000000), INTERVAL 1 MONTH)",),
     "days_in_month": ("days_in_month(make_timestamp(i % 1000000))",),
-    "equi_width_bins": ("equi_width_bins(0, abs(i % 1000) + 1, 4, true)", "equi_width_bins(0.0, 9.5, 4, false)"),
     "fdiv": ("fdiv(x, 3)",),
     "fmod": ("fmod(x, 3)",),
     "flatten": ("flatten([[i], [3, 4]])",),

@@ -1,0 +1,274 @@
+"""The checks that stand in front of arguments: functions of ours that run in the engine and refuse what is too much.
+
+Where they stand is written into the tree by `guards`. What they allow depends on values alone: every replica has the
+same bounds. Those of work are such that a call of one row takes less than two seconds on a slow core, since the
+threshold that a query has by default is three.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NESTING_MAX = 100
+"""Brackets within brackets in a text that is parsed (JSON, lists, structs, maps)."""
+PATTERN_BYTES_MAX = 1_000
+"""Of a pattern or path that is not written in the query, and of a text that is read as a number or a time."""
+WORK_MAX = 64_000_000
+"""Bytes that one call may build, or the product of two sizes where it takes time by that: nanoseconds for each."""
+MOVED_MAX = 10_000_000_000
+"""The product of two lengths where it takes time by that, but moves or compares many bytes in one nanosecond."""
+AGAIN_BYTES_MAX = 20_000
+"""Of a text that a pattern is searched in again behind each match, if a search may go far beyond what it finds."""
+_INDENT = 4
+
+_WIDE = re.compile(r"[0-9]{5}|\{[^}]*\{|%[-+ #0]*\*|%[-+ #0]*[0-9]*\.\*")
+_RECURSIVE = re.compile(r"\.\..*\.\.", re.DOTALL)
+_ATOM = re.compile(r"\\[pP](?:\{[^}]*\}|.)?|\\.|\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]|\{(\d+)(,?)(\d*)\}|.", re.DOTALL)
+_CLASS_SIZE = 8
+"""A class of Unicode takes so many times what a letter takes, at least."""
+
+
+class TooMuch(ValueError):
+    """A value is beyond a bound; the message says which."""
+
+
+def nesting(text: bytes) -> int:
+    """How deep [ and { stand within each other, those between double quotes left out."""
+    unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    raw = np.frombuffer(b"".join(unescaped.split(b'"')[::2]), dtype=np.uint8)
+    opens = (raw == ord("[")) | (raw == ord("{"))
+    closes = (raw == ord("]")) | (raw == ord("}"))
+    depth = np.cumsum(opens.astype(np.int64) - closes.astype(np.int64))
+    return int(depth.max(initial=0))
+
+
+def pattern_size(pattern: str) -> int:
+    """How many steps of a regular expression may be open at once: its atoms, as often as they are repeated."""
+    sums, last = [0], 0
+    for found in _ATOM.finditer(pattern):
+        atom, low, comma, high = found.group(0), *found.groups()
+        if low is not None:
+            times = max(1, int(high) if high else int(low) + bool(comma))
+            sums[-1] += last * (times - 1)
+            last *= times
+        elif atom == "(":
+            sums.append(0)
+        elif atom == ")" and len(sums) > 1:
+            last = sums.pop()
+            sums[-1] += last
+        elif atom not in ("*", "+", "?", "|", "^", "$"):
+            last = _CLASS_SIZE if "\\p" in atom.lower() else 1
+            sums[-1] += last
+    return min(sum(sums), 1 << 40)
+
+
+def looks_far(pattern: str) -> bool:
+    """Whether a search may read on far behind the end of what it finds, so that many searches read all again."""
+    atoms = []
+    for found in _ATOM.finditer(pattern):
+        atom, low, comma, high = found.group(0), *found.groups()
+        endless = low is not None and comma and not high
+        atoms.append("+" if endless else atom if len(atom) == 1 else "x")
+    plain = "".join(atoms)
+    first = re.search(r"[*+]", plain)
+    return first is not None and ("|" in plain or plain[first.start() :].strip("*+?)") != "")
+
+
+def _length(texts: pa.Array) -> np.ndarray:
+    found: np.ndarray = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def _nested(texts: pa.Array) -> pa.Array:
+    if int(_length(texts).max(initial=0)) <= NESTING_MAX:
+        return texts
+    opened = pc.add(pc.count_substring(texts, "["), pc.count_substring(texts, "{"))
+    for text in texts.filter(pc.fill_null(pc.greater(opened, NESTING_MAX), False)).to_pylist():
+        if nesting(text.encode()) > NESTING_MAX:
+            raise TooMuch(f"the text is nested more than {NESTING_MAX} levels deep")
+    return texts
+
+
+def _told(texts: pa.Array) -> pa.Array:
+    """An error tells the text: the engine doubles its quotes and spells NUL, and moves the rest for each."""
+    lengths = _length(texts)
+    if int(lengths.max(initial=0)) ** 2 <= MOVED_MAX:
+        return texts
+    for text, length in zip(texts.to_pylist(), lengths.tolist(), strict=True):
+        if text is not None and (text.count("\0") + text.count("'")) * length > MOVED_MAX:
+            raise TooMuch("the text has too many quotes or NUL characters for its length")
+    return texts
+
+
+def _short(texts: pa.Array) -> pa.Array:
+    if int(_length(texts).max(initial=0)) > PATTERN_BYTES_MAX:
+        raise TooMuch(
+            f"the text is longer than {PATTERN_BYTES_MAX} bytes, which no pattern, path, number or time may be"
+        )
+    return texts
+
+
+def _short_or_null(texts: pa.Array) -> pa.Array:
+    return pc.if_else(pa.array(_length(texts) <= PATTERN_BYTES_MAX), texts, pa.scalar(None, pa.string()))
+
+
+def _path(texts: pa.Array) -> pa.Array:
+    for text in set(_short(texts).to_pylist()):
+        if text is not None and _RECURSIVE.search(text):
+            raise TooMuch("the path has more than one '..'")
+    return texts
+
+
+def _narrow(texts: pa.Array) -> pa.Array:
+    for text in set(_short(texts).to_pylist()):
+        if text is not None and _WIDE.search(text):
+            raise TooMuch("the format asks for a width of more than 9999, or for one that an argument says")
+    return texts
+
+
+def _times(counts: pa.Array, units: pa.Array) -> pa.Array:
+    for count, unit in zip(counts.to_pylist(), units.to_pylist(), strict=True):
+        if count is not None and unit is not None and count * max(unit, 1) > WORK_MAX:
+            raise TooMuch(f"the result would take more than {WORK_MAX} bytes")
+    return counts
+
+
+def _product(texts: pa.Array, others: pa.Array, most: pa.Array) -> pa.Array:
+    if len(most) and int((_length(texts) * _length(others)).max(initial=0)) > (bound := most[0].as_py()):
+        raise TooMuch(f"the lengths of the two texts, multiplied, are beyond {bound}")
+    return texts
+
+
+def _entries(texts: pa.Array, others: pa.Array) -> pa.Array:
+    first, second = (pc.count_substring(a, ",").to_numpy().astype(np.int64) + 1 for a in (texts, others))
+    if int((first * second).max(initial=0)) > WORK_MAX:
+        raise TooMuch(f"the numbers of commas in the two texts, multiplied, are beyond {WORK_MAX}")
+    return pa.array([True] * len(texts), pa.bool_())
+
+
+def _indented(texts: pa.Array) -> pa.Array:
+    for text in texts.to_pylist():
+        lines = 0 if text is None else sum(map(text.count, ",[{]}")) + 1
+        if lines * NESTING_MAX * _INDENT > WORK_MAX and lines * (nesting(text.encode()) + 1) * _INDENT > WORK_MAX:
+            raise TooMuch(f"the result would take more than {WORK_MAX} bytes")
+    return texts
+
+
+def _searched(texts: pa.Array, sizes: pa.Array) -> pa.Array:
+    if len(sizes) and int(_length(texts).max(initial=0)) * sizes[0].as_py() > WORK_MAX:
+        raise TooMuch(f"the length of the text, multiplied by the size of the pattern, is beyond {WORK_MAX}")
+    return texts
+
+
+def _pattern(patterns: pa.Array, texts: pa.Array) -> pa.Array:
+    sizes = {p: pattern_size(p) for p in set(_short(patterns).to_pylist()) if p is not None}
+    for pattern, length in zip(patterns.to_pylist(), _length(texts).tolist(), strict=True):
+        if pattern is not None and length * sizes[pattern] > WORK_MAX:
+            raise TooMuch(f"the length of the text, multiplied by the size of the pattern, is beyond {WORK_MAX}")
+    return patterns
+
+
+def _again(texts: pa.Array, patterns: pa.Array) -> pa.Array:
+    lengths = _length(texts)
+    if int(lengths.max(initial=0)) > AGAIN_BYTES_MAX:
+        for pattern, length in zip(patterns.to_pylist(), lengths.tolist(), strict=True):
+            if length > AGAIN_BYTES_MAX and pattern is not None and looks_far(pattern):
+                raise TooMuch(
+                    f"the text is longer than {AGAIN_BYTES_MAX} bytes, and its pattern reads on beyond a match"
+                )
+    return texts
+
+
+def _like(patterns: pa.Array, escapes: pa.Array) -> pa.Array:
+    known: dict[tuple[str | None, str | None], str | None] = {}
+    asked = list(zip(patterns.to_pylist(), escapes.to_pylist(), strict=True))
+    for pattern, escape in set(asked):
+        known[pattern, escape] = None if pattern is None or escape is None else like_regex(pattern, escape)
+    return pa.array([known[one] for one in asked], pa.string())
+
+
+def like_regex(pattern: str, escape: str) -> str:
+    """The regular expression that matches what a LIKE pattern matches; it never goes back."""
+    if len(escape.encode()) > 1 or escape in ("%", "_"):
+        raise TooMuch("Invalid escape string. Escape string must be empty or one character, neither % nor _")
+    written, literal, escape = ["(?s)"], False, escape or "\0"  # the engine's, if none is given
+    for char in pattern:
+        if literal or char not in (escape, "%", "_"):
+            written.append(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}")
+            literal = False
+        elif char == escape:
+            literal = True
+        else:
+            written.append(".*" if char == "%" else ".")
+    if literal:
+        raise TooMuch("Like pattern must not end with escape character")
+    return re.sub(r"(?:\.\*){2,}", ".*", "".join(written))
+
+
+def _stars(patterns: pa.Array, texts: pa.Array) -> pa.Array:
+    for pattern, length in zip(patterns.to_pylist(), _length(texts).tolist(), strict=True):
+        stars = 0 if pattern is None else len(re.findall(r"\*+", pattern.rstrip("*")))
+        if stars > 1 and length**stars > AGAIN_BYTES_MAX**2:
+            raise TooMuch(f"the pattern has {stars} stars, which is too many for a text of {length} bytes")
+    return patterns
+
+
+def _marks(texts: pa.Array, found: pa.Array) -> pa.Array:
+    if pc.any(found).as_py():
+        raise TooMuch("the text has a hundred combining characters in a row")
+    return texts
+
+
+def _largest(lists: pa.Array) -> pa.Array:
+    sizes = [
+        max((len(t.encode()) for t in texts if t is not None), default=0) if texts else 0 for texts in lists.to_pylist()
+    ]
+    return pa.array([size + 16 for size in sizes], pa.int64())
+
+
+def _within(counts: pa.Array, others: pa.Array, most: pa.Array) -> pa.Array:
+    for count, other, bound in zip(counts.to_pylist(), others.to_pylist(), most.to_pylist(), strict=True):
+        if count is not None and other is not None and count * other > bound:
+            raise TooMuch(f"the sizes of its values, multiplied, are beyond {bound}")
+    return pa.array([True] * len(counts), pa.bool_())
+
+
+_TEXT, _COUNT = "VARCHAR", "BIGINT"
+_CHECKS: tuple[tuple[str, Callable[..., pa.Array], list[str], str], ...] = (
+    ("__nested", _nested, [_TEXT], _TEXT),
+    ("__told", _told, [_TEXT], _TEXT),
+    ("__short", _short, [_TEXT], _TEXT),
+    ("__short_or_null", _short_or_null, [_TEXT], _TEXT),
+    ("__path", _path, [_TEXT], _TEXT),
+    ("__narrow", _narrow, [_TEXT], _TEXT),
+    ("__times", _times, [_COUNT, _COUNT], _COUNT),
+    ("__product", _product, [_TEXT, _TEXT, _COUNT], _TEXT),
+    ("__entries", _entries, [_TEXT, _TEXT], "BOOLEAN"),
+    ("__indented", _indented, [_TEXT], _TEXT),
+    ("__searched", _searched, [_TEXT, _COUNT], _TEXT),
+    ("__pattern", _pattern, [_TEXT, _TEXT], _TEXT),
+    ("__again", _again, [_TEXT, _TEXT], _TEXT),
+    ("__like", _like, [_TEXT, _TEXT], _TEXT),
+    ("__stars", _stars, [_TEXT, _TEXT], _TEXT),
+    ("__marks", _marks, [_TEXT, "BOOLEAN"], _TEXT),
+    ("__largest", _largest, ["VARCHAR[]"], _COUNT),
+    ("__within", _within, [_COUNT, _COUNT, _COUNT], "BOOLEAN"),
+)
+
+
+def register(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the checks known to a connection."""
+    for name, function, parameters, result in _CHECKS:
+        connection.create_function(name, function, parameters, result, type="arrow")  # type: ignore[call-overload]
+
+
+def reason_of(line: str) -> str:
+    """An error's line without the engine's words about Python functions."""
+    _, marked, ours = line.partition("executing the UDF: TooMuch: ")
+    return ours if marked else line
