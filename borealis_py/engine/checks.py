@@ -114,8 +114,9 @@ def _short(texts: pa.Array) -> pa.Array:
     return texts
 
 
-def _short_or_null(texts: pa.Array) -> pa.Array:
-    return pc.if_else(pa.array(_length(texts) <= PATTERN_BYTES_MAX), texts, pa.scalar(None, pa.string()))
+def _short_or_none(texts: pa.Array) -> pa.Array:
+    """For whoever asked for null where a text is no number or time: a long one becomes a text that is none."""
+    return pc.if_else(pa.array(_length(texts) <= PATTERN_BYTES_MAX), texts, pa.scalar("\x1a", pa.string()))
 
 
 def _path(texts: pa.Array) -> pa.Array:
@@ -244,7 +245,7 @@ _CHECKS: tuple[tuple[str, Callable[..., pa.Array], list[str], str], ...] = (
     ("__nested", _nested, [_TEXT], _TEXT),
     ("__told", _told, [_TEXT], _TEXT),
     ("__short", _short, [_TEXT], _TEXT),
-    ("__short_or_null", _short_or_null, [_TEXT], _TEXT),
+    ("__short_or_none", _short_or_none, [_TEXT], _TEXT),
     ("__path", _path, [_TEXT], _TEXT),
     ("__narrow", _narrow, [_TEXT], _TEXT),
     ("__times", _times, [_COUNT, _COUNT], _COUNT),

@@ -47,7 +47,7 @@ _SEARCHES = {"contains": 1, "instr": 1, "strpos": 1, "position": 1, "replace": 1
              "str_split": 1, "string_split": 1, "string_to_array": 1}  # fmt: skip
 """Which argument is looked for in the first one."""
 _PATHS = {"parse_dirname", "parse_dirpath", "parse_filename"}
-_CONSTANTS = {"range": 0, "generate_series": 0}
+_CONSTANTS = {"range": 0, "generate_series": 0, "histogram": 1, "histogram_exact": 1}
 """From which argument on they must be written in the query: how much they build follows from several of them."""
 _SIZES: dict[str, tuple[int, int, str]] = {
     "lpad": (1, 4, "INTEGER"),
@@ -80,7 +80,8 @@ def objection(call: Tree) -> str | None:
     """Why a call cannot be bounded, so that it cannot be used; None: it can."""
     name = call["function_name"].lower()
     if name in _CONSTANTS and any(not _constant(child) for child in call["children"][_CONSTANTS[name] :]):
-        return f"the arguments of {name}() must be written in the query, or one row could ask for any number of values"
+        which = "arguments" if name not in ("histogram", "histogram_exact") else "bins"
+        return f"the {which} of {name}() must be written in the query, or one row could ask for any number of values"
     return None
 
 
@@ -119,7 +120,7 @@ def _cast_child(before: Tree, child: Tree, kind: Callable[[Tree], str]) -> Tree:
     if of != _TEXT or top & _WHOLE:
         return child
     if not top & PARSED:
-        return _call("__short_or_null" if before["try_cast"] else "__short", child)
+        return _call("__short_or_none" if before["try_cast"] else "__short", child)
     if zoned:
         return _call("__short", child)
     return _call("__nested", child if "JSON" in top else _call("__told", child))
@@ -154,7 +155,7 @@ def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
     if name in _SHORT and of(_SHORT[name]) == _TEXT:
         put(_SHORT[name], lambda text: _call("__short", text))
     if name == "try_strptime":
-        put(0, lambda text: _call("__short_or_null", text))
+        put(0, lambda text: _call("__short_or_none", text))
     if name in ("format", "printf"):
         values = _joined(children[1:]) if len(children) > 1 else _text("")
         put(0, lambda text: _call("__product", _call("__narrow", text), values, _number(WORK_MAX)))

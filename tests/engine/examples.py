@@ -155,6 +155,8 @@ _FINITE = "CASE WHEN abs(x) < 100 THEN x END"
 _AGGREGATES_BY_HAND: dict[str, tuple[str, ...]] = {
     "count_star": ("count(*)",),
     "approx_quantile": ("approx_quantile(x, 0.3)", "approx_quantile(i, [0.2, 0.9])"),
+    "histogram": ("histogram(k)", "histogram(i, [0, 10, 100])"),
+    "histogram_exact": ("histogram_exact(i, [0, 2, 7])", "histogram_exact(k, ['a', 'ab'])"),
     "bitstring_agg": ("bitstring_agg(CAST(i % 10 AS INTEGER), -10, 10)",),
     "quantile": ("quantile(i, 0.3)", "quantile(k, 0.5)"),
     "quantile_cont": ("quantile_cont(x, 0.3)", "quantile_cont(i, [0.2, 0.9])"),

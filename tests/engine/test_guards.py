@@ -101,6 +101,25 @@ def test_no_value_says_how_much_is_built_beyond_the_bound(expression: str, numbe
         ("levenshtein(k, k)", "ab", "ab" * 10_000),
         ("len(replace(k, 'a', k))", "ab", "ab" * 10_000),
         ("len(regexp_replace(k, 'a', k, 'g'))", "ab", "ab" * 10_000),
+        ("len(format(k, repeat('x', 900000)))", "{}", "{0}" * 330),
+        ("damerau_levenshtein(k, k)", "ab", "ab" * 2_000),
+        ("len(json_pretty(k))", "[1]", "[" * 99 + "1," * 200_000 + "1" + "]" * 99),
+        ("contains(k, concat(k, 'b'))", "a", "a" * 100_001),
+        ("strlen(parse_dirpath(k))", "/a", "/a" * 50_001),
+        ("len(nfc_normalize(k))", "e\u0301" * 50, "\u0301" * 100),
+        ("k COLLATE NFC = 'a'", "e\u0301" * 50, "\u0301" * 100),
+        ("json_merge_patch(k, k)::VARCHAR", "{}", "{" + ",".join(f'"{n}":1' for n in range(8_001)) + "}"),
+        ("json_contains(k, k)", "[1]", "[" + "1," * 8_000 + "1]"),
+        ("regexp_matches(k, '(a?){100}b')", "ab", "a" * 640_001),
+        ("len(regexp_extract_all(k, 'a.*b|a'))", "ab", "a" * 20_001),
+        ("len(regexp_extract_all(k, concat('a.*b|', 'a')))", "ab", "a" * 20_001),
+        ("k GLOB '*a*b'", "ab", "a" * 20_001),
+        ("'a' LIKE concat(k, '_')", "", "%" * 1_000),
+        ("k LIKE concat('%', repeat('_', 100))", "a" * 100, "a" * 640_001),
+        ("len(list_select([k], range(3, 503)))", "a", "a" * 128_001),
+        ("len(list_resize([k], 500, k))", "a", "a" * 128_001),
+        ("CAST(concat(i, repeat(' ', len(k))) AS BIGINT)", "a", "a" * 1_001),
+        ("octet_length(from_base64(k))", "AAAA", "'" * 200_000),
     ],
 )
 def test_patterns_and_lengths(expression: str, good: str, bad: str) -> None:
@@ -114,3 +133,38 @@ def test_where_several_arguments_say_how_much_is_built_they_are_written_in_the_q
     with pytest.raises(QueryError, match="must be written in the query"):
         worlds.make(lambda app, a, b: a.map(y=call))
     assert results("range(2 + 1)", ["a"]) == ([[0, 1, 2]], [])
+
+
+def test_bins_out_of_a_row_are_none() -> None:
+    with pytest.raises(QueryError, match="the bins of histogram"):
+        worlds.make(lambda app, a, b: a.window("100ms").agg(y="histogram(i, CAST(k AS BIGINT[]))::VARCHAR"))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "CAST(CAST(k AS JSON) AS TIMESTAMPTZ)",
+        "CAST(string_split(k, ',') AS TIMESTAMPTZ[])",
+        "from_json(k, '[\"TIMESTAMPTZ\"]')",
+        "from_json(k, concat('[\"TIMESTAMP', 'TZ\"]'))",
+    ],
+)
+def test_times_with_zones_are_read_from_texts_of_their_own(call: str) -> None:
+    with pytest.raises(QueryError, match="TIMESTAMP WITH TIME ZONE"):
+        worlds.make(lambda app, a, b: a.map(y=f"({call})::VARCHAR"))
+
+
+def test_what_cannot_be_cast_is_null_where_that_was_asked_for_however_long() -> None:
+    assert results("try_cast(k AS BIGINT)", ["7", "x", "x" * 5_000]) == ([7, None, None], [])
+    assert results("try_strptime(k, '%Y')::VARCHAR", ["2020", "x" * 5_000]) == (["2020-01-01 00:00:00", None], [])
+
+
+def test_checks_change_no_value() -> None:
+    assert results("k LIKE '%a_'", ["xab", "xa", "a\u00e9"]) == ([True, False, True], [])
+    assert results("k NOT ILIKE '%A_'", ["xab", "xa"]) == ([False, True], [])
+    assert results("k LIKE NULL", ["a"]) == ([None], [])
+    assert results("map_keys(map_concat(MAP {k: 1}, NULL))", ["a"]) == ([["a"]], [])
+    assert results("list_select([k, 'b', NULL], [2, 3, 1])", ["a"]) == ([["b", None, "a"]], [])
+    assert results("list_resize([k], 3)", ["a"]) == ([["a", None, None]], [])
+    assert results("repeat([k, NULL], 2)", ["a"]) == ([["a", None, "a", None]], [])
+    assert results("format('{}-{}', k, i)", ["a"]) == (["a-1"], [])
