@@ -117,8 +117,10 @@ def _cast_child(before: Tree, child: Tree, kind: Callable[[Tree], str]) -> Tree:
     zoned = _ZONED in str(before["cast_type"])
     if zoned and of != _TEXT and (_TEXT in of or "JSON" in of):
         raise Unbounded(f"a CAST to {_ZONED} takes text, but nothing that texts are in: read each of them by itself")
-    if of != _TEXT or top & _WHOLE:
+    if top & _WHOLE:
         return child
+    if of != _TEXT:
+        return _if(_is(_call("__told", _cast(child, _TEXT))), child) if _TEXT in of else child
     if not top & PARSED:
         return _call("__short_or_none" if before["try_cast"] else "__short", child)
     if zoned:
@@ -280,6 +282,12 @@ def _or(value: Tree, instead: Tree) -> Tree:
     return {
         "class": "OPERATOR", "type": "OPERATOR_COALESCE", "alias": "", "query_location": 0,
         "children": [value, instead],
+    }  # fmt: skip
+
+
+def _is(value: Tree) -> Tree:
+    return {
+        "class": "OPERATOR", "type": "OPERATOR_IS_NOT_NULL", "alias": "", "query_location": 0, "children": [value],
     }  # fmt: skip
 
 
