@@ -196,6 +196,10 @@ class Broker:
         """Raises ProducerFenced."""
         self._finish(transactional_id, self._current(transactional_id, epoch), commit=True)
 
+    def undecided(self, partition: Partition) -> set[int]:
+        """Offsets of records whose transaction is open."""
+        return {offset for producer in self._producers.values() for offset in producer.written.get(partition, ())}
+
     def expire(self, transactional_id: str, opened: int) -> None:
         """transaction.timeout.ms has passed for transaction number `opened`: abort it if it is still open."""
         producer = self._producers[transactional_id]

@@ -167,6 +167,12 @@ class MemoryLog:
         partition = self.broker.partition(feed)
         return [r for r in partition.records[: partition.stable_end] if r is not None]
 
+    def decided(self, feed: Feed) -> list[Record]:
+        """Likewise, with what another one's open transaction hides from readers for a while."""
+        partition = self.broker.partition(feed)
+        undecided = self.broker.undecided(partition)
+        return [r for r in partition.records if r is not None and r.offset not in undecided]
+
 
 class MemoryClient:
     """One process's log. Implements `log.base.Log`."""

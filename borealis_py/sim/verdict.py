@@ -43,7 +43,7 @@ def judge(world: World) -> None:
     for redos in world.wiring.redos:
         if redos.disagreements:
             raise Violation("redo", redos.disagreements[0])
-    letters = world.log.committed(Feed(topics.deadletter(APP)))
+    letters = world.log.decided(Feed(topics.deadletter(APP)))  # which all nodes write
     _inputs(world, sources, letters)
     for plan in s.nodes:
         truth = truths[plan.name]

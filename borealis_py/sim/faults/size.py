@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 
 def too_large(records: Sequence[NewRecord]) -> bool:
     """Whether a transaction never commits within the limit: by its rows and dead letters, counted by their bucket."""
-    found = Counter(r.timestamp_ms for r in records if not r.feed.topic.endswith(".progress"))
+    found = Counter(_bucket(r) for r in records if not r.feed.topic.endswith(".progress"))
     return found.total() - max(found.values(), default=0) > ROWS_MAX
+
+
+def _bucket(record: NewRecord) -> bytes:
+    """A row says it in its id; a dead letter has no timestamp that would tell it."""
+    headers = dict(record.headers)
+    return headers["id"].partition(b":")[0] if "id" in headers else headers["bucket"]
 
 
 def _commits_grow(world: World, fault: Fault) -> Undo:
