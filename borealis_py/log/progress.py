@@ -44,7 +44,7 @@ class Published:
         Raises:
             ProgressLost: retention has deleted what would tell. LogError: the log could not be read.
         """
-        said = self._progress(lookup)
+        said = self.said(lookup)
         if said is not None and (closed is None or said <= closed):
             return said
         found = [self._letters(lookup)]
@@ -52,7 +52,8 @@ class Published:
             found.append(self._rows(lookup))
         return max((bucket + 1 for bucket in found if bucket is not None), default=None)
 
-    def _progress(self, lookup: Lookup) -> int | None:
+    def said(self, lookup: Lookup) -> int | None:
+        """What the last progress record says that says anything. Raises LogError."""
         feed = Feed(topics.progress(self.app, self.node))
         return last(lookup, feed, lambda record: read_progress(record, self.life, self.origin))
 

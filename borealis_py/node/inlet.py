@@ -282,6 +282,14 @@ class Inlet:
         """When the ends were asked, once everything below them has been polled."""
         return self._ends.read_to(now, self._stopped.keys())
 
+    def has_read(self, ends: Mapping[Feed, int]) -> bool:
+        """Whether everything of the inputs below these offsets has been polled."""
+        return all(self._position(feed) >= end for feed, end in ends.items())
+
+    def _position(self, feed: Feed) -> int:
+        stopped = self._stopped.get(feed)
+        return self._reader.position(feed) if stopped is None else stopped
+
     @property
     def looks_again_us(self) -> int | None:
         """After how long to poll although nothing may wake us: the answer to `ask_ends`."""

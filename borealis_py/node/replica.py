@@ -17,7 +17,6 @@ from borealis_py.log.base import (
     Committed,
     Fenced,
     Log,
-    LogError,
     Lookup,
     NewRecord,
     TookOver,
@@ -26,9 +25,8 @@ from borealis_py.log.base import (
 )
 from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
-from borealis_py.log.description import Life, OtherLife, OtherVersion, check_life
+from borealis_py.log.description import Life
 from borealis_py.log.messages import Heartbeat, Incarnation, beat_key, encode
-from borealis_py.log.progress import ProgressLost, Published
 from borealis_py.log.stream import unpacker
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.inlet import Inlet
@@ -36,6 +34,7 @@ from borealis_py.node.knobs import Knobs
 from borealis_py.node.outlet import Outlet
 from borealis_py.node.peers import Peers, Unpublished
 from borealis_py.node.reporter import Reporter, Seen, unseen
+from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.life import Identity, Start
 from borealis_py.protocol.manager import Manager
@@ -97,13 +96,14 @@ class Replica:
         self._clock, self._kernel, self._redos, self._store = clock, kernel, redos, store
         self._unpublished = Unpublished(spec, log_, kernel)
         self._writing_to = spec.origin
+        self._resuming = Resuming(spec, spec.origin)
         with ExitStack() as opened:  # a start that fails leaves nothing open: it will be tried again and again
             opened.callback(store.close)
             self._lookup: Lookup = log_.lookup()
             opened.callback(self._lookup.close)
             self._appender = log_.appender(wake)
             opened.callback(self._appender.close)
-            self._transactor = log_.transactor(spec.transactional_id, spec.progress_feed, wake, self._resume)
+            self._transactor = log_.transactor(spec.transactional_id, spec.progress_feed, wake, self._resuming)
             opened.callback(self._transactor.close)
             self._life = Life(spec.app_uid)
             self.knobs = Knobs(self._life, spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
@@ -115,8 +115,7 @@ class Replica:
             self.manager = self._begin(uid)
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
-        self._closed = self.manager.f_s
-        self._ended: Exception | None = None
+        self._resuming.turned(self.manager.f_s, self._inlet)
 
     def _begin(self, uid: str) -> Manager:
         """R11: highest incarnation + 1, newest checkpoint that verifies, else the origin."""
@@ -169,8 +168,8 @@ class Replica:
             OtherLife, OtherVersion: the app was begun anew, or another version writes it.
             LogError: the log refused a record of the own stream; start again from the last checkpoint.
         """
-        if self._ended is not None:
-            raise self._ended
+        if self._resuming.ended is not None:
+            raise self._resuming.ended
         self._unpublished.check()
         wall = self._clock.wall_us()
         self._unreachable = self._inlet.unreachable(wall)
@@ -191,7 +190,7 @@ class Replica:
             kept=self._store.written_bucket,
         )
         effects = self.manager.handle(turn)
-        self._closed = max(self.manager.f_s, self.manager.complete)
+        self._resuming.turned(max(self.manager.f_s, self.manager.complete), self._inlet)
         for effect in effects:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
@@ -266,26 +265,12 @@ class Replica:
         progress = Progress(spec.app_uid, end, me.replica, me.inc)
         return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel, spec.corrected)
 
-    def _resume(self, lookup: Lookup) -> int | None:
-        """How far the corrected stream is written. Runs in the writer's thread, after it has fenced.
-
-        `--reset` deletes the description, fences all writers, and describes the app anew: so who was not fenced by that
-        finds another description here, or none, before it writes anything.
-        """
-        spec, life = self.spec, Life(self.spec.app_uid)
-        try:
-            check_life(lookup, spec.app, spec.app_uid)
-            return Published(spec.app, spec.query, spec.corrected, life, spec.origin).upto(lookup, self._closed)
-        except (OtherLife, OtherVersion, ProgressLost) as exc:
-            self._ended = exc
-            raise LogError(str(exc)) from exc
-
     def _writer_event(self, event: TransactorEvent) -> WriterEvent:
         if isinstance(event, TookOver):
             return WriterReady(event.attempt, event.progress)
         if isinstance(event, Committed):
             return WriterCommitted(event.attempt, self._writing_to)
-        return WriterLost(event.attempt, isinstance(event, Fenced))
+        return WriterLost(event.attempt, isinstance(event, Fenced) or self._resuming.doubts)
 
     def _checkpoint_written(self) -> None:
         bucket = self._store.written_bucket

@@ -25,6 +25,7 @@ from borealis_py.sim.people import BURST, ReplicaProcess
 from borealis_py.sim.pictures import ClientPicture
 from borealis_py.sim.scenario import SECOND
 from borealis_py.sim.seats import ReplicaSeat
+from borealis_py.sim.violation import Violation
 from borealis_py.sim.watch import Overlap, Watch
 from borealis_py.sim.wiring import APP
 from sunion.model import FOREVER
@@ -65,6 +66,7 @@ class Onlooker:
         self._troubled_until = dict.fromkeys(self.overlaps, 0)
         self._progress_feed = Feed(topics.progress(APP, QUERY))
         self._corrected_feed = Feed(topics.stream(APP, QUERY))
+        self._grown: dict[tuple[str, str], int] = {}
         self.progress: dict[str, int] = {}
         """How far each node is published, by the last record that can be believed."""
         self._progress_of = {Feed(topics.progress(APP, plan.name)): plan.name for plan in s.nodes}
@@ -89,6 +91,7 @@ class Onlooker:
         bucket = None if last is None else read_progress(last, life, self._world.origin)
         if bucket is None or not self._can_be(bucket):
             return
+        self._check_growth(self._progress_of[feed], bucket)
         self.progress[self._progress_of[feed]] = bucket
         if feed != self._progress_feed or (self.progress_seen and bucket == self.progress_seen[-1][1]):
             return
@@ -96,6 +99,14 @@ class Onlooker:
         self._rows += sum(1 for r in rows[self._rows_at :] if r is not None)
         self._rows_at = len(rows)
         self.progress_seen.append((self._rows, bucket))
+
+    def _check_growth(self, node: str, bucket: int) -> None:
+        """It never falls within a life of the app, unless garbage may have displaced what told of it."""
+        scribbled = any(f.kind == "bad_progress" for f in self._world.scenario.faults)
+        known = self._grown.get((self._world.wiring.app_uid, node), 0)
+        if bucket < known and not scribbled:
+            raise Violation("corrected", f"progress of {node} fell from {known} to {bucket}", bucket)
+        self._grown[self._world.wiring.app_uid, node] = bucket
 
     def _can_be(self, bucket: int) -> bool:
         """Nobody publishes what no source can have closed, but for the end of all."""

@@ -10,11 +10,11 @@ from unittest import mock
 
 import borealis_py.log.progress
 import borealis_py.node.inlet
-import borealis_py.node.replica
+import borealis_py.node.resuming
 from borealis_py.log.base import Record
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import Life, OtherLife
-from borealis_py.log.progress import Published
+from borealis_py.node.resuming import Resuming
 from borealis_py.protocol.publishing import Publishing
 from borealis_py.protocol.settings import Delays
 from borealis_py.sim.log import MemoryAdmin
@@ -39,7 +39,7 @@ def _nobody_is_fenced() -> Any:
 
 
 def _writers_do_not_look() -> Any:
-    return mock.patch.object(borealis_py.node.replica, "check_life", return_value=None)
+    return mock.patch.object(borealis_py.node.resuming, "check_life", return_value=None)
 
 
 def _nobody_ends_by_name() -> Any:
@@ -68,15 +68,20 @@ def _progress_before_the_first_bucket() -> Any:
 
 
 def _progress_beyond_the_inputs() -> Any:
-    before, upto = Publishing._hear, Published.upto
+    before, turned = Publishing._hear, Resuming.turned
 
     def hear(self: Publishing, said: Any, standing: Any) -> None:
         before(self, said, replace(standing, closed=2**60))
 
     return Both(
         mock.patch.object(Publishing, "_hear", hear),
-        mock.patch.object(Published, "upto", lambda self, lookup, closed=None: upto(self, lookup)),
+        mock.patch.object(Resuming, "turned", lambda self, closed, inputs: turned(self, 2**60, inputs)),
     )
+
+
+def _inputs_not_read_on() -> Any:
+    """What is ahead of the own inputs counts as garbage at once."""
+    return mock.patch.object(Resuming, "_is_garbage", return_value=True)
 
 
 def _at(kind: str, since: float, until: float, detail: str = "") -> Fault:
@@ -126,6 +131,13 @@ def _taking_over(scenario: Scenario) -> Scenario:
     """The reset comes while somebody fences to write, who hears of what it writes and of nothing else."""
     changed = _world(_at("reset", 0.3, 6, "writer/half"))(scenario)
     return replace(changed, rate=50, bad=0.0, lateness_us=None, by_data=frozenset())
+
+
+def _behind(scenario: Scenario) -> Scenario:
+    """Who takes over has read less of a source than the writer who died, and most buckets are empty."""
+    cut, crash = (replace(_at("cut_input", 6.35, 10, "0"), index=1), _at("crash", 6.7, 11))
+    changed = _world(cut, crash)(scenario)
+    return replace(changed, nodes=changed.nodes[-1:], rate=1, bad=0.0, lateness_us=None, by_data=frozenset())
 
 
 ONE = ("reset",)
@@ -214,5 +226,14 @@ BUGS = (
         ONE,
         ("corrected", "convergence"),
         change=_scribbled("ahead"),
+    ),
+    Bug(
+        "R10 what is ahead of the inputs is garbage only once they have been read",
+        "safety",
+        _inputs_not_read_on,
+        ("cut_input",),
+        ("corrected",),
+        20,
+        change=_behind,
     ),
 )

@@ -1,0 +1,97 @@
+"""How far the corrected stream is written: asked by the writer's thread, after it has fenced (protocol R10).
+
+Progress may tell of buckets that this replica's inputs have not closed yet: the writer before had read more of them, or
+the record is garbage. Which of the two shows once all has been read that the inputs held when the writer asked, for
+nobody has published what no input closes. Until then nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from borealis_py.log.base import Feed, LogError, Lookup
+from borealis_py.log.description import Life, OtherLife, OtherVersion, check_life
+from borealis_py.log.progress import ProgressLost, Published
+from borealis_py.node.spec import ReplicaSpec
+
+log = structlog.get_logger("borealis.progress")
+
+
+class Inputs(Protocol):
+    """The reading side, as far as it is asked here."""
+
+    def has_read(self, ends: Mapping[Feed, int]) -> bool:
+        """Whether everything below these offsets has been taken in."""
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """Progress that told of more than was closed, and where the inputs ended when it was seen."""
+
+    said: int
+    ends: Mapping[Feed, int]
+    settled: bool = False
+
+
+class Resuming:
+    """`log.base.Resume` of one replica. Called in the writer's thread; `turned` in the replica's, after each turn.
+
+    `ended`: why this replica has to end, found out there.
+    """
+
+    def __init__(self, spec: ReplicaSpec, closed: int) -> None:
+        self.ended: Exception | None = None
+        self._spec = spec
+        self._closed = closed
+        self._doubt: _Doubt | None = None
+
+    @property
+    def doubts(self) -> bool:
+        """Inputs have still to be read before it can be told: who has read more of them may write meanwhile."""
+        doubt = self._doubt
+        return doubt is not None and not doubt.settled and doubt.said > self._closed
+
+    def turned(self, closed: int, inputs: Inputs) -> None:
+        """A turn is over: the inputs, as far as they were read, close the buckets below `closed`."""
+        self._closed = closed
+        doubt = self._doubt
+        if doubt is not None and not doubt.settled:
+            doubt.settled = inputs.has_read(doubt.ends)
+
+    def __call__(self, lookup: Lookup) -> int | None:
+        """The first bucket that is not published; None: nothing was ever.
+
+        `--reset` deletes the description, fences all writers, and describes the app anew: so who was not fenced by that
+        finds another description here, or none, before it writes anything.
+
+        Raises:
+            LogError: it cannot be told now.
+        """
+        spec = self._spec
+        published = Published(spec.app, spec.query, spec.corrected, Life(spec.app_uid), spec.origin)
+        try:
+            check_life(lookup, spec.app, spec.app_uid)
+            said = published.said(lookup)
+            if said is not None and said > self._closed and not self._is_garbage(said, lookup):
+                raise LogError(f"{spec.query}: progress tells of bucket {said}, the inputs close up to {self._closed}")
+            return published.upto(lookup, self._closed)
+        except (OtherLife, OtherVersion, ProgressLost) as exc:
+            self.ended = exc
+            raise LogError(str(exc)) from exc
+
+    def _is_garbage(self, said: int, lookup: Lookup) -> bool:
+        doubt = self._doubt
+        if doubt is None or doubt.said != said:
+            feeds = [feed for i in range(len(self._spec.inputs)) for feed in self._spec.feeds(i)]
+            self._doubt = _Doubt(said, {feed: lookup.bounds(feed)[1] for feed in feeds})
+            log.info("progress is ahead of the inputs: they are read on first", query=self._spec.query, progress=said)
+            return False
+        if doubt.settled:
+            log.warning(
+                "progress record ignored: no input closes what it tells of", query=self._spec.query, progress=said
+            )
+        return doubt.settled

@@ -1,0 +1,122 @@
+"""Where a writer goes on when progress tells of more than its inputs close: it waits until it has read all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
+from borealis_py.log.corrected import Progress, progress_record, transaction
+from borealis_py.log.description import OtherLife
+from borealis_py.log.messages import Description, encode
+from borealis_py.node.resuming import Resuming
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Timing
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.log import MemoryLog
+from sunion.bucket import Buckets
+from sunion.model import Input, Output
+from tests.reconcile.list_world import ListKernel
+
+BUCKETS = Buckets(1_000)
+ORIGIN = 10
+SOURCE, STREAM = Feed("app.s"), Feed("app.up.r0")
+PROGRESS = Feed(topics.progress("app", "q"))
+
+
+class World:
+    """A writer that has just fenced, and what lies in the log. `ends`: what it asked its inputs for."""
+
+    def __init__(self, closed: int) -> None:
+        self.log = MemoryLog(Scheduler(1_700_000_000_000_000), 0)
+        names = ("app.s", "app.up.r0", PROGRESS.topic, "app.q", "app.deadletter", "app.settings")
+        self.log.client("admin").admin().create([TopicSpec(name) for name in names])
+        self.describe("a1")
+        spec = ReplicaSpec(
+            app="app", app_uid="a1", query="q", replica=1, inputs=(Input.source("s"), Input("up", 1, ("t",))),
+            bucket_us=BUCKETS.width_us, origin=ORIGIN, partition=0, query_hash="", app_json="", delays={}, log=None,  # type: ignore[arg-type]
+            data_dir=Path(), timing=Timing(), serves=(), position=1, corrected=True, replicas=2,
+        )  # fmt: skip
+        self.closed, self.has, self.asked = closed, False, dict[Feed, int]()
+        self.resuming = Resuming(spec, closed)
+        self.lookup = self.log.client("writer").lookup()
+
+    def describe(self, app_uid: str) -> None:
+        self.log.broker.append(
+            NewRecord(Feed("app.settings"), encode(Description("{}", "h", ORIGIN, "f", app_uid)), b"app")
+        )
+
+    def publish(self, upto: int, rows: tuple[int, ...] = ()) -> None:
+        outputs = {b: Output([(b * 1_000, "x")]) for b in rows}
+        for record in transaction("app", "q", outputs, Progress("a1", upto, 0, 1), BUCKETS, ListKernel()):
+            self.log.broker.append(record)
+
+    def has_read(self, ends: Mapping[Feed, int]) -> bool:
+        self.asked = dict(ends)
+        return self.has
+
+    def turned(self, closed: int) -> None:
+        self.resuming.turned(closed, self)
+
+
+def test_progress_that_the_inputs_close_counts_at_once() -> None:
+    world = World(closed=20)
+    assert world.resuming(world.lookup) is None
+    world.publish(20, rows=(12,))
+    assert world.resuming(world.lookup) == 20
+    assert not world.resuming.doubts
+
+
+def test_who_has_read_less_than_the_writer_before_waits_for_his_inputs_and_then_believes() -> None:
+    """Rows end at bucket 12; those up to 19 are empty, which the last writer knew."""
+    world = World(closed=17)
+    world.publish(20, rows=(12,))
+    for feed in (SOURCE, STREAM):
+        world.log.broker.append(NewRecord(feed, b"one more"))
+    with pytest.raises(LogError, match="q: progress tells of bucket 20, the inputs close up to 17"):
+        world.resuming(world.lookup)
+    assert world.resuming.doubts
+    world.turned(18)
+    assert world.asked == {SOURCE: 1, STREAM: 1}
+    with pytest.raises(LogError, match="up to 18"):
+        world.resuming(world.lookup)
+    world.has = True
+    world.turned(20)
+    assert not world.resuming.doubts
+    assert world.resuming(world.lookup) == 20
+
+
+def test_what_no_input_closes_when_all_of_them_have_been_read_is_garbage() -> None:
+    world = World(closed=17)
+    world.publish(14, rows=(12,))
+    world.log.broker.append(progress_record("app", "q", Progress("a1", 99, 0, 1)))
+    with pytest.raises(LogError):
+        world.resuming(world.lookup)
+    world.has = True
+    world.turned(18)
+    assert not world.resuming.doubts
+    assert world.resuming(world.lookup) == 13, "behind the last row"
+
+
+def test_another_record_is_another_doubt() -> None:
+    world = World(closed=17)
+    world.log.broker.append(progress_record("app", "q", Progress("a1", 99, 0, 1)))
+    with pytest.raises(LogError):
+        world.resuming(world.lookup)
+    world.has = True
+    world.turned(17)
+    world.publish(19)
+    with pytest.raises(LogError, match="bucket 19"):
+        world.resuming(world.lookup)
+    assert world.resuming.doubts
+
+
+def test_a_life_that_is_over_ends_the_replica() -> None:
+    world = World(closed=17)
+    world.describe("b2")
+    with pytest.raises(LogError):
+        world.resuming(world.lookup)
+    assert isinstance(world.resuming.ended, OtherLife)
