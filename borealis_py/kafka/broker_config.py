@@ -46,7 +46,8 @@ def server_properties(data_dir: Path, port: int, controller_port: int) -> str:
         "log.cleaner.dedupe.buffer.size": 16 << 20,
         "num.network.threads": 2,
         "num.io.threads": 4,
-        # After kill -9 the successor waits for the session of the dead one to end.
+        # After kill -9 the successor waits for the session of the dead one to end: 7 s to the first commit, 12 s with
+        # Kafka's own 9000. A broker that is paused for longer than this has lost ends of transactions (`log.mending`).
         "broker.session.timeout.ms": 3000,
         "broker.heartbeat.interval.ms": 500,
     }

@@ -11,7 +11,7 @@ from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.kafka.properties import refuse_reserved
 from borealis_py.kafka.reader import KafkaReader
 from borealis_py.kafka.transactor import KafkaTransactor
-from borealis_py.log.base import Feed, Resume, Wake
+from borealis_py.log.base import Feed, Mending, Resume, Wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,10 @@ class KafkaLog:
     def lookup(self) -> KafkaLookup:
         return KafkaLookup(self.bootstrap, dict(self.properties))
 
-    def transactor(self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume) -> KafkaTransactor:
-        return KafkaTransactor(self.bootstrap, dict(self.properties), transactional_id, wake, resume)
+    def transactor(
+        self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume, mending: Mending | None = None
+    ) -> KafkaTransactor:
+        return KafkaTransactor(self.bootstrap, dict(self.properties), transactional_id, wake, resume, mending)
 
     def admin(self) -> KafkaAdmin:
         return KafkaAdmin(self.bootstrap, dict(self.properties))

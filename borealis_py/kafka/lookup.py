@@ -18,11 +18,13 @@ _BATCH = 5000
 
 
 class KafkaLookup:
-    """`log.base.Lookup`."""
+    """`log.base.Lookup`. `committed` False: sees what was aborted and what has no end yet, too."""
 
-    def __init__(self, bootstrap: str, properties: Mapping[str, str]) -> None:
+    def __init__(self, bootstrap: str, properties: Mapping[str, str], committed: bool = True) -> None:
         self._bootstrap = bootstrap
         self._config = consumer_config(bootstrap, properties)
+        if not committed:
+            self._config["isolation.level"] = "read_uncommitted"
         with translating(bootstrap, "open a look-up"):
             self._consumer = Consumer(self._config)
         self._asker = EndsAsker(lambda: Consumer(self._config))

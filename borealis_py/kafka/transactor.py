@@ -7,9 +7,11 @@ how far it got.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from queue import SimpleQueue
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -18,9 +20,12 @@ from borealis_py.kafka.appender import produce
 from borealis_py.kafka.client import error_of, log, producer_config
 from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.log.base import (
+    MENDS_MAX,
     Committed,
     Fenced,
     LogError,
+    Mend,
+    Mending,
     NewRecord,
     Resume,
     TookOver,
@@ -33,6 +38,10 @@ TRANSACTION_TIMEOUT_MS = 10_000
 """Readers of the stream wait at most this long behind a dead writer's open transaction."""
 _ANSWER_S = 10.0
 _ABORT_S = 2.0
+_SLOW_S = 1.0
+"""A transaction that took longer met a broker that was away, and such a one has lost ends of transactions."""
+_SETTLE_S = 1.0
+"""For how long what hangs may still be on its way."""
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 # Corrected streams are for any client; gzip is the compression that all of them can read as installed.
@@ -46,14 +55,22 @@ class KafkaTransactor:
     """`log.base.Transactor`."""
 
     def __init__(
-        self, bootstrap: str, properties: Mapping[str, str], transactional_id: str, wake: Wake, resume: Resume
+        self,
+        bootstrap: str,
+        properties: Mapping[str, str],
+        transactional_id: str,
+        wake: Wake,
+        resume: Resume,
+        mending: Mending | None = None,
     ) -> None:
         self._config = {
             **producer_config(bootstrap, {**_DEFAULTS, **properties}),
             "transactional.id": transactional_id,
         }
         self._resume = resume
+        self._mending = mending
         self._lookup = KafkaLookup(bootstrap, properties)
+        self._raw = partial(KafkaLookup, bootstrap, properties, committed=False)
         self._wake = wake
         self._jobs: SimpleQueue[tuple[int, int, Job] | None] = SimpleQueue()
         self._lock = threading.Lock()
@@ -113,12 +130,51 @@ class KafkaTransactor:
         try:
             self._producer = Producer(self._config)
             self._producer.init_transactions(_ANSWER_S)
+            still = self._mend(self._producer)
+            if still is not None:
+                return self._doubtful(attempt, still)
             return TookOver(attempt, self._resume(self._lookup))
         except KafkaException as exc:
             return self._failed(attempt, error_of(exc))
         except LogError as exc:
-            self._discard()
-            return Unknown(attempt, str(exc))
+            return self._doubtful(attempt, str(exc))
+
+    def _mend(self, producer: Producer) -> str | None:
+        """Mend what those before left; what is still wrong after that. Raises KafkaException, LogError."""
+        if self._mending is None:
+            return None
+        with closing(self._raw()) as raw:
+            for _ in range(MENDS_MAX):
+                mend = self._settled(self._mending, raw)
+                if mend is None:
+                    return None
+                log.warning("transactor: %s", mend.why)
+                producer.begin_transaction()
+                refused = _produce_all(producer, mend.records)
+                producer.flush(_ANSWER_S)  # an abort would forget what has not been sent, and end nothing
+                if refused is not None or not mend.commit:
+                    producer.abort_transaction(_ANSWER_S)
+                else:
+                    producer.commit_transaction(_ANSWER_S)
+            mend = self._settled(self._mending, raw)
+            return None if mend is None else mend.why
+
+    def _settled(self, mending: Mending, raw: KafkaLookup) -> Mend | None:
+        """What is to be mended, once what hangs has done so for a while."""
+        deadline = time.monotonic() + _SETTLE_S
+        while True:
+            mend = mending(self._lookup, raw)
+            if mend is None or mend.commit or time.monotonic() > deadline:
+                return mend
+            time.sleep(0.02)
+
+    def _hangs(self) -> str | None:
+        """Whether the transaction that was just committed has no end, or one before it."""
+        if self._mending is None:
+            return None
+        with closing(self._raw()) as raw:
+            mend = self._settled(self._mending, raw)
+        return None if mend is None else mend.why
 
     def _commit(self, attempt: int, make_records: Records) -> TransactorEvent:
         producer = self._producer
@@ -134,15 +190,23 @@ class KafkaTransactor:
         except Exception as exc:  # a row that cannot be encoded must not end the thread
             log.exception("transactor: records could not be made")
             return Unknown(attempt, f"records could not be made: {exc}")
+        begun = time.monotonic()
         try:
             producer.begin_transaction()
             refused = _produce_all(producer, records)
             if refused is not None:
                 return self._failed(attempt, refused)
             producer.commit_transaction(_ANSWER_S)
-            return Committed(attempt)
+            hangs = self._hangs() if time.monotonic() - begun > _SLOW_S else None
+            return Committed(attempt) if hangs is None else self._doubtful(attempt, hangs)
         except KafkaException as exc:
             return self._failed(attempt, error_of(exc))
+        except LogError as exc:
+            return self._doubtful(attempt, str(exc))
+
+    def _doubtful(self, attempt: int, why: str) -> Unknown:
+        self._discard()
+        return Unknown(attempt, why)
 
     def _failed(self, attempt: int, error: KafkaError) -> TransactorEvent:
         fenced = error.code() in _FENCED

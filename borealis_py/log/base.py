@@ -171,11 +171,35 @@ Resume = Callable[[Lookup], int | None]
 """How far a stream is written: asked in the writer's thread, after fencing. Raises LogError: it cannot be told now."""
 
 
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """One transaction of a new writer that mends what those before it left, because a broker lost ends of theirs.
+
+    Attributes:
+        commit: False: it is aborted, so that its end ends what hangs in the partitions that it writes to.
+        why: for people: what is wrong, in which topic, at which offset.
+    """
+
+    records: tuple[NewRecord, ...]
+    commit: bool
+    why: str
+
+
+Mending = Callable[[Lookup, Lookup], Mend | None]
+"""(what is committed, all that lies in the log, aborted or without an end) -> what to mend first; None: nothing.
+Asked in the writer's thread after fencing, again after each step. Raises LogError: it cannot be told now."""
+MENDS_MAX = 3
+"""Steps of one take-over: ending what hangs, writing what was hidden, and one in reserve."""
+
+
 class Transactor(Protocol):
     """The one writer of a corrected stream. Works in a thread of its own and talks by events."""
 
     def take_over(self, attempt: int) -> None:
-        """Fence whoever wrote before, *then* read how far it got (`Resume`). Answer: TookOver, Fenced or Unknown."""
+        """Fence whoever wrote before, mend what it left (`Mending`), *then* read how far it got (`Resume`).
+
+        Answer: TookOver, Fenced or Unknown.
+        """
 
     def commit(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
         """One transaction. `make_records` is called in the writer's thread, so that encoding costs no turn.
@@ -228,6 +252,8 @@ class Log(Protocol):
 
     def lookup(self) -> Lookup: ...
 
-    def transactor(self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume) -> Transactor: ...
+    def transactor(
+        self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume, mending: Mending | None = None
+    ) -> Transactor: ...
 
     def admin(self) -> Admin: ...

@@ -48,7 +48,7 @@ def transaction(
             records += [
                 NewRecord(feed, v, None, at, row_headers(TupleId(bucket, i), s)) for i, (v, s) in enumerate(rows)
             ]
-        records += [dead_letter(app, query, bucket, reject) for reject in output.rejects]
+        records += [dead_letter(app, query, bucket, reject, i) for i, reject in enumerate(output.rejects)]
     records.append(progress_record(app, query, progress))
     return records
 
@@ -58,8 +58,11 @@ def row_headers(tuple_id: TupleId, stime: int) -> tuple[tuple[str, bytes], ...]:
     return (("id", str(tuple_id).encode()), ("stime", str(stime).encode()))
 
 
-def dead_letter(app: str, query: str, bucket: int, reject: Reject) -> NewRecord:
-    """One dead letter: value = the raw bytes as far as kept, headers say whence and why, and with which bucket."""
+def dead_letter(app: str, query: str, bucket: int, reject: Reject, index: int = 0) -> NewRecord:
+    """One dead letter: value = the raw bytes as far as kept, headers say whence and why, and with which bucket.
+
+    `index`: the how many-th of its bucket: two may be equal in all else.
+    """
     headers: tuple[tuple[str, bytes], ...] = (
         ("query", base_name(query).encode()),
         ("source", reject.source.encode()),
@@ -67,6 +70,7 @@ def dead_letter(app: str, query: str, bucket: int, reject: Reject) -> NewRecord:
         ("reason", reject.reason.encode(errors="replace")),
         ("node", query.encode()),
         ("bucket", str(bucket).encode()),
+        ("index", str(index).encode()),
     )
     if reject.seq >= 0:
         headers = (*headers, ("seq", str(reject.seq).encode()))
@@ -99,15 +103,21 @@ def _ignored(record: Record, why: str) -> None:
     log.warning("progress record ignored", topic=record.feed.topic, offset=record.offset, why=why)
 
 
-def letter_bucket(record: Record, node: str) -> int | None:
-    """The bucket with which this node published a dead letter; None: it is another's, a publisher's or garbage."""
+def letter_id(record: Record, node: str) -> TupleId | None:
+    """Bucket and index with which this node published a dead letter; None: it is another's, or garbage."""
     headers = dict(record.headers)
     if headers.get("node") != node.encode():
         return None
     try:
-        return int(headers["bucket"])
+        return TupleId(int(headers["bucket"]), int(headers.get("index", b"0")))
     except (KeyError, ValueError):
         return None
+
+
+def letter_bucket(record: Record, node: str) -> int | None:
+    """The bucket with which this node published a dead letter; None: it is another's, or garbage."""
+    told = letter_id(record, node)
+    return None if told is None else told.bucket
 
 
 def row_id(record: Record) -> TupleId:

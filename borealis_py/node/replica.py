@@ -18,6 +18,7 @@ from borealis_py.log.base import (
     Fenced,
     Log,
     Lookup,
+    Mend,
     NewRecord,
     TookOver,
     TransactorEvent,
@@ -103,7 +104,9 @@ class Replica:
             opened.callback(self._lookup.close)
             self._appender = log_.appender(wake)
             opened.callback(self._appender.close)
-            self._transactor = log_.transactor(spec.transactional_id, spec.progress_feed, wake, self._resuming)
+            self._transactor = log_.transactor(
+                spec.transactional_id, spec.progress_feed, wake, self._resuming, self._mend
+            )
             opened.callback(self._transactor.close)
             self._life = Life(spec.app_uid)
             self.knobs = Knobs(self._life, spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
@@ -116,6 +119,7 @@ class Replica:
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
         self._resuming.turned(self.manager.f_s, self._inlet)
+        self._published: int | None = None
 
     def _begin(self, uid: str) -> Manager:
         """R11: highest incarnation + 1, newest checkpoint that verifies, else the origin."""
@@ -191,6 +195,7 @@ class Replica:
         )
         effects = self.manager.handle(turn)
         self._resuming.turned(max(self.manager.f_s, self.manager.complete), self._inlet)
+        self._published = self.manager.publishing.progress
         for effect in effects:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
@@ -256,14 +261,23 @@ class Replica:
 
     def _transaction(self, publish: Publish) -> Sequence[NewRecord]:
         """Runs in the writer's thread."""
-        spec, me = self.spec, self.manager.identity
+        spec = self.spec
         memory = publish.outputs
         outputs, end = (
             (memory, publish.end) if memory is not None else self._unpublished.said(publish.first, publish.end)
         )
         self._writing_to = end  # one transaction at a time: it is this one's end that the next event tells of
-        progress = Progress(spec.app_uid, end, me.replica, me.inc)
-        return transaction(spec.app, spec.query, outputs, progress, self.buckets, self._kernel, spec.corrected)
+        return transaction(
+            spec.app, spec.query, outputs, self._progress(end), self.buckets, self._kernel, spec.corrected
+        )
+
+    def _progress(self, bucket: int) -> Progress:
+        me = self.manager.identity
+        return Progress(self.spec.app_uid, bucket, me.replica, me.inc)
+
+    def _mend(self, lookup: Lookup, raw: Lookup) -> Mend | None:
+        """`log.base.Mending`. Runs in the writer's thread, after it has fenced."""
+        return self._resuming.mend(lookup, raw, self._published, self._progress)
 
     def _writer_event(self, event: TransactorEvent) -> WriterEvent:
         if isinstance(event, TookOver):

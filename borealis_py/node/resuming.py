@@ -7,14 +7,17 @@ nobody has published what no input closes. Until then nothing is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
-from borealis_py.log.base import Feed, LogError, Lookup
+from borealis_py.log.base import Feed, LogError, Lookup, Mend
+from borealis_py.log.corrected import Progress
 from borealis_py.log.description import Life, OtherLife, OtherVersion, check_life
+from borealis_py.log.mending import Mender
 from borealis_py.log.progress import ProgressLost, Published
 from borealis_py.node.spec import ReplicaSpec
 
@@ -71,14 +74,27 @@ class Resuming:
         Raises:
             LogError: it cannot be told now.
         """
-        spec = self._spec
-        published = Published(spec.app, spec.query, spec.corrected, Life(spec.app_uid), spec.origin)
-        try:
-            check_life(lookup, spec.app, spec.app_uid)
+        spec, published = self._spec, self._published()
+        with self._after_fence(lookup):
             said = published.said(lookup)
             if said is not None and said > self._closed and not self._is_garbage(said, lookup):
                 raise LogError(f"{spec.query}: progress tells of bucket {said}, the inputs close up to {self._closed}")
             return published.upto(lookup, self._closed)
+
+    def mend(self, lookup: Lookup, raw: Lookup, known: int | None, progress: Callable[[int], Progress]) -> Mend | None:
+        """See `Mender.next`. Raises LogError: it cannot be told now."""
+        with self._after_fence(lookup):
+            return Mender(self._published(), self, known, progress).next(lookup, raw)
+
+    def _published(self) -> Published:
+        spec = self._spec
+        return Published(spec.app, spec.query, spec.corrected, Life(spec.app_uid), spec.origin)
+
+    @contextmanager
+    def _after_fence(self, lookup: Lookup) -> Iterator[None]:
+        try:
+            check_life(lookup, self._spec.app, self._spec.app_uid)
+            yield
         except (OtherLife, OtherVersion, ProgressLost) as exc:
             self.ended = exc
             raise LogError(str(exc)) from exc

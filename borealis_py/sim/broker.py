@@ -7,7 +7,7 @@ Compaction comes when `Partition.compact` says so.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetGone, Record, TopicSpec
@@ -27,7 +27,7 @@ class Partition:
     Once `deleted`, nothing comes any more: a topic that is made again has other partitions, with the same `watchers`.
     """
 
-    __slots__ = ("_open", "_peaks", "appended_us", "deleted", "feed", "records", "start", "watchers")
+    __slots__ = ("_aborted", "_peaks", "appended_us", "deleted", "feed", "records", "start", "undecided", "watchers")
 
     def __init__(self, feed: Feed, watchers: Watchers) -> None:
         self.feed = feed
@@ -37,12 +37,13 @@ class Partition:
         self.deleted = False
         self.watchers = watchers
         self._peaks: list[int] = []  # highest timestamp so far: makes `find` a bisection
-        self._open: dict[str, int] = {}
+        self.undecided: dict[str, list[int]] = {}
+        self._aborted: dict[int, Record] = {}
 
     @property
     def stable_end(self) -> int:
         """Where a read_committed reader must stop: the first record of the oldest open transaction, else the end."""
-        return min(self._open.values()) if self._open else len(self.records)
+        return min(offsets[0] for offsets in self.undecided.values()) if self.undecided else len(self.records)
 
     def append(self, record: NewRecord, now_us: int, transaction: str | None = None) -> int:
         """Put one record at the end; with `transaction`, invisible until that is committed."""
@@ -52,16 +53,18 @@ class Partition:
         if transaction is None:
             self._advanced()
         else:
-            self._open.setdefault(transaction, offset)
+            self.undecided.setdefault(transaction, []).append(offset)
         return offset
 
-    def finish(self, transaction: str, offsets: Sequence[int], commit: bool, now_us: int) -> None:
-        """Write the marker. Aborted records keep their offsets and are never seen."""
-        if not commit:
-            for offset in offsets:
+    def finish(self, transaction: str, commit: bool, now_us: int) -> None:
+        """Write the marker. It ends all that is open here under this id, as in Kafka: also what an earlier marker would
+        have ended that was lost. Aborted records keep their offsets and are never seen."""
+        for offset in self.undecided.pop(transaction, ()):
+            record = self.records[offset]
+            if not commit and record is not None:
+                self._aborted[offset] = record
                 self.records[offset] = None
         self._put(None, now_us // 1000, now_us)
-        self._open.pop(transaction, None)
         self._advanced()
 
     def find(self, timestamp_ms: int) -> int:
@@ -82,6 +85,13 @@ class Partition:
         if first < end and not self.has(first):
             raise OffsetGone(self.feed, first)
         return [r for r in self.records[first : min(end, self.stable_end)] if r is not None]
+
+    def read_raw(self, first: int, end: int) -> list[Record]:
+        """Likewise those that are aborted, or whose transaction has no end."""
+        if first < end and not self.has(first):
+            raise OffsetGone(self.feed, first)
+        found = (self.records[i] or self._aborted.get(i) for i in range(first, min(end, len(self.records))))
+        return [r for r in found if r is not None]
 
     def delete_before(self, offset: int) -> None:
         """Retention: the log starts at `offset` from now on."""
@@ -112,7 +122,7 @@ class Partition:
 @dataclass(slots=True)
 class _Producer:
     epoch: int = 0
-    written: dict[Partition, list[int]] = field(default_factory=dict)
+    written: dict[Partition, None] = field(default_factory=dict)
     opened: int = 0
 
 
@@ -129,6 +139,8 @@ class Broker:
         self._topics: dict[str, int] = {}
         self._watchers: dict[Feed, Watchers] = {}
         self._producers: dict[str, _Producer] = {}
+        self.losing: list[Callable[[Sequence[Partition]], Collection[Partition]]] = []
+        """Of the partitions of a transaction that ends: those whose markers are lost, though it counts as ended."""
 
     def topics(self) -> list[str]:
         return sorted(self._topics)
@@ -188,17 +200,21 @@ class Broker:
         if not producer.written:
             producer.opened += 1
         for record, partition in zip(records, targets, strict=True):
-            offset = partition.append(record, self._now_us(), transaction=transactional_id)
-            producer.written.setdefault(partition, []).append(offset)
+            partition.append(record, self._now_us(), transaction=transactional_id)
+            producer.written[partition] = None
         return producer.opened
 
-    def commit(self, transactional_id: str, epoch: int) -> None:
+    def commit(self, transactional_id: str, epoch: int) -> bool:
+        """Whether all its markers are in the log: who asks does not learn it. Raises ProducerFenced."""
+        return self._finish(transactional_id, self._current(transactional_id, epoch), commit=True)
+
+    def abort(self, transactional_id: str, epoch: int) -> None:
         """Raises ProducerFenced."""
-        self._finish(transactional_id, self._current(transactional_id, epoch), commit=True)
+        self._finish(transactional_id, self._current(transactional_id, epoch), commit=False)
 
     def undecided(self, partition: Partition) -> set[int]:
         """Offsets of records whose transaction is open."""
-        return {offset for producer in self._producers.values() for offset in producer.written.get(partition, ())}
+        return {offset for offsets in partition.undecided.values() for offset in offsets}
 
     def expire(self, transactional_id: str, opened: int) -> None:
         """transaction.timeout.ms has passed for transaction number `opened`: abort it if it is still open."""
@@ -213,8 +229,10 @@ class Broker:
             raise ProducerFenced(transactional_id)
         return producer
 
-    def _finish(self, transactional_id: str, producer: _Producer, commit: bool) -> None:
-        written, producer.written = producer.written, {}
-        for partition, offsets in written.items():
-            if not partition.deleted:
-                partition.finish(transactional_id, offsets, commit, self._now_us())
+    def _finish(self, transactional_id: str, producer: _Producer, commit: bool) -> bool:
+        written, producer.written = [p for p in producer.written if not p.deleted], {}
+        lost = {partition for losing in self.losing for partition in losing(written)}
+        for partition in written:
+            if partition not in lost:
+                partition.finish(transactional_id, commit, self._now_us())
+        return not lost

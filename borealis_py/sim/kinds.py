@@ -116,6 +116,7 @@ KINDS: dict[str, Kind] = {
     "corrected_away": Kind("F10", 2, _W, 8),
     "commits": Kind("F11", 3, _W, 5),
     "commits_grow": Kind("F11", 2, _W),
+    "markers_lost": Kind("F10", 2, _W, 5, ("", "all")),
     "sends": Kind("F11", 2, _R, 0, aims=_EVERY),
     "source_sends": Kind("F11", 2, _S, 0),
     "redos": Kind("F12", 5, _R, 8, ("hang", "fail", "slow", "late", "memory")),
@@ -151,5 +152,6 @@ LATER = (
     "corrected_away",
     "commits_grow",
     "reset",
+    "markers_lost",
 )
 """Kinds that came when worlds were known by their seeds: dice of their own leave all else of a world as it was."""

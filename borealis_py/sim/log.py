@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from borealis_py.log.base import Feed, LogError, LogUnreachable, NewRecord, Record, Resume, TopicSpec, Wake
+from borealis_py.log.base import Feed, LogError, LogUnreachable, Mending, NewRecord, Record, Resume, TopicSpec, Wake
 from borealis_py.sim.appending import MemoryAppender
 from borealis_py.sim.broker import Broker
 from borealis_py.sim.clock import Scheduler
@@ -212,8 +212,10 @@ class MemoryClient:
     def lookup(self) -> MemoryLookup:
         return MemoryLookup(self)
 
-    def transactor(self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume) -> MemoryTransactor:
-        return MemoryTransactor(self, transactional_id, progress, wake, resume)
+    def transactor(
+        self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume, mending: Mending | None = None
+    ) -> MemoryTransactor:
+        return MemoryTransactor(self, transactional_id, progress, wake, resume, mending)
 
     def admin(self) -> MemoryAdmin:
         return MemoryAdmin(self)

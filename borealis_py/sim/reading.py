@@ -145,20 +145,25 @@ class MemoryEnds:
 
 
 class MemoryLookup:
-    """Implements `log.base.Lookup`. Blocking calls answer at once: time does not pass in them."""
+    """Implements `log.base.Lookup`. Blocking calls answer at once: time does not pass in them.
 
-    def __init__(self, client: MemoryClient) -> None:
+    `committed` False: sees what was aborted and what has no end yet, too.
+    """
+
+    def __init__(self, client: MemoryClient, committed: bool = True) -> None:
         self._client = client
+        self._committed = committed
 
     def bounds(self, feed: Feed) -> tuple[int, int]:
         partition = self._partition(feed)
-        return partition.start, partition.stable_end
+        return partition.start, partition.stable_end if self._committed else len(partition.records)
 
     def find(self, feed: Feed, timestamp_ms: int) -> int:
         return self._partition(feed).find(timestamp_ms)
 
     def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
-        return iter(self._partition(feed).read(first, end))
+        partition = self._partition(feed)
+        return iter(partition.read(first, end) if self._committed else partition.read_raw(first, end))
 
     def ask_ends(self, feeds: Sequence[Feed]) -> MemoryEnds:
         query, client = MemoryEnds(), self._client

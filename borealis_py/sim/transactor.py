@@ -11,10 +11,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from borealis_py.log.base import (
+    MENDS_MAX,
     Committed,
     Feed,
     Fenced,
     LogError,
+    Mend,
+    Mending,
     NewRecord,
     Resume,
     TookOver,
@@ -23,6 +26,7 @@ from borealis_py.log.base import (
     Wake,
 )
 from borealis_py.sim.broker import ProducerFenced
+from borealis_py.sim.reading import MemoryLookup
 
 if TYPE_CHECKING:
     from borealis_py.sim.log import MemoryClient
@@ -48,13 +52,24 @@ _LATER_US = 300_000
 class MemoryTransactor:
     """Implements `log.base.Transactor`."""
 
-    def __init__(self, client: MemoryClient, transactional_id: str, progress: Feed, wake: Wake, resume: Resume) -> None:
+    def __init__(
+        self,
+        client: MemoryClient,
+        transactional_id: str,
+        progress: Feed,
+        wake: Wake,
+        resume: Resume,
+        mending: Mending | None = None,
+    ) -> None:
         self._client = client
         self._broker = client.log.broker
         self._id = transactional_id
         self._progress = progress
         self._wake = wake
         self._resume = resume
+        self._mending = mending
+        self._doubt = False
+        """Markers of this writer's were lost, by a broker so slow that it looks after this commit or the next."""
         self._attempt: int | None = None
         self._epoch = 0
         self._events: list[TransactorEvent] = []
@@ -87,18 +102,59 @@ class MemoryTransactor:
             self._unreachable(attempt)
             return
         self._epoch = self._broker.init_producer(self._id)  # also if its answer will not come
-        self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt))
+        self._doubt = False
+        self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt, 0))
 
-    def _read(self, attempt: int) -> None:
+    def _read(self, attempt: int, mended: int) -> None:
         if not self._current(attempt):
             return
         if not self._client.reaches(self._progress.topic):
             self._unreachable(attempt)
             return
         try:
-            self._emit(attempt, TookOver(attempt, self._resume(self._client.lookup())))
+            mend = self._left()
+            if mend is None:
+                self._emit(attempt, TookOver(attempt, self._resume(self._client.lookup())))
+            elif mended == MENDS_MAX:
+                self._answer(attempt, Unknown(attempt, mend.why))
+            else:
+                self._mend(attempt, mend, mended + 1)
+        except ProducerFenced:
+            self._answer(attempt, Fenced(attempt))
         except LogError as exc:
             self._answer(attempt, Unknown(attempt, str(exc)))
+
+    def _left(self) -> Mend | None:
+        """What those before left to be mended."""
+        if self._mending is None:
+            return None
+        return self._mending(self._client.lookup(), MemoryLookup(self._client, committed=False))
+
+    def _mend(self, attempt: int, mend: Mend, steps: int) -> None:
+        if not all(self._client.sends(r.feed.topic) for r in mend.records):
+            self._unreachable(attempt)
+            return
+        self._open(mend.records)
+        epoch = self._epoch
+        self._client.after(self._client.link.delays.commit, lambda: self._mended(attempt, epoch, mend, steps))
+
+    def _mended(self, attempt: int, epoch: int, mend: Mend, steps: int) -> None:
+        if not self._current(attempt):
+            return
+        if not self._client.sends(self._progress.topic):
+            self._unreachable(attempt)
+            return
+        try:
+            (self._broker.commit if mend.commit else self._broker.abort)(self._id, epoch)
+        except ProducerFenced:
+            self._answer(attempt, Fenced(attempt))
+            return
+        self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt, steps))
+
+    def _open(self, records: Sequence[NewRecord]) -> None:
+        """Write into a transaction that ends by itself if nobody ends it. Raises ProducerFenced, LogError."""
+        opened, log = self._broker.write(self._id, self._epoch, records), self._client.log
+        log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
 
     def _write(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
         if not self._current(attempt):
@@ -112,7 +168,7 @@ class MemoryTransactor:
             self._unreachable(attempt)
             return
         try:
-            opened = self._broker.write(self._id, self._epoch, records)
+            self._open(records)
         except ProducerFenced:
             self._answer(attempt, Fenced(attempt))
             return
@@ -123,7 +179,6 @@ class MemoryTransactor:
         log = self._client.log
         if log.on_transaction is not None:
             log.on_transaction(self._client.name)
-        log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
         epoch = self._epoch
         self._client.after(self._client.link.delays.commit, lambda: self._commit(attempt, epoch))
 
@@ -145,12 +200,24 @@ class MemoryTransactor:
             log.scheduler.after(1 + log.rng.randrange(_LATER_US), lambda: self._commit_late(epoch))
             return
         try:
-            self._broker.commit(self._id, epoch)
+            ended = self._broker.commit(self._id, epoch)
         except ProducerFenced:
             self._answer(attempt, Fenced(attempt))
             return
+        if (self._doubt or (not ended and log.rng.random() < 0.5)) and (why := self._hangs()):
+            self._answer(attempt, Unknown(attempt, why))
+            return
+        self._doubt = not ended
         told = outcome is Outcome.COMMITTED
         self._answer(attempt, Committed(attempt) if told else Unknown(attempt, "no answer to the commit"))
+
+    def _hangs(self) -> str | None:
+        """What a look after a slow commit finds."""
+        try:
+            left = self._left()
+        except LogError as exc:
+            return str(exc)
+        return None if left is None else left.why
 
     def _commit_late(self, epoch: int) -> None:
         try:

@@ -95,9 +95,12 @@ class Onlooker:
         self.progress[self._progress_of[feed]] = bucket
         if feed != self._progress_feed or (self.progress_seen and bucket == self.progress_seen[-1][1]):
             return
-        rows = self._world.log.broker.partition(self._corrected_feed).records
-        self._rows += sum(1 for r in rows[self._rows_at :] if r is not None)
-        self._rows_at = len(rows)
+        corrected = self._world.log.broker.partition(self._corrected_feed)
+        end = corrected.stable_end
+        if end < len(corrected.records):
+            return  # their end was lost: the broker itself shows progress without its rows
+        self._rows += sum(1 for r in corrected.records[self._rows_at : end] if r is not None)
+        self._rows_at = end
         self.progress_seen.append((self._rows, bucket))
 
     def _check_growth(self, node: str, bucket: int) -> None:

@@ -4,7 +4,7 @@ F11, F13)."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from borealis_py.sim.scenario import Fault
 
 if TYPE_CHECKING:
     from borealis_py.log.base import NewRecord
+    from borealis_py.sim.broker import Partition
     from borealis_py.sim.world import World
 
 
@@ -204,6 +205,19 @@ def _commits(world: World, fault: Fault) -> Undo:
     return undo
 
 
+def _markers_lost(world: World, fault: Fault) -> Undo:
+    """The broker takes transactions for ended, and has not written their ends into some partitions, or into any."""
+    rng, broker = chance(world, fault), world.log.broker
+
+    def losing(partitions: Sequence[Partition]) -> Collection[Partition]:
+        if rng.random() < 0.5:
+            return ()
+        return [p for p in partitions if fault.detail == "all" or rng.random() < 0.6]
+
+    broker.losing.append(losing)
+    return lambda: broker.losing.remove(losing)
+
+
 def _source_mute(world: World, fault: Fault) -> Undo:
     """Its boundaries are lost, its tuples are not."""
     seat = source_of(world, fault)
@@ -254,5 +268,6 @@ FAULTS: dict[str, Doing] = {
     "sends": _sends,
     "source_sends": _source_sends,
     "commits": _commits,
+    "markers_lost": _markers_lost,
     "source_mute": _source_mute,
 }

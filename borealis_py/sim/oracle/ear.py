@@ -9,7 +9,20 @@ import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from borealis_py.log.base import Admin, Appender, Delivery, Feed, Lookup, NewRecord, Reader, Record, Transactor, Wake
+from borealis_py.log.base import (
+    Admin,
+    Appender,
+    Delivery,
+    Feed,
+    Lookup,
+    Mending,
+    NewRecord,
+    Reader,
+    Record,
+    Resume,
+    Transactor,
+    Wake,
+)
 from borealis_py.log.codec import RowCodec
 from borealis_py.protocol.redo import RedoJob, RedoResult
 from borealis_py.protocol.turn import SaveCheckpoint
@@ -189,9 +202,9 @@ class HeardLog:
         return self._client.lookup()
 
     def transactor(
-        self, transactional_id: str, progress: Feed, wake: Wake, resume: Callable[[Lookup], int | None]
+        self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume, mending: Mending | None = None
     ) -> Transactor:
-        return self._client.transactor(transactional_id, progress, wake, resume)
+        return self._client.transactor(transactional_id, progress, wake, resume, mending)
 
     def admin(self) -> Admin:
         return self._client.admin()

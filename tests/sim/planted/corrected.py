@@ -9,6 +9,7 @@ from unittest import mock
 import borealis_py.node.replica
 from borealis_py.log.base import NewRecord
 from borealis_py.log.corrected import transaction
+from borealis_py.log.mending import Mender
 from borealis_py.protocol import publishing
 from borealis_py.protocol.publishing import Publishing
 from borealis_py.protocol.turn import WriterLost, WriterReady
@@ -106,6 +107,29 @@ def _nobody_takes_over() -> Any:
     return mock.patch.object(Publishing, "_maybe_take_over", take_over)
 
 
+def nothing_is_mended() -> Any:
+    return mock.patch.object(Mender, "next", return_value=None)
+
+
+def _what_hid_is_not_written_again() -> Any:
+    before = Mender.next
+
+    def ended(self: Mender, committed: Any, raw: Any) -> Any:
+        mend = before(self, committed, raw)
+        return None if mend is None or mend.commit else mend
+
+    return mock.patch.object(Mender, "next", ended)
+
+
+def _told_commits_do_not_count() -> Any:
+    before = Mender.next
+
+    def forgetful(self: Mender, committed: Any, raw: Any) -> Any:
+        return before(replace(self, known=None), committed, raw)
+
+    return mock.patch.object(Mender, "next", forgetful)
+
+
 WRITER = ("crash", "pause", "cut_corrected", "commits")
 BUGS = (
     Bug(
@@ -119,7 +143,7 @@ BUGS = (
         "B7 an unknown outcome is not a commit",
         "safety",
         _unknown_is_done,
-        ("commits",),
+        ("commits", "cut_corrected", "resets"),
         ("corrected", "dead letters"),
         30,
     ),
@@ -150,6 +174,30 @@ BUGS = (
     Bug("a row's header has its stime", "safety", _stime_one_off, (), ("corrected",)),
     Bug("a row has its bucket's timestamp", "safety", _stamped_a_bucket_late, (), ("corrected",)),
     Bug("R10 no row is left out", "safety", _last_row_left_out, (), ("corrected", "dead letters")),
+    Bug(
+        "R10 what has no end is ended",
+        "safety",
+        nothing_is_mended,
+        ("markers_lost",),
+        ("corrected", "dead letters", "convergence"),
+        20,
+    ),
+    Bug(
+        "R10 what another's end has hidden is written again",
+        "safety",
+        _what_hid_is_not_written_again,
+        ("markers_lost",),
+        ("corrected", "dead letters", "convergence"),
+        40,
+    ),
+    Bug(
+        "R10 what was told to be committed was",
+        "safety",
+        _told_commits_do_not_count,
+        ("markers_lost", "commits", "cut_corrected"),
+        ("corrected", "dead letters", "convergence"),
+        150,
+    ),
     Bug(
         "B32 who is behind progress that stands still takes over",
         "liveness",

@@ -20,6 +20,7 @@ from borealis_py.protocol.settings import Delays
 from borealis_py.sim.log import MemoryAdmin
 from borealis_py.sim.scenario import SECOND, Fault, Scenario
 from tests.sim.planted.bug import Bug
+from tests.sim.planted.corrected import nothing_is_mended
 from tests.sim.planted.corrections import Both
 
 
@@ -60,11 +61,13 @@ def _a_topic_made_again_is_another_life() -> Any:
 
 
 def _progress_before_the_first_bucket() -> Any:
+    """Nor does the writer look at what else can be seen: that would tell as well."""
+
     def read(record: Record, life: Life, origin: int) -> int | None:
         return read_progress(record, life, 0)
 
     modules = (borealis_py.log.progress, borealis_py.node.inlet)
-    return Both(*(mock.patch.object(module, "read_progress", read) for module in modules))
+    return Both(nothing_is_mended(), *(mock.patch.object(module, "read_progress", read) for module in modules))
 
 
 def _progress_beyond_the_inputs() -> Any:

@@ -1,0 +1,164 @@
+"""What a writer finds of a broker that lost ends of transactions, decided from the log alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pytest
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.corrected import Progress, letter_id, row_id, transaction
+from borealis_py.log.description import Life
+from borealis_py.log.mending import Mender
+from borealis_py.log.progress import Published
+from borealis_py.sim.broker import Partition
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.log import MemoryLog
+from borealis_py.sim.reading import MemoryLookup
+from sunion.bucket import Buckets
+from sunion.model import Output, Reject
+from tests.reconcile.list_world import ListKernel
+
+APP, NODE, ORIGIN = "shop", "sums", 10
+PROGRESS, ROWS, LETTERS = Feed(topics.progress(APP, NODE)), topics.corrected(APP, NODE), Feed(topics.deadletter(APP))
+ALL = (PROGRESS, ROWS, LETTERS)
+
+
+class World:
+    """One node's transactions, whose ends are written into all partitions but those that `loses` names."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog(Scheduler(1_700_000_000_000_000), 0)
+        self.client = self.log.client("a")
+        self.client.admin().create([TopicSpec(feed.topic) for feed in ALL])
+        self.loses: Collection[Feed] = ()
+        self.log.broker.losing.append(lambda parts: [p for p in parts if p.feed in self.loses])
+
+    def publish(self, first: int, end: int, loses: Collection[Feed] = ()) -> None:
+        self.write(records(first, end), loses)
+
+    def write(self, some: Sequence[NewRecord], loses: Collection[Feed] = (), commit: bool = True) -> None:
+        broker = self.log.broker
+        epoch = broker.init_producer("w")
+        broker.write("w", epoch, some)
+        self.loses = loses
+        (broker.commit if commit else broker.abort)("w", epoch)
+        self.loses = ()
+
+    def mended(self, known: int | None = None) -> list[bool]:
+        """Take over and mend; whether each step was committed."""
+        steps = []
+        while (mend := self.next(known)) is not None:
+            self.write(mend.records, commit=mend.commit)
+            steps.append(mend.commit)
+        return steps
+
+    def next(self, known: int | None = None):  # type: ignore[no-untyped-def]
+        told = Published(APP, NODE, True, Life("a1"), ORIGIN)
+        mender = Mender(told, told.upto, known, lambda bucket: Progress("a1", bucket, 0, 2))
+        return mender.next(self.client.lookup(), MemoryLookup(self.client, committed=False))
+
+    def upto(self) -> int | None:
+        return Published(APP, NODE, True, Life("a1"), ORIGIN).upto(self.client.lookup())
+
+    def seen(self) -> tuple[list[str], list[str]]:
+        rows = [str(row_id(r)) for r in self.log.committed(ROWS)]
+        return rows, [str(letter_id(r, NODE)) for r in self.log.committed(LETTERS)]
+
+
+def records(first: int, end: int) -> list[NewRecord]:
+    """Of each bucket two rows and two dead letters."""
+    told = (Reject("s", -1, "unlucky"),) * 2
+    outputs = {b: Output([(b * 1_000, "x"), (b * 1_000, "y")], told) for b in range(first, end)}
+    return transaction(APP, NODE, outputs, Progress("a1", end, 0, 1), Buckets(1_000), ListKernel())
+
+
+def both(first: int, end: int) -> tuple[list[str], list[str]]:
+    ids = [f"{b}:{i}" for b in range(first, end) for i in (0, 1)]
+    return ids, ids
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.publish(10, 12)
+    return world
+
+
+def test_where_nothing_is_wrong_nothing_is_done(world: World) -> None:
+    world.write(records(12, 14), commit=False)
+    assert World().mended() == world.mended() == []
+    assert world.upto() == 12
+
+
+def test_what_has_no_end_at_all_is_ended(world: World) -> None:
+    world.publish(12, 14, loses=ALL)
+    assert world.mended() == [False]
+    assert (world.upto(), world.seen()) == (12, both(10, 12))
+
+
+@pytest.mark.parametrize("lost", [(ROWS,), (LETTERS,), (PROGRESS,), (ROWS, LETTERS), (PROGRESS, ROWS)])
+@pytest.mark.parametrize("hidden", [False, True], ids=["hangs", "another's abort hid it"])
+def test_what_has_an_end_anywhere_was_committed(world: World, lost: tuple[Feed, ...], hidden: bool) -> None:
+    world.publish(12, 14, loses=lost)
+    if hidden:
+        world.write(records(14, 16), commit=False)
+    assert world.mended() == ([True] if hidden else [False, True])
+    assert (world.upto(), world.seen()) == (14, both(10, 14))
+    assert world.mended() == []
+
+
+def test_an_abort_without_an_end_is_mended_too(world: World) -> None:
+    world.write(records(12, 14), loses=(ROWS,), commit=False)
+    assert world.mended() == [False]
+    assert (world.upto(), world.seen()) == (12, both(10, 12))
+
+
+def test_what_this_process_was_told_to_be_committed_is_written_again(world: World) -> None:
+    world.publish(12, 14, loses=ALL)
+    assert world.mended(known=14) == [False, True]
+    assert (world.upto(), world.seen()) == (14, both(10, 14))
+
+
+def test_of_the_attempts_that_were_aborted_each_row_and_letter_comes_once(world: World) -> None:
+    world.write(records(12, 14)[:3], commit=False)
+    world.publish(12, 14, loses=(ROWS, LETTERS))
+    world.write(records(14, 15), commit=False)
+    assert world.mended() == [True]
+    assert world.seen() == both(10, 14)
+
+
+@pytest.mark.parametrize("lost", [(feed,) for feed in ALL])
+def test_what_ends_others_may_lose_its_own_end(world: World, lost: tuple[Feed, ...]) -> None:
+    """It is found again, and never comes to be seen itself."""
+    world.publish(12, 14, loses=ALL)
+    world.write(world.next().records, loses=lost, commit=False)
+    assert world.next().commit is False
+    assert world.mended() == [False]
+    world.publish(12, 14)
+    assert world.seen() == both(10, 14)
+
+
+def test_the_topic_and_the_offset_are_named(world: World) -> None:
+    end = len(world.log.broker.partition(ROWS).records)
+    world.publish(12, 14, loses=(ROWS,))
+    assert f"{ROWS.topic}[0] at offset {end}: a transaction has no end: the broker lost" in world.next().why
+
+
+def test_dead_letters_behind_another_nodes_open_transaction_are_waited_for(world: World) -> None:
+    broker = world.log.broker
+    broker.write("other", broker.init_producer("other"), [NewRecord(LETTERS, b"", None, None, (("node", b"other"),))])
+    assert world.mended() == []
+    world.publish(12, 14)
+    assert world.next().commit is False
+    broker.init_producer("other")
+    assert world.mended() == []
+    assert world.seen()[0] == both(10, 14)[0]
+
+
+def test_rows_of_others_are_left_alone(world: World) -> None:
+    partition: Partition = world.log.broker.partition(ROWS)
+    world.write([NewRecord(ROWS, b"{}", None, 5, (("id", b"nonsense"),))], commit=False)
+    assert world.mended() == []
+    assert [r.value for r in partition.read_raw(0, len(partition.records))][-1] == b"{}"
