@@ -19,7 +19,7 @@ def taken(base: Path) -> Path:
     """
     base.mkdir(parents=True, exist_ok=True)
     for left in base.iterdir():
-        if left.name.isdigit() and not (_runs(int(left.name)) and int(left.name) != os.getpid()):
+        if left.name == str(os.getpid()) or (left.name.isdigit() and not _runs(int(left.name))):
             shutil.rmtree(left, ignore_errors=True)
     own = base / str(os.getpid())
     own.mkdir()

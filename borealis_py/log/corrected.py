@@ -103,11 +103,16 @@ def _ignored(record: Record, why: str) -> None:
     log.warning("progress record ignored", topic=record.feed.topic, offset=record.offset, why=why)
 
 
+def told_by(record: Record, node: str) -> bool:
+    """Whether a record of the dead-letter topic is this node's."""
+    return dict(record.headers).get("node") == node.encode()
+
+
 def letter_id(record: Record, node: str) -> TupleId | None:
     """Bucket and index with which this node published a dead letter; None: it is another's, or garbage."""
-    headers = dict(record.headers)
-    if headers.get("node") != node.encode():
+    if not told_by(record, node):
         return None
+    headers = dict(record.headers)
     try:
         return TupleId(int(headers["bucket"]), int(headers.get("index", b"0")))
     except (KeyError, ValueError):

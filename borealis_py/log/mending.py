@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Lookup, Mend, NewRecord, Record, Resume
-from borealis_py.log.corrected import Progress, letter_bucket, letter_id, progress_record, row_id
+from borealis_py.log.corrected import Progress, letter_bucket, letter_id, progress_record, row_id, told_by
 from borealis_py.log.progress import Published, last
 from sunion.model import TupleId
 
@@ -100,7 +100,7 @@ class Mender:
         Behind the open transaction of another one, what has its end looks as if it hung. To end it again does no harm,
         and the other transaction is over soon; before that nothing can be told.
         """
-        return dict(record.headers).get("node") == self.published.node.encode()
+        return told_by(record, self.published.node)
 
     # What is hidden ---------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class Mender:
 
 
 def _in_order(found: Mapping[TupleId, NewRecord]) -> list[NewRecord]:
-    return [found[at] for at in sorted(found, key=lambda at: (at.bucket, at.index))]
+    return [found[at] for at in sorted(found)]
 
 
 def _placed(record: Record) -> tuple[TupleId, int] | None:

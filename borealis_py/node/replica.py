@@ -119,7 +119,6 @@ class Replica:
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
         self._resuming.turned(self.manager.f_s, self._inlet)
-        self._published: int | None = None
 
     def _begin(self, uid: str) -> Manager:
         """R11: highest incarnation + 1, newest checkpoint that verifies, else the origin."""
@@ -195,7 +194,6 @@ class Replica:
         )
         effects = self.manager.handle(turn)
         self._resuming.turned(max(self.manager.f_s, self.manager.complete), self._inlet)
-        self._published = self.manager.publishing.progress
         for effect in effects:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
@@ -277,7 +275,7 @@ class Replica:
 
     def _mend(self, lookup: Lookup, raw: Lookup) -> Mend | None:
         """`log.base.Mending`. Runs in the writer's thread, after it has fenced."""
-        return self._resuming.mend(lookup, raw, self._published, self._progress)
+        return self._resuming.mend(lookup, raw, self.manager.publishing.progress, self._progress)
 
     def _writer_event(self, event: TransactorEvent) -> WriterEvent:
         if isinstance(event, TookOver):

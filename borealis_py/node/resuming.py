@@ -74,17 +74,23 @@ class Resuming:
         Raises:
             LogError: it cannot be told now.
         """
-        spec, published = self._spec, self._published()
         with self._after_fence(lookup):
-            said = published.said(lookup)
-            if said is not None and said > self._closed and not self._is_garbage(said, lookup):
-                raise LogError(f"{spec.query}: progress tells of bucket {said}, the inputs close up to {self._closed}")
-            return published.upto(lookup, self._closed)
+            return self._upto(lookup)
 
     def mend(self, lookup: Lookup, raw: Lookup, known: int | None, progress: Callable[[int], Progress]) -> Mend | None:
         """See `Mender.next`. Raises LogError: it cannot be told now."""
         with self._after_fence(lookup):
-            return Mender(self._published(), self, known, progress).next(lookup, raw)
+            return Mender(self._published(), self._upto, known, progress).next(lookup, raw)
+
+    def _upto(self, lookup: Lookup) -> int | None:
+        published = self._published()
+        said = published.said(lookup)
+        if said is not None and said <= self._closed:
+            return said
+        if said is not None and not self._is_garbage(said, lookup):
+            query, closed = self._spec.query, self._closed
+            raise LogError(f"{query}: progress tells of bucket {said}, the inputs close up to {closed}")
+        return published.upto(lookup, self._closed)
 
     def _published(self) -> Published:
         spec = self._spec
