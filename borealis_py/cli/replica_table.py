@@ -113,7 +113,7 @@ def title(state: AppState) -> str:
 
 def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
     """Why replicas do not run, and which processes have no Spark for redos."""
-    from borealis_py.host.overview import inline_reasons, late_sources, stop_reasons
+    from borealis_py.host.overview import apart_sources, inline_reasons, late_sources, stop_reasons
 
     stopped = [f"not running: {', '.join(them)}: {why}" for why, them in stop_reasons(statuses).items()]
     inline = [
@@ -121,7 +121,16 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
         for why, them in inline_reasons(state, statuses, now_us).items()
     ]
     late = [_lateness(source) for source in late_sources(statuses).values()]
-    return stopped + inline + late
+    apart = [_apart(query, *sources) for query, sources in apart_sources(state, statuses).items()]
+    return stopped + inline + late + apart
+
+
+def _apart(query: str, least: InputStatus, most: InputStatus) -> str:
+    waits = f"{most.lateness_us / 1e6:.3g} s for late rows, that of {least.name} {least.lateness_us / 1e6:.3g} s"
+    return (
+        f"{query}: the publisher of {most.name} waits {waits}: more than the threshold lies between, so buckets run "
+        f"without {most.name}"
+    )
 
 
 def _lateness(source: InputStatus) -> str:

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from borealis_py.engine.duck import connect, single_batch
-from borealis_py.engine.parts import partitions_of
+from borealis_py.engine.parts import by_key, partitions_of
 from borealis_py.engine.rows import canonical_hash, merge
 from borealis_py.query.names import STIME
 
@@ -59,13 +59,16 @@ def self_test() -> str:
 
 
 def _ordered() -> str:
-    """Hash of two inputs' rows in total order: what numpy and pyarrow do with ties, also of many rows."""
+    """Hash of rows in total order, of inputs and of partitions: what numpy and pyarrow do with ties and many rows."""
     parts = [
         pa.record_batch({"i": list(range(n)), STIME: [(i * 7_919) % 97 for i in range(n)]}) for n in (1_000, 17, 300)
     ]
     merged = merge(parts)
     assert merged is not None
-    return canonical_hash(merged)
+    keyed = pa.concat_batches([_KEYS] * 3)
+    stimes = pa.array([i % 2 for i in range(keyed.num_rows)])
+    parts_merged = by_key(keyed.append_column(STIME, stimes), _KEYS.schema.names)
+    return canonical_hash(merged) + canonical_hash(parts_merged)
 
 
 def _as_json() -> str:

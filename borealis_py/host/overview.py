@@ -16,6 +16,8 @@ from borealis_py.host import origin
 from borealis_py.host.appstate import GONE_S, AppState, Statuses
 from borealis_py.host.replicas import ProcessName, process_of
 from borealis_py.log.messages import InputStatus, Status
+from borealis_py.protocol.settings import budget
+from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 
@@ -89,6 +91,11 @@ def overview(state: AppState, statuses: Statuses, now_us: int, only: Sequence[Ke
         "at_wall_us": now_us,
         "thresholds_us": {query: state.threshold_us(query) for query in queries},
         "policies": {query: list(policies(state, query)) for query in queries},
+        "apart_sources": {
+            query: [least.name, most.name]
+            for query, (least, most) in apart_sources(state, statuses).items()
+            if query in queries
+        },
         "failed_sources_until_wall_us": {s: until for s, until in state.failed_until.items() if until > now_us},
         "replicas": [_one(state, statuses.get(key), key, now_us) for key in shown],
     }
@@ -139,6 +146,26 @@ def late_sources(statuses: Statuses) -> dict[str, InputStatus]:
             known = found.get(source.name)
             if source.late_us[2] > 0 and (known is None or source.tuples > known.tuples):
                 found[source.name] = source
+    return found
+
+
+def apart_sources(state: AppState, statuses: Statuses) -> dict[str, tuple[InputStatus, InputStatus]]:
+    """Queries of whose sources one waits so much longer for late rows than another that buckets run without it: the
+    one that waits least, and the one that waits most. A replica names those that its own node reads (DRIFT); here they
+    may lie behind different nodes of a chain.
+    """
+    found: dict[str, tuple[InputStatus, InputStatus]] = {}
+    for query in state.spec.queries:
+        nodes = [state.spec.node(name) for name in state.spec.upstream_of(query)]
+        behind = {name for node in nodes for name in node.inputs} & state.spec.sources.keys()
+        told = [s for status in statuses.values() for s in status.inputs if base_name(s.name) in behind]
+        alive = [s for s in told if not s.ended and (s.tuples or s.lateness_us)]
+        if len(alive) < 2:
+            continue
+        least, most = (pick(alive, key=lambda s: s.lateness_us) for pick in (min, max))
+        wait_us = budget(state.timing, state.threshold_us(query), depth=state.spec.position(query))
+        if most.lateness_us - least.lateness_us > wait_us:
+            found[query] = least, most
     return found
 
 

@@ -126,6 +126,37 @@ def test_a_process_without_spark_says_why_once() -> None:
     assert remarks(state, statuses, WALL_US + 60_000_000) == []
 
 
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        (source("far", tuples=1, lateness_us=60_000_000), True),
+        (source("far", tuples=1, lateness_us=2_000_000), False),
+        (source("far", tuples=1, lateness_us=60_000_000, ended=True), False),
+        (source("elsewhere", tuples=1, lateness_us=60_000_000), False),
+    ],
+)
+def test_sources_of_one_query_that_wait_so_differently_are_named_whatever_node_reads_them(
+    other: InputStatus, named: bool
+) -> None:
+    app = App("a")
+    near, far, _ = (app.source(name, schema={"x": "int"}) for name in ("near", "far", "elsewhere"))
+    app.query("q", app.union(near.filter("x > 0").node("cut"), far), delay_threshold="3s")
+    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
+    statuses = {
+        ("cut", 0): status(query="cut", inputs=(source("near", tuples=5),)),
+        ("q", 0): status(inputs=(source("cut", tuples=5), other)),
+    }
+    assert overview(state, statuses, WALL_US)["apart_sources"] == ({"q": ["near", "far"]} if named else {})
+    assert remarks(state, statuses, WALL_US) == (
+        [
+            "q: the publisher of far waits 60 s for late rows, that of near 0 s: more than the threshold lies between, "
+            "so buckets run without far"
+        ]
+        if named
+        else []
+    )
+
+
 def test_replicas_that_do_not_run_say_why_once() -> None:
     app = App("a")
     app.query("q", app.source("s", schema={"x": "int"}), replicas=2)

@@ -39,7 +39,12 @@ def test_the_same_log_gives_the_same_bits_under_the_same_number_of_rules(query: 
 
 @pytest.mark.parametrize(
     ("name", "other"),
-    [("RULES", 10**6), ("merge", lambda parts: parts[0]), ("partitions_of", lambda *a: __import__("numpy").zeros(1))],
+    [
+        ("RULES", 10**6),
+        ("merge", lambda parts: parts[0]),
+        ("by_key", lambda batch, by: batch),
+        ("partitions_of", lambda *a: __import__("numpy").zeros(1)),
+    ],
 )
 def test_another_order_partition_or_number_is_another_kernel(
     name: str, other: Any, monkeypatch: pytest.MonkeyPatch

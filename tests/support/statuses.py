@@ -12,9 +12,15 @@ NOW = WALL_US // BUCKET_US
 
 
 def source(
-    name: str, closed: int = NOW, late: bool = False, reachable: bool = True, ended: bool = False
+    name: str,
+    closed: int = NOW,
+    late: bool = False,
+    reachable: bool = True,
+    ended: bool = False,
+    tuples: int = 0,
+    lateness_us: int = 0,
 ) -> InputStatus:
-    return InputStatus(name, closed, late, reachable, ended, 0)
+    return InputStatus(name, closed, late, reachable, ended, 0, tuples, lateness_us)
 
 
 def status(**changes: object) -> Status:
