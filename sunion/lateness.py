@@ -46,7 +46,5 @@ def _step(value: int) -> int:
 
 def _upper(step: int) -> int:
     """The largest value of a step."""
-    if step < 2 * _FINE:
-        return step
-    shift = step // _FINE - 1
+    shift = max(0, step // _FINE - 1)
     return ((step - shift * _FINE + 1) << shift) - 1

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sunion.bucket import Buckets
 from sunion.inputs import SourceInput
-from sunion.lateness import Lateness
+from sunion.lateness import Lateness, _step, _upper
 from sunion.model import SourceRecord
 from sunion.source import SourceFold
 from tests.sunion.lists import ListOps
@@ -23,6 +23,14 @@ def test_a_percentile_covers_its_share_and_is_at_most_a_sixteenth_too_high(late:
     assert exact <= found <= exact + exact // 16 + 1
     assert of.percentile(1) == of.max_us == max(late)
     assert of.rows == len(late)
+
+
+@given(st.one_of(st.integers(0, 200), st.integers(0, 86_400_000_000)))
+def test_the_upper_end_of_a_values_step_is_the_greatest_value_of_that_step(value: int) -> None:
+    step = _step(value)
+    upper = _upper(step)
+    assert value <= upper
+    assert (_step(upper), _step(upper + 1)) == (step, step + 1)
 
 
 def test_nothing_is_not_late_and_early_is_not_either() -> None:
