@@ -185,7 +185,7 @@ class StreamInput(Kept):
 
     def tentative(self, bucket: int) -> TentativeBucket | None:
         """What to use of a bucket that is not stable."""
-        return self.fold.pick(bucket) if bucket >= self.closed else None
+        return self.fold.pick(bucket)
 
     def top(self, buckets: Buckets, origin: int) -> int:
         """The highest bucket with a tentative record or opened by a stable one, -1: none; END opens none (R1)."""

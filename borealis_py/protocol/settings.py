@@ -86,7 +86,7 @@ class Timing:
         """
         return max(self.slack_us, self.delta_us + (depth - 1) * self.hop_us + self.skew_us)
 
-    def least_threshold_us(self, depth: int = 1) -> int:
+    def least_threshold_us(self, depth: int) -> int:
         """The smallest delay threshold of a query of `depth` nodes in a row: D >= delta at each of them (R13)."""
         return self.delta_us + self.slack_of(depth) + (depth - 1) * self.hop_us
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoResult, SourceRange
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
 from sunion.errors import RetentionLost
@@ -135,6 +135,17 @@ def test_when_spark_has_failed_evicted_rows_are_read_again_locally_with_a_rest_b
     assert effects[-1].job.id == 3
 
 
+def test_after_spark_has_failed_one_local_job_follows_the_other_at_once() -> None:
+    redo, effects, made = begun()
+    redo.answered(1, RedoFailed(1, "no worker"), 0, effects)
+    made.evict(9)
+    redo.start(2, made, 0, 10, "S", effects)
+    assert redo.answered(3, done(2), 0, effects) is not None
+    assert not redo.resting(3)
+    redo.start(3, made, effects[-2].job.end, 10, "S", effects)
+    assert (effects[-1].job.id, effects[-1].local) == (3, True)
+
+
 def test_slices_in_a_row_are_told_as_one() -> None:
     redo, effects = Reconciliation(TIMING), []
     redo.note_inline(0, effects)
@@ -191,6 +202,15 @@ def test_rows_that_neither_memory_nor_the_log_has_end_the_replica_by_name() -> N
     redo.start(2, made, 0, 10, "S", effects)
     with pytest.raises(RetentionLost, match="offset 7"):
         redo.answered(3, RedoFailed(effects[-1].job.id, gone, lost=True), 0, effects)
+
+
+def test_an_adoption_is_a_job_with_a_number_of_its_own() -> None:
+    """With a number that was used before, an answer that comes late would count for it."""
+    redo, effects, made = begun()
+    redo.adopt(1, 2, 0, 9, "S", effects)
+    redo.start(2, made, 0, 10, "S", effects)
+    assert effects[1] == StartRedo(RedoJob(2, 0, 9, "S", (), 0, peer=2), local=False)
+    assert [e.job.id for e in effects] == [1, 2, 3]
 
 
 def test_a_peers_checkpoint_that_is_gone_is_no_loss() -> None:

@@ -27,6 +27,19 @@ def test_the_least_threshold_is_just_enough(hops: int, more: int) -> None:
         budget(TIMING, least - 1, hops, depth)
 
 
+@pytest.mark.parametrize(
+    ("depth", "parts"), [(1, "slack 250)"), (2, "slack 275 + 1 x 100 for hops)"), (4, "slack 475 + 3 x 100 for hops)")]
+)
+def test_what_the_least_threshold_is_made_of_is_told(depth: int, parts: str) -> None:
+    with pytest.raises(SettingsError) as told:
+        budget(TIMING, 0, depth=depth)
+    assert str(told.value).endswith(f"(delta 125 + {parts}")
+
+
+def test_a_node_waits_for_all_but_the_slack_unless_others_follow_it() -> None:
+    assert budget(TIMING, 3_000_000) == 3_000_000 - TIMING.slack_us
+
+
 def test_every_hop_to_a_sink_costs_one_hop() -> None:
     assert budget(TIMING, 3_000_000, 0) - budget(TIMING, 3_000_000, 2) == 2 * TIMING.hop_us
 

@@ -178,6 +178,14 @@ def test_a_live_run_takes_tentative_rows_where_there_are_no_stable_ones() -> Non
     assert [value for *_, value in union.ordered_live(0)[0]] == [10, 0]
 
 
+def test_a_stream_keeps_its_name_and_counts_the_rows_of_its_stable_buckets() -> None:
+    union = SUnion([Input("s", 2, ("a",))], 0, BUCKETS, OPS, AHEAD_US)
+    rows = Output(((0, 1), (1, 2)))
+    union.feed_stream(0, [(0, StableBucket(1, 0, rows)), (1, StableBucket(1, 0, rows)), (1, stable(1))])
+    (stream,) = union.inputs
+    assert (stream.name, stream.tuples) == ("s", 3)
+
+
 def test_evicted_rows_of_a_stream_are_counted_and_gone() -> None:
     union = SUnion([Input("s", 1, ("a",))], 0, BUCKETS, OPS, AHEAD_US)
     union.feed_stream(0, [(0, stable(0)), (0, stable(1))])
