@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from borealis_py.log import topics
 from borealis_py.log.base import Record
-from borealis_py.log.corrected import Progress, read_progress, transaction
+from borealis_py.log.corrected import Progress, dead_letter, letter_id, read_progress, transaction
 from borealis_py.log.description import Life
 from sunion.bucket import Buckets
-from sunion.model import Output, Reject
+from sunion.model import Output, Reject, TupleId
 from tests.reconcile.list_world import ListKernel
 
 BUCKETS = Buckets(1_000)
@@ -28,3 +30,14 @@ def test_a_node_without_a_corrected_stream_writes_no_rows() -> None:
     """Simulator, seed 15: rows read back from the own topic went to a topic that does not exist, for ever."""
     records = transaction("app", "cut", OUTPUTS, Progress("a1", 9, 0, 1), BUCKETS, ListKernel(), corrected=False)
     assert [r.feed.topic for r in records] == [topics.deadletter("app"), topics.progress("app", "cut")]
+
+
+def test_a_dead_letter_tells_its_writer_its_bucket_and_its_place_in_it() -> None:
+    letter = dead_letter("app", "q", 7, Reject("s", 4, "late"), 3)
+    record = Record(letter.feed, 0, 0, None, letter.value, letter.headers)
+    assert letter_id(record, "q") == TupleId(7, 3)
+    assert letter_id(record, "other") is None
+    first = tuple(header for header in letter.headers if header[0] != "index")
+    assert letter_id(replace(record, headers=first), "q") == TupleId(7, 0), "without a place it is the first"
+    assert letter_id(replace(record, headers=(*first, ("index", b"x"))), "q") is None
+    assert letter_id(replace(record, headers=(("node", b"q"),)), "q") is None

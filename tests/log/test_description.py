@@ -42,6 +42,9 @@ def test_the_last_description_on_the_log_counts_and_garbage_is_none() -> None:
         log.broker.append(NewRecord(feed, encode(DESCRIPTION), b"another key"))
         found.append(app_uid_now(lookup, "shop"))
     assert found == [None, "a1", "b2"]
+    log.broker.append(NewRecord(feed, b'{"version":3}', b"app"))
+    with pytest.raises(OtherVersion, match="app 'shop': its description has version 3"):
+        app_uid_now(lookup, "shop")
 
 
 def test_another_life_is_told_once_for_each_topic_and_counted() -> None:

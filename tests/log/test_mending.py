@@ -109,6 +109,24 @@ def test_what_has_an_end_anywhere_was_committed(world: World, lost: tuple[Feed, 
     assert world.mended() == []
 
 
+def test_what_is_written_again_keeps_its_time_and_is_told(world: World) -> None:
+    """Of rows that is their buckets', of dead letters that of the log."""
+    world.publish(12, 14, loses=(ROWS,))
+    world.write(records(14, 16), commit=False)
+    mend = world.next()
+    assert [(str(row_id(r)), r.timestamp_ms) for r in mend.records if r.feed == ROWS] == [
+        (f"{b}:{i}", b) for b in (12, 13) for i in (0, 1)
+    ]
+    assert mend.why.endswith(
+        f"{PROGRESS.topic}: below bucket 14 the broker lost markers of what was committed: "
+        "4 records that nobody could see are written again"
+    )
+    world.publish(14, 16, loses=(LETTERS,))
+    world.write(records(16, 17), commit=False)
+    letters = [r for r in world.next().records if r.feed == LETTERS]
+    assert [r.timestamp_ms for r in letters] == [None] * 4
+
+
 def test_an_abort_without_an_end_is_mended_too(world: World) -> None:
     world.write(records(12, 14), loses=(ROWS,), commit=False)
     assert world.mended() == [False]

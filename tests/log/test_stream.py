@@ -236,3 +236,19 @@ def test_what_the_dead_left_is_forgotten_with_the_next_stable_bucket() -> None:
     assert len(decoder._open) == 3
     assert decoder.decode(Record(Feed("r"), 3, 0, None, pack(later, b"x"))) is not None
     assert not decoder._open
+
+
+def test_a_tentative_bucket_makes_halves_of_its_incarnation_forgotten_and_of_no_other() -> None:
+    """What a successor has begun may still become whole; stable halves are only forgotten for a stable bucket."""
+    decoder = StreamDecoder(Life("a1"), "s")
+    halves = [(inc, bucket) for inc in (1, 2) for bucket in (6, 7, 9)]
+    for inc, bucket in halves:
+        header = TentativeHeader("a1", inc, bucket, 0, 0, 2, "s", ("s1",), ("s1",), 0.5, bucket)
+        assert decoder.decode(Record(Feed("r"), 0, 0, None, pack(header, b"x"))) is None
+    assert decoder.decode(Record(Feed("r"), 1, 0, None, pack(stable(A, 0), b"x"))) is None
+    whole = TentativeHeader("a1", 1, 8, 0, 0, 1, "s", ("s1",), ("s1",), 0.5, 8)
+    assert decoder.decode(Record(Feed("r"), 2, 0, None, pack(whole, b"x"))) is not None
+    left = [(type(h), h.inc, h.bucket) for h in decoder._open]
+    assert left == [(TentativeHeader, i, b) for i, b in halves if (i, b) not in ((1, 6), (1, 7))] + [
+        (StableHeader, 1, 7)
+    ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from borealis_py.log.base import TopicSpec
+from borealis_py.log.base import Log, Lookup, TopicSpec
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
-from borealis_py.node.peers import Peers
+from borealis_py.node.peers import PeerRedo, Peers
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.life import Start
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
@@ -25,6 +26,7 @@ from sunion.errors import RetentionLost
 from sunion.model import Output, Reject, StableBucket
 from sunion.source import SourceFold
 from sunion.union import Mark
+from tests.support.running import until
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
@@ -113,6 +115,29 @@ def test_what_the_peer_does_not_have_is_a_sentence(world: World) -> None:
     assert failed.reason.startswith(
         f"checkpoint of replica 0 at bucket {FIRST + 3}: app.q.r0 holds stable buckets up to"
     )
+
+
+class NoLog:
+    """A log that gives nobody a client."""
+
+    def lookup(self) -> Lookup:
+        raise RuntimeError("no more clients")
+
+
+def test_an_adoption_runs_beside_the_turns_and_what_it_cannot_do_is_the_answer_of_its_job(world: World) -> None:
+    rung: list[str] = []
+    redo = PeerRedo(world.peers, world.log.client("replica"), lambda: rung.append("rung"))
+    world.say(FIRST, FIRST + 1, FIRST + 2)
+    world.checkpoint(FIRST + 2)
+    redo.start(job(FIRST, FIRST + 2))
+    until(lambda: rung == ["rung"], "it is answered")
+    (done,) = redo.results()
+    assert isinstance(done, RedoDone)
+    assert (done.id, done.state) == (4, STATE)
+    redo = PeerRedo(world.peers, cast(Log, NoLog()), lambda: rung.append("again"))
+    redo.start(job(FIRST, FIRST + 2))
+    until(lambda: rung == ["rung", "again"], "it has failed")
+    assert redo.results() == [RedoFailed(4, "RuntimeError: no more clients")]
 
 
 def own(bucket: int) -> Start:

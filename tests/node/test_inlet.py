@@ -9,6 +9,7 @@ import pytest
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.corrected import Progress, progress_record
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.stream import StreamEncoder
@@ -34,8 +35,8 @@ class World:
     def __init__(self) -> None:
         self.scheduler = Scheduler(BUCKETS.start(FIRST))
         self.log = MemoryLog(self.scheduler, 0)
-        settings = Feed(topics.settings("app"))
-        self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in (*FEEDS, settings)])
+        settings, progress = Feed(topics.settings("app")), Feed(topics.progress("app", "q"))
+        self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in (*FEEDS, settings, progress)])
         description = encode(Description("{}", "hash", FIRST, "f", "a1"))
         self.log.broker.append(NewRecord(settings, description, APP_KEY.encode()))
         self._appender = self.log.client("writer").appender(lambda: None)
@@ -114,3 +115,13 @@ def test_records_that_were_never_read_are_still_worth_it() -> None:
     world.log.delete_before(FEEDS[1], 5)
     with pytest.raises(RetentionLost, match=r"app\.up\.r1"):
         world.heard()
+
+
+def test_progress_is_no_setting_and_of_another_life_none_at_all() -> None:
+    world = World()
+    world.inlet.open_progress()
+    for app_uid, bucket in (("a1", FIRST + 4), ("b2", FIRST + 9), ("a1", FIRST + 6)):
+        world.log.broker.append(progress_record("app", "q", Progress(app_uid, bucket, 0, 1)))
+    world.later()
+    arrived = world.inlet.poll()
+    assert (arrived.progress, arrived.settings) == ([FIRST + 4, FIRST + 6], False)

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.log.messages import Incarnation, Policy, SourceFailure, Threshold, encode
-from borealis_py.node.knobs import Knobs, declared, effective
+from borealis_py.node.knobs import Knobs, declared, effective, stated
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
 from borealis_py.query import App
 from borealis_py.query.spec import Serves
@@ -115,6 +115,13 @@ def test_a_cut_node_waits_as_the_most_hurried_of_its_queries_allows() -> None:
     assert wait_ms(it) == 3_000 - 375 - 200
     it.read(threshold("else", 500))
     assert wait_ms(it) == 3_000 - 375 - 200
+
+
+def test_status_states_a_querys_own_delays_and_of_a_cut_node_the_strictest() -> None:
+    near, far = Delays(3_000_000, DELAY, SUSPEND), Delays(900_000, SUSPEND, PROCESS)
+    delays = {"near": near, "far": far}
+    assert (stated("near", delays), stated("far", delays)) == (near, far)
+    assert stated("cleaned", delays) == Delays(900_000, DELAY, PROCESS)
 
 
 def test_a_cut_node_holds_back_only_what_none_of_its_queries_wants() -> None:

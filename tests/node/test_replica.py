@@ -1,0 +1,201 @@
+"""One replica on the simulated log: what its status and its log lines say of it, what it mends, how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from borealis_py.client.target import Target
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.corrected import Progress, transaction
+from borealis_py.log.description import APP_KEY
+from borealis_py.log.messages import Description, RedoStatus, Status, Threshold, decode, encode
+from borealis_py.log.stream import StreamEncoder
+from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.replica import Replica
+from borealis_py.node.reporter import Glance, Reporter
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.turn import Note
+from borealis_py.query.spec import Serves
+from borealis_py.sim.actors import LocalClock
+from borealis_py.sim.appending import MemoryAppender
+from borealis_py.sim.clock import Scheduler
+from borealis_py.sim.kernel import ToyKernel
+from borealis_py.sim.log import MemoryLog
+from borealis_py.sim.publisher import SimPublisher
+from reconcile.runner import BrokenRedo, Redos
+from sunion.bucket import Buckets
+from sunion.model import Input, Output, StableBucket, StableRange
+
+BUCKETS = Buckets(100_000)
+FIRST = 17_000_000
+KERNEL = ToyKernel(BUCKETS.width_us, 1)
+UP, ROWS = Feed(topics.replica("app", "up", 0)), topics.corrected("app", "q")
+
+
+class World:
+    """A node that reads source `s`, where a publisher runs, and stream `up`, and its only replica."""
+
+    def __init__(self, directory: Path) -> None:
+        self.scheduler = Scheduler(BUCKETS.start(FIRST))
+        self.log = MemoryLog(self.scheduler, 0)
+        specs = topics.of_app("app", ["s"], {"q": 1}, {"up": 1})
+        self.log.client("admin").admin().create([TopicSpec(spec.name, spec.partitions) for spec in specs])
+        description = encode(Description("{}", "hash", FIRST, "f", "a1"))
+        self.log.broker.append(NewRecord(Feed(topics.settings("app")), description, APP_KEY.encode()))
+        target = Target(app="app", app_uid="a1", source="s", bucket_us=BUCKETS.width_us, origin=FIRST)
+        client = self.log.client("publisher")
+        self.publisher = SimPublisher(self.scheduler, client, target, {"v": "int64"}, "p", lateness_us=300_000)
+        self.spec = ReplicaSpec(
+            app="app", app_uid="a1", query="q", replica=0, inputs=(Input.source("s"), Input("up", 1, ("t",))),
+            bucket_us=BUCKETS.width_us, origin=FIRST, partition=0, query_hash="h", app_json="",
+            delays={"q": Delays(3_000_000)}, log=self.log.client("replica"), data_dir=directory, timing=Timing(),
+            serves=(Serves(query="q"),), position=1, corrected=True, pid=77, host="here",
+        )  # fmt: skip
+        self.clock = LocalClock(self.scheduler, 0)
+        self.store = CheckpointStore(self.spec.checkpoints, "h", KERNEL, threaded=False)
+        self.glances: list[Glance] = []
+
+    def start(self) -> Replica:
+        def wake() -> None:
+            pass
+
+        redos = Redos(BrokenRedo("no Spark", wake), BrokenRedo("no Spark", wake))
+        return Replica(
+            self.spec, self.spec.log, self.clock, KERNEL, redos, self.store, "u1", wake, seen=self.glances.append
+        )
+
+    def run(self, replica: Replica, seconds: float) -> None:
+        """Let it take a turn every 10 ms."""
+        end = self.scheduler.now_us + int(seconds * 1_000_000)
+        while self.scheduler.now_us < end:
+            self.scheduler.run_until(self.scheduler.now_us + 10_000)
+            replica.turn()
+
+    def up_says(self, *records: StableBucket | StableRange) -> None:
+        encoder = StreamEncoder(UP, "a1", BUCKETS, KERNEL, KERNEL.schema_id)
+        for record in records:
+            for new in encoder.encode(record):
+                self.log.broker.append(new)
+
+    @property
+    def status(self) -> Status:
+        """The last one."""
+        return self.glances[-1].status
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def rows(bucket: int, *values: int) -> Output:
+    return Output([(BUCKETS.start(bucket), "row", value, 0) for value in values])
+
+
+def test_a_status_tells_how_far_it_is_and_what_it_took_of_each_input(world: World) -> None:
+    replica = world.start()
+    world.run(replica, 0.5)
+    for late_us in (0, 100_000, 200_000):
+        assert world.publisher.send({"v": 3}, world.scheduler.now_us - late_us)
+    world.up_says(StableBucket(1, FIRST, rows(FIRST, 1, 3)), StableBucket(1, FIRST + 1, rows(FIRST + 1, 5)))
+    world.up_says(StableRange(1, FIRST + 2, FIRST + 9))
+    world.run(replica, 5)
+    status, manager = world.status, replica.manager
+    assert status.f_s == manager.f_s == FIRST + 9
+    assert status.f_s < status.f_l <= manager.f_l
+    assert status.rss_kb > 1_000
+    assert (status.pid, status.host, status.tuples_in) == (77, "here", 6)
+    source, stream = status.inputs
+    assert (source.name, source.tuples, source.lateness_us, source.reachable) == ("s", 3, 300_000, True)
+    assert 100_000 <= source.late_us[0] < 107_000
+    assert source.late_us[1:] == (200_000, 200_000)
+    assert (stream.name, stream.tuples, stream.late_us) == ("up", 3, (0, 0, 0))
+    written = world.log.committed(world.spec.status_feed)[-1].value
+    assert decode(written or b"", Status) in [glance.status for glance in world.glances]
+
+
+def test_a_status_tells_of_the_last_checkpoint_and_when_it_was_seen(world: World) -> None:
+    replica = world.start()
+    world.run(replica, 1)
+    assert (world.status.checkpoint_bucket, world.status.checkpoint_wall_us) == (0, 0)
+    world.up_says(StableRange(1, FIRST, FIRST + 5))
+    world.run(replica, 4)
+    assert world.store.written_bucket == world.status.checkpoint_bucket == FIRST + 5
+    seen_us = world.status.checkpoint_wall_us
+    assert BUCKETS.start(FIRST) + 2_000_000 <= seen_us <= world.scheduler.now_us
+    world.run(replica, 3)
+    assert world.status.checkpoint_wall_us == seen_us, "nothing new was written"
+
+
+def test_a_setting_is_in_force_as_it_is_read(world: World) -> None:
+    replica = world.start()
+    world.run(replica, 0.5)
+    world.log.broker.append(NewRecord(world.spec.settings_feed, encode(Threshold(500_000)), b"threshold/q"))
+    world.run(replica, 1.5)
+    assert world.status.threshold_us == world.glances[-1].delays["q"].threshold_us == 500_000
+
+
+def reported(world: World, note: Note) -> tuple[Status, dict[str, Any]]:
+    """The status and the log line of an event."""
+    replica = world.start()
+    appender = world.log.client("replica").appender(lambda: None)
+    reporter = Reporter(world.spec, appender, world.clock, replica.knobs, lambda: "", world.glances.append)
+    with capture_logs() as lines:
+        reporter.note(note, replica.manager, frozenset())
+    (line,) = lines
+    return world.status, line
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("REDO_FAILED", "redo failed; going on inline"),
+        ("ADOPT_FAILED", "a peer's checkpoint was not adopted; going on alone"),
+        ("DRIFT", "buckets run without a source that is alive: check its clock and lateness, or raise the threshold"),
+    ],
+)
+def test_what_somebody_should_look_at_is_a_warning_in_words(world: World, event: str, said: str) -> None:
+    status, line = reported(world, Note(event, "because"))
+    assert (line["log_level"], line["event"], line["why"]) == ("warning", said, "because")
+    assert (line["f_s"], line["query"], line["replica"]) == (FIRST, "q", 0)
+    assert (status.event, status.detail) == (event, "because")
+
+
+def test_a_redo_is_in_the_status_and_in_the_log(world: World) -> None:
+    status, line = reported(world, Note("REDO", "", (3, 9, 12, "spark", 0.25)))
+    assert status.redo == RedoStatus(3, 9, 12, "spark", 0.25, world.clock.wall_us())
+    assert (line["log_level"], line["event"]) == ("info", "REDO")
+    assert (line["first"], line["end"], line["rows"], line["engine"], line["seconds"]) == (3, 9, 12, "spark", 0.25)
+
+
+def test_rows_of_an_aborted_transaction_that_hangs_never_come_to_be_seen(world: World) -> None:
+    """The next end of the same transactional id would end it, too: whoever takes over mends first (R10)."""
+    broker = world.log.broker
+    made = transaction("app", "q", {FIRST: rows(FIRST, 99)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL)
+    epoch = broker.init_producer(world.spec.transactional_id)
+    broker.write(world.spec.transactional_id, epoch, made)
+    broker.losing.append(lambda parts: [p for p in parts if p.feed == ROWS])
+    broker.abort(world.spec.transactional_id, epoch)
+    broker.losing.clear()
+    replica = world.start()
+    world.run(replica, 1)
+    world.up_says(StableBucket(1, FIRST, rows(FIRST, 1)), StableRange(1, FIRST + 1, FIRST + 5))
+    world.run(replica, 4)
+    published = [json.loads(r.value or b"")[1:3] for r in world.log.committed(ROWS)]
+    assert published == [["row", 1], ["window", 1]]
+
+
+def test_at_its_end_it_does_not_wait_for_the_log_for_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(MemoryAppender, "flush", lambda self, timeout_s: waits.append(timeout_s))
+    world.start().close("asked to")
+    assert (world.status.event, world.status.detail) == ("STOPPED", "asked to")
+    assert len(waits) == 1
+    assert 0 < waits[0] <= 2
