@@ -157,6 +157,7 @@ def test_counts_tell_how_late_rows_came() -> None:
     counts = publisher.counts
     assert (counts.sent, counts.late, counts.lateness.rows) == (100, 1, 101)
     assert counts.lateness.max_us == 5_000_000
+    assert counts.lateness.percentile(0.005) == 0, "the first came at once"
     assert 50_000 <= counts.lateness.percentile(0.5) <= 54_000
     assert 99_000 <= counts.lateness.percentile(0.99) <= 106_000
 

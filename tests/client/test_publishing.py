@@ -18,8 +18,10 @@ from borealis_py.client.target import (
     StreamForgotten,
     StreamTaken,
 )
-from borealis_py.log.base import NewRecord
-from borealis_py.log.records import BatchHeader, ClaimHeader, unpack_source, unpack_stimes
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.messages import Description, encode
+from borealis_py.log.records import BatchHeader, ClaimHeader, pack, unpack_source, unpack_stimes
 from sunion.model import FOREVER
 from tests.client.folded import T0, W, World, inputs, row
 
@@ -44,6 +46,7 @@ def test_live_rows_come_back_from_the_log_with_the_times_at_which_they_were_sent
     assert folded.state.ended
     assert publisher.session.settled
     assert publisher.counts.sent == 50
+    assert {h.encoding for _, h in headers(world) if isinstance(h, BatchHeader)} == {"json"}
 
 
 def test_a_boundary_lies_in_the_log_for_every_bucket_end_of_the_clock_also_when_idle() -> None:
@@ -270,6 +273,21 @@ def test_records_of_strangers_in_the_source_do_not_matter_to_a_publisher() -> No
         alien.append(NewRecord(world.target.feed, value))
     world.run(0.1)
     assert world.ready("p").send(row(0))
+
+
+def test_another_life_in_the_source_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    settings = Feed(topics.settings("flights"))
+    world.memory.client("admin").admin().create([TopicSpec(settings.topic)])
+    world.memory.broker.append(NewRecord(settings, encode(Description("{}", "h", T0 // W, "f", "a1")), b"app"))
+    publisher, client, looks = world.ready("p"), world.memory.client("p"), []
+    lookup = client.lookup
+    monkeypatch.setattr(client, "lookup", lambda: looks.append(world.now) or lookup())
+    for _ in range(2):
+        world.memory.broker.append(NewRecord(world.target.feed, pack(ClaimHeader("b2", 9, "zombie"))))
+        world.run(1)
+    assert len(looks) == 1
+    assert publisher.send(row(0))
 
 
 def test_after_retention_took_the_epoch_record_the_rest_is_still_understood() -> None:

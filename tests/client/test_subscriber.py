@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from borealis_py.client.subscriber import LiveSubscription, live_change
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.ends import LOOK_US
 from borealis_py.log.messages import Threshold, encode
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.protocol.settings import Timing, budget
@@ -17,7 +18,7 @@ from borealis_py.sim.actors import LocalClock
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.log import MemoryLog
 from sunion.bucket import Buckets
-from sunion.model import Kind, Output, StableRange, StreamRecord, TentativeBucket
+from sunion.model import Kind, Output, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.view import Change
 
 START_US = 1_700_000_000_000_000
@@ -36,14 +37,14 @@ class World:
 
     def __init__(self) -> None:
         self.scheduler = Scheduler(START_US)
-        self.log = MemoryLog(self.scheduler, 0)
+        self.log, self.clock = MemoryLog(self.scheduler, 0), LocalClock(self.scheduler, 0)
         self.log.client("admin").admin().create([TopicSpec(f.topic) for f in TOPICS])
         self._writer = self.log.client("writer").appender(lambda: None)
         self._encoder = StreamEncoder(TOPICS[0], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
 
     def subscribe(self, wait_us: int, wait_of: Callable[[int], int] | None = wait_of) -> LiveSubscription:
         return LiveSubscription(
-            self.log.client("subscriber"), LocalClock(self.scheduler, 0), "app", "a1", "q", 2, BUCKETS, FIRST, wait_us,
+            self.log.client("subscriber"), self.clock, "app", "a1", "q", 2, BUCKETS, FIRST, wait_us,
             "s", lambda: None, wait_of,
         )  # fmt: skip
 
@@ -144,6 +145,46 @@ def test_a_record_that_no_replica_has_written_is_passed_over() -> None:
         changes = live.poll()
     assert [(c.bucket, c.end) for c in changes] == [(FIRST, FIRST + 3)]
     assert ("app.q.r1", 0) in [(entry.get("topic"), entry.get("offset")) for entry in logs]
+
+
+class Texts:
+    """Rows are lists of one text."""
+
+    def encode(self, rows: list[str]) -> bytes:
+        return rows[0].encode()
+
+
+def test_rows_of_another_schema_are_passed_over() -> None:
+    world = World()
+    live = world.subscribe(2_000_000)
+    other = StreamEncoder(TOPICS[0], "a1", BUCKETS, Texts(), "another schema")  # type: ignore[arg-type]
+    with capture_logs() as logs:
+        world.says(StableBucket(1, FIRST, Output(["row"])), by=other)
+        world.says(StableRange(1, FIRST, FIRST + 3))
+        changes = live.poll()
+    assert [(c.bucket, c.end, c.output.rows) for c in changes] == [(FIRST, FIRST + 3, None)]
+    assert any("schema another schema, expected s" in entry.get("why", "") for entry in logs)
+
+
+def test_who_waits_for_another_replica_is_told_when_to_look_again() -> None:
+    world = World()
+    subscription = world.subscribe(wait_of(1_000_000))
+    assert subscription.next_wakeup() == world.clock.now_us() + LOOK_US, "the first question is not answered"
+    world.shown(subscription, 0.1)
+    assert subscription.next_wakeup() is None, "only what arrives can change anything"
+    world.says(tentative(FIRST))
+    world.shown(subscription, 0.1)
+    due = subscription.next_wakeup()
+    assert due is not None
+    world.scheduler.run_until(world.scheduler.now_us + due - 1 - world.clock.now_us())
+    assert subscription.poll() == []
+    assert subscription.next_wakeup() == due
+    world.scheduler.run_until(world.scheduler.now_us + 1)
+    assert subscription.poll() == []
+    assert subscription.next_wakeup() == due + LOOK_US, "first it asks whether it has read everything"
+    (change,) = world.shown(subscription, 0.05)
+    assert change.bucket == FIRST
+    assert subscription.next_wakeup() is None
 
 
 SHOWN = Change(Kind.TENTATIVE, 9, 10, Output(), 1.0, (), (), 4)

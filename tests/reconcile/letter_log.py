@@ -33,12 +33,15 @@ class LetterLog:
         self.answers = Event()
         self.answers.set()
         self._waiting: list[NewRecord] = []
+        self._readers: list[_Reader] = []
 
     def put(self, record: NewRecord) -> None:
         if record.feed in self.held:
             self._waiting.append(record)
         else:
             self.values[record.feed].append(record.value or b"")
+            for reader in self._readers:
+                reader.arrived(record.feed)
 
     def release(self, feed: Feed) -> None:
         """What was kept back arrives."""
@@ -55,7 +58,8 @@ class LetterLog:
         return 0, len(self.values[feed])
 
     def reader(self, wake: Wake) -> _Reader:
-        return _Reader(self)
+        self._readers.append(_Reader(self, wake))
+        return self._readers[-1]
 
     def appender(self, wake: Wake) -> _Appender:
         return _Appender(self)
@@ -65,9 +69,13 @@ class LetterLog:
 
 
 class _Reader:
-    def __init__(self, log: LetterLog) -> None:
-        self._log = log
+    def __init__(self, log: LetterLog, wake: Wake) -> None:
+        self._log, self._wake = log, wake
         self._at: dict[Feed, int] = {}
+
+    def arrived(self, feed: Feed) -> None:
+        if feed in self._at:
+            self._wake()
 
     def open(self, feed: Feed, offset: int) -> None:
         self._at[feed] = offset

@@ -74,3 +74,10 @@ def test_dead_letters_that_are_alike_count_as_often_as_they_are_told() -> None:
 
 def test_a_record_of_somebody_else_is_nobodys_dead_letter() -> None:
     assert parse_letter(Record(Feed("app.deadletter"), 0, 0, None, b"x", (("query", b"q"), ("offset", b"one")))) is None
+
+
+def test_a_header_of_somebody_else_that_is_no_text_is_no_error() -> None:
+    headers = (("query", b"q"), ("source", b"s"), ("offset", b"3"), ("reason", b"bad \xff"))
+    letter = parse_letter(Record(Feed("app.deadletter"), 0, 0, None, b"x", headers))
+    assert letter is not None
+    assert letter.reason == "bad \ufffd"

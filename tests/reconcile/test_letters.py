@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from borealis_py.log.base import NewRecord
+from borealis_py.log.base import NewRecord, Wake
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX, redo_feeds
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from reconcile import letters
@@ -67,10 +67,10 @@ class Office:
         desks = [Desk("q", ASK, ANSWER)]
         return RedoServer(self.log, desks, session, self.slots, self.count, lambda: None, self.clock)
 
-    def task(self, uid: str = "u1", session: str = "s1") -> AskingRedo:
+    def task(self, uid: str = "u1", session: str = "s1", wake: Wake = lambda: None) -> AskingRedo:
         address = Address(session, uid, ASK, ANSWER)
         stop = lambda: self.stops.append(uid)  # noqa: E731
-        return AskingRedo(self.log, address, ListKernel(), lambda: None, self.clock, 2.5, stop)
+        return AskingRedo(self.log, address, ListKernel(), wake, self.clock, 2.5, stop)
 
     def later(self, us: int) -> None:
         self.clock.us += us
@@ -127,6 +127,25 @@ def test_a_state_too_large_to_travel_is_a_sentence(office, replica, monkeypatch)
     task.start(replica.job(10, 20, id=1))
     assert task.results() == [RedoFailed(1, "a state of 0 MB is too large to be sent to the driver")]
     assert office.log.values[ASK] == []
+
+
+def test_an_answer_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
+    task = office.task()
+    task.start(replica.job(10, 20, id=3))
+    office.server.turn()
+    office.slots.run()
+    monkeypatch.setattr(letters, "ASK_BYTES_MAX", 10)
+    office.server.turn()
+    assert task.results() == [RedoFailed(3, "an answer of 0 MB is too large to be sent")]
+
+
+def test_what_the_driver_says_wakes_the_task(office, replica):
+    rung: list[str] = []
+    task = office.task(wake=lambda: rung.append("rung"))
+    task.start(replica.job(10, 15, id=1))
+    assert rung == []
+    office.server.turn()
+    assert rung == ["rung"], "it is taken"
 
 
 def test_a_failed_job_is_answered_with_its_reason(office, replica):

@@ -147,3 +147,13 @@ def test_a_late_answer_is_dropped(bell):
     results.put(RedoFailed(1, "late"))
     assert results.take() == []
     assert not results.drop(1)
+
+
+def test_a_job_is_answered_once(bell):
+    results = Results(bell)
+    results.expect(1)
+    results.put(RedoFailed(1, "first"))
+    results.put(RedoFailed(1, "second"))
+    assert not results.expects(1)
+    assert results.take() == [RedoFailed(1, "first")]
+    results.expect(1)  # its number is free again

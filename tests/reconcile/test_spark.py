@@ -131,6 +131,13 @@ def test_a_spark_that_lets_go_of_nothing_is_busy_at_once(office, replica):
     assert office.answer().id == 10
 
 
+def test_jobs_that_nobody_has_cancelled_do_not_count_as_stuck(office, replica):
+    for job_id in range(STUCK_MAX + 1):
+        office.redo.start(replica.job(10, 15, id=job_id))
+        until(lambda n=job_id: len(office.context.slices) > n, "it runs")
+    assert office.redo.results() == []
+
+
 def test_close_cancels_what_runs(office, replica):
     office.redo.start(replica.job(10, 15, id=1))
     until(lambda: office.context.slices == [1], "it runs")

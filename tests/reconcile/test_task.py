@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from borealis_py.log.base import OffsetGone
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from reconcile.replay import OutOfTime, Replay, ReplayError
-from reconcile.task import PackedFailed, pack_job, run_job, run_packed, unpack_result
+from reconcile.task import PackedFailed, describe, pack_job, run_job, run_packed, unpack_result
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
 from tests.reconcile.replica import Replica
 
@@ -163,3 +163,9 @@ def test_rejects_of_inputs_come_before_the_steps_own_by_input_then_log():
     assert [(r.source, r.offset) for r in outputs[10].rejects] == [("s", 1), ("s", 1), ("t", 1), ("t", 2), ("q", -1)]
     assert outputs[10].rows is None
     assert json.loads(outputs[10].rejects[0].raw) == "x"
+
+
+def test_an_error_of_ours_is_told_whole_and_one_of_the_engine_in_one_line_that_is_cut():
+    assert describe(ReplayError("x" * 900)) == "x" * 900
+    assert describe(ValueError("several\n  lines")) == "ValueError: several lines"
+    assert len(describe(ValueError("x" * 900))) == 500
