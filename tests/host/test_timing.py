@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +19,7 @@ from borealis_py.host import launch
 from borealis_py.host.appstate import AppState, read_settings
 from borealis_py.host.config import load
 from borealis_py.host.errors import LaunchError
-from borealis_py.host.specs import replica_spec, work_of
+from borealis_py.host.specs import kernel_of, replica_spec, work_of
 from borealis_py.host.timing import differences, ignored
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -73,6 +74,18 @@ def test_what_up_is_told_is_what_replicas_redos_and_subscribers_find(log: EmptyL
     spec = replica_spec(state, "q", 0, KafkaLog("nowhere:1"), tmp_path)
     assert spec.timing == SLOW
     assert work_of(spec).ahead_max_us == SLOW.ahead_max_us
+
+
+def test_replicas_and_redos_take_the_same_rows(log: EmptyLog, tmp_path: Path) -> None:
+    log.up(replace(SLOW, row_max_bytes=2_000))
+    spec = replica_spec(log.read(), "q", 0, KafkaLog("nowhere:1"), tmp_path)
+    rows = b'[{"x":1},{"x":2,"y":"' + b"y" * 2_000 + b'"},{"x":3}]'
+    for make in (kernel_of(spec), work_of(spec).make_kernel):
+        with closing(make()) as kernel:
+            taken, ((at, reason, _),) = kernel.source_codec("s").decode(rows, "json", [1, 2, 3])
+        assert taken.column("x").to_pylist() == [1, 3]
+        assert at == 1
+        assert reason.endswith(", row_max is 2000")
 
 
 def test_all_of_it_is_written_so_that_a_version_with_other_defaults_reads_the_same(log: EmptyLog) -> None:
