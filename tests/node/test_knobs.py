@@ -65,6 +65,7 @@ def test_policies_and_failures_and_incarnations() -> None:
     it.read(record("incarnation/q/1", encode(Incarnation("a1", 4, "u"))))
     it.read(record("incarnation/q/0", encode(Incarnation("a1", 9, "u"))))
     it.read(record("incarnation/q/1", encode(Incarnation("a1", 3, "u"))))
+    it.read(record("incarnation/q/1", encode(Incarnation("b2", 99, "u"))))  # of another life
     assert (it.delays.failure, it.delays.stabilization) == (DELAY, SUSPEND)
     assert it.failed_until == {"lga": 77}
     assert it.inc == 4

@@ -20,7 +20,7 @@ from borealis_py.host.ends import end_of
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, NewRecord
 from borealis_py.log.corrected import Progress, progress_record
-from borealis_py.log.description import APP_KEY, OtherLife
+from borealis_py.log.description import APP_KEY, OtherLife, OtherVersion
 from borealis_py.log.messages import Description, encode
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Peers
@@ -217,6 +217,17 @@ def test_a_publisher_of_the_life_before_whose_rows_are_refused_tells_why(world: 
     world.log.refuse("p1", topics.source(APP, SOURCE).topic, Refusal("out of order"))
     world.run(4, old)
     assert isinstance(old.error, BegunAnew)
+
+
+def test_whoever_runs_ends_by_name_when_another_version_describes_the_app(world: World) -> None:
+    replica, publisher = world.start("old"), world.publisher("p1")
+    world.run(2, publisher)
+    world.log.broker.append(NewRecord(SETTINGS, b'{"version":3}', APP_KEY.encode()))
+    world.log.refuse("p1", topics.source(APP, SOURCE).topic, Refusal("out of order"))
+    world.run(2, publisher)
+    assert isinstance(replica.ended, OtherVersion)
+    assert isinstance(publisher.error, BegunAnew)
+    assert all("version 3, this program reads 2" in str(error) for error in (replica.ended, publisher.error))
 
 
 def test_a_publisher_of_the_life_before_takes_no_source_and_its_rows_are_nothing(world: World) -> None:
