@@ -1,7 +1,7 @@
 """Dead letters of a query's nodes, recomputed and found: what is missing, extra or different. Pure.
 
-A dead letter in the topic tells no bucket. So those that must be there are the recomputed ones below the progress as it
-was before the topic was read, and those that may be there are the ones below the progress as it was after.
+The topic grows while it is read. So those that must be there are the recomputed ones below the progress as it was
+before it was read, and those that may be there are the ones below the progress as it was after.
 """
 
 from __future__ import annotations
@@ -18,16 +18,25 @@ from sunion.model import Reject
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One dead letter: the node that told it, its source, offset (-1: none) and reason; `raw`: hash of its bytes."""
+    """One dead letter: the node that told it, its source, offset (-1: none), reason, bucket and seq (-1: none); `raw`:
+    hash of its bytes. `at`: the partition of the node, and the number in its bucket, which only one in the topic has.
+    """
 
     node: str
     source: str
     offset: int
     reason: str
     raw: str
+    bucket: int
+    seq: int
+    at: tuple[str, int] = field(default=("", -1), compare=False)
 
     def __str__(self) -> str:
-        return f"{self.reason} (told by {self.node}, source {self.source}, offset {self.offset})"
+        seq = "" if self.seq < 0 else f", seq {self.seq}"
+        return (
+            f"{self.reason} (told by {self.node}, source {self.source}, offset {self.offset}{seq}, "
+            f"bucket {self.bucket})"
+        )
 
     @property
     def of(self) -> tuple[str, str, int]:
@@ -39,7 +48,14 @@ def parse_letter(record: Record) -> Letter | None:
     headers = {name: value.decode(errors="replace") for name, value in record.headers}
     try:
         return Letter(
-            headers["query"], headers["source"], int(headers["offset"]), headers["reason"], _hash(record.value)
+            headers["query"],
+            headers["source"],
+            int(headers["offset"]),
+            headers["reason"],
+            _hash(record.value),
+            int(headers["bucket"]),
+            int(headers.get("seq", "-1")),
+            (headers["node"], int(headers["index"])),
         )
     except (KeyError, ValueError):
         return None
@@ -70,15 +86,17 @@ class Recomputed:
         for reject in rejects:
             own = reject.source if reject.source in self.must else self.query
             for node in self.readers.get(reject.source, (own,)):
-                letter = Letter(node, reject.source, reject.offset, reject.reason, _hash(reject.raw))
+                raw = _hash(reject.raw)
+                letter = Letter(node, reject.source, reject.offset, reject.reason, raw, bucket, reject.seq)
                 self.expected[letter] += bucket < self.must[node]
                 self.allowed[letter] += bucket < self.may[node]
 
     def compare(self, found: Iterable[Letter]) -> tuple[int, int, Difference | None]:
         """How many are right, how many differ, and the first that does."""
-        there = Counter(letter for letter in found if letter.node in self.must)
+        told = [letter for letter in found if letter.node in self.must]
+        there = Counter(told)
         missing, extra = self.expected - there, there - self.allowed
-        differences = [*_paired(missing, extra)]
+        differences = [*_paired(missing, extra), *([] if missing or extra else _misnumbered(told))]
         return (there & self.allowed).total(), len(differences), min(differences, key=lambda d: d.id, default=None)
 
 
@@ -93,6 +111,17 @@ def _paired(missing: Counter[Letter], extra: Counter[Letter]) -> Iterable[Differ
             yield Difference("different", _name(want), str(want), str(like))
     for letter in left:
         yield Difference("extra", _name(letter), None, str(letter))
+
+
+def _misnumbered(told: Iterable[Letter]) -> Iterable[Difference]:
+    """Of letters that are all right: those of a node's bucket are to have the numbers 0, 1, ..."""
+    buckets: dict[tuple[str, int], list[Letter]] = {}
+    for letter in told:
+        buckets.setdefault((letter.at[0], letter.bucket), []).append(letter)
+    for letters in buckets.values():
+        for index, letter in enumerate(sorted(letters, key=lambda one: one.at[1])):
+            if letter.at[1] != index:
+                yield Difference("different", _name(letter), f"number {index} of its bucket", f"number {letter.at[1]}")
 
 
 def _name(letter: Letter) -> str:

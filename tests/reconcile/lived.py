@@ -90,7 +90,8 @@ class Lived:
     def _publish(self, name: str) -> None:
         app, kernel, rows = self.spec.name, self._kernels[name], []
         for bucket, output in self._streams[name].items():
-            told = [dead_letter(app, name, bucket, reject) for reject in output.rejects if bucket < self.end]
+            rejects = output.rejects if bucket < self.end else ()
+            told = [dead_letter(app, name, bucket, reject, i) for i, reject in enumerate(rejects)]
             self.letters += [Record(Feed(""), 0, 0, None, new.value, new.headers) for new in told]
             if output.rows is None:
                 continue

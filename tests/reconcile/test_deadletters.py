@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from borealis_py.log.base import Feed, Record
@@ -9,7 +11,7 @@ from borealis_py.log.corrected import dead_letter
 from reconcile.deadletters import Letter, Recomputed, parse_letter
 from sunion.model import Reject
 
-MALFORMED = Reject("s", 3, "malformed", b"{")
+MALFORMED = Reject("s", 3, "malformed", b"{", seq=7)
 LATE = Reject("s", 5, "late: tuple 9 has stime 1, boundary 2")
 OWN = Reject("clean", -1, "tuple at stime 7: division", b"x")
 
@@ -22,18 +24,18 @@ def recomputed() -> Recomputed:
     return made
 
 
-def told(node: str, reject: Reject) -> Letter:
-    record = dead_letter("app", node, 2, reject)
+def told(node: str, reject: Reject, index: int = 0, bucket: int = 2) -> Letter:
+    record = dead_letter("app", node, bucket, reject, index)
     letter = parse_letter(Record(Feed("app.deadletter"), 0, 0, None, record.value, record.headers))
     assert letter is not None
     return letter
 
 
-RIGHT = [told("clean", MALFORMED), told("q", MALFORMED), told("clean", OWN)]
+RIGHT = [told("clean", MALFORMED), told("q", MALFORMED), told("clean", OWN, 1)]
 
 
 @pytest.mark.parametrize(
-    "more", [[], [told("clean", LATE)], [told("p", LATE)]], ids=["all", "published since", "another's"]
+    "more", [[], [told("clean", LATE, bucket=4)], [told("p", LATE)]], ids=["all", "published since", "another's"]
 )
 def test_each_node_tells_its_own_and_what_its_sources_could_not_use(more: list[Letter]) -> None:
     right, differences, first = recomputed().compare([*RIGHT, *more])
@@ -45,15 +47,27 @@ def test_each_node_tells_its_own_and_what_its_sources_could_not_use(more: list[L
     [
         (RIGHT[1:], "missing", "clean/s@3"),
         ([*RIGHT, RIGHT[0]], "extra", "clean/s@3"),
-        ([*RIGHT, told("q", LATE)], "extra", "q/s@5"),
+        ([*RIGHT, told("q", LATE, bucket=4)], "extra", "q/s@5"),
         (
-            [*RIGHT[:2], told("clean", Reject("clean", -1, "tuple at stime 7: overflow", b"x"))],
+            [*RIGHT[:2], told("clean", Reject("clean", -1, "tuple at stime 7: overflow", b"x"), 1)],
             "different",
             "clean/clean@-1",
         ),
-        ([*RIGHT[1:], told("clean", Reject("s", 3, "malformed", b"["))], "different", "clean/s@3"),
+        ([*RIGHT[1:], told("clean", replace(MALFORMED, raw=b"["))], "different", "clean/s@3"),
+        ([*RIGHT[1:], told("clean", MALFORMED, bucket=3)], "different", "clean/s@3"),
+        ([*RIGHT[1:], told("clean", replace(MALFORMED, seq=8))], "different", "clean/s@3"),
+        ([*RIGHT[1:], told("clean", replace(MALFORMED, seq=-1))], "different", "clean/s@3"),
     ],
-    ids=["missing", "twice", "not published", "another reason", "other bytes"],
+    ids=[
+        "missing",
+        "twice",
+        "not published",
+        "another reason",
+        "other bytes",
+        "another bucket",
+        "another seq",
+        "no seq",
+    ],
 )
 def test_what_is_missing_extra_or_different_is_named(found: list[Letter], kind: str, name: str) -> None:
     right, differences, first = recomputed().compare(found)
@@ -69,7 +83,16 @@ def test_dead_letters_that_are_alike_count_as_often_as_they_are_told() -> None:
     made = recomputed()
     made.add(3, [OWN])
     assert made.compare(RIGHT)[1] == 1
-    assert made.compare([*RIGHT, told("clean", OWN)]) == (4, 0, None)
+    assert made.compare([*RIGHT, told("clean", OWN, bucket=3)]) == (4, 0, None)
+
+
+@pytest.mark.parametrize("index", [0, 2, -1])
+def test_each_has_a_number_of_its_own_in_its_bucket(index: int) -> None:
+    """Whoever publishes goes by it to tell one of two that are alike from the other."""
+    right, differences, first = recomputed().compare([*RIGHT[:2], told("clean", OWN, index)])
+    assert (right, differences) == (3, 2 if index < 0 else 1)
+    assert first is not None
+    assert "of its bucket" in str(first)
 
 
 def test_a_record_of_somebody_else_is_nobodys_dead_letter() -> None:
