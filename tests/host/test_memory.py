@@ -1,5 +1,5 @@
-"""The engine's limit of memory, from the configuration to a replica's kernel and those of its redos. One that ran out goes
-on from its checkpoint once there is more.
+"""The engine's limit of memory, from the configuration to a replica's kernel and its redos'. Who ran out of it
+goes on from its checkpoint with more.
 """
 
 from __future__ import annotations
