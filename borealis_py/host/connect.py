@@ -39,7 +39,7 @@ from sunion.bucket import Buckets
 from sunion.model import Kind
 
 View = Literal["corrected", "live", "raw"]
-Boundary = Literal["clock", "data"]
+Boundary = Literal["clock", "data", "paced"]
 IDLE_S = 0.1
 """How often a waiting iterator looks whether it is to stop."""
 
@@ -185,7 +185,8 @@ def publisher(
             their times ("data"). Results come so much later; a row that is later still is a dead letter.
         boundary: what moves the promise that nothing older follows. "clock": the clock less the lateness, also while
             nobody sends, so only for who knows that nothing is on its way then. "data": the largest stime sent less the
-            lateness; it stands while nobody sends, so that silence counts as a missing input.
+            lateness; it stands while nobody sends, so that silence counts as a missing input. "paced": the clock, but
+            never past what `Publisher.hold` says: of a replay, that knows which row comes next; it has no lateness.
         app: needed where the broker serves several.
         bootstrap, kafka: address and properties of librdkafka, over borealis.yaml and BOREALIS_*, which hold as they do
             for commands.
@@ -193,10 +194,12 @@ def publisher(
 
     Raises:
         AppError: unknown app or source. LogUnreachable: no broker. ConfigError: a setting that makes no sense.
-        QueryError: a lateness that is no duration. ValueError: another boundary.
+        QueryError: a lateness that is no duration. ValueError: another boundary, or a lateness of a replay.
     """
     if boundary not in get_args(Boundary):
-        raise ValueError(f"source {source!r}: boundary={boundary!r}; choose clock or data")
+        raise ValueError(f"source {source!r}: boundary={boundary!r}; choose clock, data or paced")
+    if boundary == "paced" and lateness is not None:
+        raise ValueError(f"source {source!r}: a replay knows which row comes next, and has no lateness")
     lateness_us = None if lateness is None else parse_duration(lateness, f"lateness of {source!r}", zero=True)
     log = _log(bootstrap, kafka)
     state = read_app(log, app)
@@ -212,7 +215,7 @@ def publisher(
         spec.bucket_us,
         state.origin,
         take_over=take_over,
-        boundaries=Boundaries.DATA if boundary == "data" else Boundaries.CLOCK,
+        boundaries=Boundaries[boundary.upper()],
         lateness_us=lateness_us,
         ahead_max_us=ahead_max_us,
         row_max_bytes=state.timing.row_max_bytes,

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from borealis_py.client.session import Boundaries
 from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.engine import OperatorClass
 from borealis_py.engine.operators import Window
+from borealis_py.host import connect
 from borealis_py.host.appstate import AppState
 from borealis_py.host.connect import forgets, open_live
 from borealis_py.log import topics
@@ -88,6 +91,53 @@ def test_a_query_that_could_not_run_by_this_timing_is_refused_with_what_to_do() 
         raise AssertionError("it opened")
     with world.live(HURRIED) as subscription:
         assert subscription.stream.wait == 300_000 - HURRIED.slack_of(1)
+
+
+class Made(Exception):
+    """A publisher was made: with these options."""
+
+    def __init__(self, *_: object, **options: object) -> None:
+        self.options = options
+
+
+@pytest.mark.parametrize(
+    ("told", "lateness_us", "boundaries"),
+    [
+        ({}, None, Boundaries.CLOCK),
+        ({"lateness": "2s"}, 2_000_000, Boundaries.CLOCK),
+        ({"lateness": "0s", "boundary": "data"}, 0, Boundaries.DATA),
+        ({"boundary": "data"}, None, Boundaries.DATA),
+        ({"boundary": "paced"}, None, Boundaries.PACED),
+    ],
+    ids=str,
+)
+def test_a_publisher_is_told_what_its_user_says_and_the_app(
+    told: dict[str, Any], lateness_us: int | None, boundaries: Boundaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = World("3s").state
+    timing = Timing(ahead_max_us=7_000_000, row_max_bytes=2_000)
+    state = replace(state, description=msgspec.structs.replace(state.description, timing=timing))
+    monkeypatch.setattr(connect, "read_app", lambda *_: state)
+    monkeypatch.setattr(connect, "Publisher", refused)
+    with pytest.raises(Made) as made:
+        connect.publisher("s", **told, take_over=True)
+    assert made.value.options == {
+        "take_over": True,
+        "lateness_us": lateness_us,
+        "boundaries": boundaries,
+        "ahead_max_us": 7_000_000,
+        "row_max_bytes": 2_000,
+    }
+
+
+def refused(*positions: object, **options: object) -> None:
+    raise Made(*positions, **options)
+
+
+@pytest.mark.parametrize("told", [{"boundary": "rows"}, {"boundary": "paced", "lateness": "2s"}], ids=str)
+def test_what_moves_no_boundary_is_refused_before_anything_is_asked(told: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"source 's': (boundary='rows'; choose clock, data or paced|a replay knows)"):
+        connect.publisher("s", **told)
 
 
 @pytest.mark.parametrize(
