@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -177,6 +178,20 @@ def test_replicas_that_do_not_run_say_why_once() -> None:
 )
 def test_inputs(one: InputStatus, said: str) -> None:
     assert shown(inputs=(one,))["inputs"] == said
+
+
+def test_a_source_whose_rows_come_late_is_told_with_what_its_publisher_waits() -> None:
+    state, _ = chain()
+
+    def told(late_us: tuple[int, int, int], tuples: int = 9) -> Statuses:
+        one = msgspec.structs.replace(source("s"), lateness_us=2_000_000, late_us=late_us, tuples=tuples)
+        return {("cut", 0): status(query="cut", inputs=(one,))}
+
+    assert remarks(state, told((0, 0, 0)), WALL_US) == []
+    line = "rows of s come late: 50% within 0.25 s, 99% within 1.5 s, all within {} s; its publisher waits 2 s"
+    assert remarks(state, told((250_000, 1_500_000, 2_000_000)), WALL_US) == [line.format(2)]
+    worse = {**told((250_000, 1_500_000, 3_000_000)), ("p", 0): told((1, 1, 1), tuples=8)["cut", 0]}
+    assert remarks(state, worse, WALL_US) == [line.format(3) + ": later ones are dead letters"]
 
 
 def fate(**changes: object) -> Fate:
