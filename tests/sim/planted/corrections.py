@@ -1,4 +1,4 @@
-"""Planted in what is said, corrected and kept: labels, redo, turns, checkpoints, incarnations (A3, R4, R7 to R12)."""
+"""Planted in what is said and corrected: labels, redo, turns (A3, R4, R7 to R10)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,15 @@ import msgspec
 from borealis_py.log import stream
 from borealis_py.log.records import RangeHeader, StableHeader, TentativeHeader, pack
 from borealis_py.log.stream import StreamEncoder
-from borealis_py.node.inlet import Inlet
 from borealis_py.protocol import reconciliation
-from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.delay import Feed
-from borealis_py.protocol.heartbeat import Heart
 from borealis_py.protocol.intake import Intake
 from borealis_py.protocol.labels import Label, Labels, Share
 from borealis_py.protocol.manager import Manager
-from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.redo import RedoFailed, RedoJob
 from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.protocol.stagger import Stagger
-from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.sim.scenario import SECOND, Fault, Scenario
 from sunion.model import Kind, StableBucket, StableRange
 from sunion.output import SOutput
@@ -255,45 +250,8 @@ def _rec_done_at_once() -> Any:
     return mock.patch.object(View, "stable_run", run)
 
 
-def _checkpoint_before_ack() -> Any:
-    def turn(self: Checkpointing, now: int, f_s: int, state: Any, union: Any, ack_s: int) -> Any:
-        if f_s <= self.newest:
-            return []
-        self.newest = f_s
-        return [SaveCheckpoint(f_s, state, union.marks(f_s))]
-
-    return mock.patch.object(Checkpointing, "turn", turn)
-
-
-def _checkpoint_of_a_later_state() -> Any:
-    before = Checkpointing.turn
-
-    def turn(self: Checkpointing, now: int, f_s: int, state: Any, union: Any, ack_s: int) -> Any:
-        return [replace(saved, state=state) for saved in before(self, now, f_s, state, union, ack_s)]
-
-    return mock.patch.object(Checkpointing, "turn", turn)
-
-
 def _outbox_without_bound() -> Any:
     return mock.patch.object(Manager, "_blocked", property(lambda self: False))
-
-
-def _zombies_stay() -> Any:
-    return mock.patch.object(ControlFold, "_check_own", return_value=None)
-
-
-def _same_incarnation_again() -> Any:
-    before = Inlet.read_control
-    return mock.patch.object(Inlet, "read_control", lambda self: before(self) - 1)
-
-
-def _never_ready() -> Any:
-    before = Recovery.done
-
-    def done(self: Recovery, control: Any, f_l: int, busy: bool) -> bool:
-        return before(self, control, f_l - 1_000_000, busy)
-
-    return mock.patch.object(Recovery, "done", done)
 
 
 def _never_forgives() -> Any:
@@ -306,15 +264,6 @@ def _never_forgives() -> Any:
         mock.patch.object(Feed, "word", word),
         mock.patch.object(Feed, "forgive", return_value=None),
     )
-
-
-def _beats_from_nowhere() -> Any:
-    before = Heart.beat
-
-    def beat(self: Heart, *args: Any) -> Any:
-        return [replace(b, ack_s=b.ack_s + 1_000, ack_l=b.ack_l + 1_000) for b in before(self, *args)]
-
-    return mock.patch.object(Heart, "beat", beat)
 
 
 BUGS = (
@@ -375,22 +324,6 @@ BUGS = (
     Bug("B40 UNDO comes from the view", "safety", _no_undo, SOURCES, ("undo",)),
     Bug("B40 REC_DONE waits for all below it", "safety", _rec_done_at_once, SOURCES, ("rec_done",), 30),
     Bug(
-        "B1 checkpoint only after the acks",
-        "safety",
-        _checkpoint_before_ack,
-        ("cut_own", "crash"),
-        ("hole", "retention"),
-        60,
-    ),
-    Bug(
-        "R12 a checkpoint's state is that of its bucket",
-        "safety",
-        _checkpoint_of_a_later_state,
-        ("crash", "crash_loop"),
-        ("stable", "convergence"),
-        30,
-    ),
-    Bug(
         "B43 no more than 80 records ahead of the acks",
         "liveness",
         _outbox_without_bound,
@@ -399,9 +332,5 @@ BUGS = (
         60,
         change=_small_buckets_on_spark,
     ),
-    Bug("B30 who is replaced leaves", "liveness", _zombies_stay, ("zombie",), ("convergence",)),
-    Bug("B30 every start is a new incarnation", "liveness", _same_incarnation_again, ("crash",), ("convergence",)),
-    Bug("R11 the goal of a start is fixed", "liveness", _never_ready, (), ("convergence",)),
     Bug("B13 who is heard again is forgiven", "quality", _never_forgives, SOURCES, ("premature",)),
-    Bug("B31 heartbeats tell what was acknowledged", "liveness", _beats_from_nowhere, ("crash",), ("convergence",)),
 )
