@@ -18,7 +18,7 @@ LEAST_S, MOST_S = 12, 56
 INPUT_FAILS = ("source_cut", "source_failed", "source_hangs", "source_crashes", "source_mute", "source_flaps")
 """What makes replicas diverge: most other faults are of interest only meanwhile."""
 ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
-LATER_SHARE = {"twins": 0.125, "reset": 0.1}
+LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1}
 """In which share of the worlds a kind is drawn that came later; 0.04 where none is said."""
 LATER_DICE = {"twins": "later"}
 PARTED_SHARE = 0.1

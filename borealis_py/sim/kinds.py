@@ -102,6 +102,7 @@ KINDS: dict[str, Kind] = {
     "zombie": Kind("F9", 3, _R, 3, aims=_EVERY),
     "twins": Kind("F9", 3, _R, 3, ("", "unheard"), _EVERY),
     "source_duel": Kind("F9", 3, _S, 4),
+    "source_deaf": Kind("F9", 3, _S, 7),
     "sleeper": Kind("F9", 2, _R, 5, aims=_EVERY),
     "redo_zombie": Kind("F9", 2, _N, 8),
     "reset": Kind("F9", 2, _W, 5, ("replica", "publisher", "writer", "all")),
@@ -153,5 +154,6 @@ LATER = (
     "commits_grow",
     "reset",
     "markers_lost",
+    "source_deaf",
 )
 """Kinds that came when worlds were known by their seeds: dice of their own leave all else of a world as it was."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from borealis_py.log.messages import SourceFailure, encode
 from borealis_py.sim.actors import Seat
 from borealis_py.sim.faults.doing import Doing, Undo, again_and_again, node_of, nothing, of_all, replica_of, source_of
-from borealis_py.sim.links import cut_of
+from borealis_py.sim.links import Way, cut_of
 from borealis_py.sim.people import ReplicaProcess
 from borealis_py.sim.scenario import SECOND, Fault
 
@@ -125,6 +125,14 @@ def _source_duel(world: World, fault: Fault) -> Undo:
     return partial(seat.reunite, seat.double(cut), cut)
 
 
+def _source_deaf(world: World, fault: Fault) -> Undo:
+    """The same of one that hears nothing and writes on: a zombie between whose records the successor's lie."""
+    seat = source_of(world, fault)
+    seat.take_over = True
+    cut = cut_of(way=Way.IN)
+    return partial(seat.reunite, seat.double(cut), cut)
+
+
 def _wall_clock(world: World, fault: Fault) -> Undo:
     """A replica's wall clock jumps, and back."""
     seat, jump = replica_of(world, fault), int(float(fault.detail) * SECOND)
@@ -222,6 +230,7 @@ FAULTS: dict[str, Doing] = {
     "sleeper": _sleeper,
     "twins": _twins,
     "source_duel": _source_duel,
+    "source_deaf": _source_deaf,
     "wall_clock": _wall_clock,
     "source_clock": _source_clock,
     "source_drift": _source_drift,
