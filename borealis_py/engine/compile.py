@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
 from borealis_py.engine.duck import REFUSALS, Duck, Feed, Statement, first_line
-from borealis_py.engine.expressions import Expression, Place, Tree, check_outside, describe, parse, sql_of
+from borealis_py.engine.expressions import Expression, Place, Tree, bound, check_outside, describe, parse, sql_of
 from borealis_py.engine.operators import Merge, Part, Pipe, Source, Union, Window
 from borealis_py.engine.parts import KEY_TYPES
 from borealis_py.engine.rows import column_type, segment_schema
@@ -236,10 +236,17 @@ class _Compiler:
     def guarded(self, source: Relation, expression: Expression, group: str = "") -> Expression:
         """The expression as it runs: what one value can make the engine do is bounded."""
 
-        def kind(sql: str, aggregate: bool) -> str:
-            return self.type_of(source, sql, expression, group if aggregate else "")
+        def kind(sql: str, aggregated: bool) -> str:
+            return self.type_of(source, sql, expression, group if aggregated else "")
 
-        return expression.guarded(kind)
+        def plan(sql: str, columns: str, aggregated: bool) -> str:
+            def ask(connection: duckdb.DuckDBPyConnection, feed: str) -> str:
+                rows = f"({source.select(feed)}){group if aggregated else ''}"
+                return bound(connection, f"SELECT {sql} FROM (SELECT {columns} FROM {rows})")
+
+            return with_feed(self._duck, source.base, ask)
+
+        return expression.guarded(kind, plan)
 
     def column(self, duck_type: str, expression: Expression) -> tuple[str, pa.DataType]:
         found = column_type(duck_type)

@@ -71,6 +71,7 @@ _SETTINGS = (
     "SET integer_division=false",
     "SET default_null_order='NULLS_LAST'",
     f"SET disabled_optimizers='{_DISABLED}'",
+    "SET explain_output='all'",  # EXPLAIN shows what was bound (`expressions.bound`)
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from borealis_py.engine import guards
+from borealis_py.engine import guards, implicit
 from borealis_py.engine.catalogue import catalogue
 from borealis_py.engine.duck import REFUSALS, connect, first_line
 from borealis_py.engine.functions import BY_NAME, TYPES
@@ -79,17 +79,27 @@ class Expression:
         """Its aggregate calls, outermost, in order."""
         return [n for n in nodes(self.tree) if is_aggregate(n)]
 
-    def guarded(self, kind: Callable[[str, bool], str]) -> Expression:
-        """The same with values bounded (`guards`). `kind(sql, aggregate)`: type of a part, which has aggregates or not.
+    def guarded(self, kind: Callable[[str, bool], str], plan: Callable[[str, str, bool], str]) -> Expression:
+        """The same with values bounded (`implicit`, `guards`).
 
-        Raises QueryError.
+        Args:
+            kind: the engine's type of a part (SQL; whether aggregates are in it).
+            plan: how SQL is bound over columns of that SQL (whether aggregates are in them), as text.
+
+        Raises:
+            QueryError: it cannot be bounded.
         """
 
-        def part(tree: Tree) -> str:
-            return kind(to_sql(tree), any(is_aggregate(n) for n in nodes(tree)))
+        def kind_of(tree: Tree) -> str:
+            return kind(to_sql(tree), _aggregated([tree]))
+
+        def plan_of(tree: Tree, parts: Sequence[Tree]) -> str:
+            columns = ", ".join(f"{to_sql(part)} AS {implicit.PART}{n}" for n, part in enumerate(parts))
+            return plan(to_sql(tree), columns, _aggregated(parts))
 
         try:
-            return replace(self, tree=guards.guarded(self.tree, part))
+            tree = implicit.explicit(self.tree, implicit.Engine(kind_of, plan_of, _read, _written))
+            return replace(self, tree=guards.guarded(tree, kind_of))
         except guards.Unbounded as exc:
             raise self.error(str(exc)) from exc
 
@@ -161,6 +171,10 @@ def is_aggregate(node: Tree) -> bool:
     return node["class"] == "FUNCTION" and node["function_name"].lower() in catalogue().aggregates
 
 
+def _aggregated(trees: Sequence[Tree]) -> bool:
+    return any(is_aggregate(node) for node in nodes(list(trees)))
+
+
 def _check(tree: Tree, expression: Expression) -> None:
     known = {c.lower() for c in expression.place.columns}
     for node in nodes(tree):
@@ -206,13 +220,7 @@ def _type_names(type_: Tree) -> Iterator[str]:
     info = type_.get("type_info") or {}
     yield info.get("alias") or (info.get("name", "") if type_["id"] == "UNBOUND" else type_["id"])
     if type_["id"] != "VARIANT":
-        yield from (name for part in _inner_types(info) for name in _type_names(part))
-
-
-def _inner_types(info: Tree) -> list[Tree]:
-    if "child_type" in info:
-        return [info["child_type"]]
-    return [child["second"] for child in info.get("child_types", ())]
+        yield from (name for part in guards.inner_types(type_).values() for name in _type_names(part))
 
 
 def _check_aggregates(expression: Expression, found: list[Tree]) -> None:
@@ -269,6 +277,17 @@ def to_sql(tree: Tree) -> str:
     return f"({text.removeprefix(_PREFIX).removesuffix(';')})"
 
 
+def _written(tree: Tree) -> str:
+    """As somebody would write it, for messages."""
+    return to_sql(tree).removeprefix("(").removesuffix(")").replace("main.", "")
+
+
+def _read(sql: str) -> Tree | None:
+    """The tree of one expression that the engine wrote, None: it is none."""
+    answer = json.loads(_ask("SELECT json_serialize_sql(?)", [_PREFIX + sql]))
+    return None if answer["error"] else answer["statements"][0]["node"]["select_list"][0]
+
+
 @cache
 def _empty_select() -> Tree:
     answer: Tree = json.loads(_ask("SELECT json_serialize_sql('SELECT 1')"))
@@ -292,3 +311,15 @@ def describe(
     except REFUSALS as exc:
         raise error(first_line(exc)) from exc
     return {row[0]: row[1] for row in rows}
+
+
+def bound(connection: duckdb.DuckDBPyConnection, select: str) -> str:
+    """How the engine reads what `SELECT ... FROM (SELECT ...)` selects, before it optimises anything."""
+    plans = dict(connection.execute(f"EXPLAIN (FORMAT json) {select}").fetchall())
+    node: Tree = json.loads(plans["logical_plan"])[0]
+    texts: list[str] = []
+    while not texts or node["name"] != "PROJECTION":  # an AGGREGATE may stand between the two
+        told = node["extra_info"].get("Expressions", "")
+        texts.append(told if isinstance(told, str) else "\n".join(told))
+        (node,) = node["children"]
+    return "\n".join(texts)

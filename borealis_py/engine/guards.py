@@ -8,13 +8,16 @@ error of the row. The bounds are part of what a query's results are: every repli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from borealis_py.engine.checks import MOVED_MAX, WORK_MAX, looks_far, pattern_size
+from borealis_py.engine.functions import AGGREGATES
 
 Tree = dict[str, Any]
-_TEXT = "VARCHAR"
+TEXT = "VARCHAR"
+_TEXTS = {TEXT, "JSON"}
+"""What a function that takes text takes without a CAST."""
 
 _JSON_TEXTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(
@@ -24,7 +27,6 @@ _JSON_TEXTS: dict[str, tuple[int, ...]] = {
          "json_transform", "json_transform_strict", "json_type", "json_valid", "json_value"), (0,),
     ),
     "json_contains": (0, 1),
-    "json_merge_patch": tuple(range(16)),
 }  # fmt: skip
 _JSON_PATHS = {"->>", "json_array_length", "json_exists", "json_extract", "json_extract_path", "json_extract_path_text",
                "json_extract_string", "json_keys", "json_type", "json_value"}  # fmt: skip
@@ -36,7 +38,7 @@ _REGEXES = {"regexp_extract", "regexp_extract_all", "regexp_full_match", "regexp
             "regexp_split_to_array", "str_split_regex", "string_split_regex"}  # fmt: skip
 _AGAIN = {"regexp_extract_all", "regexp_replace", "regexp_split_to_array", "str_split_regex", "string_split_regex"}
 """They search on behind each match."""
-_ZONES = {"timezone": 0, "make_timestamptz": 6}
+_ZONES = {"timezone": 0, "make_timestamptz": 6, "time_bucket": 2}
 """Names of time zones: of an unknown one the engine looks for the most similar, which takes time by its length."""
 _SHORT = {**dict.fromkeys(("date_part", "datepart", "date_trunc", "datetrunc", "date_diff", "datediff", "date_sub",
                            "datesub", "strptime", "parse_formatted_bytes"), 0), **_ZONES}  # fmt: skip
@@ -57,14 +59,14 @@ _SIZES: dict[str, tuple[int, int, str]] = {
 """Which argument says how much is built, the bytes of one, the argument's type."""
 PARSED = {"JSON", "LIST", "ARRAY", "STRUCT", "MAP", "UNION"}
 """Types that text is parsed into."""
-_WHOLE = {_TEXT, "BLOB", "BIT"}
+WHOLE = {TEXT, "BLOB", "BIT"}
 """Types that take text of any length."""
 _MARKS = r"[^\x00-\x7f\pL\pN\pS\pP\pZ]{100}"
 """What might be combining characters: the engine sorts them by moving each past all others."""
 _OPEN_SIZE = 64
 """A pattern of this size is searched for in a text of any length."""
 _MAP_WORK = WORK_MAX // 4
-_LENGTH = {_TEXT: "strlen", "BLOB": "octet_length"}
+_LENGTH = {TEXT: "strlen", "BLOB": "octet_length"}
 
 
 _ZONED = "TIMESTAMP WITH TIME ZONE"
@@ -79,7 +81,7 @@ class Unbounded(ValueError):
 def objection(call: Tree) -> str | None:
     """Why a call cannot be bounded, so that it cannot be used; None: it can."""
     name = call["function_name"].lower()
-    if name in _CONSTANTS and any(not _constant(child) for child in call["children"][_CONSTANTS[name] :]):
+    if name in _CONSTANTS and any(not constant(child) for child in call["children"][_CONSTANTS[name] :]):
         which = "arguments" if name not in ("histogram", "histogram_exact") else "bins"
         return f"the {which} of {name}() must be written in the query, or one row could ask for any number of values"
     return None
@@ -102,7 +104,7 @@ def guarded(tree: Tree, kind: Callable[[Tree], str]) -> Tree:
             return value
         inner = {name: go(v) for name, v in value.items()}
         if value.get("class") == "CAST":
-            return {**inner, "child": _cast_child(value, inner["child"], kind)}
+            return {**inner, "child": cast_checked(value, inner["child"], kind)}
         if value.get("class") == "COLLATE" and "nfc" in value["collation"].lower():
             return {**inner, "child": _marked(inner["child"])}
         return _checked(value, inner, kind) if value.get("class") == "FUNCTION" else inner
@@ -110,17 +112,18 @@ def guarded(tree: Tree, kind: Callable[[Tree], str]) -> Tree:
     return go(tree)  # type: ignore[no-any-return]
 
 
-def _cast_child(before: Tree, child: Tree, kind: Callable[[Tree], str]) -> Tree:
-    if _constant(before["child"]):
+def cast_checked(before: Tree, child: Tree, kind: Callable[[Tree], str]) -> Tree:
+    """What a CAST takes instead of `child`, its own with parts checked; `child` itself, if the CAST needs no check."""
+    if constant(before["child"]):
         return child
-    top, of = set(_top(before["cast_type"])), kind(before["child"])
+    top, of = names_of(before["cast_type"]), kind(before["child"])
     zoned = _ZONED in str(before["cast_type"])
-    if zoned and of != _TEXT and (_TEXT in of or "JSON" in of):
+    if zoned and of != TEXT and (TEXT in of or "JSON" in of):
         raise Unbounded(f"a CAST to {_ZONED} takes text, but nothing that texts are in: read each of them by itself")
-    if top & _WHOLE:
+    if top & WHOLE:
         return child
-    if of != _TEXT:
-        return _if(_is(_call("__told", _cast(child, _TEXT))), child) if _TEXT in of else child
+    if of != TEXT:
+        return _if(_is(_call("__told", _cast(child, TEXT))), child) if TEXT in of else child
     if not top & PARSED:
         return _call("__short_or_none" if before["try_cast"] else "__short", child)
     if zoned:
@@ -128,9 +131,18 @@ def _cast_child(before: Tree, child: Tree, kind: Callable[[Tree], str]) -> Tree:
     return _call("__nested", child if "JSON" in top else _call("__told", child))
 
 
-def _top(type_: Tree) -> Iterable[str]:
+def names_of(type_: Tree) -> set[str]:
+    """What a type is called, without what it is made of."""
     info = type_.get("type_info") or {}
-    return type_["id"], str(info.get("name", "")).upper()
+    return {type_["id"], str(info.get("name", "")).upper()}
+
+
+def inner_types(type_: Tree) -> dict[str, Tree]:
+    """The types that a type is made of, by the names of their fields."""
+    info = type_.get("type_info") or {}
+    if "child_type" in info:
+        return {"": info["child_type"]}
+    return {child["first"].lower(): child["second"] for child in info.get("child_types", ())}
 
 
 def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
@@ -140,21 +152,21 @@ def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
         return _like(name, before, children)
 
     def put(at: int, make: Callable[[Tree], Tree], constants: bool = False) -> None:
-        if at < len(children) and (constants or not _constant(written[at])):
+        if at < len(children) and (constants or not constant(written[at])):
             children[at] = make(children[at])
 
     def of(at: int) -> str:
         return kind(written[at]) if at < len(written) else ""
 
-    for at in _JSON_TEXTS.get(name, ()):
+    for at in range(len(children)) if name == "json_merge_patch" else _JSON_TEXTS.get(name, ()):
         put(at, lambda text: _call("__nested", text))
-    if name in _JSON_PATHS and of(1) == _TEXT:
+    if name in _JSON_PATHS and of(1) in _TEXTS:
         put(1, lambda text: _call("__path", text))
     if name in _REGEXES:
         _regex(name, written, children)
     if name == "~~~":
         children[1] = _call("__stars", _call("__short", children[1]), children[0])
-    if name in _SHORT and of(_SHORT[name]) == _TEXT:
+    if name in _SHORT and of(_SHORT[name]) in _TEXTS:
         put(_SHORT[name], lambda text: _call("__short", text))
     if name == "try_strptime":
         put(0, lambda text: _call("__short_or_none", text))
@@ -168,7 +180,7 @@ def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
         children[0] = _call("__product", children[0], children[1], _number(_DISTANCES[name]))
     if name in ("replace", "regexp_replace") and len(children) > 2:
         put(2, lambda text: _call("__product", text, children[0], _number(WORK_MAX)))
-    if name in _SEARCHES and of(0) == of(1) == _TEXT:
+    if name in _SEARCHES and of(0) in _TEXTS and of(1) in _TEXTS:
         put(1, lambda text: _call("__product", text, children[0], _number(MOVED_MAX)))
     if name in _PATHS:
         put(0, lambda text: _call("__product", text, text, _number(MOVED_MAX)))
@@ -176,7 +188,7 @@ def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
         put(0, lambda text: _call("__told", text))
     if name == "nfc_normalize":
         put(0, _marked)
-    if name == "json_pretty" and of(0) == _TEXT:
+    if name == "json_pretty":
         put(0, lambda text: _call("__indented", text))
     if name in ("json_contains", "json_merge_patch") and len(children) > 1:
         first, others = _joined(children[:1]), _joined(children[1:])
@@ -195,7 +207,7 @@ def _check_structure(written: list[Tree]) -> None:
 def _built(name: str, children: list[Tree], of: Callable[[int], str]) -> list[Tree]:
     """Checks where a value is taken as often as another one says."""
     if name == "repeat" and len(children) == 2:
-        listed = _call("add", _number(16), _call("strlen", _cast(children[0], _TEXT)))
+        listed = _call("add", _number(16), _call("strlen", _cast(children[0], TEXT)))
         size = _call(_LENGTH[of(0)], children[0]) if of(0) in _LENGTH else listed
         return [children[0], _call("__times", _cast(children[1], "BIGINT"), size)]
     if name in ("list_resize", "array_resize") and len(children) > 1:
@@ -221,7 +233,7 @@ def _like(name: str, before: Tree, children: list[Tree]) -> Tree:
     known = _literal(before["children"][1])
     if not ignores_case and not escape and known is not None and "_" not in known:
         return {**before, "children": children}
-    if not _constant(before["children"][1]):
+    if not constant(before["children"][1]):
         pattern = _call("__product", _call("__short", pattern), text, _number(WORK_MAX))
     elif known is None or len(known) > _OPEN_SIZE:
         pattern = _call("__product", pattern, text, _number(WORK_MAX))
@@ -252,11 +264,14 @@ def _marked(text: Tree) -> Tree:
     return _call("__marks", text, _call("regexp_matches", text, _text(_MARKS)))
 
 
-def _constant(tree: Tree) -> bool:
-    """Written in the query: no column is in it."""
+def constant(tree: Tree) -> bool:
+    """Written in the query: neither a column is in it nor an aggregate, which is of rows without one, too."""
     if isinstance(tree, list):
-        return all(map(_constant, tree))
-    return not isinstance(tree, dict) or (tree.get("class") != "COLUMN_REF" and all(map(_constant, tree.values())))
+        return all(map(constant, tree))
+    if not isinstance(tree, dict):
+        return True
+    of_rows = tree.get("class") == "COLUMN_REF" or str(tree.get("function_name", "")).lower() in AGGREGATES
+    return not of_rows and all(map(constant, tree.values()))
 
 
 def _literal(tree: Tree) -> str | None:
@@ -275,7 +290,7 @@ def _call(name: str, *arguments: Tree) -> Tree:
 
 def _joined(values: list[Tree]) -> Tree:
     """All values as one text; nulls are none of it."""
-    return _call("concat", *(_cast(value, _TEXT) for value in values))
+    return _call("concat", *(_cast(value, TEXT) for value in values))
 
 
 def _or(value: Tree, instead: Tree) -> Tree:
@@ -293,7 +308,6 @@ def _is(value: Tree) -> Tree:
 
 def _if(condition: Tree, value: Tree) -> Tree:
     """The value; the condition is there for what it raises."""
-    nothing = {**_text(""), "value": {"type": {"id": "NULL", "type_info": None}, "is_null": True}}
     checks = [{"when_expr": condition, "then_expr": value}]
     return {
         "class": "CASE",
@@ -301,7 +315,7 @@ def _if(condition: Tree, value: Tree) -> Tree:
         "alias": "",
         "query_location": 0,
         "case_checks": checks,
-        "else_expr": nothing,
+        "else_expr": NOTHING,
     }
 
 
@@ -313,7 +327,7 @@ def _cast(tree: Tree, type_: str, info: Tree | None = None) -> Tree:
 
 
 def _cast_list(tree: Tree) -> Tree:
-    child = {"id": _TEXT, "type_info": None}
+    child = {"id": TEXT, "type_info": None}
     return _cast(tree, "LIST", {"type": "LIST_TYPE_INFO", "alias": "", "extension_info": None, "child_type": child})
 
 
@@ -322,7 +336,7 @@ def _number(value: int) -> Tree:
 
 
 def _text(value: str) -> Tree:
-    return _value(_TEXT, value)
+    return _value(TEXT, value)
 
 
 def _value(type_: str, value: object) -> Tree:
@@ -330,3 +344,6 @@ def _value(type_: str, value: object) -> Tree:
         "class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "query_location": 0,
         "value": {"type": {"id": type_, "type_info": None}, "is_null": False, "value": value},
     }  # fmt: skip
+
+
+NOTHING = {**_text(""), "value": {"type": {"id": "NULL", "type_info": None}, "is_null": True}}

@@ -73,7 +73,7 @@ TEXTS: dict[str, str | None] = {
     "jamo": _filled("\u1100\u1161\u11a8"), "zwj": _filled("\U0001f468\u200d"), "flags": _filled("\U0001f1e6"), "four bytes": _filled("\U0001fae8"),
     "sharp s": _filled("\u00df"), "dotted I": _filled("\u0130"), "expands": _filled("\U0001d160"), "expands too": _filled("\u0344"), "ligature": _filled("\ufdfa"),
     "deep [": "[" * 10_000 + "]" * 10_000, "deep {": '{"a":' * 10_000 + "1" + "}" * 10_000, "deep (": "(" * 10_000 + ")" * 10_000,
-    "deep mixed": '[{"a":' * 10_000 + "1" + "}]" * 10_000, "deep '": "['" * 10_000, "deep open": "[" * 400_000, "deep struct": "{'a':" * 10_000 + "1" + "}" * 10_000,
+    "deeper {": '{"a":' * 60_000 + "1" + "}" * 60_000, "long string": '"' + _filled("a", _FULL - 9) + '"', "deep mixed": '[{"a":' * 10_000 + "1" + "}]" * 10_000, "deep '": "['" * 10_000, "deep open": "[" * 400_000, "deep struct": "{'a':" * 10_000 + "1" + "}" * 10_000,
     "deep quoted": '"' + "[" * 400_000 + '"', "deep in quotes": "'" + "[" * 10_000 + "]" * 10_000 + "'", "deep ((": "(1," * 100_000, "100 deep, wide": "[" * 99 + _wide(400_000) + "]" * 99,
     "deep 99 {": '{"a":' * 99 + "1" + "}" * 99, "row deep": "ROW(" * 10_000, "deep paths": '{"a":[' * 49 + _wide(1000) + "]}" * 49,
     "wide list": _wide(490_000), "wide 50 000": _wide(50_000), "wide texts": _wide(200_000, '"a"'), "wide nulls": _wide(190_000, "null"), "wide lists": _wide(300_000, "[]"),
@@ -126,6 +126,7 @@ MIXED: tuple[Values, ...] = (
     *({"x": x, "i": i} for x in (1e308, float("nan"), 5e-324, -1e19) for i in (2**63 - 1, -(2**63), 308, -400, 0)),
 )  # fmt: skip
 
+_OBJECTS = ", ".join(["'{}'"] * 16)
 _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "VARCHAR": ("{k}",), "BIGINT": ("{i}",), "INTEGER": ("CAST({i} AS INTEGER)",), "SMALLINT": ("CAST({i} AS SMALLINT)",),
     "TINYINT": ("CAST({i} AS TINYINT)",), "HUGEINT": ("CAST({k} AS HUGEINT)", "CAST({i} AS HUGEINT)"), "UBIGINT": ("CAST({i} AS UBIGINT)",), "UINTEGER": ("CAST({i} AS UINTEGER)",),
@@ -165,6 +166,11 @@ MORE: dict[str, tuple[str, ...]] = {
                  "time_bucket(to_microseconds(i), make_timestamp(n))", "time_bucket(to_months(CAST(i AS INTEGER)), make_timestamp(n))", "timezone('America/New_York', make_timestamp(i))", "timezone(k, CAST(j AS TIMESTAMPTZ))",
                  "datediff('month', CAST(k AS TIMESTAMPTZ), CAST(j AS TIMESTAMPTZ))", "CAST(CAST(k AS TIMESTAMPTZ) + to_months(CAST(i AS INTEGER)) AS VARCHAR)", "make_timestamp(i) + to_days(CAST(n AS INTEGER))",
                  "k = i", "k = to_timestamp(x)", "k IN (i, n)", "k < make_timestamp(i)", "coalesce(k, j) = 'a'",
+                         "k IS DISTINCT FROM i", "k = 5", "k = 1.5", "k NOT IN (1, 2)", "CASE k WHEN i THEN 'a' WHEN n THEN 'b' END", "nullif(i, k)", "nullif(to_timestamp(x), k)", "CASE WHEN k THEN i ELSE n END", "b AND k", "NOT k",
+                         "k = ['a']", "k = [i]", "k = '1'::JSON", "k = {'a': i}", "k = MAP {'a': i}", "k = CAST(j AS INTERVAL)", "k = CAST(j AS UUID)", "k = encode(j)", "k = CAST(j AS BIT)", "k = CAST(i AS HUGEINT)",
+                         "list_resize([i], 3, k)", "list_resize([to_timestamp(x)], 3, k)", "list_resize([i], k)", "list_slice(string_split(k, ','), j, j)", "string_split(k, ',') = string_split(j, ',')", "to_json(k) = j", "CAST(k AS JSON) = i",
+                         "time_bucket(to_days(1), to_timestamp(x), k)", "timezone(CAST(k AS JSON), make_timestamp(i))", "json_pretty(CAST(k AS JSON))", "contains(CAST(k AS JSON), j)", "json_extract(k, CAST(j AS JSON))",
+                         f"json_merge_patch(k, {_OBJECTS})", f"json_merge_patch({_OBJECTS}, k)",
                  "regexp_replace(k, j, k, 'g')", "replace(k, '', j)", "translate(k, j, k)", "trim(k, j)", "format('{}{}{}', k, j, k)", "format('{:>9999}' , k)", "printf('%s%s', k, j)", "upper(repeat(k, 60))", "bar(x, 0, z, 1000)", "bar(x, 0, z, z)",
                  "hash(string_split(k, ','))", "list_resize(string_split(k, ','), i, j)", "array_resize([[k]], i, [j])", "left_grapheme(k, i)", "substring_grapheme(k, i, n)", "strip_accents(nfc_normalize(k))", "md5(unhex(k))", "decode(unhex(k))",
                  "length(decode(from_hex(k)))", "url_decode(k)", "from_binary(k)", "bit_count(CAST(k AS BIT))", "CAST(k AS BIT) << CAST(i AS INTEGER)", "repeat(CAST(k AS BLOB), i)", "CAST(repeat(k, i) AS JSON)", "list_unique(CAST(k AS JSON[]))",
@@ -182,6 +188,8 @@ FOUND: list[tuple[str, list[str]]] = [
     ("regexp_extract_all(k, 'a.*b|a')", ["k: long a"]), ("regexp_replace(k, '<[^>]*>', '', 'g')", ["k: long <"]), ("repeat([k], i)", ["mixed 30", "mixed 33"]), ("list_resize([k], i, k)", ["mixed 30", "mixed 33"]),
     ("list_select([k], CAST(j AS BIGINT[]))", ["listed"]), ("map_concat(CAST(k AS MAP(VARCHAR, VARCHAR)), CAST(k AS MAP(VARCHAR, VARCHAR)))", ["k: wide map"]), ("parse_dirpath(k)", ["k: long slash"]),
     ("date_trunc(k, make_timestamp(i))", ["k: long nul"]), ("from_base64(k)::VARCHAR", ["k: long nul"]),
+    ("k = i", ["plain", "k: long nul"]), ("k IN (i, n)", ["k: long nul"]), ("nullif(i, k)", ["k: long nul"]), ("k = to_timestamp(x)", ["k: long nul", "k: long zone"]), ("k = ['a']", ["k: long nul", "k: deep open"]), ("list_resize([i], 3, k)", ["k: long nul"]),
+    ("time_bucket(to_days(1), to_timestamp(x), k)", ["k: long a"]), ("timezone(CAST(k AS JSON), make_timestamp(i))", ["k: long string"]), ("json_pretty(CAST(k AS JSON))", ["k: 100 deep, wide"]), (f"json_merge_patch({_OBJECTS}, k)", ["k: deeper {"]),
 ]  # fmt: skip
 """What once hung, grew or crashed, and the rows that made it."""
 _COLUMN = re.compile(r"\b[kjinxzb]\b")

@@ -6,6 +6,7 @@ import pytest
 
 from borealis_py import QueryError
 from borealis_py.engine import checks
+from borealis_py.engine.implicit import casts_in
 from tests.engine import worlds
 from tests.engine.worlds import Row
 
@@ -45,11 +46,13 @@ def test_nesting_is_counted_outside_of_quotes() -> None:
         "json_pretty(k)",
         "json_extract_string(k, '$..a')::VARCHAR",
         "json_merge_patch('{}', k)::VARCHAR",
+        f"json_merge_patch({', '.join(['NULL'] * 16)}, k)::VARCHAR",
         "k ->> '$.a'",
         "k::JSON::VARCHAR",
         "try_cast(k AS JSON)::VARCHAR",
         "from_json(k, '\"JSON\"')::VARCHAR",
         "json_keys(concat(k, ''))",
+        "k IS DISTINCT FROM '1'::JSON",
     ],
 )
 def test_text_that_is_parsed_is_nested_a_hundred_levels_at_most(expression: str) -> None:
@@ -93,8 +96,6 @@ def test_no_value_says_how_much_is_built_beyond_the_bound(expression: str, numbe
     [
         ("regexp_matches('a', k)", "a+", "(" * 1001),
         ("'a' LIKE k", "a%", "%a" * 501),
-        ("timezone(k, make_timestamp(i))::VARCHAR", "UTC", "UTC" * 400),
-        ("make_timestamptz(2020, 1, 1, 0, 0, 0, k)::VARCHAR", "UTC", "UTC" * 400),
         ("json_extract_string('[1]', k)", "$[0]", "$..a..b"),
         ("format(k, i)", "{:>9}", "{:>1000000000}"),
         ("printf(k, i)", "%5d", "%*d"),
@@ -119,12 +120,37 @@ def test_no_value_says_how_much_is_built_beyond_the_bound(expression: str, numbe
         ("len(list_select([k], range(3, 503)))", "a", "a" * 128_001),
         ("len(list_resize([k], 500, k))", "a", "a" * 128_001),
         ("CAST(concat(i, repeat(' ', len(k))) AS BIGINT)", "a", "a" * 1_001),
+        ("json_pretty(CAST(k AS JSON)) IS NULL", "[1]", "[" * 99 + "1," * 200_000 + "1" + "]" * 99),
+        ("k = i", "1", "1" + " " * 1_000),
+        ("k IN (i, 2)", "1", "1" + " " * 1_000),
+        ("k = 1.0", "1", "1" + " " * 1_000),
+        ("CASE k WHEN i THEN 'a' END", "1", "1" + " " * 1_000),
+        ("nullif(i, k)", "2", "2" + " " * 1_000),
+        ("k IS DISTINCT FROM to_timestamp(x)", "2020-01-01", "2020-01-01" + " " * 1_000),
+        ("list_resize([i], 2, k)", "1", "1" + " " * 1_000),
+        ("list_resize([i], k)", "1", "1" + " " * 1_000),
+        ("k = ['a']", "[b]", "[" + "\0" * 100_001 + "]"),
     ],
 )
 def test_patterns_and_lengths(expression: str, good: str, bad: str) -> None:
     found, refused = results(expression, [good, bad])
     assert len(found) == 1
     assert len(refused) == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "timezone(k, make_timestamp(i))",
+        "timezone(CAST(k AS JSON), make_timestamp(i))",
+        "make_timestamptz(2020, 1, 1, 0, 0, 0, k)",
+        "time_bucket(to_days(1), to_timestamp(x), k)",
+    ],
+)
+def test_names_of_zones_are_short(call: str) -> None:
+    good, bad = results(f"{call}::VARCHAR", ["UTC", '"UTC"', '"' + "UTC" * 400 + '"'])
+    assert len(good) == ("JSON" not in call)
+    assert bad[-1] == "the text is longer than 1000 bytes, which no pattern, path, number or time may be"
 
 
 @pytest.mark.parametrize("call", ["range(i)", "range(1, i)", "generate_series(i, 5)"])
@@ -169,3 +195,63 @@ def test_checks_change_no_value() -> None:
     assert results("CAST(nullif([k], ['1']) AS BIGINT[])", ["1"]) == ([None], [])
     assert results("repeat([k, NULL], 2)", ["a"]) == ([["a", None, "a", None]], [])
     assert results("format('{}-{}', k, i)", ["a"]) == (["a-1"], [])
+
+
+@pytest.mark.parametrize(
+    ("call", "instead"),
+    [
+        ("nullif(lower(k), i)", r"write CAST\(lower\(k\) AS BIGINT\)"),
+        ("row(k, i) = row(k, x)", r"and \{\.\.\.\} for row\(\.\.\.\)"),
+        ("string_split(k, ',') = [[i]]", r"the texts within a VARCHAR\[\] would be parsed"),
+        ("CAST([k] AS JSON[])", r"the texts within a VARCHAR\[\] would be parsed"),
+        ("CAST({'b': [i], 'a': k} AS STRUCT(a VARCHAR[], b VARCHAR))", "take each of them out"),
+        ("CAST(string_split(k, ',') AS VARCHAR[][])", "take each of them out"),
+    ],
+)
+def test_a_text_whose_reading_cannot_be_bounded_is_refused_with_what_to_write_instead(call: str, instead: str) -> None:
+    with pytest.raises(QueryError, match=instead):
+        worlds.make(lambda app, a, b: a.map(y=f"({call})::VARCHAR"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("k = '5'", False),
+        ("i = '1'", True),
+        ("i = 1.0", True),
+        ("k = i", True),
+        ("k IN (2, i)", True),
+        ("nullif(i, k) IS NULL", True),
+        ("nullif(CAST(k AS BIGINT), i) IS NULL", True),
+        ("{'a': k = 1, 'b': [k]} = {'a': true, 'b': ['1']}", True),
+        ("[k] = ['1']", True),
+        ("CAST({'b': [i], 'a': k} AS STRUCT(a VARCHAR, b VARCHAR[])) = {'a': '1', 'b': ['1']}", True),
+        ("CAST([[k]] AS VARCHAR[]) = ['[1]']", True),
+        ("list_resize([k], 2, i) = ['1', '1']", True),
+        ("k || ' CAST(' || '''' = '1 CAST('''", True),
+        (r"k || E'\n' = E'1\n'", True),
+        ("md5_number_lower(k) > 0", True),
+        ("stime < 1000 AND x > 0 AND x IN (1, 2) AND coalesce(x, 0) = 1", True),
+    ],
+)
+def test_what_is_cast_unasked_means_what_it_meant(expression: str, value: bool) -> None:
+    assert results(expression, ["1"]) == ([value], [])
+
+
+def test_casts_of_aggregates_and_within_them_are_bounded() -> None:
+    rows: list[Row] = [("2", 1, 1.0, True, 1), ("1" + " " * 1_000, 2, 1.0, True, 2), ("2", 2, 1.0, True, 3)]
+    asked = {"y": "count(*) = k", "z": "count(*) FILTER (WHERE k IN (i, 1))", "w": "max(k) = sum(i)"}
+    with worlds.kernel(lambda app, a, b: a.window("100ms").group_by("k").agg(**asked)) as on:
+        _, outputs = on.step(on.initial(), 0, 1, worlds.ordered(on, {0: [rows, []]}))
+        (row,) = on.to_dicts(outputs[0].rows)
+        assert (row["y"], row["z"], row["w"]) == (True, 1, False)
+        assert "longer than 1000 bytes" in outputs[0].rejects[0].reason
+
+
+def test_casts_are_read_from_plans() -> None:
+    plan = """(CAST(a AS STRUCT("x) AS " DECIMAL(3,1))) = f('CAST(b AS C)', CAST(CAST('it''s' AS INTEGER[]) AS D)))"""
+    assert list(casts_in(plan)) == [
+        ("a", 'STRUCT("x) AS " DECIMAL(3,1))'),
+        ("'it''s'", "INTEGER[]"),
+        ("CAST('it''s' AS INTEGER[])", "D"),
+    ]

@@ -14,8 +14,8 @@ from tests.reconcile.replica import Replica
 from tests.reconcile.test_kernel import LOGS
 
 GOLDEN = {
-    (2, "1.5.6", "totals"): "7fd046a96531345c3dd0efc6",
-    (2, "1.5.6", "big"): "0ae44cefc8492d7cd8466559",
+    (3, "1.5.6", "totals"): "7fd046a96531345c3dd0efc6",
+    (3, "1.5.6", "big"): "0ae44cefc8492d7cd8466559",
 }
 """(rules, engine's version, query) -> hash of all rows and dead letters of a fixed log."""
 
