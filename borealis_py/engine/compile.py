@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
-from borealis_py.engine.duck import REFUSALS, Duck, Feed, Statement, first_line
+from borealis_py.engine.duck import REFUSALS, Duck, Statement, first_line, with_feed
 from borealis_py.engine.expressions import Expression, Place, Tree, bound, check_outside, describe, parse, sql_of
 from borealis_py.engine.operators import Merge, Part, Pipe, Source, Union, Window
 from borealis_py.engine.parts import KEY_TYPES
@@ -36,8 +35,6 @@ from borealis_py.query.spec import AppSpec
 
 Sql = Callable[[str], str]
 Operator = Source | Part | Merge | Union | Pipe | Window
-
-T = TypeVar("T")
 
 _INT = pa.int64()
 
@@ -240,11 +237,11 @@ class _Compiler:
             return self.type_of(source, sql, expression, group if aggregated else "")
 
         def plan(sql: str, columns: str, aggregated: bool) -> str:
-            def ask(connection: duckdb.DuckDBPyConnection, feed: str) -> str:
-                rows = f"({source.select(feed)}){group if aggregated else ''}"
-                return bound(connection, f"SELECT {sql} FROM (SELECT {columns} FROM {rows})")
+            def bind(connection: duckdb.DuckDBPyConnection, feed: str) -> str:
+                rows = f"SELECT {columns} FROM ({source.select(feed)}){group if aggregated else ''}"
+                return bound(connection, f"SELECT {sql} FROM ({rows})", expression.error)
 
-            return with_feed(self._duck, source.base, ask)
+            return with_feed(self._duck, source.base, bind)
 
         return expression.guarded(kind, plan)
 
@@ -374,23 +371,6 @@ def _owners(plan: Sequence[Op], name: str) -> list[str]:
         name = op.name if isinstance(op, CutOp) else name
         owners.append(name)
     return owners[::-1]
-
-
-def with_feed(
-    duck: Duck,
-    schema: pa.Schema,
-    use: Callable[[duckdb.DuckDBPyConnection, str], T],
-    rows: pa.RecordBatch | None = None,
-) -> T:
-    """Call `use` with a relation of this schema and these rows."""
-    feed = Feed(schema)
-    if rows is not None:
-        feed.set(rows)
-    duck.connection.register("bind_feed", feed)
-    try:
-        return use(duck.connection, "bind_feed")
-    finally:
-        duck.connection.unregister("bind_feed")
 
 
 def _null_row(schema: pa.Schema) -> pa.RecordBatch:

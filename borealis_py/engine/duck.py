@@ -7,7 +7,7 @@ nothing of queries, windows or buckets.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -15,6 +15,8 @@ import pyarrow as pa
 from borealis_py.engine import checks
 from borealis_py.engine.rows import row_sizes
 from borealis_py.protocol.settings import ROW_MAX_BYTES
+
+T = TypeVar("T")
 
 REOPEN_AFTER_CALLS = 100_000
 """A connection grows by about 0.25 kB a call (measured on 1.5.6), so a fresh one is opened now and then."""
@@ -200,6 +202,23 @@ class Duck:
         for statement in self._statements:
             statement.release()
         self.connection.close()
+
+
+def with_feed(
+    duck: Duck,
+    schema: pa.Schema,
+    use: Callable[[duckdb.DuckDBPyConnection, str], T],
+    rows: pa.RecordBatch | None = None,
+) -> T:
+    """Call `use` with a relation of this schema and these rows."""
+    feed = Feed(schema)
+    if rows is not None:
+        feed.set(rows)
+    duck.connection.register("bind_feed", feed)
+    try:
+        return use(duck.connection, "bind_feed")
+    finally:
+        duck.connection.unregister("bind_feed")
 
 
 def _judged(error: Exception) -> Exception:

@@ -313,9 +313,12 @@ def describe(
     return {row[0]: row[1] for row in rows}
 
 
-def bound(connection: duckdb.DuckDBPyConnection, select: str) -> str:
+def bound(connection: duckdb.DuckDBPyConnection, select: str, error: Callable[[str], QueryError]) -> str:
     """How the engine reads what `SELECT ... FROM (SELECT ...)` selects, before it optimises anything."""
-    plans = dict(connection.execute(f"EXPLAIN (FORMAT json) {select}").fetchall())
+    try:
+        plans = dict(connection.execute(f"EXPLAIN (FORMAT json) {select}").fetchall())
+    except REFUSALS as exc:
+        raise error(first_line(exc)) from exc
     node: Tree = json.loads(plans["logical_plan"])[0]
     texts: list[str] = []
     while not texts or node["name"] != "PROJECTION":  # an AGGREGATE may stand between the two

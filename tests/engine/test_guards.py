@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from borealis_py import QueryError
-from borealis_py.engine import checks
-from borealis_py.engine.implicit import casts_in
+from borealis_py.engine import checks, expressions
+from borealis_py.engine.guards import Unbounded
+from borealis_py.engine.implicit import Engine, casts_in, explicit
 from tests.engine import worlds
 from tests.engine.worlds import Row
 
@@ -122,6 +125,7 @@ def test_no_value_says_how_much_is_built_beyond_the_bound(expression: str, numbe
         ("CAST(concat(i, repeat(' ', len(k))) AS BIGINT)", "a", "a" * 1_001),
         ("json_pretty(CAST(k AS JSON)) IS NULL", "[1]", "[" * 99 + "1," * 200_000 + "1" + "]" * 99),
         ("k = i", "1", "1" + " " * 1_000),
+        ("({'a': k = i}).a", "1", "1" + " " * 1_000),
         ("k IN (i, 2)", "1", "1" + " " * 1_000),
         ("k = 1.0", "1", "1" + " " * 1_000),
         ("CASE k WHEN i THEN 'a' END", "1", "1" + " " * 1_000),
@@ -255,3 +259,14 @@ def test_casts_are_read_from_plans() -> None:
         ("'it''s'", "INTEGER[]"),
         ("CAST('it''s' AS INTEGER[])", "D"),
     ]
+
+
+def test_a_text_that_the_engine_makes_on_its_way_and_reads_is_refused() -> None:
+    tree = expressions._read("f(k)")
+    assert tree is not None
+    asked = Engine(
+        lambda _: "VARCHAR", lambda *_: "CAST(g(__part0) AS BIGINT)", expressions._read, expressions._written
+    )
+    with pytest.raises(Unbounded, match=r"^g\(k\) is read as BIGINT, and no bound can be checked$"):
+        explicit(tree, asked)
+    assert explicit(tree, replace(asked, kind=lambda _: "INTEGER")) == tree
