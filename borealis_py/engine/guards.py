@@ -211,7 +211,7 @@ def _built(name: str, children: list[Tree], of: Callable[[int], str]) -> list[Tr
         size = _call(_LENGTH[of(0)], children[0]) if of(0) in _LENGTH else listed
         return [children[0], _call("__times", _cast(children[1], "BIGINT"), size)]
     if name in ("list_resize", "array_resize") and len(children) > 1:
-        size = _call("add", _number(8), _call("strlen", _joined(children[2:]))) if len(children) > 2 else _number(8)
+        size = _call("add", _number(16), _call("strlen", _joined(children[2:]))) if len(children) > 2 else _number(16)
         return [children[0], _call("__times", _cast(children[1], "BIGINT"), size), *children[2:]]
     if name in ("list_select", "array_select") and len(children) == 2:
         taken = _call(

@@ -94,6 +94,13 @@ def test_no_value_says_how_much_is_built_beyond_the_bound(expression: str, numbe
     assert results(expression, ["a"], number)[1] == ["the result would take more than 64000000 bytes"]
 
 
+def test_places_in_a_list_count_as_what_they_take() -> None:
+    assert results("len(list_resize([k], i))", ["a"], 4_000_000) == ([4_000_000], [])
+    assert results("len(list_resize([k], i))", ["a"], 4_000_001)[1] == [
+        "the result would take more than 64000000 bytes"
+    ]
+
+
 @pytest.mark.parametrize(
     ("expression", "good", "bad"),
     [
