@@ -26,7 +26,7 @@ from borealis_py.sim.ledger import commit_of
 from tests.chaos.tidy import leaving_nothing
 from tests.drills.processes import ROOT
 from tests.soak.figures import KINDS, OURS, Drift, Sample, drifts, take
-from tests.soak.site import APP, HOSTS, Site, kill
+from tests.soak.site import APP, COMMAND_S, HOSTS, Site, kill
 
 LEDGER = ROOT / "docs" / "soak.md"
 LOOK_S = 2.0
@@ -103,7 +103,9 @@ class Soak:
             if time.monotonic() > limit:
                 return ["not all replicas came to the end of their sources"]
             pause.wait(LOOK_S)
-        audited = json.loads(self.site.borealis("audit", "--app", APP, "--whole", "--no-spark", "--json"))
+        within_s = max(COMMAND_S, self.minutes * 60)  # whatever was computed live is computed once more
+        audit = self.site.borealis("audit", "--app", APP, "--whole", "--no-spark", "--json", within_s=within_s)
+        audited = json.loads(audit)
         wrong += [f"{one['query']}: {one['differences']} differences" for one in audited if not one["clean"]]
         self.rows = sum(one["rows"] for one in audited)
         if not self.rows:

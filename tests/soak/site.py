@@ -58,7 +58,7 @@ class Site:
     def supervisor(self) -> psutil.Process | None:
         return supervisor_of(self.processes.directory)
 
-    def borealis(self, *arguments: str) -> str:
+    def borealis(self, *arguments: str, within_s: float = COMMAND_S) -> str:
         """Run a command; its standard output. Raises CommandFailed with what it said."""
         environment = {
             **os.environ,
@@ -68,7 +68,7 @@ class Site:
         }
         command = [sys.executable, "-m", "borealis_py.cli.main", *arguments]
         done = subprocess.run(
-            command, capture_output=True, text=True, env=environment, cwd=ROOT, timeout=COMMAND_S, check=False
+            command, capture_output=True, text=True, env=environment, cwd=ROOT, timeout=within_s, check=False
         )
         if done.returncode:
             raise CommandFailed(f"borealis {' '.join(arguments)}: exit code {done.returncode}\n{done.stderr[-3000:]}")
