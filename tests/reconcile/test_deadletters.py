@@ -100,7 +100,15 @@ def test_a_record_of_somebody_else_is_nobodys_dead_letter() -> None:
 
 
 def test_a_header_of_somebody_else_that_is_no_text_is_no_error() -> None:
-    headers = (("query", b"q"), ("source", b"s"), ("offset", b"3"), ("reason", b"bad \xff"))
+    headers = (
+        ("query", b"q"),
+        ("node", b"q"),
+        ("source", b"s"),
+        ("offset", b"3"),
+        ("bucket", b"7"),
+        ("index", b"0"),
+        ("reason", b"bad \xff"),
+    )
     letter = parse_letter(Record(Feed("app.deadletter"), 0, 0, None, b"x", headers))
     assert letter is not None
     assert letter.reason == "bad \ufffd"
