@@ -156,8 +156,7 @@ def apart_sources(state: AppState, statuses: Statuses) -> dict[str, tuple[InputS
     """
     found: dict[str, tuple[InputStatus, InputStatus]] = {}
     for query in state.spec.queries:
-        nodes = [state.spec.node(name) for name in state.spec.upstream_of(query)]
-        behind = {name for node in nodes for name in node.inputs} & state.spec.sources.keys()
+        behind = state.spec.sources_of(query)
         told = [s for status in statuses.values() for s in status.inputs if base_name(s.name) in behind]
         alive = [s for s in told if not s.ended and (s.tuples or s.lateness_us)]
         if len(alive) < 2:
