@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
+from borealis_py.log.corrected import letter_id
 from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.query.names import base_name
 from borealis_py.sim import oracles
@@ -21,7 +22,7 @@ from borealis_py.sim.scenario import NodePlan
 from borealis_py.sim.truth import SourceTruth, compute_all, read_source
 from borealis_py.sim.violation import Violation
 from borealis_py.sim.wiring import APP
-from sunion.model import FOREVER
+from sunion.model import FOREVER, TupleId
 
 if TYPE_CHECKING:
     from borealis_py.sim.seats import SourceSeat
@@ -43,7 +44,7 @@ def judge(world: World) -> None:
     for redos in world.wiring.redos:
         if redos.disagreements:
             raise Violation("redo", redos.disagreements[0])
-    letters = world.log.decided(Feed(topics.deadletter(APP)))  # which all nodes write
+    letters = _letters(world)
     _inputs(world, sources, letters)
     for plan in s.nodes:
         truth = truths[plan.name]
@@ -61,6 +62,22 @@ def judge(world: World) -> None:
         oracles.client(world.latecomer, truths[QUERY])
     Delays(world, sources).judge()
     judge_processes(world, sources, truths)
+
+
+def _letters(world: World) -> list[Record]:
+    """The dead letters of all nodes. Where a life ends before somebody could mend what the broker hid: with those."""
+    feed = Feed(topics.deadletter(APP))
+    seen = world.log.decided(feed)
+    if not (world.scenario.reset and any(f.kind == "markers_lost" for f in world.scenario.faults)):
+        return seen
+    partition, hidden = world.log.broker.partition(feed), dict[tuple[str, TupleId], Record]()
+    for node in dict.fromkeys(plan.name for plan in world.scenario.nodes):
+        there = {letter_id(record, node) for record in seen}
+        for record in partition.read_raw(partition.start, len(partition.records)):
+            at = letter_id(record, node)
+            if at is not None and at not in there and at.bucket < world.progress(node):
+                hidden[node, at] = record
+    return [*seen, *hidden.values()]
 
 
 def _sources(world: World) -> dict[str, SourceTruth]:

@@ -52,6 +52,7 @@ class Onlooker:
         self.watch = Watch(s.timing.buffer_rows_max + rows_a_second * 16 + 200, OUTBOX_MAX)
         self.overlaps = {plan.name: Overlap() for plan in s.nodes}
         self.progress_seen: list[tuple[int, int]] = []
+        self._shown: int | None = None
         self.sources = {name: Clean() for name in s.source_names}
         keys = [(plan, k) for plan in s.nodes for k in range(plan.replicas)]
         self.paths = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
@@ -93,12 +94,13 @@ class Onlooker:
             return
         self._check_growth(self._progress_of[feed], bucket)
         self.progress[self._progress_of[feed]] = bucket
-        if feed != self._progress_feed or (self.progress_seen and bucket == self.progress_seen[-1][1]):
+        if feed != self._progress_feed or bucket == self._shown:
             return
+        self._shown = bucket
         corrected = self._world.log.broker.partition(self._corrected_feed)
         end = corrected.stable_end
         if end < len(corrected.records):
-            return  # their end was lost: the broker itself shows progress without its rows
+            return  # their end was lost: the broker itself shows progress without its rows, until they are mended
         self._rows += sum(1 for r in corrected.records[self._rows_at : end] if r is not None)
         self._rows_at = end
         self.progress_seen.append((self._rows, bucket))

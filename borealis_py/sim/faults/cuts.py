@@ -206,13 +206,18 @@ def _commits(world: World, fault: Fault) -> Undo:
 
 
 def _markers_lost(world: World, fault: Fault) -> Undo:
-    """The broker takes transactions for ended, and has not written their ends into some partitions, or into any."""
+    """The broker takes transactions for ended, and has not written their ends into some partitions, or into any.
+
+    Those of the neighbour are written: no fault is done to it.
+    """
     rng, broker = chance(world, fault), world.log.broker
+    spared = "" if world.neighbour is None else f"{world.neighbour.app}."
 
     def losing(partitions: Sequence[Partition]) -> Collection[Partition]:
-        if rng.random() < 0.5:
+        ours = [p for p in partitions if not (spared and p.feed.topic.startswith(spared))]
+        if not ours or rng.random() < 0.5:
             return ()
-        return [p for p in partitions if fault.detail == "all" or rng.random() < 0.6]
+        return [p for p in ours if fault.detail == "all" or rng.random() < 0.6]
 
     broker.losing.append(losing)
     return lambda: broker.losing.remove(losing)
