@@ -11,7 +11,7 @@ from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query.names import part_index, part_name
 from borealis_py.sim.delays import Delays as Latencies
 from borealis_py.sim.delays import between
-from borealis_py.sim.kernel import BIG
+from borealis_py.sim.kernel import BIG, QUERY
 from borealis_py.sim.kinds import KINDS, Aim
 from sunion.model import FOREVER
 
@@ -22,6 +22,8 @@ SIZES = ("corrected_away", "commits_grow")
 """Kinds of faults whose worlds keep little that is not published, and publish little at once."""
 ROWS_MAX = 60
 """What commits in time where commits grow, beside the largest bucket of a transaction, which goes whatever its size."""
+STANDS_ROWS = 5
+"""By the data a boundary may stand for so many rows when all is well: some are bad, or later than those before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,28 @@ class Scenario:
         lateness_us = self.lateness_us or 0
         return lateness_us + (lateness_us + 2 * SECOND // self.rate + self.width_us if self.by_data else 0)
 
+    @property
+    def positions(self) -> dict[str, int]:
+        """Of each node in its longest chain, from 1."""
+        found: dict[str, int] = {}
+        for plan in self.nodes:
+            found[plan.name] = 1 + max((found.get(name, 0) for name in plan.inputs), default=0)
+        return found
+
+    @property
+    def healed_threshold_us(self) -> int | None:
+        """To what the delay threshold is raised when all heals; None: it stays as it is.
+
+        An input by the data that stands for longer than D is missing (R3): with less, failures go on for ever.
+        """
+        if not self.by_data or self.reset:
+            return None
+        depth = self.positions[QUERY]
+        stands_us = (self.lateness_us or 0) + STANDS_ROWS * SECOND // self.rate + self.width_us + self.timing.hop_us
+        least_us = stands_us + self.timing.slack_of(depth) + (depth - 1) * self.timing.hop_us
+        found = [self.delays.threshold_us, *(us for at_us, us in self._set_thresholds() if at_us <= self.heal_us)]
+        return least_us if found[-1] < least_us else None
+
     def partition(self, reader: str, of: str) -> int:
         """Which partition of a node's stream another node reads."""
         names = [node.name for node in self.nodes]
@@ -170,6 +194,11 @@ class Scenario:
 
     def _thresholds(self) -> list[tuple[int, int]]:
         """Changes: (from when, to what)."""
+        healed_us = self.healed_threshold_us
+        return self._set_thresholds() + ([] if healed_us is None else [(self.heal_us, healed_us)])
+
+    def _set_thresholds(self) -> list[tuple[int, int]]:
+        """Those among the faults."""
         return [(f.at_us, int(f.detail)) for f in self.faults if f.kind == "threshold"]
 
     @property
@@ -197,7 +226,7 @@ class Scenario:
         return frozenset(self.source_names[f.index % self.sources] for f in self.faults if f.kind == "retention")
 
     def __str__(self) -> str:
-        d = self.delays
+        d, healed_us = self.delays, self.healed_threshold_us
         nodes = "; ".join(
             f"{n.name} reads {', '.join(n.inputs)} x{n.replicas}" + f" in {n.exchange} partitions" * (n.exchange > 1)
             for n in self.nodes
@@ -206,6 +235,7 @@ class Scenario:
             f"{self.sources} sources of {self.rate} tuples/s; {nodes}; W {self.width_us / 1e3:g} ms, "
             f"window {self.span} buckets, X {d.threshold_us / 1e6:g} s, {d.failure.value}/{d.stabilization.value}, "
             f"memory {self.timing.buffer_rows_max} rows, heals at {self.heal_us / 1e6:g} s"
+            + (f" with X {healed_us / 1e6:g} s" if healed_us is not None else "")
             + (f", but for replicas {', '.join(map(str, self.lost))}" if self.lost else "")
             + (f", beside an app {self.neighbour!r}" if self.neighbour else "")
             + (f"; of the input {self.bad:.0%} is bad" if self.bad else "")

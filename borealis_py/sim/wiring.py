@@ -97,10 +97,7 @@ class Wiring:
     @cached_property
     def positions(self) -> dict[str, int]:
         """Of each node in its longest chain, from 1."""
-        found: dict[str, int] = {}
-        for plan in self.scenario.nodes:
-            found[plan.name] = 1 + max((found.get(name, 0) for name in plan.inputs), default=0)
-        return found
+        return self.scenario.positions
 
     @cached_property
     def hops(self) -> dict[str, int]:

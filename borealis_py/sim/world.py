@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
+from borealis_py.log.messages import Threshold, encode
 from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim.actors import RESTART_US, Process, Seat
@@ -155,6 +156,9 @@ class World:
         self.scheduler.run_until(self.start_us + self.scenario.heal_us + 1)
         if self.scenario.reset == "writer":
             self._until_somebody_writes()
+        threshold_us = self.scenario.healed_threshold_us
+        if threshold_us is not None:
+            self.put_setting(f"threshold/{QUERY}", encode(Threshold(threshold_us)))
         if not self.scenario.reset and self._converge() and self.scenario.ends:
             self._end()
         judge(self)
