@@ -40,11 +40,15 @@ class Stable:
 
 
 class Dropped(NamedTuple):
-    """Tentative words of a replica about buckets [low, high] that left memory: they lie in its log from `offset` on."""
+    """Tentative words of a replica about buckets [low, high] that left memory: they lie in its log from `offset` on.
+
+    `inc`: the highest incarnation seen there; who had spoken by then was nobody's zombie.
+    """
 
     low: int
     high: int
     offset: int
+    inc: int
 
 
 class StreamFold:
@@ -163,16 +167,21 @@ class StreamFold:
         before = self.tentative_rows
         for replica, record in self.tentative.pop(bucket).items():
             self.tentative_rows -= self._count(record)
-            low, high, offset = self._dropped.get(replica, Dropped(bucket, bucket, record.offset))
-            self._dropped[replica] = Dropped(min(low, bucket), max(high, bucket), min(offset, record.offset))
+            low, high, offset, inc = self._dropped.get(replica, Dropped(bucket, bucket, record.offset, record.inc))
+            where = min(offset, record.offset), min(inc, record.inc)
+            self._dropped[replica] = Dropped(min(low, bucket), max(high, bucket), *where)
         return before - self.tentative_rows
 
     def again(self, bucket: int) -> list[tuple[int, int]]:
-        """Who has to be read again for what it said of `bucket`, and from which offset on; asked for once (R6)."""
-        found = [(k, d.offset) for k, d in self._dropped.items() if d.low <= bucket <= d.high and bucket >= self.next]
-        for replica, _ in found:
+        """Who has to be read again for what it said of `bucket`, and from which offset on; asked for once (R6).
+
+        From there on its records are judged as when they were read first.
+        """
+        found = [(k, d) for k, d in self._dropped.items() if d.low <= bucket <= d.high and bucket >= self.next]
+        for replica, dropped in found:
             del self._dropped[replica]
-        return found
+            self._inc[replica] = dropped.inc
+        return [(replica, dropped.offset) for replica, dropped in found]
 
     def _reach(self, bucket: int) -> None:
         if bucket < self._last:

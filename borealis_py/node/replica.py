@@ -176,7 +176,7 @@ class Replica:
         self._unpublished.check()
         wall = self._clock.wall_us()
         self._unreachable = self._inlet.unreachable(wall)
-        self._inlet.hold(self._unreachable | self.manager.throttled, self.manager.waiting)
+        self._hold()
         arrived = self._inlet.poll()
         now = self._clock.now_us()
         turn = Turn(
@@ -199,6 +199,9 @@ class Replica:
         self._checkpoint_written()
         self._reporter.periodic(turn.now, self.manager, self._unreachable)
 
+    def _hold(self) -> None:
+        self._inlet.hold(self._unreachable | self.manager.throttled, self.manager.waiting)
+
     def next_wakeup(self) -> int:
         """Monotonic microseconds at which the next turn is due if nobody wakes it before."""
         times = [self.manager.next_wakeup(), self._reporter.due]
@@ -218,6 +221,7 @@ class Replica:
             case SendBeat():
                 self._send_beat(effect)
             case AskEnds():
+                self._hold()  # by what this turn has left: what is read on from now is asked for its end
                 self._inlet.ask_ends(now)
             case ReadAgain(index, replica, offset):
                 self._inlet.read_again(index, replica, offset)

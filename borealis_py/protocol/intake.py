@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from borealis_py.protocol.delay import Creation, Feed, InputView, Presence, view
+from borealis_py.protocol.delay import ALWAYS, Creation, Feed, InputView, Presence, view
 from borealis_py.protocol.drift import Drift
 from borealis_py.protocol.labels import Share
 from borealis_py.protocol.settings import Timing
@@ -48,13 +48,15 @@ class Intake:
         self._spoke: list[int] = []
         self._latenesses = (0, 0, 0)
         self._tidied = (start, start)
+        self._held = [ALWAYS for _ in inputs]
 
-    def read(self, turn: Turn, live: int) -> None:
-        """Take what arrived. `live`: the live frontier.
+    def read(self, turn: Turn, live: int, rows_max: int) -> None:
+        """Take what arrived. `live`: the live frontier. `rows_max`: the budget that this turn's reading went by.
 
         Raises:
             RetentionLost: a stream's topics all go on beyond the bucket that is needed next.
         """
+        held, waiting = self.ahead(live, rows_max), self.union.waiting
         for index, records in turn.inputs.items():
             for record in records:
                 self.union.feed(index, record)
@@ -69,6 +71,14 @@ class Intake:
                 self.feeds[index][word.replica].word(word.bucket, word.tentative, live)
                 if word.tentative or word.held:
                     self._waited.append((word.bucket, word.held))
+        for index in held | {i for i, _ in waiting - self.union.waiting}:
+            self._held[index] = turn.now
+
+    def held_until(self, bucket: int) -> int:
+        """When an input that has not closed `bucket` was last not read for want of use or memory (R6): what it says of
+        the bucket may lie unread."""
+        held = zip(self._held, self.union.inputs, strict=True)
+        return max((at for at, source in held if source.closed <= bucket), default=ALWAYS)
 
     def create(self, now: int) -> None:
         """R1: every bucket up to the highest that exists came into being by now, less what upstream had waited."""

@@ -166,7 +166,7 @@ class Manager:
             self._set_delays(turn.delays)
         for beat in turn.beats:
             self.control.read(beat)
-        self.intake.read(turn, self.f_l)
+        self.intake.read(turn, self.f_l, self.timing.buffer_rows_max)
 
     def _say_backfill(self) -> None:
         start, self._backfill = self._backfill, None
@@ -294,9 +294,9 @@ class Manager:
     def _unread(self, at: int) -> bool:
         """What is missing, or a stable word for what is tentative, may lie unread in the log (B14); _ask_ends asks.
 
-        Where there is nothing to wait for, that is so only after this replica was away.
+        Where there is nothing to wait for, that is so only after this replica was away, or held an input (R6).
         """
-        return max(at, self._away_until) > self._read_to
+        return max(at, self._away_until, self.intake.held_until(self.f_l)) > self._read_to
 
     def _read_again(self) -> bool:
         """Tentative words of bucket F_l were dropped for want of memory: it runs when they are read again (R6)."""

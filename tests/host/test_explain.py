@@ -130,7 +130,7 @@ def test_the_share_is_the_one_that_a_replica_computes(lost: str) -> None:
     assert "abc" in nodes
     for name in nodes:
         intake = Intake(spec.inputs_of(name), 0, BUCKETS, OPS, AHEAD_US, 0, None, {})
-        intake.read(_bucket_0(spec.inputs_of(name), lost, expected), 0)
+        intake.read(_bucket_0(spec.inputs_of(name), lost, expected), 0, 1_000)
         assert (intake.completeness(0), intake.lacked(0)) == (expected[name].completeness, expected[name].lacked)
 
 

@@ -21,7 +21,7 @@ from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import Glance, Reporter
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, Timing
-from borealis_py.protocol.turn import Note
+from borealis_py.protocol.turn import AskEnds, Note
 from borealis_py.query.spec import Serves
 from borealis_py.sim.actors import LocalClock
 from borealis_py.sim.appending import MemoryAppender
@@ -190,6 +190,20 @@ def test_rows_of_an_aborted_transaction_that_hangs_never_come_to_be_seen(world: 
     world.run(replica, 4)
     published = [json.loads(r.value or b"")[1:3] for r in world.log.committed(ROWS)]
     assert published == [["row", 1], ["window", 1]]
+
+
+def test_what_was_not_read_until_now_is_asked_for_its_end_too(world: World) -> None:
+    """Memory was full when the turn began, and is not any more. Unasked, the source would count as read (B14)."""
+    replica = world.start()
+    world.run(replica, 1.0)
+    replica._inlet.hold(frozenset({0}))
+    world.scheduler.run_until(world.scheduler.now_us + 200_000)
+    now = world.scheduler.now_us
+    replica._carry_out(AskEnds(), now)
+    world.scheduler.run_until(now + 50_000)
+    assert replica._inlet.read_to(now + 50_000) is None
+    assert replica._inlet.poll().inputs[0]
+    assert replica._inlet.read_to(now + 50_000) == now
 
 
 def test_at_its_end_it_does_not_wait_for_the_log_for_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pytest
 from borealis_py.protocol.life import Identity, Start
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone
-from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
+from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.protocol.turn import Append, AskEnds, Effect, ReadAgain, SaveCheckpoint, Turn
+from borealis_py.protocol.turn import Append, AskEnds, Effect, SaveCheckpoint, Turn
 from sunion.errors import RetentionLost
 from sunion.model import Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord, TentativeBucket
 from tests.protocol.test_scenarios import cut, settled
@@ -192,74 +192,6 @@ def test_the_tentative_rows_that_lack_least_are_used() -> None:
     (said,) = node.tentative()
     assert said.output.rows == ((W, 0, 3),)
     assert said.lacked == ("a",)
-
-
-class Rereading(Node):
-    """With memory for a few rows. What each replica upstream has said can be read again."""
-
-    def __init__(self, rows_max: int, *inputs: Input) -> None:
-        super().__init__(*(inputs or (STREAM,)), timing=replace(TIMING, buffer_rows_max=rows_max))
-        self.topics: list[list[StreamRecord]] = [[], []]
-        self.asked: list[ReadAgain] = []
-        self.most = 0
-
-    def hears(self, now: int, *records: StreamRecord, delays: Delays | None = None) -> None:
-        """Both replicas upstream say it; turns until nothing more happens."""
-        said: list[tuple[int, StreamRecord]] = []
-        for record in records:
-            for k, topic in enumerate(self.topics):
-                found = replace(record, offset=len(topic)) if isinstance(record, TentativeBucket) else record
-                topic.append(found)
-                said.append((k, found))
-        read_to = None
-        while True:
-            turn = Turn(now, streams={0: said} if said else {}, read_to=read_to, acked=10**9, delays=delays)
-            effects = self.manager.handle(turn)
-            self.most = max(self.most, self.manager.union.kept_rows)
-            self.said += [e.record for e in effects if isinstance(e, Append)]
-            again = [e for e in effects if isinstance(e, ReadAgain)]
-            self.asked += again
-            said, delays = [(e.replica, r) for e in again for r in self.topics[e.replica][e.offset :]], None
-            read_to = now if any(isinstance(e, AskEnds) for e in effects) else None
-            if not effects:
-                return
-
-
-SUSPEND = Delays(X, DelayPolicy.SUSPEND, DelayPolicy.SUSPEND)
-
-
-def test_tentative_rows_of_a_stream_that_nobody_uses_yet_do_not_fill_the_memory() -> None:
-    """Here policy `suspend` uses none, for as long as upstream's source is away: an hour of it were gigabytes."""
-    node = Rereading(16)
-    node.hears(0, stable(0), delays=SUSPEND)
-    for bucket in range(1, 60):
-        node.hears((bucket + 1) * W, tentative(bucket, "a"))
-    assert (node.tentative(), node.most) == ([], 16)
-    node.hears(100 * W, *(stable(b) for b in range(1, 60)))
-    assert (node.stable_end(), node.asked, node.manager.union.kept_rows) == (60, [], 0)
-
-
-def test_tentative_rows_that_memory_had_no_room_for_are_read_again_when_their_turn_comes() -> None:
-    node, roomy = Rereading(16), Rereading(10_000)
-    for one in (node, roomy):
-        one.hears(0, stable(0), delays=SUSPEND)
-        for bucket in range(1, 40):
-            one.hears((bucket + 1) * W, tentative(bucket, "a"))
-        one.hears(60 * W, delays=Delays(X))
-    assert [t.bucket for t in node.tentative()] == list(range(1, 40))
-    assert node.tentative() == roomy.tentative(), "no row is left out, none is named as missing"
-    assert (roomy.asked, node.most, roomy.most) == ([], 16, 2 * 39)
-    assert {(e.index, e.replica) for e in node.asked} == {(0, 0), (0, 1)}
-
-
-def test_a_source_that_fills_the_memory_leaves_a_quarter_for_tentative_rows() -> None:
-    node = Rereading(16, STREAM, Input.source("c"))
-    node.hears(0, stable(0), delays=SUSPEND)
-    node.hears(W, *(tentative(b, "a") for b in range(1, 20)))
-    rows_of_c = [(W + i, i) for i in range(20)]
-    node.manager.handle(Turn(2 * W, inputs={1: [claim(0), batch(1, 0, rows_of_c, boundary=9 * W)]}))
-    assert node.manager.union.kept_rows == 20 + 4
-    assert node.manager.throttled == {1}
 
 
 def test_a_correction_upstream_is_corrected_here_while_upstream_still_corrects() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
+import msgspec
 import pytest
 
 from borealis_py.log.base import Feed, Record
@@ -17,7 +19,7 @@ from borealis_py.sim.oracle.labels import Divergence
 from borealis_py.sim.oracle.overdue import LOOK_US, START_US, Overdue
 from borealis_py.sim.oracle.place import Place
 from borealis_py.sim.oracle.queue import Queue
-from borealis_py.sim.oracle.reading import Known, Voice
+from borealis_py.sim.oracle.reading import CUT_OFF_US, Cursor, Known, KnownStream, Partial, Voice
 from borealis_py.sim.oracle.settings import Orders
 from borealis_py.sim.oracle.waiting import Births, earliest_us
 from borealis_py.sim.violation import Violation
@@ -127,19 +129,19 @@ def tentative(
 def test_labels_are_exact_over_the_window_of_a_result() -> None:
     gone, here = Known("a", ["a"], 1, 5), Known("b", ["b"], 1, 99)
     divergence = Divergence(span=3)
-    assert divergence.ran(tentative(5, ("a",), 0.5, 5, True), [gone, here]) is None
+    assert divergence.ran(tentative(5, ("a",), 0.5, 5, True), [gone, here], 0) is None
     gone.closed = 99
-    assert divergence.ran(tentative(6, ("a",), 0.5, 5, False), [gone, here]) is None
+    assert divergence.ran(tentative(6, ("a",), 0.5, 5, False), [gone, here], 0) is None
     for wrong in (
         tentative(7, (), 1.0, 5, False),
         tentative(7, ("a",), 1.0, 5, False),
         tentative(7, ("a",), 0.5, 7, False),
         tentative(7, ("a",), 0.5, 5, True),
     ):
-        assert divergence.ran(wrong, [gone, here]) is not None
-    assert divergence.ran(tentative(8, (), 1.0, 5, False), [gone, here]) is None, "the window has passed it"
+        assert divergence.ran(wrong, [gone, here], 0) is not None
+    assert divergence.ran(tentative(8, (), 1.0, 5, False), [gone, here], 0) is None, "the window has passed it"
     divergence.over()
-    assert divergence.ran(tentative(9, (), 1.0, 5, False), [gone, here]) is not None, "that was another divergence"
+    assert divergence.ran(tentative(9, (), 1.0, 5, False), [gone, here], 0) is not None, "that was another divergence"
 
 
 def job(number: int, first: int, end: int) -> Asked:
@@ -203,3 +205,57 @@ def test_who_has_caught_up_must_be_ready() -> None:
     owes.start(START_US, True, False)
     with pytest.raises(Violation, match="ready"):
         owes.start(2 * START_US + 1, True, False)
+
+
+def test_what_was_read_may_have_left_memory_only_while_a_log_that_is_read_again_gives_nothing() -> None:
+    cursor = Cursor(0)
+    for offset in range(10):
+        cursor.read(offset, 1_000)
+    assert not cursor.may_lack(5, 10 * CUT_OFF_US), "it was never moved"
+    cursor.moved(4, False, 2_000)
+    assert not cursor.may_lack(5, 2_000 + CUT_OFF_US - 1), "the reader has to wait for it (B14)"
+    assert [cursor.may_lack(at, 2_000 + CUT_OFF_US) for at in (3, 4, 5, 9, 10)] == [False, True, True, True, False]
+    cursor.read(4, 2_000 + CUT_OFF_US)
+    assert not cursor.may_lack(5, 2_000 + CUT_OFF_US), "it has come nearer"
+    assert [cursor.may_lack(at, 2_000 + 2 * CUT_OFF_US) for at in (4, 5)] == [False, True]
+
+
+def test_what_was_read_and_is_deleted_cannot_be_read_again() -> None:
+    cursor = Cursor(10)
+    cursor.moved(4, False, 0)
+    cursor.moved(10, False, 0)
+    assert not cursor.may_lack(5, 0), "it went on by itself"
+    cursor.moved(4, False, 0)
+    cursor.moved(10, True, 0)
+    assert [cursor.may_lack(at, 0) for at in (3, 4, 9, 10)] == [False, True, True, False]
+
+
+def test_a_word_of_one_that_has_died_since_counts_when_it_is_read_again() -> None:
+    cursor = Cursor(0)
+    cursor.speaks(1, 3)
+    cursor.speaks(2, 5)
+    cursor.speaks(2, 8)
+    assert [cursor.above(1, at) for at in (4, 5, 6)] == [False, False, True]
+
+
+def test_labels_may_lack_what_has_left_memory_and_nothing_else() -> None:
+    known, others = (
+        KnownStream("s", dataclasses.replace(place(), origins={"s": ("a", "c")}), 2, 5),
+        Known("b", ["b"], 1, 99),
+    )
+    known._partials[5] = {
+        0: Partial(frozenset("a"), frozenset(), 0.75, 5, offset=7),
+        1: Partial(frozenset("ac"), frozenset("c"), 0.5, 5, offset=8),
+    }
+    known.cursors[0].read(9, 0)
+    assert known.partials(5, CUT_OFF_US) == [known._partials[5][0]]
+    known.cursors[0].moved(7, False, 0)
+    assert known.partials(5, CUT_OFF_US) == [known._partials[5][0], known._partials[5][1]]
+    best, second = tentative(5, ("a",), 0.875, 5, False), tentative(5, ("a", "c"), 0.75, 5, False)
+    second = msgspec.structs.replace(second, missing=("c",))
+    nothing = tentative(5, ("a", "c"), 0.5, 5, True)
+    told = [
+        [Divergence(1).ran(said, [known, others], at) is None for said in (best, second, nothing)]
+        for at in (0, CUT_OFF_US)
+    ]
+    assert told == [[True, False, False], [True, True, False]]

@@ -112,6 +112,20 @@ def test_what_became_stable_meanwhile_is_not_read_again() -> None:
     assert (fold.again(5), fold.tentative_rows) == ([], 0)
 
 
+def test_what_is_read_again_is_no_zombies_if_it_was_none_before() -> None:
+    """Its writer has died since, and its successor has not said that bucket yet."""
+    fold = StreamFold("s", 1, 0, one_each)
+    log = [
+        replace(tentative(b, "a", inc=inc), offset=at) for at, (inc, b) in enumerate([(1, 4), (1, 5), (2, 1), (1, 3)])
+    ]
+    fold.read([(0, record) for record in log])
+    fold.drop(5)
+    fold.drop(4)
+    assert fold.again(4) == [(0, 0)]
+    fold.read([(0, record) for record in log])
+    assert sorted(fold.tentative) == [1, 4, 5], "what the dead one said of bucket 3 after that is still nothing"
+
+
 def test_the_farthest_tentative_rows_are_dropped_and_never_those_that_are_used_next() -> None:
     """Bucket 0 of the first stream takes nearly all there is room for."""
     union = SUnion([Input("s", 3, ("a",)), Input("t", 1, ("b",))], 0, BUCKETS, OPS, AHEAD_US)

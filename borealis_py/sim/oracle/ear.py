@@ -17,6 +17,7 @@ from borealis_py.log.base import (
     Lookup,
     Mending,
     NewRecord,
+    OffsetGone,
     Reader,
     Record,
     Resume,
@@ -65,7 +66,7 @@ class HeardTurn:
     Attributes:
         read: what came out of the reader. acked: feeds whose appends were told to be in the log, one entry each.
         done: what it appended, and what it asked others to do. moved: cursors opened (offset) and stopped (None).
-        answers: of redo jobs. ended: it got to its end.
+        answers: of redo jobs. gone: whose next record was found to be deleted. ended: it got to its end.
     """
 
     now_us: int
@@ -74,6 +75,7 @@ class HeardTurn:
     done: list[Done] = field(default_factory=list)
     moved: dict[Feed, int | None] = field(default_factory=dict)
     answers: list[RedoResult] = field(default_factory=list)
+    gone: Feed | None = None
     ended: bool = False
 
 
@@ -145,10 +147,15 @@ class HeardReader:
 
     def poll(self) -> list[Record]:
         records: list[Record] = []
+        gone = None
         try:
             records = self._reader.poll()
+        except OffsetGone as exc:
+            gone = exc.feed
+            raise
         finally:
             self._ear.begin(records)
+            self._ear.turn.gone = gone
             self._ear.turn.moved, self._moved = self._moved, {}
         return records
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from borealis_py.log.records import TentativeHeader
 from borealis_py.sim.oracle.reading import Known, Partial
@@ -21,17 +22,18 @@ class Made:
     diverged_from: int
 
 
-def made(bucket: int, inputs: Sequence[Known]) -> Made:
-    """What the inputs have of a bucket now."""
-    words = [(known, known.partial(bucket)) for known in inputs if known.closed <= bucket]
-    found = [word if word is not None else _nothing(known, bucket) for known, word in words]
-    stable = len(inputs) - len(words)
-    return Made(
-        frozenset().union(*(word.lacked for word in found)),
-        frozenset().union(*(word.missing for word in found)),
-        (stable + sum(word.completeness for word in found)) / len(inputs),
-        min([bucket, *(word.diverged_from for word in found)]),
-    )
+def made(bucket: int, inputs: Sequence[Known], now_us: int) -> Iterator[Made]:
+    """What the inputs may have of a bucket now: all that was read, first; then without what memory may have lost."""
+    open_ = [known for known in inputs if known.closed <= bucket]
+    stable = len(inputs) - len(open_)
+    for words in product(*(known.partials(bucket, now_us) for known in open_)):
+        found = [_nothing(known, bucket) if word is None else word for known, word in zip(open_, words, strict=True)]
+        yield Made(
+            frozenset().union(*(word.lacked for word in found)),
+            frozenset().union(*(word.missing for word in found)),
+            (stable + sum(word.completeness for word in found)) / len(inputs),
+            min([bucket, *(word.diverged_from for word in found)]),
+        )
 
 
 def _nothing(known: Known, bucket: int) -> Partial:
@@ -53,10 +55,19 @@ class Divergence:
         """The live state is the stable one again: nothing tentative is in it."""
         self._made.clear()
 
-    def ran(self, header: TentativeHeader, inputs: Sequence[Known]) -> str | None:
+    def ran(self, header: TentativeHeader, inputs: Sequence[Known], now_us: int) -> str | None:
         """A bucket was said. Returns what is wrong with what it says of itself, if anything."""
+        wrong = None
+        for own in made(header.bucket, inputs, now_us):
+            self._made[header.bucket] = own
+            why = self._wrong(header, own)
+            if why is None:
+                return None
+            wrong = wrong or why
+        return wrong
+
+    def _wrong(self, header: TentativeHeader, own: Made) -> str | None:
         bucket = header.bucket
-        self._made[bucket] = own = made(bucket, inputs)
         window = [of for b, of in self._made.items() if bucket - self._span < b]
         expected = {
             "lacked": sorted(frozenset().union(*(of.lacked for of in window))),

@@ -60,6 +60,7 @@ class Witness:
         self.overdue = Overdue(heard.name, well)
         self.inputs: list[Known] = []
         self._before_us = heard.turns[0].now_us
+        self._gone: Feed | None = None
 
     def judge(self) -> None:
         """Raises Violation."""
@@ -86,6 +87,7 @@ class Witness:
 
     def _turn(self, turn: HeardTurn) -> None:
         now, gap = turn.now_us, turn.now_us - self._before_us > self.place.timing.gap_us
+        self._moved(turn)
         self._before_us = now
         self._read(turn)
         self.queue.looked(now, gap, self.asking)
@@ -118,6 +120,15 @@ class Witness:
         """The first bucket that is not complete, by what was read."""
         return min(known.closed for known in self.inputs)
 
+    def _moved(self, turn: HeardTurn) -> None:
+        """Cursors that were moved since the turn before, at its end."""
+        for known, (_, feeds) in zip(self.inputs, self.place.inputs, strict=True):
+            for cursor, feed in zip(known.cursors, feeds, strict=False):
+                offset = turn.moved.get(feed)
+                if offset is not None:
+                    cursor.moved(offset, feed == self._gone, self._before_us)
+        self._gone = turn.gone
+
     def _read(self, turn: HeardTurn) -> None:
         place = self.place
         by_feed: dict[Feed, list[Record]] = {}
@@ -136,7 +147,7 @@ class Witness:
             elif isinstance(known, KnownStream):
                 said = [(k, r) for k, feed in enumerate(feeds) for r in by_feed.get(feed, ())]
                 if said:
-                    told += known.read(said, self.at.live)
+                    told += known.read(said, self.at.live, turn.now_us)
         self.births.seen(turn.now_us, max(known.top for known in self.inputs), told)
 
     def _owes(self, now: int, gap: bool) -> None:
@@ -203,7 +214,7 @@ class Witness:
             self._wrong("frontiers", bucket, f"is said tentatively, {at.live} is next")
         self._may_run(now, bucket)
         self.acks.may_run(self._name, bucket, 0)
-        why = self.divergence.ran(header, self.inputs)
+        why = self.divergence.ran(header, self.inputs, now)
         if why is not None:
             self._wrong("labels", bucket, why)
         if header.held != (expected := self.births.held_us(bucket, now)):

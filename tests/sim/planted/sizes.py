@@ -6,10 +6,13 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.turn import ReadAgain
 from borealis_py.sim.drawing import small
 from borealis_py.sim.scenario import SIZES, Scenario
 from sunion.portion import Most
+from sunion.stream import StreamFold
 from sunion.union import SUnion
 from tests.sim.planted.bug import SOURCES, Bug
 
@@ -20,6 +23,18 @@ def _one_transaction_for_all() -> Any:
 
 def _tentative_rows_without_bound() -> Any:
     return mock.patch.object(SUnion, "drop_ahead", return_value=None)
+
+
+def _never_read_again() -> Any:
+    return mock.patch.object(StreamFold, "again", return_value=[])
+
+
+def _read_again_unwaited() -> Any:
+    def goes_on(self: Manager) -> bool:
+        self._effects += [ReadAgain(*where) for where in self.union.again(self.f_l)]
+        return False
+
+    return mock.patch.object(Manager, "_read_again", goes_on)
 
 
 def _busy(scenario: Scenario) -> Scenario:
@@ -46,6 +61,17 @@ BUGS = (
         _tentative_rows_without_bound,
         SOURCES,
         ("buffers",),
+        30,
+        3,
+        _little_memory,
+    ),
+    Bug("R6 what was dropped is read again", "quality", _never_read_again, SOURCES, ("labels",), 30, 3, _little_memory),
+    Bug(
+        "R6 what is read again is waited for",
+        "quality",
+        _read_again_unwaited,
+        SOURCES,
+        ("labels",),
         30,
         3,
         _little_memory,
