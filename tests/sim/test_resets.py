@@ -77,6 +77,13 @@ def test_three_lives_follow_each_other() -> None:
     assert {world.neighbour for world in found} == {None}
 
 
+def test_who_slept_through_a_reset_may_learn_of_it_as_late_as_a_life_may_have_nothing_to_say() -> None:
+    short = begun_anew(reset("all/asleep", 4, 4.1), reset("all/asleep", 5, 5.1))
+    late = replace(short, rate=5, lateness_us=1_500_000, by_data=frozenset({0, 1}), bad=0.2)
+    result = run_scenario(late, digest=False)
+    assert result.ok, result.failure()
+
+
 def test_another_app_on_the_same_log_notices_no_reset() -> None:
     result = run_scenario(replace(begun_anew(reset()), neighbour="si"), digest=False)
     assert result.ok, result.failure()

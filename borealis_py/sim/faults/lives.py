@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 LEARN_US = 2 * SECOND
-"""Who can read all topics knows within this that they are another life's, where somebody writes into them."""
+"""Who can read all topics knows within this that they are another life's, where somebody writes into them: a replica
+does once a source may have closed a bucket."""
 
 
 def _reset(world: World, fault: Fault) -> Undo:
@@ -22,15 +23,17 @@ def _reset(world: World, fault: Fault) -> Undo:
     if past is None:
         return nothing
 
+    learn_us = LEARN_US + world.scenario.lag_us
+
     def must_know() -> None:
         why = past.unaware()
         if why is not None and not world.over:
-            raise Violation("life", f"{LEARN_US / 1e6:g} s after it could, {why}")
+            raise Violation("life", f"{learn_us / 1e6:g} s after it could, {why}")
 
     def undo() -> None:
         past.meet()
         if len(world.scenario.faults) == 1:  # nothing else goes wrong: everybody writes
-            world.scheduler.after(LEARN_US, must_know)
+            world.scheduler.after(learn_us, must_know)
 
     return undo
 
