@@ -65,6 +65,10 @@ class Input:
             self._next_us += max(1, self._every_us // BURST) if fast else self._every_us
         return self._times[n]
 
+    def taken(self, n: int, now_us: int) -> None:
+        """A stranger's records took the positions below `n`: what comes next is item `n`."""
+        self._times += [now_us // EVENT_STEP_US * EVENT_STEP_US] * (n - len(self._times))
+
     def value(self, n: int) -> int:
         while len(self._values) <= n:
             unlucky = self._rng.random() < 0.01

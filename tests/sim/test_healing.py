@@ -70,3 +70,9 @@ def test_what_counts_is_the_threshold_that_was_set_last() -> None:
     raised = Fault("threshold", 0, 2 * SECOND, 2 * SECOND, str(3 * SECOND))
     assert replace(rare(3 * SECOND), faults=(lowered,)).healed_threshold_us == NEEDED_US
     assert replace(rare(), faults=(lowered, raised)).healed_threshold_us is None
+
+
+def test_a_source_by_the_data_does_not_wait_for_items_that_a_stranger_told_of() -> None:
+    forged, crash = Fault("big", 1, SECOND, SECOND), Fault("source_crashes", 1, 2 * SECOND, 3 * SECOND)
+    result = run_scenario(replace(rare(5 * SECOND), faults=(forged, crash), heal_us=4 * SECOND), digest=False)
+    assert result.ok, result.failure()

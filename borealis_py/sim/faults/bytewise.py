@@ -23,6 +23,7 @@ def _garbage(world: World, fault: Fault) -> Undo:
     seat = source_of(world, fault)
     for value in _bad_records(world, chance(world, fault), seat):
         world.log.broker.append(NewRecord(seat.feed, value, timestamp_ms=world.scheduler.now_us // 1000))
+    _go_on_behind(world, seat)
     return nothing
 
 
@@ -40,6 +41,13 @@ def _state(world: World, seat: SourceSeat) -> tuple[int, str, int, int]:
             boundary = max(boundary, header.boundary or 0)
             seq = max(seq, header.first_seq + header.positions - 1)
     return epoch, uid, boundary, seq
+
+
+def _go_on_behind(world: World, seat: SourceSeat) -> None:
+    """By the data the next publisher says nothing until its input has come to where the log ends: to wait for as many
+    items as were forged would be a failure that outlasts all others."""
+    if seat.index in world.scenario.by_data:
+        world.wiring.items[seat.index].taken(_state(world, seat)[3] + 1, world.scheduler.now_us)
 
 
 def _bad_records(world: World, rng: random.Random, seat: SourceSeat) -> list[bytes | None]:
@@ -82,6 +90,7 @@ def _big(world: World, fault: Fault) -> Undo:
     rows = b"[" + b",".join(b'{"v":%d}' % (2 * i + 1) for i in range(BIG + 20)) + b"]"
     header = BatchHeader(world.wiring.app_uid, epoch, uid, seq + 1, pack_stimes([now] * (BIG + 20)), None, "json")
     world.log.broker.append(NewRecord(seat.feed, pack(header, rows), timestamp_ms=now // 1000))
+    _go_on_behind(world, seat)
     return nothing
 
 
@@ -97,6 +106,7 @@ def _poison(world: World, fault: Fault) -> Undo:
     stimes = pack_stimes([now] * (len(values) + 1))
     header = BatchHeader(world.wiring.app_uid, epoch, uid, seq + 1, stimes, None, "json")
     world.log.broker.append(NewRecord(seat.feed, pack(header, rows), timestamp_ms=now // 1000))
+    _go_on_behind(world, seat)
     return nothing
 
 
