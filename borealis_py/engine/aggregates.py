@@ -13,6 +13,10 @@ from typing import Any
 from borealis_py.engine.expressions import Expression, Tree, column_ref, replace_aggregates, to_sql
 from borealis_py.engine.rows import is_integer
 
+BUCKET = "__bucket"
+"""The first column of partials: by what they are grouped before their keys."""
+WINDOW = "__window"
+"""The same where windows are closed: a window's end, in buckets."""
 POSITION = "__pos"
 """The column that holds the rows' total order in a window computed from rows."""
 

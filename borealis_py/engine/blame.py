@@ -7,7 +7,7 @@ on a fresh connection. Knows nothing of windows or buckets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +24,38 @@ class Runs(Protocol):
 
     def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same where nothing ran before. Raises RowError."""
+
+
+def run_by_part(
+    runs: Runs,
+    batch: pa.RecordBatch,
+    starts: Sequence[int] | np.ndarray,
+    one: Callable[[pa.RecordBatch], pa.RecordBatch | None],
+) -> list[pa.RecordBatch | None]:
+    """Run parts of a batch together; those that fail together by halves; and what fails alone by `one`.
+
+    Args:
+        starts: the row at which each part begins, and the number of rows.
+
+    Returns:
+        Results, in the order of the parts.
+    """
+    found: list[pa.RecordBatch | None] = []
+
+    def search(low: int, high: int) -> None:
+        rows = batch.slice(starts[low], starts[high] - starts[low])
+        if high - low == 1:
+            found.append(one(rows))
+            return
+        try:
+            found.append(runs.run(rows))
+        except RowError:
+            middle = (low + high) // 2
+            search(low, middle)
+            search(middle, high)
+
+    search(0, len(starts) - 1)
+    return found
 
 
 class Blamed(NamedTuple):

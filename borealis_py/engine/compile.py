@@ -267,8 +267,7 @@ class _WindowBuilder:
     def __init__(self, compiler: _Compiler, op: WindowOp, source: Relation, expressions: list[Expression]) -> None:
         self._c, self._op, self._source, self._expressions = compiler, op, source, expressions
         self._keys = [q(k) for k in op.keys]
-        self._group = f" GROUP BY {', '.join(self._keys)}" if op.keys else ""
-        self._order = " ORDER BY " + ", ".join(f"{k} ASC NULLS LAST" for k in self._keys) if op.keys else ""
+        self._group = _group_by(self._keys)
 
     def build(self) -> Window:
         c, op = self._c, self._op
@@ -290,8 +289,9 @@ class _WindowBuilder:
             inner = [agg.over_rows(tree, kind) for tree, kind in zip(calls.trees, types, strict=True)]
         else:
             collect, inner = self._partials(parts)
-            partial_schema = collect.output
-        feed_schema = partial_schema.append(pa.field(agg.POSITION, _INT)) if positions else partial_schema
+            partial_schema = collect.output.remove(0)
+        feed_schema = partial_schema.insert(0, pa.field(agg.WINDOW, _INT))
+        feed_schema = feed_schema.append(pa.field(agg.POSITION, _INT)) if positions else feed_schema
         close, fields = self._close(inner, outers, feed_schema)
         schema = pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *fields, (STIME, _INT)])
         bucket = c.app.bucket_us
@@ -316,16 +316,20 @@ class _WindowBuilder:
         return self._c.type_of(self._source, sql, self._expressions[0]) if sql else ""
 
     def _partials(self, parts: list[agg.Decomposed]) -> tuple[Statement, list[str]]:
-        selected, inner = list(self._keys), []
+        by, inner = [agg.BUCKET, *self._keys], []
+        selected = list(by)
         for part in parts:
             names = [f"__p{len(selected) + i}" for i in range(len(part.parts))]
             selected += [f"{sql} AS {name}" for sql, name in zip(part.parts, names, strict=True)]
             inner.append(part.combine(names))
-        # without keys SQL gives a row for no rows
-        group = self._group or " HAVING count(*) > 0"
-        columns = ", ".join(selected)
-        sql: Sql = lambda feed: f"SELECT {columns} FROM ({self._source.select(feed)}){group}{self._order}"  # noqa: E731
+        columns, group, order = ", ".join(selected), _group_by(by), _order_by(by)
+        sql: Sql = lambda feed: f"SELECT {columns} FROM ({self._bucketed(feed)}){group}{order}"  # noqa: E731
         return self._c.statement(sql, self._source.base, self._where), inner
+
+    def _bucketed(self, feed: str) -> str:
+        """The window's rows with their bucket in front."""
+        width = self._c.app.bucket_us
+        return f"SELECT {q(STIME)} // {width} AS {agg.BUCKET}, * FROM ({self._source.select(feed)})"
 
     def _rows(self) -> tuple[Statement | None, tuple[str, ...], pa.Schema]:
         used = set(self._op.keys).union(*(e.columns() for e in self._expressions))
@@ -333,14 +337,15 @@ class _WindowBuilder:
         schema = pa.schema([self._source.schema.field(n) for n in columns])
         if self._source.chain is None:
             return None, columns, schema
-        selected = ", ".join(q(n) for n in columns)
-        sql: Sql = lambda feed: f"SELECT {selected} FROM ({self._source.select(feed)})"  # noqa: E731
+        selected = ", ".join([agg.BUCKET, *(q(n) for n in columns)])
+        sql: Sql = lambda feed: f"SELECT {selected} FROM ({self._bucketed(feed)})"  # noqa: E731
         return self._c.statement(sql, self._source.base, self._where), columns, schema
 
     def _close(self, inner: list[str], outers: list[str], feed: pa.Schema) -> tuple[Statement, list[pa.Field]]:
-        combined = ", ".join([*self._keys, *(f"{sql} AS __a{i}" for i, sql in enumerate(inner))])
-        nested: Sql = lambda name: f"SELECT {combined} FROM {name}{self._group}"  # noqa: E731
-        selected, fields = list(self._keys), [feed.field(k) for k in self._op.keys]
+        by = [agg.WINDOW, *self._keys]
+        combined = ", ".join([*by, *(f"{sql} AS __a{i}" for i, sql in enumerate(inner))])
+        nested: Sql = lambda name: f"SELECT {combined} FROM {name}{_group_by(by)}"  # noqa: E731
+        selected, fields = list(by), [feed.field(k) for k in self._op.keys]
         relation = Relation(-1, feed, feed, nested)
         for expression, (name, _), outer in zip(self._expressions, self._op.aggregates, outers, strict=True):
             kind = self._c.type_of(relation, outer, expression)
@@ -348,20 +353,28 @@ class _WindowBuilder:
             selected.append(f"CAST({outer} AS {cast}) AS {q(name)}")
             fields.append(pa.field(name, arrow))
         columns = ", ".join(selected)
-        sql: Sql = lambda name: f"SELECT {columns} FROM ({nested(name)}){self._order}"  # noqa: E731
+        sql: Sql = lambda name: f"SELECT {columns} FROM ({nested(name)}){_order_by(by)}"  # noqa: E731
         return self._c.statement(sql, feed, self._where), fields
 
     def _rank(self, partial: pa.Schema) -> Statement | None:
         if not self._op.keys:
             return None
         schema = pa.schema([*(partial.field(k) for k in self._op.keys), (agg.POSITION, _INT)])
-        over = self._order.removeprefix(" ")
+        over = _order_by(self._keys)
         sql: Sql = lambda feed: f"SELECT {agg.POSITION}, dense_rank() OVER ({over}) - 1 FROM {feed}"  # noqa: E731
         return self._c.statement(sql, schema, self._where)
 
     @property
     def _where(self) -> str:
         return f"window of {self._c.label}"
+
+
+def _group_by(columns: Sequence[str]) -> str:
+    return f" GROUP BY {', '.join(columns)}" if columns else ""
+
+
+def _order_by(columns: Sequence[str]) -> str:
+    return " ORDER BY " + ", ".join(f"{k} ASC NULLS LAST" for k in columns)
 
 
 def _owners(plan: Sequence[Op], name: str) -> list[str]:

@@ -6,8 +6,9 @@ time. Knows nothing of logs, frontiers or stability.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass, most_general
@@ -15,17 +16,20 @@ from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.compile import Compiled, compile_plan
 from borealis_py.engine.duck import MEMORY_BYTES, Duck
 from borealis_py.engine.fingerprint import fingerprint
-from borealis_py.engine.operators import Partial, Slots, Window
+from borealis_py.engine.operators import Partial, Slice, Slots, Window
 from borealis_py.engine.parts import divided
-from borealis_py.engine.rows import ArrowRows
+from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.spec import AppSpec
-from sunion.model import Output, Reject
+from sunion.model import Output
 
 State = tuple[tuple[Partial, ...], ...]
 """For each window operator its buckets' partials, in bucket order."""
 Parts = Sequence[pa.RecordBatch | None]
+"""One bucket's rows, by input."""
+SLICE_ROWS = 50_000
+"""So many rows go through the operators at once."""
 
 
 class Kernel(ArrowRows, ArrowRowCodec):
@@ -91,43 +95,61 @@ class Kernel(ArrowRows, ArrowRowCodec):
     def step(
         self, state: State, first: int, end: int, buckets: Mapping[int, Parts]
     ) -> tuple[State, Mapping[int, Output]]:
-        """Run buckets [first, end); see `sunion.model.Fragment`. Visits only buckets where something happens."""
+        """Run buckets [first, end); see `sunion.model.Fragment`. Empty stretches cost nothing."""
         pending = sorted(buckets)
         if pending and not first <= pending[0] <= pending[-1] < end:
             raise ValueError(f"rows of buckets {pending[0]}..{pending[-1]} in a step over [{first}, {end})")
-        live = [list(partials) for partials in state]
         outputs: dict[int, Output] = {}
-        cursor, at = first, 0
-        while (bucket := self._next(cursor, pending[at : at + 1], live)) is not None and bucket < end:
-            parts = buckets.get(bucket)
-            at += parts is not None
-            output = self._run(bucket, parts or (), live)
-            if output is not None:
-                outputs[bucket] = output
-            cursor = bucket + 1
-        return tuple(tuple(partials) for partials in live), outputs
+        for low, high, some in _slices(first, end, pending, buckets):
+            parts = zip(*(buckets[b] for b in some), strict=True)
+            inputs = [self._together(some, of) for of in parts]
+            state = self._run(Slice(low, high, self.app.bucket_us, inputs), state, outputs)
+        return state, outputs
 
-    def _next(self, cursor: int, pending: Sequence[int], live: Sequence[Sequence[Partial]]) -> int | None:
-        closing = (w.closes_at(cursor, partials) for w, partials in zip(self._windows, live, strict=True))
-        return min((b for b in (*pending, *closing) if b is not None), default=None)
+    def _together(self, buckets: Sequence[int], parts: Parts) -> pa.RecordBatch | None:
+        """One input's rows of some buckets."""
+        rows = joined(parts)
+        if rows is not None:
+            counts = [0 if part is None else part.num_rows for part in parts]
+            if not np.array_equal(buckets_of(rows, self.app.bucket_us), np.repeat(buckets, counts)):
+                raise ValueError(f"rows whose stime is in none of the buckets {buckets[0]}..{buckets[-1]} they are in")
+        return rows
 
-    def _run(self, bucket: int, parts: Parts, live: Sequence[list[Partial]]) -> Output | None:
+    def _run(self, part: Slice, state: State, outputs: dict[int, Output]) -> State:
         slots: Slots = []
-        rejects: list[Reject] = []
-        stateful = iter(live)
+        after: list[tuple[Partial, ...]] = []
         for operator in self._operators:
             if isinstance(operator, Window):
-                partials = next(stateful)
-                operator.absorb(bucket, slots[operator.input], partials, rejects)
-                slots.append(operator.fire(bucket, partials, rejects))
+                closed, kept = operator.run(part, slots[operator.input], state[len(after)])
+                after.append(kept)
+                slots.append(closed)
             else:
-                slots.append(operator.run(parts, slots, rejects))
+                slots.append(operator.run(part, slots))
         rows = slots[-1]
-        return Output(rows, tuple(rejects)) if rows is not None or rejects else None
+        found = {} if rows is None else dict(by_bucket(rows, buckets_of(rows, part.width_us)))
+        for bucket in sorted(found.keys() | part.rejects.keys()):
+            outputs[bucket] = Output(found.get(bucket), tuple(part.rejects.get(bucket, ())))
+        return tuple(after)
 
     def close(self) -> None:
         """Give the engine's memory back. The kernel cannot be used any more."""
         self._duck.close()
+
+
+def _slices(
+    first: int, end: int, pending: Sequence[int], buckets: Mapping[int, Parts]
+) -> Iterator[tuple[int, int, Sequence[int]]]:
+    """[first, end) cut so that each slice holds `SLICE_ROWS` rows at most, or one bucket: (first, end, its buckets)."""
+    some: list[int] = []
+    rows = 0
+    for bucket in pending:
+        size = sum(part.num_rows for part in buckets[bucket] if part is not None)
+        if some and rows + size > SLICE_ROWS:
+            yield first, bucket, some
+            first, some, rows = bucket, [], 0
+        some.append(bucket)
+        rows += size
+    yield first, end, some
 
 
 def compile_query(app: AppSpec, query: str, row_max_bytes: int = ROW_MAX_BYTES, memory_bytes: int = 0) -> Kernel:

@@ -1,31 +1,54 @@
-"""The operators of a fragment at work: bucket by bucket, on record batches, with state passed in and out.
+"""The operators of a fragment at work: a slice of buckets at once, on record batches, with state passed in and out.
 
-Each computes a bucket from that bucket's rows alone, as one contiguous batch, and a window from its buckets' partials
-in bucket order: how buckets are grouped into steps cannot change a bit (design 3.2). Sources: design 2.4.
+A row's bucket follows from its stime, so a slice is one batch of rows in total order. Each statement groups by bucket
+(or by window) before anything else, and a group's rows keep their order: how buckets are grouped into slices cannot
+change a bit. Sources: design 2.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.aggregates import POSITION
-from borealis_py.engine.blame import group_numbers, run_by_group, run_by_row
+from borealis_py.engine.blame import group_numbers, run_by_group, run_by_part, run_by_row
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
 from borealis_py.engine.parts import by_key, part_of
-from borealis_py.engine.rows import joined, merge, sorted_by_stime
+from borealis_py.engine.rows import buckets_of, by_bucket, joined, merge, runs_of, sorted_by_stime
+from borealis_py.query.names import STIME
 from sunion.model import Reject
 
 Partial = tuple[int, pa.RecordBatch]
 """(bucket, partial aggregates or rows of it)."""
-Slots = list[pa.RecordBatch | None]
-"""The rows of the present bucket, by operator."""
+Rows: TypeAlias = pa.RecordBatch | None
+"""Rows of a slice in order; None: there are none."""
+Slots = list[Rows]
+"""The rows of the slice, by operator."""
+CLOSE_ROWS = 100_000
+"""Windows are closed together as long as they hold so many partials or rows: those of sliding windows overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Buckets [first, end) at work.
+
+    `inputs`: each input's rows, bucket after bucket. `rejects`: dead letters by bucket, by operator and then by row.
+    """
+
+    first: int
+    end: int
+    width_us: int
+    inputs: Sequence[Rows]
+    rejects: dict[int, list[Reject]] = field(default_factory=dict)
+
+    def refuse(self, bucket: int, reject: Reject) -> None:
+        self.rejects.setdefault(bucket, []).append(reject)
 
 
 @dataclass(frozen=True)
@@ -36,8 +59,8 @@ class Source:
     index: int
     inputs: tuple[int, ...] = ()
 
-    def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
-        batch = parts[self.index] if parts else None
+    def run(self, part: Slice, slots: Slots) -> Rows:
+        batch = part.inputs[self.index] if part.inputs else None
         return sorted_by_stime(batch) if batch is not None and batch.num_rows else None
 
 
@@ -49,7 +72,7 @@ class Union:
     inputs: tuple[int, ...]
     columns: tuple[str, ...]
 
-    def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
+    def run(self, part: Slice, slots: Slots) -> Rows:
         found = [slots[i] for i in self.inputs]
         return merge(
             [b if b is None or tuple(b.schema.names) == self.columns else b.select(self.columns) for b in found]
@@ -70,7 +93,7 @@ class Part:
     def inputs(self) -> tuple[int, ...]:
         return (self.input,)
 
-    def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
+    def run(self, part: Slice, slots: Slots) -> Rows:
         batch = slots[self.input]
         return None if batch is None else part_of(batch, self.by, self.count, self.index)
 
@@ -83,7 +106,7 @@ class Merge:
     inputs: tuple[int, ...]
     by: tuple[str, ...]
 
-    def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
+    def run(self, part: Slice, slots: Slots) -> Rows:
         rows = joined([slots[i] for i in self.inputs])
         return None if rows is None else by_key(rows, self.by)
 
@@ -101,16 +124,18 @@ class Pipe:
     def inputs(self) -> tuple[int, ...]:
         return (self.input,)
 
-    def run(self, parts: Sequence[pa.RecordBatch | None], slots: Slots, rejects: list[Reject]) -> pa.RecordBatch | None:
-        return _by_row(self.node, self.statement, slots[self.input], rejects)
+    def run(self, part: Slice, slots: Slots) -> Rows:
+        batch = slots[self.input]
+        return None if batch is None else _by_row(self.node, self.statement, batch, part)
 
 
 @dataclass(frozen=True)
 class Window:
     """Aggregates over windows. `every`, `size` in buckets.
 
-    `collect` turns a bucket's rows into its partial (None: the rows themselves, `columns` of them), `close` a window's
-    partials into its result. `positions`: computed from rows, which get their place in the total order as a column.
+    `collect` turns rows into partials, one a bucket and key, the bucket in front (None: the rows themselves, `columns`
+    of them); `close` turns the partials of windows into their results, the window's end in front of both. `positions`:
+    computed from rows, which get their place in the total order as a column.
     """
 
     operator_class: ClassVar = OperatorClass.CONVERGENT
@@ -132,47 +157,67 @@ class Window:
     def inputs(self) -> tuple[int, ...]:
         return (self.input,)
 
-    def absorb(self, bucket: int, batch: pa.RecordBatch | None, state: list[Partial], rejects: list[Reject]) -> None:
-        """Add a bucket's partial to the state."""
-        if batch is None:
+    def run(self, part: Slice, rows: Rows, state: Sequence[Partial]) -> tuple[Rows, tuple[Partial, ...]]:
+        """The results of the windows that close in the slice, and the partials that later ones need."""
+        content = [*state, *(self._collected(part, rows) if rows is not None else ())]
+        if not content:
+            return None, ()
+        buckets = np.array([bucket for bucket, _ in content])
+        found = joined([self._closed(part, windows) for windows in self._windows(part, buckets, content)])
+        needed = self._next_end(part.end) - self.size
+        return found, tuple(content[int(np.searchsorted(buckets, needed)) :])
+
+    def _collected(self, part: Slice, rows: pa.RecordBatch) -> Iterator[Partial]:
+        """What each bucket of the slice adds."""
+        if self.collect is None:
+            yield from by_bucket(rows.select(self.columns), buckets_of(rows, self.width_us))
             return
-        partial = _by_row(self.node, self.collect, batch, rejects) if self.collect else batch.select(self.columns)
-        if partial is not None and partial.num_rows:
-            state.append((bucket, partial))
-
-    def closes_at(self, cursor: int, state: Sequence[Partial]) -> int | None:
-        """The first bucket >= cursor with which a window closes that has content already."""
-        if not state:
-            return None
-        end = self._next_end(cursor)
-        return end - 1 if state[-1][0] >= end - self.size else None
-
-    def fire(self, bucket: int, state: list[Partial], rejects: list[Reject]) -> pa.RecordBatch | None:
-        """The result of the window that closes with this bucket, None without rows. Drops what no later one needs."""
-        end = bucket + 1
-        if end % self.every:
-            return None
-        content = [partial for b, partial in state if b >= end - self.size]
-        result = self._evaluate(end, content, rejects) if content else None
-        self.prune(end, state)
-        return result
-
-    def prune(self, cursor: int, state: list[Partial]) -> None:
-        """Drop the buckets that no window closing at `cursor` or later holds.
-
-        Enough to do when a window closes: what is left then belongs to the next one, which is visited for its sake.
-        """
-        needed = self._next_end(cursor) - self.size
-        kept = next((i for i, (b, _) in enumerate(state) if b >= needed), len(state))
-        del state[:kept]
+        found = _by_row(self.node, self.collect, rows, part)
+        if found is not None:
+            yield from by_bucket(found.select(self.partial_schema.names), found.column(0).to_numpy())
 
     def _next_end(self, cursor: int) -> int:
         """End (in buckets, exclusive) of the first window that closes with bucket `cursor` or a later one."""
         return (cursor // self.every + 1) * self.every
 
-    def _evaluate(self, end: int, content: list[pa.RecordBatch], rejects: list[Reject]) -> pa.RecordBatch | None:
-        rows = content[0] if len(content) == 1 else pa.concat_batches(content)
-        rows = _with_column(rows, POSITION, pa.array(np.arange(rows.num_rows))) if self.positions else rows
+    def _windows(
+        self, part: Slice, buckets: np.ndarray, content: Sequence[Partial]
+    ) -> Iterator[list[tuple[int, Sequence[Partial]]]]:
+        """The windows with content that close in the slice, (end, its partials), as many together as are to be closed
+        at once. Gaps cost nothing, however long."""
+        some: list[tuple[int, Sequence[Partial]]] = []
+        rows = 0
+        for run in np.split(buckets, np.flatnonzero(np.diff(buckets) > self.size) + 1):
+            first = self._next_end(max(int(run[0]), part.first))
+            ends = np.arange(first, min(int(run[-1]) + self.size, part.end) + 1, self.every)
+            low, high = np.searchsorted(buckets, ends - self.size), np.searchsorted(buckets, ends)
+            for end, one, other in zip(ends.tolist(), low.tolist(), high.tolist(), strict=True):
+                if one == other:
+                    continue
+                size = sum(batch.num_rows for _, batch in content[one:other])
+                if some and rows + size > CLOSE_ROWS:
+                    yield some
+                    some, rows = [], 0
+                some.append((end, content[one:other]))
+                rows += size
+        if some:
+            yield some
+
+    def _closed(self, part: Slice, windows: Sequence[tuple[int, Sequence[Partial]]]) -> Rows:
+        batches = [[batch for _, batch in partials] for _, partials in windows]
+        sizes = [sum(batch.num_rows for batch in one) for one in batches]
+        rows = pa.concat_batches([batch for one in batches for batch in one])
+        columns = [pa.array(np.repeat([end for end, _ in windows], sizes)), *rows.columns]
+        if self.positions:
+            columns.append(pa.array(np.arange(rows.num_rows)))
+        content = pa.RecordBatch.from_arrays(columns, schema=self.close.input)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        found = joined(run_by_part(self.close, content, starts, lambda one: self._one(part, one)))
+        return None if found is None else self._frame(found)
+
+    def _one(self, part: Slice, rows: pa.RecordBatch) -> Rows:
+        """One window, without the keys that fail."""
+        end = rows.column(0)[0].as_py()
         groups = _Groups(self.rank, rows)
         result, bad = run_by_group(self.close, rows, groups)
         start_us, end_us = (end - self.size) * self.width_us, end * self.width_us
@@ -181,14 +226,13 @@ class Window:
             named = "".join(f", {k}={v!r}" for k, v in keys.items())
             where = f"window [{start_us}, {end_us}) us{named}: {reason}"
             raw = msgspec.json.encode({"window_start": start_us, "window_end": end_us, **keys})
-            rejects.append(Reject(self.node, -1, where, raw))
-        if result is None or not result.num_rows:
-            return None
-        return self._frame(result, start_us, end_us)
+            part.refuse(end - 1, Reject(self.node, -1, where, raw))
+        return result
 
-    def _frame(self, result: pa.RecordBatch, start_us: int, end_us: int) -> pa.RecordBatch:
-        start, end, stime = (pa.array(np.full(result.num_rows, v)) for v in (start_us, end_us, end_us - 1))
-        return pa.RecordBatch.from_arrays([start, end, *result.columns, stime], schema=self.schema)
+    def _frame(self, result: pa.RecordBatch) -> pa.RecordBatch:
+        ends = result.column(0).to_numpy() * self.width_us
+        start, end, stime = (pa.array(v) for v in (ends - self.size * self.width_us, ends, ends - 1))
+        return pa.RecordBatch.from_arrays([start, end, *result.columns[1:], stime], schema=self.schema)
 
 
 class _Groups:
@@ -214,16 +258,21 @@ class _Groups:
         return {name: self._rows.column(name)[row].as_py() for name in names}
 
 
-def _by_row(
-    node: str, statement: Statement, batch: pa.RecordBatch | None, rejects: list[Reject]
-) -> pa.RecordBatch | None:
-    if batch is None:
-        return None
-    rows, bad = run_by_row(statement, batch)
-    for row, reason in sorted(bad.items()):
-        values = {name: batch.column(name)[row].as_py() for name in batch.schema.names}
-        rejects.append(Reject(node, -1, f"tuple at stime {values['stime']}: {reason}", msgspec.json.encode(values)))
-    return rows if rows is not None and rows.num_rows else None
+def _by_row(node: str, statement: Statement, batch: pa.RecordBatch, part: Slice) -> Rows:
+    """Rows through a statement, without those that fail; a bucket with one that does is run alone."""
+    buckets = buckets_of(batch, part.width_us)
+    starts = np.append(runs_of(buckets), len(buckets))
+
+    def one(rows: pa.RecordBatch) -> Rows:
+        found, bad = run_by_row(statement, rows)
+        for row, reason in sorted(bad.items()):
+            values = {name: rows.column(name)[row].as_py() for name in rows.schema.names}
+            stime = values[STIME]
+            reject = Reject(node, -1, f"tuple at stime {stime}: {reason}", msgspec.json.encode(values))
+            part.refuse(stime // part.width_us, reject)
+        return found
+
+    return joined(run_by_part(statement, batch, starts, one))
 
 
 def _with_column(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ with each input's batch or None; they are merged by whatever needs one stream of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -76,6 +76,25 @@ def merge(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
     """All parts' rows by (stime, part, position): the one total order (`sunion.order` is the reference)."""
     rows = joined(parts)
     return None if rows is None else sorted_by_stime(rows)
+
+
+def buckets_of(batch: pa.RecordBatch, width_us: int) -> np.ndarray:
+    """The bucket of each row."""
+    found: np.ndarray = batch.column(STIME).to_numpy() // width_us
+    return found
+
+
+def runs_of(buckets: np.ndarray) -> np.ndarray:
+    """Where each bucket begins, of rows in the order of their buckets."""
+    return np.flatnonzero(np.diff(buckets, prepend=-1))
+
+
+def by_bucket(batch: pa.RecordBatch, buckets: np.ndarray) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """(bucket, its rows): `batch` taken apart, without copying. `buckets` has each row's, ascending."""
+    starts = runs_of(buckets)
+    ends = [*starts[1:].tolist(), len(buckets)]
+    for bucket, start, end in zip(buckets[starts].tolist(), starts.tolist(), ends, strict=True):
+        yield bucket, batch.slice(start, end - start)
 
 
 class ArrowRows:

@@ -52,8 +52,9 @@ def test_a_sum_that_overflows_costs_its_window_and_key(aggregates: dict[str, str
         ("big", WIDE, 1.0, True, 3),
         (None, 4, 1.0, True, 4),
     ]
+    later: list[Row] = [("ok", 1, 1.0, True, 200_002)]
     with worlds.kernel(lambda app, a, b: a.window("200ms").group_by("k").agg(**aggregates)) as on:
-        _, outputs = on.step(on.initial(), 0, 4, worlds.ordered(on, {0: [rows, []], 2: [rows[1:2], []]}))
+        _, outputs = on.step(on.initial(), 0, 4, worlds.ordered(on, {0: [rows, []], 2: [later, []]}))
         assert [(r["k"], r["s"]) for r in on.to_dicts(outputs[1].rows)] == [("ok", 1), (None, 4)]
         (reject,) = outputs[1].rejects
         assert reject.source == "q"
