@@ -7,7 +7,6 @@ become rejects, which the fold files under a bucket and the publishing replica w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from borealis_py.log.base import Record
@@ -21,7 +20,7 @@ from borealis_py.log.records import (
     unpack_source,
     unpack_stimes,
 )
-from sunion.model import Reject, SourceRecord
+from sunion.model import Contents, Reject, SourceRecord
 
 
 def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -> SourceRecord:
@@ -53,7 +52,7 @@ def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -
     except EnvelopeError as exc:
         return _foreign(record, source, f"not a publisher's record: {exc}")
     refused = tuple(Reject(source, record.offset, r.reason, r.raw, r.seq) for r in header.rejects)
-    packed = SourceRecord(
+    return SourceRecord(
         record.offset,
         header.epoch,
         header.uid,
@@ -62,10 +61,8 @@ def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -
         boundary=header.boundary,
         rejects=refused,
         late_us=tuple(r.late_us for r in header.rejects if r.late_us > 0),
+        unpack=partial(_unpacked, payload, header.encoding, codec, source) if stimes else None,
     )
-    if not stimes:
-        return packed
-    return replace(packed, unpack=partial(_unpacked, packed, payload, header.encoding, codec, source))
 
 
 def _foreign(record: Record, source: str, reason: str) -> SourceRecord:
@@ -73,24 +70,16 @@ def _foreign(record: Record, source: str, reason: str) -> SourceRecord:
     return SourceRecord(record.offset, -1, "", rejects=(reject,))
 
 
-def _unpacked(
-    packed: SourceRecord, payload: memoryview, encoding: str, codec: SourceCodec, source: str
-) -> SourceRecord:
-    """The record with its rows. Those that cannot be used are rejects, before what the publisher refused."""
+def _unpacked(payload: memoryview, encoding: str, codec: SourceCodec, source: str, packed: SourceRecord) -> Contents:
+    """What a record holds. Rows that cannot be used are rejects, before what the publisher refused."""
     seqs, stimes = packed.seqs, packed.stimes
     rows, bad = codec.decode(bytes(payload), encoding, stimes)
     if not bad:
-        return replace(packed, rows=rows, unpack=None)
+        return Contents(seqs, stimes, rows, packed.rejects)
     gone = {position for position, _, _ in bad}
     good = () if -1 in gone or rows is None else tuple(i for i in range(len(stimes)) if i not in gone)
-    return replace(
-        packed,
-        seqs=tuple(seqs[i] for i in good),
-        stimes=tuple(stimes[i] for i in good),
-        rows=rows if good else None,
-        rejects=tuple(_reject(source, packed.offset, seqs, *one) for one in bad) + packed.rejects,
-        unpack=None,
-    )
+    rejects = tuple(_reject(source, packed.offset, seqs, *one) for one in bad) + packed.rejects
+    return Contents(tuple(seqs[i] for i in good), tuple(stimes[i] for i in good), rows if good else None, rejects)
 
 
 def _reject(source: str, offset: int, seqs: Sequence[int], position: int, reason: str, raw: bytes) -> Reject:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from sunion.ascending import Ascending
 from sunion.bucket import Buckets
 from sunion.lateness import Lateness
 from sunion.model import Reject, RowOps, Rows, SourceRecord, StreamRecord, TentativeBucket
@@ -25,9 +27,14 @@ class Mark:
     fold: SourceFold
 
 
+def _bucket_of(mark: tuple[int, Mark]) -> int:
+    return mark[0]
+
+
 @dataclass(slots=True)
 class Kept:
-    """Rows, counts and dead letters of one input by bucket. `rows_kept`: how many rows are in memory."""
+    """Rows, counts and dead letters of one input by bucket. `rows_kept`: how many rows are in memory. `busy`: the
+    buckets that have any of these."""
 
     name: str
     sources: tuple[str, ...]
@@ -35,19 +42,42 @@ class Kept:
     rows: dict[int, list[Rows]] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)
     rejects: dict[int, list[Reject]] = field(default_factory=dict)
+    busy: Ascending = field(default_factory=Ascending)
     rows_kept: int = 0
     tuples: int = 0
     rejected: int = 0
+    fresh_rows: int = 0
+    """Rows kept since `settle`."""
+    _in_memory: Ascending = field(default_factory=Ascending)
+    _fresh: dict[int, int] = field(default_factory=dict)
+    """Buckets that got rows since `settle`, and where in their lists those begin."""
 
     def keep(self, bucket: int, rows: Rows, count: int, in_memory: bool) -> None:
         """Take rows of a bucket; without `in_memory` only their number (they lie in the log)."""
         self.counts[bucket] = self.counts.get(bucket, 0) + count
+        self.busy.add(bucket)
         if in_memory:
-            self.rows.setdefault(bucket, []).append(rows)
+            parts = self.rows.get(bucket)
+            if parts is None:
+                parts = self.rows[bucket] = []
+                self._in_memory.add(bucket)
+            self._fresh.setdefault(bucket, len(parts))
+            parts.append(rows)
             self.rows_kept += count
+            self.fresh_rows += count
+
+    def settle(self, ops: RowOps) -> None:
+        """Bring what was kept since the last time into the form in which it stays, all at once."""
+        fresh = [(self.rows[bucket], begin) for bucket, begin in self._fresh.items()]
+        self._fresh.clear()
+        self.fresh_rows = 0
+        for (parts, begin), rows in zip(fresh, ops.settle([p[at:] for p, at in fresh]), strict=True):
+            parts[begin:] = [rows]
 
     def segment(self, bucket: int, ops: RowOps) -> Rows | None:
         """The rows of a bucket as one segment."""
+        if self._fresh:
+            self.settle(ops)
         parts = self.rows.get(bucket)
         if not parts:
             return None
@@ -57,16 +87,22 @@ class Kept:
 
     def drop_rows(self, below: int) -> None:
         """Buckets below are not needed in memory."""
-        for bucket in [b for b in self.rows if b < below]:
+        for bucket in self._in_memory.take_below(below):
             del self.rows[bucket]
+            self._fresh.pop(bucket, None)
             self.rows_kept -= self.counts[bucket]
+
+    def refuse(self, bucket: int, rejects: Iterable[Reject]) -> None:
+        """Take dead letters of a bucket."""
+        self.rejects.setdefault(bucket, []).extend(rejects)
+        self.busy.add(bucket)
 
     def forget(self, below: int) -> None:
         """Buckets below are never needed again."""
         self.drop_rows(below)
-        for held in (self.counts, self.rejects):
-            for bucket in [b for b in held if b < below]:
-                del held[bucket]
+        for bucket in self.busy.take_below(below):
+            self.counts.pop(bucket, None)
+            self.rejects.pop(bucket, None)
 
 
 @dataclass(slots=True)
@@ -82,10 +118,8 @@ class SourceInput(Kept):
 
     def mark(self, bucket: int) -> Mark:
         """Where to start reading so as to see everything of `bucket` and later."""
-        for at, mark in self.marks:
-            if at >= bucket:
-                return mark
-        return Mark(self.offset, self.fold)
+        at = bisect_left(self.marks, bucket, key=_bucket_of)
+        return self.marks[at][1] if at < len(self.marks) else Mark(self.offset, self.fold)
 
     def resume(self, mark: Mark, buckets: Buckets) -> None:
         """Continue from a position. Only before any record was fed."""
@@ -114,12 +148,15 @@ class SourceInput(Kept):
             if bucket >= low:
                 self.keep(bucket, rows, count, bucket >= evicted)
         if accepted.rejects and accepted.reject_bucket >= low and self.letters:
-            self.rejects.setdefault(accepted.reject_bucket, []).extend(accepted.rejects)
+            self.refuse(accepted.reject_bucket, accepted.rejects)
         return accepted
 
     def _note_lateness(self, record: SourceRecord, before: SourceFold) -> None:
         """Of some rows of a batch for all: the boundary and the lateness say where its publisher was in time."""
         at = before.boundary + before.lateness_us
+        if record.stimes and min(record.stimes) >= at:
+            self.lateness.add(0, len(record.stimes))
+            return
         every = len(record.stimes) // LOOKED_AT + 1
         for stime in record.stimes[::every]:
             self.lateness.add(at - stime, every)
@@ -142,7 +179,7 @@ class SourceInput(Kept):
 
     def forget(self, below: int) -> None:
         Kept.forget(self, below)
-        self.marks[:] = [m for m in self.marks if m[0] >= below]
+        del self.marks[: bisect_left(self.marks, below, key=_bucket_of)]
 
 
 @dataclass(slots=True)

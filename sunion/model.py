@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Rows = Any
 """An opaque segment of rows. Never inspected by the pure parts."""
@@ -100,6 +100,15 @@ class Output:
     rejects: tuple[Reject, ...] = ()
 
 
+class Contents(NamedTuple):
+    """The tuples of a source's record, `seqs`, `stimes` and `rows` in parallel, and what of it could not be used."""
+
+    seqs: Sequence[int]
+    stimes: Sequence[int]
+    rows: Rows | None
+    rejects: tuple[Reject, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """One decoded record of a source's log, before the fold of protocol A2 judges it.
@@ -126,11 +135,13 @@ class SourceRecord:
     foreign: bool = False
     lateness_us: int = 0
     late_us: tuple[int, ...] = ()
-    unpack: Callable[[], SourceRecord] | None = field(default=None, compare=False, repr=False)
+    unpack: Callable[[SourceRecord], Contents] | None = field(default=None, compare=False, repr=False)
 
-    def opened(self) -> SourceRecord:
-        """With its rows taken out of their bytes."""
-        return self if self.unpack is None else self.unpack()
+    def opened(self) -> Contents:
+        """What it holds, with its rows taken out of their bytes."""
+        if self.unpack is None:
+            return Contents(self.seqs, self.stimes, self.rows, self.rejects)
+        return self.unpack(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +212,9 @@ class RowOps(Protocol):
 
     def concat(self, parts: Sequence[Rows]) -> Rows:
         """Segments of one input, one after the other. At least one part."""
+
+    def settle(self, groups: Sequence[Sequence[Rows]]) -> Sequence[Rows]:
+        """What `concat` makes of each group of one input's segments, fresh from their bytes, in a form to be kept."""
 
     def order(self, parts: Sequence[Rows | None]) -> Ordered:
         """One bucket: part i holds input i's rows by seq. Result: by (stime, input, seq)."""

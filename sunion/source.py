@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sunion.bucket import Buckets
-from sunion.model import FOREVER, Reject, RowOps, Rows, SourceRecord
+from sunion.model import FOREVER, Contents, Reject, RowOps, Rows, SourceRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,32 +86,35 @@ def fold(
         return state, Accepted(fenced=len(record.seqs) + len(record.rejects))
     if state.ended:
         return state, Accepted(after_end=len(record.seqs) + len(record.rejects))
-    record = record.opened()
-    after, accepted = _tuples(state, record, buckets, ops, source, ahead_max_us, here)
-    if record.boundary is not None and record.boundary > after.boundary:
-        after = replace(after, boundary=min(record.boundary, FOREVER))
-    return after, accepted
+    last_seq, accepted = _tuples(state, record, buckets, ops, source, ahead_max_us, here)
+    boundary = state.boundary
+    if record.boundary is not None and record.boundary > boundary:
+        boundary = min(record.boundary, FOREVER)
+    return SourceFold(boundary, state.epoch, state.owner, last_seq, state.lateness_us), accepted
 
 
 def _tuples(
     state: SourceFold, record: SourceRecord, buckets: Buckets, ops: RowOps, source: str, ahead_max_us: int, here: int
-) -> tuple[SourceFold, Accepted]:
-    seqs, stimes, rejects = record.seqs, record.stimes, record.rejects
+) -> tuple[int, Accepted]:
+    """The last position that counts now, and what the record's tuples contribute."""
+    held = record.opened()
+    seqs, stimes, rejects = held.seqs, held.stimes, held.rejects
     if not len(seqs) and not rejects:
-        return state, NOTHING
+        return state.last_seq, NOTHING
     horizon = state.boundary + state.lateness_us + ahead_max_us
-    first, last = _positions(record, state.last_seq)
+    first, last = _positions(held, state.last_seq)
     if first > state.last_seq and (not len(seqs) or _usual(stimes, state.boundary, horizon, buckets)):
-        rows = ((buckets.of(stimes[0]), record.rows, len(seqs)),) if len(seqs) else ()
-        return replace(state, last_seq=last), Accepted(rows=rows, rejects=rejects, reject_bucket=here)
-    return _one_by_one(state, record, buckets, ops, source, horizon, here)
+        rows = ((buckets.of(stimes[0]), held.rows, len(seqs)),) if len(seqs) else ()
+        return last, Accepted(rows, rejects, here)
+    return _one_by_one(state, held, record.offset, buckets, ops, source, horizon, here)
 
 
-def _positions(record: SourceRecord, last_seq: int) -> tuple[int, int]:
+def _positions(held: Contents, last_seq: int) -> tuple[int, int]:
     """First and last position that a record speaks of; without any, such as leave `last_seq` as it is."""
-    found = [record.seqs[0], record.seqs[-1]] if len(record.seqs) else []
-    if record.rejects:
-        found += [r.seq for r in record.rejects if r.seq >= 0]
+    if not held.rejects:
+        return held.seqs[0], held.seqs[-1]
+    found = [held.seqs[0], held.seqs[-1]] if len(held.seqs) else []
+    found += [r.seq for r in held.rejects if r.seq >= 0]
     return (min(found), max(found)) if found else (last_seq + 1, last_seq)
 
 
@@ -122,13 +125,20 @@ def _usual(stimes: Sequence[int], boundary: int, horizon: int, buckets: Buckets)
 
 
 def _one_by_one(
-    state: SourceFold, record: SourceRecord, buckets: Buckets, ops: RowOps, source: str, horizon: int, here: int
-) -> tuple[SourceFold, Accepted]:
+    state: SourceFold,
+    held: Contents,
+    offset: int,
+    buckets: Buckets,
+    ops: RowOps,
+    source: str,
+    horizon: int,
+    here: int,
+) -> tuple[int, Accepted]:
     last, duplicates, late = state.last_seq, 0, 0
     kept: dict[int, list[int]] = {}
-    rejects = [r for r in record.rejects if r.seq < 0]
-    said: list[tuple[int, int, Reject | None]] = [(seq, i, None) for i, seq in enumerate(record.seqs)]
-    refused = [(r.seq, -1, r) for r in record.rejects if r.seq >= 0]
+    rejects = [r for r in held.rejects if r.seq < 0]
+    said: list[tuple[int, int, Reject | None]] = [(seq, i, None) for i, seq in enumerate(held.seqs)]
+    refused = [(r.seq, -1, r) for r in held.rejects if r.seq >= 0]
     for seq, i, reject in sorted([*said, *refused], key=lambda one: one[0]) if refused else said:
         if seq <= last:
             duplicates += 1
@@ -137,18 +147,17 @@ def _one_by_one(
             last = seq
             rejects.append(reject)
             continue
-        stime = record.stimes[i]
+        stime = held.stimes[i]
         if stime < state.boundary:
             late += 1
             why = f"late: tuple {seq} has stime {stime}, boundary {state.boundary}"
-            rejects.append(Reject(source, record.offset, why))
+            rejects.append(Reject(source, offset, why))
             continue
         last = seq
         if stime >= horizon:
             why = f"future: tuple {seq} has stime {stime}, boundary {state.boundary}"
-            rejects.append(Reject(source, record.offset, why))
+            rejects.append(Reject(source, offset, why))
         else:
             kept.setdefault(buckets.of(stime), []).append(i)
-    rows = tuple((b, ops.take(record.rows, at), len(at)) for b, at in sorted(kept.items()))
-    accepted = Accepted(rows, tuple(rejects), here, duplicates=duplicates, late=late)
-    return replace(state, last_seq=last), accepted
+    rows = tuple((b, ops.take(held.rows, at), len(at)) for b, at in sorted(kept.items()))
+    return last, Accepted(rows, tuple(rejects), here, duplicates=duplicates, late=late)

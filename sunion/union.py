@@ -15,6 +15,9 @@ from sunion.model import Input, Ordered, Reject, RowOps, SourceRecord, StreamRec
 from sunion.source import Accepted, SourceFold
 from sunion.stream import Word
 
+SETTLED_ROWS = 2_000
+"""So many rows are brought into form together: of fewer each costs more, more of them leave the processor's cache."""
+
 
 class SUnion:
     """The rows of all inputs by bucket.
@@ -86,6 +89,17 @@ class SUnion:
         self._complete()
         return accepted
 
+    def feed_all(self, index: int, records: Iterable[SourceRecord]) -> None:
+        """Take some records of source `index`, in the log's order; their rows are brought into form at once."""
+        source = self.inputs[index]
+        assert isinstance(source, SourceInput)
+        for record in records:
+            source.feed(record, self.low, self.evicted, self.buckets, self._ops, self._ahead_max_us)
+            if source.fresh_rows >= SETTLED_ROWS:
+                source.settle(self._ops)
+        source.settle(self._ops)
+        self._complete()
+
     def feed_stream(self, index: int, records: Iterable[tuple[int, StreamRecord]]) -> list[Word]:
         """Take (replica, record) pairs of stream `index`, each replica's in its log's order; who spoke about what.
 
@@ -110,10 +124,10 @@ class SUnion:
         """The highest bucket that exists: one that a boundary opened or a tentative record spoke of (R1); -1: none."""
         return max(s.top(self.buckets, self.origin) for s in self.inputs)
 
-    def busy(self, first: int, end: int) -> list[int]:
-        """The buckets of [first, end) that hold rows or rejects, ascending."""
-        found = {b for s in self.inputs for held in (s.counts, s.rejects) for b in held if first <= b < end}
-        return sorted(found)
+    def busy(self, first: int, end: int, most: int | None = None) -> list[int]:
+        """The buckets of [first, end) that hold rows or rejects, ascending; the lowest `most` of them."""
+        found = sorted({b for s in self.inputs for b in s.busy.between(first, end, most)})
+        return found if most is None else found[:most]
 
     def count(self, bucket: int) -> int:
         """Rows of a bucket, evicted or not."""

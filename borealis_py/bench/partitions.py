@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import psutil
@@ -78,7 +78,7 @@ def _of(state: AppState, record: NewRecord) -> NewRecord:
     """The same record, for this app."""
     header, payload = unpack_source(record.value)
     value = pack(msgspec.structs.replace(header, app_uid=state.app_uid), bytes(payload))
-    return replace(record, feed=topics.source(state.name, keyed.SOURCE), value=value)
+    return msgspec.structs.replace(record, feed=topics.source(state.name, keyed.SOURCE), value=value)
 
 
 def measure(

@@ -42,6 +42,9 @@ class _Uncounted(RowOps):
     def concat(self, parts: Sequence[Rows]) -> Rows:
         return None
 
+    def settle(self, groups: Sequence[Sequence[Rows]]) -> Sequence[Rows]:
+        return groups
+
     def order(self, parts: Sequence[Rows | None]) -> Rows:
         return None
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from borealis_py.engine.checks import NESTING_MAX, nesting
 from borealis_py.engine.ipc import Unclaimed, claims, spell
 from borealis_py.engine.operators import Partial
-from borealis_py.engine.rows import row_sizes, segment_schema
+from borealis_py.engine.rows import Parsed, row_sizes, segment_schema
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.names import STIME
 
@@ -57,7 +57,9 @@ class ArrowSourceCodec:
         self._decode_one = msgspec.json.Decoder(row).decode
         self._getters = [attrgetter(name) for name, _ in fields]
 
-    def decode(self, payload: bytes, encoding: str, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
+    def decode(
+        self, payload: bytes, encoding: str, stimes: Sequence[int]
+    ) -> tuple[pa.RecordBatch | Parsed | None, list[Bad]]:
         """`log.codec.SourceCodec`: the good rows (None: there are none), and (position, reason, raw) of the bad."""
         if encoding == "json":
             return self._json(payload, stimes)
@@ -72,7 +74,7 @@ class ArrowSourceCodec:
             writer.write_batch(rows.select(self._columns.names))
         return bytes(sink.getvalue())
 
-    def _json(self, payload: bytes, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
+    def _json(self, payload: bytes, stimes: Sequence[int]) -> tuple[Parsed | None, list[Bad]]:
         if _deep(payload, len(stimes)):
             return _nothing(payload, f"nested more than {NESTING_MAX} levels deep")
         if len(payload) > self._row_max:
@@ -83,9 +85,9 @@ class ArrowSourceCodec:
             return self._json_one_by_one(payload, stimes)
         if len(rows) != len(stimes):
             return _nothing(payload, f"{len(rows)} rows but {len(stimes)} stimes in the record")
-        return self._batch(rows, stimes), []
+        return self._parsed(rows, stimes), []
 
-    def _json_one_by_one(self, payload: bytes, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
+    def _json_one_by_one(self, payload: bytes, stimes: Sequence[int]) -> tuple[Parsed | None, list[Bad]]:
         try:
             raws = _decode_raws(payload)
         except _BAD as exc:
@@ -102,15 +104,15 @@ class ArrowSourceCodec:
                 kept.append(stimes[i])
             except _BAD as exc:
                 bad.append((i, _readable(exc), bytes(raw)))
-        return self._batch(rows, kept), bad
+        return self._parsed(rows, kept), bad
 
-    def _batch(self, rows: Sequence[Any], stimes: Sequence[int]) -> pa.RecordBatch | None:
-        if not rows:
-            return None
-        columns = [
+    def _parsed(self, rows: list[Any], stimes: Sequence[int]) -> Parsed | None:
+        return Parsed(self.schema, self._arrays, rows, stimes) if rows else None
+
+    def _arrays(self, rows: list[Any]) -> list[pa.Array]:
+        return [
             pa.array(list(map(get, rows)), field.type) for get, field in zip(self._getters, self._columns, strict=True)
         ]
-        return pa.RecordBatch.from_arrays([*columns, _stime_array(stimes)], schema=self.schema)
 
     def _arrow(self, payload: bytes, stimes: Sequence[int]) -> tuple[pa.RecordBatch | None, list[Bad]]:
         try:

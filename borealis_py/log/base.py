@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 
 class Feed(NamedTuple):
     """One log: a topic's partition."""
@@ -18,8 +20,7 @@ class Feed(NamedTuple):
     partition: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record as it lies in the log."""
 
     feed: Feed
@@ -30,8 +31,7 @@ class Record:
     headers: tuple[tuple[str, bytes], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NewRecord:
+class NewRecord(msgspec.Struct, frozen=True, gc=False):
     """A record to append. `timestamp_ms` None: the log's clock."""
 
     feed: Feed

@@ -45,17 +45,15 @@ def transaction(
         if output.rows is not None and corrected:
             at = buckets.timestamp_ms(bucket)
             rows = zip(codec.to_json(output.rows), codec.stimes(output.rows), strict=True)
-            records += [
-                NewRecord(feed, v, None, at, row_headers(TupleId(bucket, i), s)) for i, (v, s) in enumerate(rows)
-            ]
+            records += [NewRecord(feed, v, None, at, row_headers(bucket, i, s)) for i, (v, s) in enumerate(rows)]
         records += [dead_letter(app, query, bucket, reject, i) for i, reject in enumerate(output.rejects)]
     records.append(progress_record(app, query, progress))
     return records
 
 
-def row_headers(tuple_id: TupleId, stime: int) -> tuple[tuple[str, bytes], ...]:
-    """Headers of a corrected row."""
-    return (("id", str(tuple_id).encode()), ("stime", str(stime).encode()))
+def row_headers(bucket: int, index: int, stime: int) -> tuple[tuple[str, bytes], ...]:
+    """Headers of a corrected row: its id, which is that of a `TupleId`, and its stime."""
+    return (("id", b"%d:%d" % (bucket, index)), ("stime", b"%d" % stime))
 
 
 def dead_letter(app: str, query: str, bucket: int, reject: Reject, index: int = 0) -> NewRecord:

@@ -58,8 +58,7 @@ class Intake:
         """
         held, waiting = self.ahead(live, rows_max), self.union.waiting
         for index, records in turn.inputs.items():
-            for record in records:
-                self.union.feed(index, record)
+            self.union.feed_all(index, records)
             feed, closed = self.feeds[index][0], self.union.closed(index)
             if closed > feed.said:
                 feed.word(closed - 1, False, live)
@@ -170,7 +169,7 @@ class Intake:
     def slice(self, first: int, limit: int, timing: Timing) -> tuple[int, int]:
         """How far to run in one turn, and the rows in it: bounded work, any stretch of empty buckets."""
         rows = 0
-        for n, bucket in enumerate(self.union.busy(first, limit)):
+        for n, bucket in enumerate(self.union.busy(first, limit, timing.slice_buckets + 1)):
             count = self.union.count(bucket)
             if n and (n >= timing.slice_buckets or rows + count > timing.slice_rows):
                 return bucket, rows

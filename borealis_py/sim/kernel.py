@@ -176,6 +176,9 @@ class ToyKernel:
     def concat(self, parts: Sequence[Sequence[Row]]) -> list[Row]:
         return [row for part in parts for row in part]
 
+    def settle(self, groups: Sequence[Sequence[Sequence[Row]]]) -> list[list[Row]]:
+        return [self.concat(parts) for parts in groups]
+
     def order(self, parts: Sequence[Sequence[Row] | None]) -> list[Ordered]:
         merged = [(row[0], i, *row[1:]) for i, part in enumerate(parts) for row in part or ()]
         return sorted(merged, key=_stime_and_input)

@@ -16,6 +16,7 @@ from borealis_py.sim.log import MemoryLog
 from borealis_py.sim.publisher import SimPublisher
 from reconcile.decode import decode_source
 from sunion.source import SourceFold, fold
+from tests.sunion.lists import opened
 
 T0 = 1_700_000_000_000_000
 W = 100_000
@@ -28,6 +29,9 @@ class ListOps:
 
     def concat(self, parts: Sequence[list]) -> list:
         return [row for part in parts for row in part]
+
+    def settle(self, groups: Sequence[Sequence[list]]) -> list[list]:
+        return [self.concat(parts) for parts in groups]
 
     def order(self, parts: Sequence[list | None]) -> list:
         raise NotImplementedError
@@ -64,7 +68,7 @@ class Folded:
 def fold_log(records: Sequence[Record], target: Target) -> Folded:
     result = Folded(SourceFold(target.buckets.start(target.origin)))
     for record in records:
-        decoded = decode_source(record, JsonCodec(), target.source, Life(target.app_uid)).opened()
+        decoded = opened(decode_source(record, JsonCodec(), target.source, Life(target.app_uid)))
         if decoded.rows is not None:
             tagged = list(zip(decoded.seqs, decoded.stimes, decoded.rows, strict=True))
             decoded = replace(decoded, rows=tagged)

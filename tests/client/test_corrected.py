@@ -15,7 +15,7 @@ from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.kernel import ToyKernel
 from borealis_py.sim.log import MemoryLog
 from sunion.bucket import Buckets
-from sunion.model import Kind, Output, TupleId
+from sunion.model import Kind, Output
 from sunion.view import Change
 
 BUCKETS = Buckets(100_000)
@@ -42,7 +42,7 @@ class World:
         )
 
     def row(self, bucket: int, index: int, value: bytes | None) -> None:
-        headers = row_headers(TupleId(bucket, index), BUCKETS.start(bucket) + index)
+        headers = row_headers(bucket, index, BUCKETS.start(bucket) + index)
         self.log.broker.append(NewRecord(ROWS, value, None, BUCKETS.timestamp_ms(bucket), headers))
 
     def progress(self, bucket: int, app_uid: str = "a1") -> None:

@@ -11,11 +11,12 @@ import pytest
 from borealis_py.engine import ArrowSourceCodec
 from borealis_py.engine.duck import Duck, EngineOutOfMemory, connect
 from borealis_py.engine.ipc import Unclaimed, claims
-from borealis_py.engine.rows import row_sizes
+from borealis_py.engine.rows import ArrowRows, row_sizes
 from tests.engine import worlds
 
 COLUMNS = {"k": "string", "i": "int64"}
 SCHEMA = pa.schema([("k", pa.string()), ("i", pa.int64())])
+OPS = ArrowRows()
 CODEC = ArrowSourceCodec("s", COLUMNS, row_max_bytes=1_000)
 
 
@@ -107,6 +108,7 @@ def test_rows_beyond_row_max_are_dead_letters_and_their_neighbours_are_not() -> 
                   CODEC.decode(stream(batch([t.decode() for t in texts])), "arrow", [1, 2, 3])):  # fmt: skip
         rows, ((at, reason, _),) = found
         assert rows is not None
+        (rows,) = OPS.settle([[rows]])
         assert rows.column("i").to_pylist() == [0, 2]
         assert rows.column("stime").to_pylist() == [1, 3]
         assert at == 1

@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.engine import ArrowSourceCodec, Kernel
+from borealis_py.engine.rows import ArrowRows
 from tests.engine import worlds
 from tests.engine.worlds import Row
 
+OPS = ArrowRows()
 codec = ArrowSourceCodec("s", {"k": "string", "i": "int64", "x": "double", "b": "bool"})
 GOOD = b'{"k":"a","i":1,"x":2,"b":true}'
 
@@ -41,7 +43,9 @@ GOOD = b'{"k":"a","i":1,"x":2,"b":true}'
 def test_a_bad_row_is_blamed_alone(row: bytes, reason: str) -> None:
     rows, bad = codec.decode(b"[" + GOOD + b"," + row + b"," + GOOD + b"]", "json", [10, 20, 30])
     assert rows is not None
-    assert rows.to_pylist() == [{"k": "a", "i": 1, "x": 2.0, "b": True, "stime": t} for t in (10, 30)]
+    assert OPS.settle([[rows]])[0].to_pylist() == [
+        {"k": "a", "i": 1, "x": 2.0, "b": True, "stime": t} for t in (10, 30)
+    ]
     ((position, why, raw),) = bad
     assert (position, raw) == (1, row)
     assert why.startswith(reason)
@@ -73,7 +77,7 @@ def test_null_is_a_value_and_more_fields_are_ignored() -> None:
     rows, bad = codec.decode(b'[{"k":null,"i":null,"x":null,"b":null,"more":[1]}]', "json", [7])
     assert not bad
     assert rows is not None
-    assert rows.to_pylist() == [{"k": None, "i": None, "x": None, "b": None, "stime": 7}]
+    assert OPS.settle([[rows]])[0].to_pylist() == [{"k": None, "i": None, "x": None, "b": None, "stime": 7}]
 
 
 def test_nothing_but_bad_rows_is_no_rows() -> None:

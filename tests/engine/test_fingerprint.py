@@ -16,7 +16,7 @@ from borealis_py.engine import canonical_hash, compile_query
 from borealis_py.query import AppSpec
 kernel = compile_query(AppSpec.from_json(sys.argv[1]), "q")
 rows, _ = kernel.source_codec("s").decode(sys.argv[2].encode(), "json", [1, 2, 3])
-_, outputs = kernel.step(kernel.initial(), 0, 10, {0: kernel.order([rows])})
+_, outputs = kernel.step(kernel.initial(), 0, 10, {0: kernel.order(kernel.settle([[rows]]))})
 print(kernel.fingerprint, canonical_hash(outputs[9].rows))
 """
 ROWS = '[{"x":1e16,"k":"a"},{"x":0.1,"k":"a"},{"x":-1e16,"k":"a"}]'
@@ -35,7 +35,7 @@ def test_another_process_has_the_same_fingerprint_and_bits() -> None:
     app = app_of("x <> 0")
     on = compile_query(app, "q")
     rows, _ = on.source_codec("s").decode(ROWS.encode(), "json", [1, 2, 3])
-    _, outputs = on.step(on.initial(), 0, 10, {0: on.order([rows])})
+    _, outputs = on.step(on.initial(), 0, 10, {0: on.order(on.settle([[rows]]))})
     here = f"{on.fingerprint} {canonical_hash(outputs[9].rows)}"
     on.close()
     command = [sys.executable, "-c", SCRIPT, app.to_json(), ROWS]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
+import msgspec
 import pytest
 
 from borealis_py.log.base import Feed, NewRecord, Record
@@ -170,7 +170,7 @@ def test_records_of_another_life_say_nothing() -> None:
 @pytest.mark.parametrize("version", [1, 3])
 def test_an_envelope_of_another_version_stops_the_reader_by_name(version: int) -> None:
     (record,) = in_log(encoder().encode(Undo(1, 7)))
-    other = replace(record, value=b"BZ" + bytes([version]) + (record.value or b"")[3:])
+    other = msgspec.structs.replace(record, value=b"BZ" + bytes([version]) + (record.value or b"")[3:])
     with pytest.raises(OtherVersion, match=f"{FEED.topic}, offset 0: envelope version {version}.*same version"):
         readable(other, StreamDecoder(Life("a1")))
 

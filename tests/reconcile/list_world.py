@@ -75,6 +75,9 @@ class ListKernel:
     def concat(self, parts):
         return [row for part in parts for row in part]
 
+    def settle(self, groups):
+        return [self.concat(parts) for parts in groups]
+
     def order(self, parts):
         return sorted(
             (stime, index, at, value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
 
@@ -14,7 +13,7 @@ from borealis_py.query import AppSpec
 from borealis_py.query.partitions import physical
 from reconcile.audit import AuditResult, audit, audit_specs
 from reconcile.work import Kernel
-from sunion.model import Input, Output, TupleId
+from sunion.model import Input, Output
 from tests.reconcile import flights_world
 from tests.reconcile.list_world import StubLog, StubLookup
 from tests.reconcile.replica import Replica
@@ -36,7 +35,7 @@ class CorrectedLookup(StubLookup):
         for offset in range(first, end):
             value = self.logs[feed.topic][offset]
             if isinstance(value, Record):
-                yield replace(value, feed=feed, offset=offset)
+                yield msgspec.structs.replace(value, feed=feed, offset=offset)
             elif value is not None:
                 yield from super().read(feed, offset, offset + 1)
 
@@ -96,8 +95,6 @@ class Lived:
             if output.rows is None:
                 continue
             values = zip(kernel.to_json(output.rows), kernel.stimes(output.rows), strict=True)
-            rows += [
-                Record(Feed(""), 0, 0, None, v, row_headers(TupleId(bucket, i), s)) for i, (v, s) in enumerate(values)
-            ]
+            rows += [Record(Feed(""), 0, 0, None, v, row_headers(bucket, i, s)) for i, (v, s) in enumerate(values)]
         self.logs[f"{app}.{name}"] = rows
         self.logs[f"{app}.{name}.progress"] = [msgspec.json.encode(Progress("a1", self.end, 0, 1))]

@@ -13,7 +13,6 @@ from borealis_py.log.base import Feed, Record
 from borealis_py.log.corrected import Progress, row_headers, row_id
 from borealis_py.query import AppSpec
 from reconcile.audit import AuditSpec, audit
-from sunion.model import TupleId
 from tests.reconcile import flights_world
 from tests.reconcile.list_world import ORIGIN, ListKernel, batch, claim, list_work
 from tests.reconcile.lived import CorrectedLog, Lived
@@ -29,7 +28,7 @@ def published(upto: int) -> list[Record | None]:
     records: list[Record | None] = []
     for bucket, output in Replica(kernel, {"s": SOURCE}).expected(ORIGIN, upto).items():
         for i, (value, stime) in enumerate(zip(kernel.to_json(output.rows), kernel.stimes(output.rows), strict=True)):
-            records.append(Record(CORRECTED, 0, 0, None, value, row_headers(TupleId(bucket, i), stime)))
+            records.append(Record(CORRECTED, 0, 0, None, value, row_headers(bucket, i, stime)))
         records.append(None)
     return records
 
@@ -70,13 +69,16 @@ def test_without_progress_there_is_nothing_to_compare():
     ("plant", "first"),
     [
         (lambda rows: rows[:4] + rows[6:], "row 12:0 missing"),
-        (lambda rows: [*rows[:4], replace(rows[4], value=b'{"total": 3.1}'), *rows[5:]], "row 12:0 is "),
+        (
+            lambda rows: [*rows[:4], msgspec.structs.replace(rows[4], value=b'{"total": 3.1}'), *rows[5:]],
+            "row 12:0 is ",
+        ),
         (lambda rows: [*rows[:5], rows[4], *rows[5:]], "row 12:0 repeated"),
         (
-            lambda rows: [*rows[:5], replace(rows[4], headers=row_headers(TupleId(12, 1), 5)), *rows[5:]],
+            lambda rows: [*rows[:5], msgspec.structs.replace(rows[4], headers=row_headers(12, 1, 5)), *rows[5:]],
             "row 12:1 is not",
         ),
-        (lambda rows: [*rows[:5], replace(rows[4], headers=()), *rows[5:]], "row ? has no readable id"),
+        (lambda rows: [*rows[:5], msgspec.structs.replace(rows[4], headers=()), *rows[5:]], "row ? has no readable id"),
     ],
 )
 def test_planted_rows_are_found(plant, first):
@@ -121,7 +123,7 @@ def test_a_query_that_was_cut_into_nodes_is_recomputed_from_its_sources():
         (False, 1, "missing"), (False, 1, "extra"),
     ]  # fmt: skip
     assert lived.audit("totals", totals=records[:7] + records[8:])[0].differences == 1
-    other = replace(records[7], value=records[7].value.replace(b'"n":', b'"n":1'))
+    other = msgspec.structs.replace(records[7], value=records[7].value.replace(b'"n":', b'"n":1'))
     (differs,) = lived.audit("totals", totals=[*records[:7], other, *records[8:]])
     assert str(differs.first).startswith(f"row {row_id(records[7])} is ")
 

@@ -66,7 +66,7 @@ def test_the_first_difference_tells_what_is_there_and_what_must_be():
 
 def test_a_record_without_readable_headers_is_foreign():
     feed = Feed("app.q")
-    good = Record(feed, 3, 0, None, b"a", row_headers(TupleId(1, 0), 5))
+    good = Record(feed, 3, 0, None, b"a", row_headers(1, 0, 5))
     assert parse_row(good) == row(1, 0, b"a", 5, 3)
     for headers in ((), (("id", b"x"), ("stime", b"5")), (("id", b"1:0"),), (("id", b"1:0"), ("stime", b"x"))):
         parsed = parse_row(Record(feed, 4, 0, None, b"z", headers))

@@ -14,12 +14,13 @@ from sunion.bucket import Buckets
 from sunion.model import FOREVER, RAW_BYTES_MAX
 from sunion.source import SourceFold, fold
 from tests.reconcile.list_world import ListSource, batch, claim
+from tests.sunion.lists import opened
 
 FEED = Feed("app.s")
 
 
 def decode(value: bytes | None):
-    return decode_source(Record(FEED, 7, 0, None, value), ListSource(), "s", Life("a1")).opened()
+    return opened(decode_source(Record(FEED, 7, 0, None, value), ListSource(), "s", Life("a1")))
 
 
 def test_a_claim():

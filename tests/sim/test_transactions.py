@@ -8,13 +8,13 @@ from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.faults.size import too_large
 from borealis_py.sim.log import MemoryLog
 from borealis_py.sim.scenario import ROWS_MAX
-from sunion.model import Reject, TupleId
+from sunion.model import Reject
 
 LETTERS = Feed("a.deadletter")
 
 
 def row(bucket: int, index: int) -> NewRecord:
-    return NewRecord(Feed("a.q"), b"{}", None, bucket * 100, row_headers(TupleId(bucket, index), 0))
+    return NewRecord(Feed("a.q"), b"{}", None, bucket * 100, row_headers(bucket, index, 0))
 
 
 def letter(bucket: int) -> NewRecord:

@@ -7,6 +7,7 @@ window of four buckets with a hash that depends on that order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from sunion.bucket import Buckets
 from sunion.model import FOREVER, Input, Output, Reject, SourceRecord
@@ -27,6 +28,9 @@ class ListOps:
 
     def concat(self, parts: Sequence[Sequence[Row]]) -> tuple[Row, ...]:
         return tuple(row for part in parts for row in part)
+
+    def settle(self, groups: Sequence[Sequence[Sequence[Row]]]) -> list[tuple[Row, ...]]:
+        return [self.concat(parts) for parts in groups]
 
     def order(self, parts: Sequence[Sequence[Row] | None]) -> tuple[tuple[int, int, int, int], ...]:
         return tuple(
@@ -140,3 +144,9 @@ def truth(logs: Sequence[Sequence[SourceRecord]], origin: int = 0) -> tuple[int,
     stop = max(union.complete, origin)
     _, outputs = FRAGMENT.step(FRAGMENT.initial(), origin, stop, union.ordered(origin, stop))
     return stop, with_rejects(union, origin, stop, outputs)
+
+
+def opened(record: SourceRecord) -> SourceRecord:
+    """The record with its rows taken out of their bytes."""
+    held = record.opened()
+    return replace(record, seqs=held.seqs, stimes=held.stimes, rows=held.rows, rejects=held.rejects, unpack=None)
