@@ -68,6 +68,8 @@ class Kept:
 
     def settle(self, ops: RowOps) -> None:
         """Bring what was kept since the last time into the form in which it stays, all at once."""
+        if not self._fresh:
+            return
         fresh = [(self.rows[bucket], begin) for bucket, begin in self._fresh.items()]
         self._fresh.clear()
         self.fresh_rows = 0

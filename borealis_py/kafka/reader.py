@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -28,6 +29,9 @@ from borealis_py.log.base import Feed, LogError, OffsetGone, Record, Wake
 RECORDS_MAX = 10_000
 BYTES_MAX = 16 << 20
 """The buffer is full beyond either; then the consumer is left alone until `poll` was called."""
+POLL_BYTES = 2 << 20
+"""So much, and the run that passes it, is handed out at once: whoever polls has other things to do in between."""
+_RUN_BYTES = 1 << 20
 _WAIT_S = 0.02
 _RETRY_S = 0.5
 _BATCH = 5000
@@ -47,12 +51,13 @@ class _Cursor:
 
 @dataclass(slots=True)
 class _Run:
-    """Records of one feed, and the offset after them and after what is no record."""
+    """Records of one feed, their bytes, and the offset after them and after what is no record."""
 
     feed: Feed
     cursor: _Cursor
     records: list[Record]
     after: int
+    size: int = 0
 
 
 class KafkaReader:
@@ -67,7 +72,7 @@ class KafkaReader:
         # Guarded by _changed:
         self._cursors: dict[Feed, _Cursor] = {}
         self._orders: list[tuple[Feed, _Cursor | None]] = []
-        self._arrived: list[_Run] = []
+        self._arrived: deque[_Run] = deque()
         self._arrived_records = 0
         self._arrived_bytes = 0
         self._failed = False
@@ -97,14 +102,20 @@ class KafkaReader:
         with self._changed:
             if self._failed:
                 self._raise_failure()
-            arrived, self._arrived = self._arrived, []
-            self._arrived_records = self._arrived_bytes = 0
-            self._changed.notify()
             records: list[Record] = []
-            for run in arrived:
+            size = 0
+            while self._arrived and size < POLL_BYTES:
+                run = self._arrived.popleft()
+                self._arrived_records -= len(run.records)
+                self._arrived_bytes -= run.size
                 if self._cursors.get(run.feed) is run.cursor:
                     records += run.records
                     run.cursor.position = run.after
+                    size += run.size
+            self._changed.notify()
+            more = bool(self._arrived)
+        if more:
+            self._wake()
         return records
 
     def position(self, feed: Feed) -> int:
@@ -214,8 +225,8 @@ class KafkaReader:
             self._take(messages)
 
     def _take(self, messages: list[Message]) -> None:
-        runs: dict[Feed, _Run] = {}
-        size = 0
+        runs: list[_Run] = []
+        open_runs: dict[Feed, _Run] = {}
         for message in messages:
             feed = self._feeds.get((message.topic() or "", message.partition() or 0))
             cursor = None if feed is None else self._assigned.get(feed)
@@ -228,19 +239,20 @@ class KafkaReader:
             offset = message.offset() or 0
             if offset < cursor.next:
                 continue
-            run = runs.get(feed)
-            if run is None:
-                run = runs[feed] = _Run(feed, cursor, [], offset)
+            run = open_runs.get(feed)
+            if run is None or run.size >= _RUN_BYTES:
+                run = open_runs[feed] = _Run(feed, cursor, [], offset)
+                runs.append(run)
             if error is None:
                 run.records.append(record_of(feed, message))
-                size += len(message)
+                run.size += len(message)
                 offset += 1
             run.after = cursor.next = offset
         if runs:
             with self._changed:
-                self._arrived += runs.values()
-                self._arrived_records += sum(len(run.records) for run in runs.values())
-                self._arrived_bytes += size
+                self._arrived += runs
+                self._arrived_records += sum(len(run.records) for run in runs)
+                self._arrived_bytes += sum(run.size for run in runs)
             self._wake()
 
     def _take_error(self, feed: Feed, cursor: _Cursor, error: KafkaError) -> None:

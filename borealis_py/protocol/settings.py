@@ -61,8 +61,8 @@ class Timing:
     inline_buckets: int = 3
     redo_rows: int = 8_000
     redo_rows_max: int = 150_000
-    slice_buckets: int = 20
-    slice_rows: int = 5_000
+    slice_buckets: int = 100
+    slice_rows: int = 20_000
     live_buckets: int = 5
     outbox_max: int = 80
     publish_buckets: int = 200
