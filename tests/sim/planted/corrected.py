@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 import borealis_py.node.replica
 from borealis_py.log.base import NewRecord
 from borealis_py.log.corrected import transaction
@@ -86,14 +88,18 @@ def _last_row_left_out() -> Any:
 def _stime_one_off() -> Any:
     def later(record: NewRecord) -> NewRecord:
         headers = tuple((k, str(int(v) + 1).encode() if k == "stime" else v) for k, v in record.headers)
-        return replace(record, headers=headers)
+        return msgspec.structs.replace(record, headers=headers)
 
     return _transaction(lambda records: [later(record) for record in records])
 
 
 def _stamped_a_bucket_late() -> Any:
     def later(record: NewRecord) -> NewRecord:
-        return record if record.timestamp_ms is None else replace(record, timestamp_ms=record.timestamp_ms + 50)
+        return (
+            record
+            if record.timestamp_ms is None
+            else msgspec.structs.replace(record, timestamp_ms=record.timestamp_ms + 50)
+        )
 
     return _transaction(lambda records: [later(record) for record in records])
 

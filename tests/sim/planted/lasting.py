@@ -76,7 +76,7 @@ BUGS = (
         _checkpoint_of_a_later_state,
         ("crash", "crash_loop"),
         ("stable", "convergence"),
-        30,
+        60,
     ),
     Bug("B30 who is replaced leaves", "liveness", _zombies_stay, ("zombie",), ("convergence",)),
     Bug("B30 every start is a new incarnation", "liveness", _same_incarnation_again, ("crash",), ("convergence",)),
