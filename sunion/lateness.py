@@ -6,10 +6,15 @@ Lateness of a row: how far its stime lies behind what its publisher's boundary w
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 _FINE = 16
 """Steps for each doubling: a percentile is at most a sixteenth too high."""
+_FINE_BITS = _FINE.bit_length()
 
 
 @dataclass(slots=True)
@@ -18,15 +23,28 @@ class Lateness:
 
     rows: int = 0
     max_us: int = 0
-    _counts: dict[int, int] = field(default_factory=dict)
+    _counts: defaultdict[int, int] = field(default_factory=partial(defaultdict, int))
 
     def add(self, late_us: int, rows: int = 1) -> None:
         """So many rows came so late."""
-        late_us = max(0, late_us)
+        if late_us < 0:
+            late_us = 0
         self.rows += rows
-        self.max_us = max(self.max_us, late_us)
-        step = _step(late_us)
-        self._counts[step] = self._counts.get(step, 0) + rows
+        if late_us > self.max_us:
+            self.max_us = late_us
+        shift = late_us.bit_length() - _FINE_BITS  # `_step`, which is called for each row of a publisher
+        self._counts[shift * _FINE + (late_us >> shift) if shift > 0 else late_us] += rows
+
+    def add_all(self, late_us: Iterable[int]) -> None:
+        """One row came so late, each: the same as `add` for one after the other, sooner."""
+        ordered, at = sorted(late_us), 0
+        while at < len(ordered):
+            value = max(0, ordered[at])
+            end = bisect_right(ordered, _upper(_step(value)), at)
+            self.add(value, end - at)
+            at = end
+        if ordered:
+            self.max_us = max(self.max_us, ordered[-1])
 
     def percentile(self, share: float) -> int:
         """The lateness (us) that this share of the rows (0 to 1) do not exceed; 0 without rows."""
@@ -40,8 +58,8 @@ class Lateness:
 
 def _step(value: int) -> int:
     """Number of the step that a value falls into: exact below 16, then sixteen for each doubling."""
-    shift = max(0, value.bit_length() - _FINE.bit_length())
-    return shift * _FINE + (value >> shift)
+    shift = value.bit_length() - _FINE_BITS
+    return shift * _FINE + (value >> shift) if shift > 0 else value
 
 
 def _upper(step: int) -> int:

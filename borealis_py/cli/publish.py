@@ -104,7 +104,7 @@ def publish(
         if pace is None and first_us is not None:
             _warn_early(state, stream, first_us)
         from borealis_py.client.publisher import Publisher
-        from borealis_py.client.session import Boundaries
+        from borealis_py.client.stimes import Boundaries
         from borealis_py.client.target import StreamEnded
 
         publisher = Publisher(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import TypeVar
 
-from borealis_py.client.session import Boundaries, Counts, PublisherSession, PublishFailed
-from borealis_py.client.target import AHEAD_MAX_US, PublisherError, Target
+from borealis_py.client.session import PublisherSession
+from borealis_py.client.stimes import Boundaries, Counts
+from borealis_py.client.target import AHEAD_MAX_US, PublisherError, PublishFailed, Target
 from borealis_py.log.base import Log
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 
@@ -78,6 +78,7 @@ class Publisher:
         self._changed = threading.Condition(self._lock)
         self._wake = threading.Event()
         self._stop = False
+        self._begun = 0
         self._error: Exception | None = None
         self._session: PublisherSession | None = None
         self._thread: threading.Thread | None = None
@@ -130,48 +131,76 @@ class Publisher:
             PublisherError: an stime, and nothing said about how late rows may come.
         """
         with self._lock:
-            return self._send(row, stime, seq)
+            session = self._session
+            if session is None or self._stop or self._error is not None or session.full:
+                session = self._accepting()
+            sent = session.send(row, stime, seq, self._clock())
+            if session.begun != self._begun:
+                self._started(session)
+            return sent
 
-    def send_many(self, rows: Iterable[Mapping[str, object]], stimes: Iterable[int | None] | None = None) -> int:
-        """Publish rows, in this order, as `send` would one by one.
+    def send_many(
+        self,
+        rows: Iterable[Mapping[str, object]],
+        stimes: Iterable[int | None] | None = None,
+        first_seq: int | None = None,
+    ) -> int:
+        """Publish rows, in this order, as `send` would one by one, several times as fast.
 
         Args:
             stimes: one for each row, in microseconds; None: now.
+            first_seq: the first row's position in the input, the others' follow; as `seq` of `send`.
 
         Returns:
-            How many were sent; the others are dead letters.
+            How many were sent; the others are dead letters, or were published already.
 
         Raises:
             As `send`; the rows before have been sent then. ValueError: not as many stimes as rows.
         """
-        pairs = zip(rows, stimes, strict=True) if stimes is not None else ((row, None) for row in rows)
         sent = 0
-        for portion in _portions(pairs):  # whoever makes the rows may take its time, without the lock
-            with self._lock:
-                sent += sum(self._send(row, stime, None) for row, stime in portion)
+        for portion, times in _portions(rows, stimes):  # whoever makes the rows may take its time, without the lock
+            sent += self._send_portion(portion, times, first_seq)
+            first_seq = None if first_seq is None else first_seq + len(portion)
+        return sent
+
+    def _send_portion(
+        self, rows: Sequence[Mapping[str, object]], stimes: Sequence[int | None] | None, first_seq: int | None
+    ) -> int:
+        at = sent = 0
+        with self._lock:
+            while at < len(rows):
+                session = self._accepting()
+                try:
+                    done, good = session.send_many(
+                        rows[at:],
+                        None if stimes is None else stimes[at:],
+                        None if first_seq is None else first_seq + at,
+                        self._clock(),
+                    )
+                finally:
+                    self._started(session)
+                at, sent = at + done, sent + good
         return sent
 
     def reject(self, raw: bytes, reason: str, seq: int | None = None) -> None:
         """Put input that is no row into the app's dead letters."""
         with self._lock:
             session = self._working()
-            collecting = session.collecting
             session.reject(raw, reason, seq, self._clock())
-            self._started(session, collecting)
+            self._started(session)
 
-    def _send(self, row: Mapping[str, object], stime: int | None, seq: int | None) -> bool:
+    def _accepting(self) -> PublisherSession:
+        """Waits while the log is too far behind."""
         session = self._working()
         while session.full:
             self._changed.wait()
             session = self._working()
-        collecting = session.collecting
-        sent = session.send(row, stime, seq, self._clock())
-        self._started(session, collecting)
-        return sent
+        return session
 
-    def _started(self, session: PublisherSession, before: bool) -> None:
+    def _started(self, session: PublisherSession) -> None:
         """The thread lets a batch go in time: it must know that one has begun."""
-        if session.collecting and not before:
+        if session.begun != self._begun:
+            self._begun = session.begun
             self._wake.set()
 
     def hold(self, stime: int | None) -> None:
@@ -289,11 +318,15 @@ class Publisher:
                 self._session.release()
 
 
-T = TypeVar("T")
-
-
-def _portions(items: Iterable[T]) -> Iterator[list[T]]:
-    """The items a portion at a time."""
-    iterator = iter(items)
-    while portion := list(islice(iterator, _PORTION)):
-        yield portion
+def _portions(
+    rows: Iterable[Mapping[str, object]], stimes: Iterable[int | None] | None
+) -> Iterator[tuple[list[Mapping[str, object]], list[int | None] | None]]:
+    """The rows a portion at a time, with their stimes."""
+    if stimes is None:
+        iterator = iter(rows)
+        while portion := list(islice(iterator, _PORTION)):
+            yield portion, None
+        return
+    pairs = zip(rows, stimes, strict=True)
+    while paired := list(islice(pairs, _PORTION)):
+        yield [row for row, _ in paired], [stime for _, stime in paired]

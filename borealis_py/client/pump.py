@@ -10,7 +10,7 @@ from typing import Protocol
 
 from borealis_py.client.ingest import BadLine, InputRow
 from borealis_py.client.publisher import Publisher, wall_us
-from borealis_py.client.session import Counts
+from borealis_py.client.stimes import Counts
 
 PROGRESS_ROWS = 1_000
 """A progress report at least every so many rows."""

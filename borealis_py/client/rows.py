@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +15,9 @@ from borealis_py.protocol.settings import ROW_MAX_BYTES, ROW_MAX_LIMIT_BYTES
 
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 TYPES: Mapping[str, Any] = {"string": str, "int64": _INT64, "double": float, "bool": bool}
+_FINITE = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+_PLACE = re.compile(r"at `\$\[(\d+)\]")
+"""Where msgspec says which row of several is wrong."""
 ROW_BYTES_MAX = ROW_MAX_LIMIT_BYTES
 """The largest row that any app takes."""
 
@@ -33,9 +39,9 @@ class RowSchema:
             raise ValueError(f"a schema maps fields to {', '.join(TYPES)}; got {unknown or 'no fields'}")
         self.fields = dict(schema)
         self._row_max = row_max_bytes
-        attributes = [(f"f{i}", TYPES[kind] | None) for i, kind in enumerate(schema.values())]
-        names = {f"f{i}": name for i, name in enumerate(schema)}
-        self._row = msgspec.defstruct("Row", attributes, rename=names, gc=False)
+        self._row = _struct(schema, TYPES)
+        self._finite = _struct(schema, {**TYPES, "double": _FINITE})
+        self._rows = list[self._finite]  # type: ignore[name-defined]
         self._encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
         self._doubles = [(f"f{i}", name) for i, (name, kind) in enumerate(schema.items()) if kind == "double"]
 
@@ -46,19 +52,70 @@ class RowSchema:
             BadRow: a field is missing, has another type, is not finite, or the row is too large.
         """
         try:
-            checked = msgspec.convert(row, self._row)
-            encoded = self._encode(checked)
-        except msgspec.ValidationError as exc:
-            raise BadRow(str(exc)) from exc
-        except UnicodeEncodeError as exc:
-            raise BadRow("a string is not valid Unicode") from exc
-        for attribute, name in self._doubles:
-            value = getattr(checked, attribute)
-            if value is not None and not math.isfinite(value):
-                raise BadRow(f"field `{name}` is {value}: not a number that JSON can carry; send null")
+            encoded = self._encode(msgspec.convert(row, self._finite))
+        except (msgspec.ValidationError, UnicodeEncodeError):
+            raise self._bad(row) from None
         if len(encoded) > self._row_max:
             raise BadRow(f"a row of {len(encoded)} bytes, row_max is {self._row_max}")
         return encoded
+
+    def checked(self, rows: Sequence[Mapping[str, object]]) -> list[Any]:
+        """The rows before the first that does not fit; what `joined` and `encoded` take."""
+        try:
+            return msgspec.convert(rows, self._rows)
+        except Exception as exc:  # a row of the caller's own class may raise anything: `encode` tells what
+            place = _PLACE.search(str(exc)) if isinstance(exc, msgspec.ValidationError) else None
+        return self._one_by_one(rows if place is None else rows[: int(place[1])])
+
+    def joined(self, checked: Sequence[Any]) -> bytes | None:
+        """What `encode` gives of checked rows, joined by commas. None: one may be too large, or is not Unicode."""
+        try:
+            encoded = self._encode(checked)[1:-1]
+        except UnicodeEncodeError:
+            return None
+        return None if len(encoded) > self._row_max else encoded
+
+    def encoded(self, checked: Sequence[Any]) -> list[bytes]:
+        """What `encode` gives of checked rows, up to one that is too large or is not valid Unicode."""
+        encoded = []
+        with suppress(UnicodeEncodeError):
+            for row in checked:
+                one = self._encode(row)
+                if len(one) > self._row_max:
+                    break
+                encoded.append(one)
+        return encoded
+
+    def _one_by_one(self, rows: Sequence[Mapping[str, object]]) -> list[Any]:
+        fit = []
+        try:
+            for row in rows:
+                fit.append(msgspec.convert(row, self._finite))
+        except Exception:  # as in `checked`
+            pass
+        return fit
+
+    def _bad(self, row: Mapping[str, object]) -> BadRow:
+        """What is wrong with a row, in words."""
+        try:
+            checked = msgspec.convert(row, self._row)
+            self._encode(checked)
+        except msgspec.ValidationError as exc:
+            return BadRow(str(exc))
+        except UnicodeEncodeError:
+            return BadRow("a string is not valid Unicode")
+        for attribute, name in self._doubles:
+            value = getattr(checked, attribute)
+            if value is not None and not math.isfinite(value):
+                return BadRow(f"field `{name}` is {value}: not a number that JSON can carry; send null")
+        return BadRow("it changed while it was looked at")
+
+
+def _struct(schema: Mapping[str, str], types: Mapping[str, Any]) -> Any:
+    """The class of a row. f0, f1, ...: a field may be called what Python cannot call an attribute."""
+    fields = [(f"f{i}", types[kind] | None) for i, kind in enumerate(schema.values())]
+    names = {f"f{i}": name for i, name in enumerate(schema)}
+    return msgspec.defstruct("Row", fields, rename=names, gc=False)
 
 
 def raw_json(row: object) -> bytes:

@@ -6,55 +6,17 @@ it, the simulator its scheduler. It looks at no clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
 
-import structlog
-
-from borealis_py.client.claim import Claim
 from borealis_py.client.rows import BadRow, RowSchema, raw_json
-from borealis_py.client.target import BegunAnew, PublisherError, Target
+from borealis_py.client.sourcelog import SourceLog
+from borealis_py.client.stimes import Boundaries, Counts, LateRows, check_lateness, leading, unsaid
+from borealis_py.client.target import PublisherError, Target
 from borealis_py.client.writer import SourceWriter
-from borealis_py.log.base import Log, LogError, NewRecord, Record, Wake
-from borealis_py.log.description import OtherLife, OtherVersion, check_life
-from borealis_py.log.records import LATENESS_MAX_US
-from borealis_py.query.units import format_duration
-from sunion.lateness import Lateness
+from borealis_py.log.base import Log, Wake
 from sunion.model import FOREVER
-
-log = structlog.get_logger("borealis.publisher")
-
-OUTSTANDING_MAX = 1_000
-"""Records on their way to the log; a sender should wait while there are more."""
-WARN_US = 60_000_000
-"""How often late rows are warned of."""
-
-
-class PublishFailed(PublisherError):
-    """The log did not take a record."""
-
-
-class Boundaries(Enum):
-    """What moves a publisher's boundary."""
-
-    CLOCK = "the clock less the lateness, at each bucket's end, also when idle"
-    PACED = "likewise, but never past the row that comes next (`hold`): what a resume has to catch up is not late"
-    DATA = "the largest stime so far less the lateness: it stands while nobody sends, so silence is a missing input"
-
-
-@dataclass(slots=True)
-class Counts:
-    """Rows so far. `skipped`: already in the log (a resume that starts from the beginning of its input). `late`: those
-    of the rejected that came too late. `lateness`: how late all rows came that were sent with a time of their own.
-    """
-
-    sent: int = 0
-    rejected: int = 0
-    skipped: int = 0
-    late: int = 0
-    lateness: Lateness = field(default_factory=Lateness)
 
 
 class PublisherSession:
@@ -83,32 +45,28 @@ class PublisherSession:
         boundaries: Boundaries = Boundaries.CLOCK,
         lateness_us: int | None = None,
     ) -> None:
-        _check_lateness(target, boundaries, lateness_us)
+        check_lateness(target, boundaries, lateness_us)
         self.counts = Counts()
         self.closed = False
         self._target = target
         self._buckets = target.buckets
         self._uid = uid
         self._schema = RowSchema(schema, target.row_max_bytes)
-        self._log, self._boundaries = log, boundaries
-        self._stamps = lateness_us is None and boundaries is Boundaries.CLOCK
+        self._clocked, self._by_data = boundaries is Boundaries.CLOCK, boundaries is Boundaries.DATA
+        self._stamps = lateness_us is None and self._clocked
         self._lateness_us = lateness_us or 0
-        lookup = log.lookup()
-        start, end = lookup.bounds(target.feed)
-        lookup.close()
-        self._claim = Claim(target, uid, start, end, take_over, self._lateness_us)
-        self._begin = self._claim.begin
+        self._source = SourceLog(log, target, uid, wake, take_over, self._lateness_us)
+        self._claim = self._source.claim
         self._writer: SourceWriter | None = None
-        self._reader = log.reader(wake)
-        self._reader.open(target.feed, self._begin)
-        self._appender = log.appender(wake)
-        self._appended = self._delivered = 0
         self._hold: int | None = 0 if boundaries is Boundaries.PACED else None
         self._now_us = 0
+        self._tick_us = 0
+        """From when on the clock may move the boundary."""
         self._largest: int | None = None
+        self.begun = 0
+        """How many batches were begun: one that nothing follows leaves in a turn."""
         self._collecting_since_us: int | None = None
-        self._warned_us: int | None = None
-        self._late_us = self._late_rows = 0
+        self._late_rows = LateRows(target, self._lateness_us)
 
     @property
     def ready(self) -> bool:
@@ -128,7 +86,7 @@ class PublisherSession:
     @property
     def full(self) -> bool:
         """Too much is on its way: wait for the log."""
-        return self._appended - self._delivered >= OUTSTANDING_MAX
+        return self._source.full
 
     @property
     def collecting(self) -> bool:
@@ -138,11 +96,11 @@ class PublisherSession:
     @property
     def settled(self) -> bool:
         """All that was appended lies in the log."""
-        return self.delivered(self._appended)
+        return self.delivered(self._source.appended)
 
     def delivered(self, mark: int) -> bool:
         """All that had been sent when `flush` gave this mark lies in the log; what came later may be on its way."""
-        return self._delivered >= mark
+        return self._source.delivered(mark)
 
     def turn(self, now_us: int) -> None:
         """Do what is due: read the own log, claim, send boundaries and rows that have waited, look at deliveries.
@@ -153,10 +111,7 @@ class PublisherSession:
             PublishFailed: the log refused a record, and the app was not begun anew.
         """
         raw_us, now_us = now_us, self._latest(now_us)
-        self._deliveries()
-        self._read(now_us)
-        for record in self._claim.claims(now_us):
-            self._append(record)
+        self._source.turn(now_us)
         if self._claim.ready and self._writer is None:
             fold, of = self._claim.fold, (self._target.feed, self._target.app_uid)
             self._writer = SourceWriter(*of, self._claim.epoch, self._uid, self._buckets, fold.boundary, fold.last_seq)
@@ -179,14 +134,14 @@ class PublisherSession:
     @property
     def next_boundary(self) -> int | None:
         """When the clock next moves the boundary (µs); None: something else does."""
-        if self._boundaries is Boundaries.DATA:
+        if self._by_data:
             return None
         end = self._buckets.end(self._buckets.closed_by(self.boundary))
         return None if self._hold is not None and self._hold < end else end + self._lateness_us
 
     def hold(self, stime: int | None) -> None:
         """Let no boundary pass `stime`, although the clock may be past it: a row with it will come. None: the clock."""
-        self._hold = stime
+        self._hold, self._tick_us = stime, 0
 
     def send(self, row: Mapping[str, object], stime: int | None, seq: int | None, now_us: int) -> bool:
         """Publish a row; it leaves at the latest a bucket's width later.
@@ -202,20 +157,21 @@ class PublisherSession:
         Raises:
             PublisherError: a time of its own, and nothing said about how late rows may come.
         """
-        writer = self._ready_writer()
+        writer = self._writer if self._writer is not None and not self.closed else self._ready_writer()
         if stime is not None and self._stamps:
-            raise PublisherError(_unsaid(self._target))
-        if seq is not None and seq <= writer.last_seq:
+            raise PublisherError(unsaid(self._target))
+        if seq is None:
+            seq = writer.last_seq + 1
+        elif seq <= writer.last_seq:
             self.counts.skipped += 1
             return False
-        raw_us, now_us = now_us, self._latest(now_us)
-        self._tick(writer)
+        raw_us, now_us = now_us, self._begin_at(writer, now_us)
         late_us = 0
-        if stime is None and self._boundaries is Boundaries.CLOCK:
-            stime = max(now_us, writer.boundary)
-        elif type(stime) is int:
+        if type(stime) is int:
             late_us = self._late(stime, now_us)
             self.counts.lateness.add(late_us)
+        elif stime is None and self._clocked:
+            stime = now_us if now_us > writer.boundary else writer.boundary
         reason = self._unfit(stime, writer, now_us)
         if reason is not None:
             late = reason.startswith("late")
@@ -228,14 +184,90 @@ class PublisherSession:
             self._refuse(writer, raw_json(row), f"malformed: {exc}", seq, 0, raw_us)
             return False
         assert stime is not None
-        if self._boundaries is Boundaries.DATA:
-            self._largest = stime if self._largest is None else max(self._largest, stime)
-            writer.advance(self._buckets.start(self._buckets.of(self._largest - self._lateness_us)))
-        self._collects(writer, raw_us)
-        writer.add(encoded, stime, writer.last_seq + 1 if seq is None else seq)
+        if self._by_data:
+            self._advance(writer, stime)
+        if not writer.collecting:
+            self._collects(raw_us)
+        writer.add(encoded, stime, seq)
         self.counts.sent += 1
-        self._ship(writer)
+        if writer.out:
+            self._ship(writer)
         return True
+
+    def send_many(
+        self,
+        rows: Sequence[Mapping[str, object]],
+        stimes: Sequence[int | None] | None,
+        seq: int | None,
+        now_us: int,
+    ) -> tuple[int, int]:
+        """Publish rows: the records are those of `send` for one after the other, made sooner.
+
+        Args:
+            rows: some thousands at most. stimes: one for each; None: `send` gets None for each.
+            seq: of the first row; the next ones follow. None: one more than the last.
+
+        Returns:
+            How many are dealt with, and how many of them are sent. The others are still to be sent where the log is too
+            far behind (`full`).
+
+        Raises:
+            As `send`, the rows before it being sent.
+        """
+        writer, before = self._ready_writer(), self.counts.sent
+        first = writer.last_seq + 1 if seq is None else seq
+        at = min(len(rows), max(0, writer.last_seq + 1 - first))
+        self.counts.skipped += at
+        timed = None if stimes is None else list(stimes)
+        together = self._clocked if timed is None else not self._stamps and set(map(type, timed)) <= {int}
+        checked: list[Any] = []
+        end = at  # of the rows that are checked
+        while at < len(rows) and not self.full:
+            if at == end and together:
+                checked = self._schema.checked(rows[at:])
+                end += len(checked)
+            done = 0
+            if at < end:
+                times = None if timed is None else timed[at:end]
+                done = self._send_alike(writer, checked[at - end :], times, first + at, now_us)  # type: ignore[arg-type]
+            if not done:
+                self.send(rows[at], None if timed is None else timed[at], first + at, now_us)
+                done, end = 1, max(end, at + 1)
+            at += done
+        return at, self.counts.sent - before
+
+    def _send_alike(
+        self, writer: SourceWriter, checked: Sequence[Any], stimes: Sequence[int] | None, seq: int, now_us: int
+    ) -> int:
+        """Send as many rows, from the first on, as have the first one's bucket and leave the boundary where it does.
+
+        Returns:
+            How many; 0: the first one is not for the log as it is.
+        """
+        raw_us, now_us = now_us, self._begin_at(writer, now_us)
+        stime = max(now_us, writer.boundary) if stimes is None else stimes[0]
+        if self._unfit(stime, writer, now_us) is not None:
+            return 0
+        times = [stime] * len(checked) if stimes is None else self._alike(writer, stimes, now_us)
+        rows = checked[: len(times)]
+        joined = self._schema.joined(rows)
+        each = self._schema.encoded(rows) if joined is None else []
+        count = len(rows) if joined is not None else len(each)
+        if not count:
+            return 0
+        times = times[:count]
+        if stimes is not None:
+            self._count_late(times, now_us)
+        if self._by_data:
+            self._advance(writer, max(times))
+        if not writer.collecting:
+            self._collects(raw_us)
+        if joined is None or not writer.add_many(joined, times, seq):
+            for n, row in enumerate(each or self._schema.encoded(rows)):
+                writer.add(row, times[n], seq + n)
+        self.counts.sent += count
+        self._ship(writer)
+        return count
 
     def reject(self, raw: bytes, reason: str, seq: int | None, now_us: int) -> None:
         """Put something that cannot be published into the app's dead letters, unless a former run did: it travels in
@@ -245,14 +277,14 @@ class PublisherSession:
             self.counts.skipped += 1
             return
         self._latest(now_us)
-        self._refuse(writer, raw, reason, seq, 0, now_us)
+        self._refuse(writer, raw, reason, writer.last_seq + 1 if seq is None else seq, 0, now_us)
 
     def flush(self) -> int:
         """Let the rows of the present bucket go without waiting for its end. Returns a mark for `delivered`."""
         writer = self._ready_writer()
         writer.flush()
         self._ship(writer)
-        return self._appended
+        return self._source.appended
 
     def close(self, end: bool) -> None:
         """Send what is left; with `end`, END: the source is complete, nothing will ever follow."""
@@ -267,41 +299,11 @@ class PublisherSession:
 
     def release(self) -> None:
         """Close the connections."""
-        self._reader.close()
-        self._appender.close()
+        self._source.close()
 
     def _latest(self, now_us: int) -> int:
         self._now_us = max(self._now_us, now_us)  # a clock that is set back must not break a promise
         return self._now_us
-
-    def _read(self, now_us: int) -> None:
-        feed = self._target.feed
-        records = self._polled()
-        self._claim.read(records, self._reader.position(feed), now_us)
-        if self._claim.begin != self._begin:
-            self._begin = self._claim.begin
-            self._reader.open(feed, self._begin)
-
-    def _polled(self) -> list[Record]:
-        """What the source holds beyond what was read. Raises BegunAnew, LogError."""
-        if self._claim.life.strangers:
-            self._look()
-        try:
-            return self._reader.poll()
-        except LogError:  # its topic was deleted, or made again
-            self._look()
-            raise
-
-    def _look(self) -> None:
-        """Look at the description, if it is there: of a life that is over nothing counts. Raises BegunAnew."""
-        try:
-            with closing(self._log.lookup()) as lookup:
-                check_life(lookup, self._target.app, self._target.app_uid)
-        except (OtherLife, OtherVersion) as exc:
-            raise BegunAnew(f"{self._target.name}: {exc}") from exc
-        except LogError:
-            return  # nobody describes it now: it is looked at again
-        self._claim.life.strangers = False
 
     def _ready_writer(self) -> SourceWriter:
         if self._writer is None or self.closed:
@@ -309,16 +311,45 @@ class PublisherSession:
             raise PublisherError(f"{self._target.name}: this publisher is {state}")
         return self._writer
 
+    def _begin_at(self, writer: SourceWriter, now_us: int) -> int:
+        """What is due before a row of this time. Returns the time, which never goes back."""
+        if now_us < self._now_us:
+            now_us = self._now_us
+        self._now_us = now_us
+        if now_us >= self._tick_us:
+            self._tick(writer)
+        return now_us
+
     def _tick(self, writer: SourceWriter) -> None:
-        if self._boundaries is not Boundaries.DATA:
+        if not self._by_data:
             now_us = self._now_us - self._lateness_us
             passed = now_us if self._hold is None else min(now_us, self._hold)
             writer.advance(self._buckets.start(self._buckets.closed_by(passed)))
             self._ship(writer)
+        due = self.next_boundary
+        self._tick_us = FOREVER if due is None else due
 
-    def _collects(self, writer: SourceWriter, raw_us: int) -> None:
-        if not writer.collecting:
-            self._collecting_since_us = raw_us
+    def _advance(self, writer: SourceWriter, stime: int) -> None:
+        """By the data a row moves the boundary."""
+        self._largest = stime if self._largest is None else max(self._largest, stime)
+        writer.advance(self._buckets.start(self._buckets.of(self._largest - self._lateness_us)))
+
+    def _alike(self, writer: SourceWriter, stimes: Sequence[int], now_us: int) -> Sequence[int]:
+        """The first stimes, as long as they share their bucket and after the first one leave the boundary as it is."""
+        stime = stimes[0]
+        of, boundary = self._buckets, writer.boundary
+        base = now_us if self._by_data else boundary + self._lateness_us
+        bucket, ahead = of.of(stime), base + self._target.ahead_max_us
+        if not self._by_data:
+            return leading(stimes, max(boundary, of.start(bucket)), min(ahead, of.end(bucket)))
+        largest = stime if self._largest is None else max(self._largest, stime)
+        boundary = max(boundary, of.start(of.of(largest - self._lateness_us)))
+        moves = of.end(of.closed_by(boundary)) + self._lateness_us
+        return leading(stimes, max(boundary, of.start(bucket)), min(ahead, moves, of.end(bucket)))
+
+    def _collects(self, raw_us: int) -> None:
+        self._collecting_since_us = raw_us
+        self.begun += 1
 
     def _linger(self, writer: SourceWriter, raw_us: int) -> None:
         """What has waited for a bucket's width goes; at once where the clock was set back meanwhile."""
@@ -329,85 +360,43 @@ class PublisherSession:
 
     def _late(self, stime: int, now_us: int) -> int:
         """How late a row comes: with this lateness it is in time."""
-        if self._boundaries is Boundaries.DATA:
+        if self._by_data:
             return 0 if self._largest is None else max(0, self._largest - stime)
-        return max(0, (now_us if self._hold is None else min(now_us, self._hold)) - stime)
+        hold = self._hold
+        late_us = (now_us if hold is None or now_us < hold else hold) - stime
+        return late_us if late_us > 0 else 0
+
+    def _count_late(self, stimes: Sequence[int], now_us: int) -> None:
+        """How late rows come that are sent one after the other."""
+        if self._by_data:
+            latest = accumulate(stimes, max, initial=stimes[0] if self._largest is None else self._largest)
+            self.counts.lateness.add_all(before - stime for before, stime in zip(latest, stimes, strict=False))
+        else:
+            due = now_us if self._hold is None else min(now_us, self._hold)
+            self.counts.lateness.add_all([due - stime for stime in stimes])
 
     def _unfit(self, stime: object, writer: SourceWriter, now_us: int) -> str | None:
-        if stime is None:
-            return "stime missing"
+        """Why a row of this time cannot be sent. What lies in the future is judged by the boundary and the lateness; by
+        the data the boundary may be years behind, and the clock decides.
+        """
         if type(stime) is not int:
-            return f"stime {stime!r} is not a whole number of microseconds"
+            return "stime missing" if stime is None else f"stime {stime!r} is not a whole number of microseconds"
         if stime < writer.boundary:
             return f"late: stime {stime} is before the boundary {writer.boundary}"
-        # By the clock the boundary is at most a bucket and the lateness behind it; by the data it may be years: there
-        # the clock decides.
-        base = now_us if self._boundaries is Boundaries.DATA else writer.boundary + self._lateness_us
+        base = now_us if self._by_data else writer.boundary + self._lateness_us
         if stime >= base + self._target.ahead_max_us:
             return f"future: stime {stime} is more than {self._target.ahead_max_us} us ahead of {base}"
         return None
 
-    def _refuse(
-        self, writer: SourceWriter, raw: bytes, reason: str, seq: int | None, late_us: int, raw_us: int
-    ) -> None:
+    def _refuse(self, writer: SourceWriter, raw: bytes, reason: str, seq: int, late_us: int, raw_us: int) -> None:
         self.counts.rejected += 1
         if late_us:
-            self._warn_late(late_us)
-        self._collects(writer, raw_us)
-        writer.reject(raw, reason, writer.last_seq + 1 if seq is None else seq, late_us)
+            self._late_rows.add(late_us, self._now_us)
+        if not writer.collecting:
+            self._collects(raw_us)
+        writer.reject(raw, reason, seq, late_us)
         self._ship(writer)
-
-    def _warn_late(self, late_us: int) -> None:
-        """Once a minute: late rows are lost to every result."""
-        self._late_rows, self._late_us = self._late_rows + 1, max(self._late_us, late_us)
-        if self._warned_us is not None and self._now_us - self._warned_us < WARN_US:
-            return
-        log.warning(
-            f"{self._target.name}: rows came too late and are dead letters; a lateness of {_duration(self._late_us)} "
-            f"would have done, it is {_duration(self._lateness_us)}",
-            rows=self._late_rows,
-        )
-        self._warned_us = self._now_us
-        self._late_rows = self._late_us = 0
 
     def _ship(self, writer: SourceWriter) -> None:
         for record in writer.take():
-            self._append(record)
-
-    def _append(self, record: NewRecord) -> None:
-        self._appended += 1
-        self._appender.append(record, record.feed.topic)
-
-    def _deliveries(self) -> None:
-        for delivery in self._appender.deliveries():
-            self._delivered += 1
-            if delivery.error is not None:
-                self._look()  # what it had on its way may have met topics of another life
-                raise PublishFailed(
-                    f"{delivery.token}: the log did not take a record: {delivery.error}. "
-                    f"Start the publisher again: it goes on where source {self._target.source!r} ends"
-                )
-
-
-def _check_lateness(target: Target, boundaries: Boundaries, lateness_us: int | None) -> None:
-    if lateness_us is None:
-        return
-    if boundaries is Boundaries.PACED:
-        raise PublisherError(f"{target.name}: a replay knows which row comes next, and has no lateness")
-    if not 0 <= lateness_us <= LATENESS_MAX_US:
-        raise PublisherError(
-            f"{target.name}: a lateness of {_duration(lateness_us)} cannot be; it is between 0s and 1 day"
-        )
-
-
-def _unsaid(target: Target) -> str:
-    return (
-        f"{target.name}: send(stime=...) gives a row a time of its own, so say how late rows may come: "
-        f'lateness="2s" promises it by the clock ("0s": never late), boundary="data" goes by the times of the rows '
-        "themselves, so that silence counts as a missing input"
-    )
-
-
-def _duration(us: int) -> str:
-    """In whole milliseconds, rounded up: with what it says a row would have been in time."""
-    return format_duration(-(-us // 1_000) * 1_000)
+            self._source.append(record)

@@ -17,6 +17,10 @@ class PublisherError(Exception):
     """A publisher cannot start or go on. The message names the stream and says what to do."""
 
 
+class PublishFailed(PublisherError):
+    """The log did not take a record."""
+
+
 class StreamTaken(PublisherError):
     """Another publisher is at work."""
 

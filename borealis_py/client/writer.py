@@ -6,6 +6,8 @@ last record before it where there is one. Each record says the whole fold: owner
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.records import BatchHeader, Refused, pack, pack_stimes
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
@@ -14,6 +16,8 @@ from sunion.model import FOREVER, RAW_BYTES_MAX, REASON_CHARS_MAX
 
 _HEADER_BYTES = 256
 """More than a header takes, its stimes and rejects left out."""
+_ROW_BYTES = 9
+"""Of a row beside its JSON: a comma, and its stime in the header."""
 _REJECT_BYTES = 40
 """More than a reject takes beside its bytes and its reason."""
 
@@ -44,21 +48,42 @@ class SourceWriter:
         self._rows: list[bytes] = []
         self._rejects: list[Refused] = []
         self._bytes = 0
-        self._out: list[NewRecord] = []
-
-    @property
-    def collecting(self) -> bool:
+        self.out: list[NewRecord] = []
+        """Records to be taken."""
+        self.collecting = False
         """A row or reject waits for what is to go with it."""
-        return bool(self._rows or self._rejects)
 
     def add(self, row: bytes, stime: int, seq: int) -> None:
         """One row as JSON. The caller has seen to it that `stime` >= boundary and `seq` > last_seq."""
         assert stime >= self.boundary, "a tuple below the boundary breaks the promise to every reader"
-        bucket = self._buckets.of(stime)
-        self._make_room(seq, len(row) + 9, bucket)  # a comma, and eight bytes of stime in the header
-        self._bucket = bucket
+        bucket = stime // self._buckets.width_us
+        size = len(row) + _ROW_BYTES
+        if bucket != self._bucket or seq != self.last_seq + 1 or self._bytes + size > ENVELOPE_BYTES_MAX:
+            self._make_room(seq, size, bucket)
+            self._bucket = bucket
+        else:  # the common row: it goes with the one before
+            self._bytes += size
+            self.last_seq = seq
         self._rows.append(row)
         self._stimes.append(stime)
+
+    def add_many(self, rows: bytes, stimes: Sequence[int], seq: int) -> bool:
+        """Rows of one bucket, their JSON joined by commas, at `seq` and the positions after it; as `add` one by one.
+
+        Returns:
+            False: they do not fit into one record with what is collected; nothing has happened.
+        """
+        count, bucket = len(stimes), self._buckets.of(stimes[0])
+        size = len(rows) + 1 + (_ROW_BYTES - 1) * count
+        goes_on = self.collecting and self._bucket in (None, bucket) and seq == self.last_seq + 1
+        if (self._bytes if goes_on else _HEADER_BYTES) + size > ENVELOPE_BYTES_MAX:
+            return False
+        assert min(stimes) >= self.boundary, "a tuple below the boundary breaks the promise to every reader"
+        self._make_room(seq, size, bucket)
+        self._bucket, self.last_seq = bucket, seq + count - 1
+        self._rows.append(rows)
+        self._stimes += stimes
+        return True
 
     def reject(self, raw: bytes, reason: str, seq: int, late_us: int = 0) -> None:
         """One dead letter, cut to what is kept of it. The caller has seen to it that `seq` > last_seq."""
@@ -73,7 +98,7 @@ class SourceWriter:
         if self.collecting and (other or seq != self.last_seq + 1 or self._bytes + size > ENVELOPE_BYTES_MAX):
             self.flush()
         if not self.collecting:
-            self._first_seq, self._bytes = seq, _HEADER_BYTES
+            self._first_seq, self._bytes, self.collecting = seq, _HEADER_BYTES, True
         self._bytes += size
         self.last_seq = seq
 
@@ -92,7 +117,7 @@ class SourceWriter:
 
     def take(self) -> list[NewRecord]:
         """The records made since the last call, in order."""
-        out, self._out = self._out, []
+        out, self.out = self.out, []
         return out
 
     def _emit(self, bucket: int) -> None:
@@ -110,5 +135,6 @@ class SourceWriter:
         )
         payload = b"[" + b",".join(self._rows) + b"]" if self._rows else b""
         stamp = self._buckets.timestamp_ms(bucket)
-        self._out.append(NewRecord(self._feed, pack(header, payload), timestamp_ms=stamp))
+        self.out.append(NewRecord(self._feed, pack(header, payload), timestamp_ms=stamp))
         self._rows, self._stimes, self._rejects, self._bucket = [], [], [], None
+        self.collecting = False

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any, Literal, get_args
 
 from borealis_py.client.publisher import Publisher
-from borealis_py.client.session import Boundaries
+from borealis_py.client.stimes import Boundaries
 from borealis_py.client.subscriber import (
     CorrectedSubscription,
     LiveChange,

@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from borealis_py.client.session import Boundaries, PublisherSession
+from borealis_py.client.session import PublisherSession
+from borealis_py.client.stimes import Boundaries
 from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.client.target import BegunAnew, PublisherError, StreamForgotten, Target
 from borealis_py.log.base import LogError

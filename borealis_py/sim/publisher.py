@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from borealis_py.client.ingest import BadLine, InputRow
 from borealis_py.client.pump import Pace, Pump
-from borealis_py.client.session import Boundaries, Counts, PublisherSession
+from borealis_py.client.session import PublisherSession
+from borealis_py.client.stimes import Boundaries, Counts
 from borealis_py.client.target import PublisherError, Target
 from borealis_py.log.base import Log
 from borealis_py.sim.clock import Scheduler

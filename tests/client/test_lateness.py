@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from borealis_py.client.ingest import InputRow
-from borealis_py.client.session import Boundaries
+from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import AHEAD_MAX_US, PublisherError
 from tests.client.folded import T0, W, World, row
 

@@ -11,8 +11,8 @@ import pytest
 from borealis_py.client.ingest import BadLine
 from borealis_py.client.publisher import Publisher, wall_us
 from borealis_py.client.pump import Pace, Progress, publish_rows
-from borealis_py.client.session import Boundaries, PublishFailed
-from borealis_py.client.target import PublisherError, StreamEnded, StreamFenced, StreamTaken
+from borealis_py.client.stimes import Boundaries
+from borealis_py.client.target import PublisherError, PublishFailed, StreamEnded, StreamFenced, StreamTaken
 from borealis_py.log.base import LogUnreachable
 from tests.client.folded import SCHEMA, W, inputs, row
 from tests.client.instant import InstantWorld

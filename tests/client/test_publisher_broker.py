@@ -9,7 +9,7 @@ import pytest
 
 from borealis_py.client.publisher import Publisher, wall_us
 from borealis_py.client.pump import publish_rows
-from borealis_py.client.session import Boundaries
+from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import StreamEnded, StreamFenced, Target
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.client.pump import Pace
-from borealis_py.client.session import Boundaries, PublishFailed
+from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import (
     AHEAD_MAX_US,
     PublisherError,
+    PublishFailed,
     StreamEnded,
     StreamFenced,
     StreamForgotten,

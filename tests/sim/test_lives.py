@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from borealis_py.client.claim import Target
-from borealis_py.client.session import Boundaries
+from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import BegunAnew
 from borealis_py.host.ends import end_of
 from borealis_py.log import topics

@@ -40,6 +40,16 @@ def test_nothing_is_not_late_and_early_is_not_either() -> None:
     assert (of.rows, of.max_us, of.percentile(1)) == (1, 0, 0)
 
 
+@given(st.lists(st.integers(-5, 40) | st.integers(-10, 86_400_000_000), max_size=200))
+def test_rows_added_together_count_as_they_do_one_by_one(late: list[int]) -> None:
+    together, each = Lateness(), Lateness()
+    together.add(3)
+    together.add_all(late)
+    for late_us in [3, *late]:
+        each.add(late_us)
+    assert together == each
+
+
 def feed(source: SourceInput, record: SourceRecord) -> None:
     source.feed(record, 0, 0, Buckets(1_000), ListOps(), 60_000_000)
 

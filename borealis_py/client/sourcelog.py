@@ -1,0 +1,103 @@
+"""A publisher's way to its source's log: it claims the source, appends, and learns what became of that. Never waits."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from borealis_py.client.claim import Claim
+from borealis_py.client.target import BegunAnew, PublishFailed, Target
+from borealis_py.log.base import Log, LogError, NewRecord, Record, Wake
+from borealis_py.log.description import OtherLife, OtherVersion, check_life
+
+OUTSTANDING_MAX = 1_000
+"""Records on their way to the log; a sender should wait while there are more."""
+
+
+class SourceLog:
+    """The log of one source, as the one who writes it has it.
+
+    Args:
+        uid, take_over, lateness_us: as for `Claim`.
+        wake: called when a turn is worth while.
+
+    Raises:
+        LogUnreachable: no broker.
+    """
+
+    def __init__(self, log: Log, target: Target, uid: str, wake: Wake, take_over: bool, lateness_us: int) -> None:
+        self._log, self._target = log, target
+        with closing(log.lookup()) as lookup:
+            start, end = lookup.bounds(target.feed)
+        self.claim = Claim(target, uid, start, end, take_over, lateness_us)
+        self.appended = 0
+        self._delivered = 0
+        self.full = False
+        """Too much is on its way."""
+        self._begin = self.claim.begin
+        self._reader = log.reader(wake)
+        self._reader.open(target.feed, self._begin)
+        self._appender = log.appender(wake)
+
+    def delivered(self, mark: int) -> bool:
+        """So many records lie in the log: what was `appended` when somebody took it as a mark."""
+        return self._delivered >= mark
+
+    def turn(self, now_us: int) -> None:
+        """Look at deliveries, read the log, claim it.
+
+        Raises:
+            As `PublisherSession.turn`.
+        """
+        self._deliveries()
+        self._read(now_us)
+        for record in self.claim.claims(now_us):
+            self.append(record)
+
+    def append(self, record: NewRecord) -> None:
+        self.appended += 1
+        self.full = self.appended - self._delivered >= OUTSTANDING_MAX
+        self._appender.append(record, record.feed.topic)
+
+    def close(self) -> None:
+        self._reader.close()
+        self._appender.close()
+
+    def _read(self, now_us: int) -> None:
+        feed = self._target.feed
+        records = self._polled()
+        self.claim.read(records, self._reader.position(feed), now_us)
+        if self.claim.begin != self._begin:
+            self._begin = self.claim.begin
+            self._reader.open(feed, self._begin)
+
+    def _polled(self) -> list[Record]:
+        """What the source holds beyond what was read. Raises BegunAnew, LogError."""
+        if self.claim.life.strangers:
+            self._look()
+        try:
+            return self._reader.poll()
+        except LogError:  # its topic was deleted, or made again
+            self._look()
+            raise
+
+    def _look(self) -> None:
+        """Look at the description, if it is there: of a life that is over nothing counts. Raises BegunAnew."""
+        try:
+            with closing(self._log.lookup()) as lookup:
+                check_life(lookup, self._target.app, self._target.app_uid)
+        except (OtherLife, OtherVersion) as exc:
+            raise BegunAnew(f"{self._target.name}: {exc}") from exc
+        except LogError:
+            return  # nobody describes it now: it is looked at again
+        self.claim.life.strangers = False
+
+    def _deliveries(self) -> None:
+        for delivery in self._appender.deliveries():
+            self._delivered += 1
+            self.full = self.appended - self._delivered >= OUTSTANDING_MAX
+            if delivery.error is not None:
+                self._look()  # what it had on its way may have met topics of another life
+                raise PublishFailed(
+                    f"{delivery.token}: the log did not take a record: {delivery.error}. "
+                    f"Start the publisher again: it goes on where source {self._target.source!r} ends"
+                )
