@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,12 +17,11 @@ from borealis_py.cli.options import AppName, Bootstrap
 from borealis_py.host.signals import setting
 
 if TYPE_CHECKING:
+    from borealis_py.client.items import Items
     from borealis_py.client.pump import Pace, Progress
     from borealis_py.host.appstate import AppState
 
 PEEK_ROWS = 100
-Rows = Iterator[Any]
-"""Of `client.ingest.InputRow | BadLine`."""
 
 
 class Boundary(StrEnum):
@@ -99,7 +96,7 @@ def publish(
     state = context.app(app)
     schema = state.schema(stream)
     with open_rows(file, schema, stime, format and format.value) as source:
-        rows, first_us = (source, None) if stime is None else _peek(source)
+        first_us = None if stime is None else source.first_us(PEEK_ROWS)
         pace = None if speed is None else _pace(state, speed, start, base, first_us)
         if pace is None and first_us is not None:
             _warn_early(state, stream, first_us)
@@ -124,9 +121,9 @@ def publish(
         finite = file != "-" if end is None else end
         name, positions = f"{state.name}.{stream}", file != "-"
         try:
-            interrupted = _run(publisher, rows, pace, positions, finite, name, stime is not None)
+            interrupted = _run(publisher, source, pace, positions, finite, name, stime is not None)
         except StreamEnded as exc:
-            if not (positions and finite and _last_of(rows) == exc.last_seq):
+            if not (positions and finite and _last_of(source) == exc.last_seq):
                 raise
             say(f"{name}: all {exc.last_seq + 1} rows and END are there already")
             return
@@ -134,7 +131,7 @@ def publish(
         raise typer.Exit(INTERRUPTED)
 
 
-def _last_of(rows: Rows) -> int:
+def _last_of(rows: Items) -> int:
     """Position of the last row; -1 for an empty input."""
     last = -1
     for row in rows:
@@ -173,17 +170,6 @@ def _boundaries(kinds: Any, stime: str | None, pace: Pace | None, boundary: Boun
     return kinds.DATA if boundary is Boundary.data else kinds.CLOCK
 
 
-def _peek(rows: Rows) -> tuple[Rows, int | None]:
-    """The rows, and the time of the first that has one. Takes no more than needed: a pipe's next row may be far off."""
-    head: list[Any] = []
-    for row in itertools.islice(rows, PEEK_ROWS):
-        head.append(row)
-        at_us = getattr(row, "at_us", None)
-        if at_us is not None:
-            return itertools.chain(head, rows), at_us
-    return itertools.chain(head, rows), None
-
-
 def _pace(state: AppState, speed: int, start: str | None, base: str | None, first_us: int | None) -> Pace:
     from borealis_py.client.ingest import IngestError
     from borealis_py.client.pump import Pace
@@ -216,7 +202,7 @@ def _warn_early(state: AppState, stream: str, first_us: int) -> None:
         )
 
 
-def _run(publisher: Any, rows: Rows, pace: Pace | None, positions: bool, end: bool, name: str, timed: bool) -> bool:
+def _run(publisher: Any, rows: Items, pace: Pace | None, positions: bool, end: bool, name: str, timed: bool) -> bool:
     """Publish to the end of the rows or Ctrl-C; True: it was that."""
     from borealis_py.client.pump import publish_rows
 

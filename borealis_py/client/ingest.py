@@ -9,62 +9,37 @@ from __future__ import annotations
 import csv
 import difflib
 import gzip
-import re
+import io
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
+from borealis_py.client.csvlines import Columns, Tape, csv_parts
+from borealis_py.client.items import BadLine, InputRow, Items, Run, gathered
 from borealis_py.client.rows import ROW_BYTES_MAX
+from borealis_py.client.times import parse_stime, parse_stimes
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
+__all__ = ["BadLine", "IngestError", "InputRow", "Items", "open_rows", "parse_stime", "read_csv", "read_jsonl"]
+
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+BLOCK_BYTES = 16_384
+"""What is read of a file at a time. With four times as much CSV takes twice as long: the garbage collector goes through
+all that is alive."""
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError)
 
 
 class IngestError(Exception):
     """The input as a whole cannot be read; the message says what to change."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputRow:
-    """One row of an input.
-
-    Attributes:
-        position: of the row in its input, from 0: its sequence number.
-        line: for people, from 1.
-        values: field -> value; extra fields may be there.
-        at_us: the stime column, µs since 1970; None: there is no such column, or it is null in this row.
-        raw: the line.
-    """
-
-    position: int
-    line: int
-    values: Mapping[str, object]
-    at_us: int | None
-    raw: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that is no row. It has a position too, so that those after it keep theirs when it is repaired."""
-
-    position: int
-    line: int
-    reason: str
-    raw: bytes
-
-
 @contextmanager
 def open_rows(
     path: str, schema: Mapping[str, str], stime_column: str | None = None, format: str | None = None
-) -> Iterator[Iterator[InputRow | BadLine]]:
+) -> Iterator[Items]:
     """The rows of a file, or of stdin ("-"). `.gz` files are unpacked.
 
     Args:
@@ -89,15 +64,13 @@ def open_rows(
             stream.close()
 
 
-def read_csv(
-    lines: Iterable[bytes], schema: Mapping[str, str], stime_column: str | None = None
-) -> Iterator[InputRow | BadLine]:
+def read_csv(lines: Iterable[bytes], schema: Mapping[str, str], stime_column: str | None = None) -> Items:
     """Rows of CSV (UTF-8, comma, header line). Reads the header at once.
 
     Raises:
         IngestError: no header, or a column of the schema or the stime column is not in it.
     """
-    tape = _Tape(lines)
+    tape = Tape(_blocks(lines))
     csv.field_size_limit(max(csv.field_size_limit(), ROW_BYTES_MAX))
     reader = csv.reader(tape)
     try:
@@ -109,143 +82,60 @@ def read_csv(
     for column in [*schema, *([stime_column] if stime_column else [])]:
         _require(column, header)
     tape.take()
-    return _csv_rows(reader, tape, header, schema, stime_column)
+    return Items(csv_parts(reader, tape, Columns.of(header, schema, stime_column)))
 
 
-def read_jsonl(lines: Iterable[bytes], stime_column: str | None = None) -> Iterator[InputRow | BadLine]:
+def read_jsonl(lines: Iterable[bytes], stime_column: str | None = None) -> Items:
     """Rows of JSON lines: one object a line; blank lines are passed over."""
-    decode = msgspec.json.Decoder(dict[str, object]).decode
-    for position, raw in enumerate(lines):
+    return Items(_jsonl_parts(_blocks(lines), stime_column))
+
+
+def _jsonl_parts(blocks: Iterable[Sequence[bytes]], stime_column: str | None) -> Iterator[Run | BadLine]:
+    decode, position = msgspec.json.Decoder(dict[str, object]).decode, 0
+    for lines in blocks:
+        try:
+            values = list(map(decode, lines))
+            at_us = None if stime_column is None else parse_stimes([row.get(stime_column) for row in values])
+        except _BAD_JSON:  # or a blank line
+            yield from gathered(_jsonl_lines(lines, position, stime_column, decode))
+        else:
+            yield Run(position, position + 1, values, at_us, lines)
+        position += len(lines)
+
+
+def _jsonl_lines(
+    lines: Iterable[bytes], first: int, stime_column: str | None, decode: Callable[[bytes], dict[str, object]]
+) -> Iterator[InputRow | BadLine]:
+    for position, raw in enumerate(lines, first):
         line, text = position + 1, raw.rstrip(b"\r\n")
         if not text.strip():
             continue
         try:
             values = decode(text)
             at_us = None if stime_column is None else parse_stime(values.get(stime_column))
-        except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as exc:
+        except _BAD_JSON as exc:
             yield BadLine(position, line, f"malformed: {exc}", text)
         else:
             yield InputRow(position, line, values, at_us, text)
 
 
-def parse_stime(value: object) -> int | None:
-    """A time as µs since 1970: an integer (or its digits) as it is, or ISO 8601; None or "" gives None.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    if value is None or value == "":
-        return None
-    if type(value) is int:
-        return value
-    if isinstance(value, str):
-        text = value.strip()
-        if _WHOLE.fullmatch(text):
-            return int(text)
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            pass
+def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Lines with their ends, as many at a time as can be had without waiting for more. Of what is no file, one."""
+    read1 = getattr(lines, "read1", None)
+    if read1 is None:
+        for line in lines:
+            yield [line]
+        return
+    begun: list[bytes] = []
+    while data := read1(BLOCK_BYTES):
+        whole, newline, rest = data.rpartition(b"\n")
+        if newline:
+            yield io.BytesIO(b"".join((*begun, whole, newline))).readlines()
+            begun = [rest] if rest else []
         else:
-            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return (aware - _EPOCH) // timedelta(microseconds=1)
-    raise ValueError(f"stime {value!r} is neither integer microseconds nor an ISO 8601 date-time")
-
-
-class _Tape:
-    """Decodes lines for csv.reader and remembers those of the present record: a quoted field may hold several."""
-
-    def __init__(self, lines: Iterable[bytes]) -> None:
-        self._lines = iter(lines)
-        self._present: list[bytes] = []
-        self.line = 0
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        raw = next(self._lines)
-        self.line += 1
-        if self.line == 1:
-            raw = raw.removeprefix(b"\xef\xbb\xbf")
-        self._present.append(raw)
-        return raw.decode()
-
-    def take(self) -> tuple[int, bytes]:
-        """First line number and bytes of the lines since the last call."""
-        present, self._present = self._present, []
-        return self.line - len(present) + 1, b"".join(present).rstrip(b"\r\n")
-
-
-def _csv_rows(
-    reader: Iterator[list[str]],
-    tape: _Tape,
-    header: list[str],
-    schema: Mapping[str, str],
-    stime_column: str | None,
-) -> Iterator[InputRow | BadLine]:
-    parsers = [(name, header.index(name), _PARSERS[kind]) for name, kind in schema.items()]
-    stime_at = None if stime_column is None else header.index(stime_column)
-    position = -1
-    while True:
-        try:
-            fields = next(reader)
-            if not fields:
-                tape.take()
-                continue  # a blank line
-            position += 1
-            if len(fields) != len(header):
-                raise ValueError(f"{len(fields)} fields, the header has {len(header)}")
-            values = {name: _typed(name, fields[at], parse) for name, at, parse in parsers}
-            at_us = None if stime_at is None else parse_stime(fields[stime_at])
-        except StopIteration:
-            return
-        except UnicodeDecodeError as exc:
-            position += 1  # raised by the tape: the reader never saw this line
-            line, raw = tape.take()
-            yield BadLine(position, line, f"malformed: not UTF-8: {exc.reason}", raw)
-        except csv.Error as exc:
-            position += 1
-            line, raw = tape.take()
-            yield BadLine(position, line, f"malformed: {exc}", raw)
-        except ValueError as exc:
-            line, raw = tape.take()
-            yield BadLine(position, line, f"malformed: {exc}", raw)
-        else:
-            line, raw = tape.take()
-            yield InputRow(position, line, values, at_us, raw)
-
-
-def _typed(name: str, text: str, parse: Callable[[str], object]) -> object:
-    if text == "":
-        return None
-    try:
-        return parse(text)
-    except ValueError as exc:
-        raise ValueError(f"field `{name}`: {exc}") from None
-
-
-def _int64(text: str) -> int:
-    if not _WHOLE.fullmatch(text.strip()):
-        raise ValueError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-def _double(text: str) -> float:
-    """As CSV files write numbers: not as Python's source does (1_000). What is not finite is told as such later."""
-    if not _NUMBER.fullmatch(text.strip()):
-        raise ValueError(f"{text!r} is not a number")
-    return float(text)
-
-
-def _bool(text: str) -> bool:
-    known = {"true": True, "1": True, "false": False, "0": False}
-    if text.strip().lower() not in known:
-        raise ValueError(f"{text!r} is not true or false")
-    return known[text.strip().lower()]
-
-
-_PARSERS: Mapping[str, Callable[[str], object]] = {"string": str, "int64": _int64, "double": _double, "bool": _bool}
+            begun.append(rest)
+    if begun:
+        yield [b"".join(begun)]
 
 
 def _require(column: str, header: Collection[str]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from borealis_py.client.ingest import BadLine, InputRow
+from borealis_py.client.items import BadLine, InputRow, Items, Run
 from borealis_py.client.publisher import Publisher, wall_us
 from borealis_py.client.stimes import Counts
 
@@ -58,6 +58,13 @@ class Sink(Protocol):
 
     def send(self, row: Mapping[str, object], stime: int | None, seq: int | None) -> bool: ...
 
+    def send_many(
+        self,
+        rows: Sequence[Mapping[str, object]],
+        stimes: Sequence[int | None] | None = None,
+        first_seq: int | None = None,
+    ) -> int: ...
+
     def reject(self, raw: bytes, reason: str, seq: int | None) -> None: ...
 
     def hold(self, stime: int | None) -> None: ...
@@ -79,7 +86,7 @@ class Pump:
     def __init__(
         self,
         sink: Sink,
-        rows: Iterable[InputRow | BadLine],
+        rows: Items | Iterable[InputRow | BadLine],
         pace: Pace | None = None,
         positions: bool = True,
         timed: bool = False,
@@ -87,7 +94,7 @@ class Pump:
         self.done = False
         self.read = 0
         self._sink = sink
-        self._rows: Iterator[InputRow | BadLine] = iter(rows)
+        self._rows = rows if isinstance(rows, Items) else Items(rows)
         self._pace = pace
         self._positions = positions
         self._timed = timed
@@ -99,12 +106,13 @@ class Pump:
         Returns:
             When the next row is due (µs), None: at once or never (see `done`).
         """
+        if self._pace is None:
+            self._send_at_once(rows_max)
+            return None
         for _ in range(rows_max):
             item = self._peek()
             if item is None:
-                self._sink.hold(None)
-                self._sink.flush()
-                self.done = True
+                self._end()
                 return None
             due = self._due(item)
             if due is not None:
@@ -118,6 +126,29 @@ class Pump:
     def progress(self) -> Progress:
         counts = self._sink.counts
         return Progress(self.read, counts.sent, counts.rejected, counts.skipped)
+
+    def _end(self) -> None:
+        self._sink.hold(None)
+        self._sink.flush()
+        self.done = True
+
+    def _send_at_once(self, rows_max: int) -> None:
+        """Send rows that have no due, as many as come together at a time."""
+        while rows_max > 0:
+            item = self._rows.take(rows_max)
+            if item is None:
+                self._end()
+                return
+            count = len(item) if isinstance(item, Run) else 1
+            self.read += count
+            rows_max -= count
+            if not isinstance(item, Run):
+                self._send(item, None)
+            elif item.at_us is not None and None in item.at_us:
+                for n in range(count):
+                    self._send(item.row(n), None)
+            else:
+                self._sink.send_many(item.values, item.at_us, item.position if self._positions else None)
 
     def _peek(self) -> InputRow | BadLine | None:
         if self._next is None:
@@ -147,7 +178,7 @@ class Pump:
 
 def publish_rows(
     publisher: Publisher,
-    rows: Iterable[InputRow | BadLine],
+    rows: Items | Iterable[InputRow | BadLine],
     pace: Pace | None = None,
     positions: bool = True,
     on_progress: Callable[[Progress], None] | None = None,

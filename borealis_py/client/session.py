@@ -270,8 +270,9 @@ class PublisherSession:
         return count
 
     def reject(self, raw: bytes, reason: str, seq: int | None, now_us: int) -> None:
-        """Put something that cannot be published into the app's dead letters, unless a former run did: it travels in
-        the source's log, with a position of its own, and the replicas publish it with its bucket."""
+        """Put something that cannot be published into the app's dead letters, unless a former run did: it travels in the
+        source's log, with a position of its own.
+        """
         writer = self._ready_writer()
         if seq is not None and seq <= writer.last_seq:
             self.counts.skipped += 1
@@ -376,9 +377,7 @@ class PublisherSession:
             self.counts.lateness.add_all([due - stime for stime in stimes])
 
     def _unfit(self, stime: object, writer: SourceWriter, now_us: int) -> str | None:
-        """Why a row of this time cannot be sent. What lies in the future is judged by the boundary and the lateness; by
-        the data the boundary may be years behind, and the clock decides.
-        """
+        """Why a row of this time cannot be sent. By the data the boundary may be years behind: the clock decides there."""
         if type(stime) is not int:
             return "stime missing" if stime is None else f"stime {stime!r} is not a whole number of microseconds"
         if stime < writer.boundary:

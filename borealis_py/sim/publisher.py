@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from borealis_py.client.ingest import BadLine, InputRow
 from borealis_py.client.pump import Pace, Pump
@@ -65,6 +65,19 @@ class SimPublisher:
 
     def send(self, row: Mapping[str, object], stime: int | None = None, seq: int | None = None) -> bool:
         sent = self.session.send(row, stime, seq, self._scheduler.now_us)
+        self._wake()
+        return sent
+
+    def send_many(
+        self,
+        rows: Sequence[Mapping[str, object]],
+        stimes: Sequence[int | None] | None = None,
+        first_seq: int | None = None,
+    ) -> int:
+        done, sent = self.session.send_many(rows, stimes, first_seq, self._scheduler.now_us)
+        for n in range(done, len(rows)):  # nobody waits here for the log
+            stime, seq = None if stimes is None else stimes[n], None if first_seq is None else first_seq + n
+            sent += self.session.send(rows[n], stime, seq, self._scheduler.now_us)
         self._wake()
         return sent
 

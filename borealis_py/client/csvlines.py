@@ -1,0 +1,229 @@
+"""Rows of CSV: UTF-8, commas, a header line; values typed by the source's schema, an empty one is null.
+
+Lines that are a row each are read together, a column at a time; whatever that cannot do is read record by record, which
+says what is wrong and decides alike.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+from borealis_py.client.items import BadLine, InputRow, Run, gathered
+from borealis_py.client.times import WHOLE, parse_stime, parse_stimes, plain, whole_numbers
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
+_LAST = "x"
+"""A line of our own after those of a block: it is a record of its own only if the one before it has ended."""
+
+
+class Tape:
+    """Decodes lines for csv.reader and remembers those of the present record: a quoted field may hold several."""
+
+    def __init__(self, blocks: Iterator[Sequence[bytes]]) -> None:
+        self._blocks = blocks
+        self._block: Sequence[bytes] = ()
+        self._at = 0
+        self._present: list[bytes] = []
+        self.line = 0
+        """How many were read."""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if not self.there():
+            raise StopIteration
+        raw = self._block[self._at]
+        self._at += 1
+        self.line += 1
+        if self.line == 1:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        self._present.append(raw)
+        return raw.decode()
+
+    def there(self) -> Sequence[bytes]:
+        """The lines that can be had without waiting, one at least; none: the end."""
+        while self._at == len(self._block):
+            block = next(self._blocks, None)
+            if block is None:
+                return ()
+            self._block, self._at = block, 0
+        if self._at:
+            self._block, self._at = self._block[self._at :], 0
+        return self._block
+
+    def take(self) -> tuple[int, bytes]:
+        """First line number and bytes of the lines since the last call."""
+        present, self._present = self._present, []
+        return self.line - len(present) + 1, b"".join(present).rstrip(b"\r\n")
+
+    def pass_over(self) -> None:
+        """All of `there` is read."""
+        self.line += len(self._block) - self._at
+        self._at = len(self._block)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns there are. `places`: of the schema's fields, with their types. `stime_at`: -1: no such column."""
+
+    count: int
+    places: Sequence[tuple[str, int, str]]
+    stime_at: int
+
+    @classmethod
+    def of(cls, header: Sequence[str], schema: Mapping[str, str], stime_column: str | None) -> Columns:
+        places = [(name, header.index(name), kind) for name, kind in schema.items()]
+        return cls(len(header), places, -1 if stime_column is None else header.index(stime_column))
+
+
+def csv_parts(reader: Iterator[list[str]], tape: Tape, columns: Columns) -> Iterator[Run | BadLine]:
+    """The rows after the header.
+
+    Args:
+        reader: `csv.reader` of the tape.
+    """
+    records = _Records(reader, tape, columns)
+    while lines := tape.there():
+        line = tape.line + 1
+        run = _together(lines, columns, records.position, line)
+        if run is None:
+            yield from gathered(records.until(line + len(lines)))
+        else:
+            tape.pass_over()
+            records.position += len(run)
+            yield run
+
+
+def _together(lines: Sequence[bytes], columns: Columns, position: int, line: int) -> Run | None:
+    """The lines as one run. None: one of them is no row by itself, or may be none."""
+    try:
+        texts = b"".join(lines).decode().split("\n")
+        if not texts[-1]:
+            texts.pop()
+        records = list(csv.reader([*texts, _LAST]))
+        if len(records) != len(lines) + 1:
+            return None
+        records.pop()
+        if set(map(len, records)) != {columns.count}:
+            return None
+        fields = list(zip(*records, strict=True))
+        typed = [_COLUMNS[kind](fields[at]) for _, at, kind in columns.places]
+        at_us = None if columns.stime_at < 0 else parse_stimes(fields[columns.stime_at])
+    except (ValueError, KeyError, csv.Error):
+        return None
+    names = [name for name, _, _ in columns.places]
+    rows = map(zip, repeat(names), zip(*typed, strict=True))
+    return Run(position, line, list(map(dict, rows)), at_us, lines)
+
+
+class _Records:
+    """Reads record by record. `position`: the next one's."""
+
+    def __init__(self, reader: Iterator[list[str]], tape: Tape, columns: Columns) -> None:
+        self.position = 0
+        self._reader, self._tape, self._columns = reader, tape, columns
+        self._parsers = [(name, at, _PARSERS[kind]) for name, at, kind in columns.places]
+
+    def until(self, line: int) -> Iterator[InputRow | BadLine]:
+        """The records that begin before this line."""
+        while self._tape.line + 1 < line:
+            item = self._next()
+            if item is not None:
+                self.position += 1
+                yield item
+
+    def _next(self) -> InputRow | BadLine | None:
+        """None: a blank line."""
+        try:
+            fields = next(self._reader)
+        except UnicodeDecodeError as exc:  # raised by the tape: the reader never saw this line
+            return self._bad(f"not UTF-8: {exc.reason}")
+        except csv.Error as exc:
+            return self._bad(str(exc))
+        if not fields:
+            self._tape.take()
+            return None
+        try:
+            if len(fields) != self._columns.count:
+                raise ValueError(f"{len(fields)} fields, the header has {self._columns.count}")
+            values = {name: _typed(name, fields[at], parse) for name, at, parse in self._parsers}
+            at_us = None if self._columns.stime_at < 0 else parse_stime(fields[self._columns.stime_at])
+        except ValueError as exc:
+            return self._bad(str(exc))
+        line, raw = self._tape.take()
+        return InputRow(self.position, line, values, at_us, raw)
+
+    def _bad(self, why: str) -> BadLine:
+        line, raw = self._tape.take()
+        return BadLine(self.position, line, f"malformed: {why}", raw)
+
+
+def _typed(name: str, text: str, parse: Callable[[str], object]) -> object:
+    if text == "":
+        return None
+    try:
+        return parse(text)
+    except ValueError as exc:
+        raise ValueError(f"field `{name}`: {exc}") from None
+
+
+def _int64(text: str) -> int:
+    if not WHOLE.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def _double(text: str) -> float:
+    """As CSV files write numbers: not as Python's source does (1_000). What is not finite is told as such later."""
+    if not _NUMBER.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} is not a number")
+    return float(text)
+
+
+def _bool(text: str) -> bool:
+    known = {"true": True, "1": True, "false": False, "0": False}
+    if text.strip().lower() not in known:
+        raise ValueError(f"{text!r} is not true or false")
+    return known[text.strip().lower()]
+
+
+_PARSERS: Mapping[str, Callable[[str], object]] = {"string": str, "int64": _int64, "double": _double, "bool": _bool}
+_BOOLS = {
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "1": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+    "0": False,
+}
+
+
+def _doubles(texts: Sequence[str]) -> list[float | None]:
+    plain(texts)
+    return [float(text) if text else None for text in texts] if "" in texts else list(map(float, texts))
+
+
+def _strings(texts: Sequence[str]) -> Sequence[str | None]:
+    return [text or None for text in texts] if "" in texts else texts
+
+
+def _bools(texts: Sequence[str]) -> list[bool | None]:
+    return [_BOOLS[text] if text else None for text in texts]
+
+
+_COLUMNS: Mapping[str, Callable[[Sequence[str]], Sequence[object]]] = {
+    "string": _strings,
+    "int64": whole_numbers,
+    "double": _doubles,
+    "bool": _bools,
+}
+"""What the parsers give for each; they may raise ValueError or KeyError where those would not, and never the other way
+round.
+"""

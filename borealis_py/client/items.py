@@ -1,0 +1,127 @@
+"""What an input consists of: rows, one by one or as many as are there, and lines that are none. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class InputRow:
+    """One row of an input.
+
+    Attributes:
+        position: of the row in its input, from 0: its sequence number.
+        line: for people, from 1.
+        values: field -> value; extra fields may be there.
+        at_us: the stime column, µs since 1970; None: there is no such column, or it is null in this row.
+        raw: the line.
+    """
+
+    position: int
+    line: int
+    values: Mapping[str, object]
+    at_us: int | None
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no row. It has a position too, so that those after it keep theirs when it is repaired."""
+
+    position: int
+    line: int
+    reason: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Rows that follow one another in an input, a line each: `position` and `line` are the first one's.
+
+    Attributes:
+        values, at_us, raws: one for each, as of `InputRow`; `at_us` None: there is no such column.
+    """
+
+    position: int
+    line: int
+    values: Sequence[Mapping[str, object]]
+    at_us: Sequence[int | None] | None
+    raws: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def row(self, n: int) -> InputRow:
+        at_us = None if self.at_us is None else self.at_us[n]
+        return InputRow(self.position + n, self.line + n, self.values[n], at_us, self.raws[n].rstrip(b"\r\n"))
+
+    def part(self, first: int, end: int) -> Run:
+        """Rows first .. end - 1."""
+        at_us = None if self.at_us is None else self.at_us[first:end]
+        return Run(self.position + first, self.line + first, self.values[first:end], at_us, self.raws[first:end])
+
+    @classmethod
+    def of(cls, rows: Sequence[InputRow]) -> Run:
+        """These rows, which follow one another."""
+        first, values, raws = rows[0], [row.values for row in rows], [row.raw for row in rows]
+        return cls(first.position, first.line, values, [row.at_us for row in rows], raws)
+
+
+class Items:
+    """An input. Reads no further than it must: the next row of a pipe may be far off."""
+
+    def __init__(self, parts: Iterable[Run | InputRow | BadLine]) -> None:
+        self._parts = iter(parts)
+        self._ahead: deque[Run | InputRow | BadLine] = deque()
+
+    def __iter__(self) -> Iterator[InputRow | BadLine]:
+        return self
+
+    def __next__(self) -> InputRow | BadLine:
+        item = self.take(1)
+        if item is None:
+            raise StopIteration
+        return item.row(0) if isinstance(item, Run) else item
+
+    def take(self, rows_max: int) -> Run | InputRow | BadLine | None:
+        """What comes next, of rows that follow one another at most so many. None: the end."""
+        item = self._ahead.popleft() if self._ahead else next(self._parts, None)
+        if not isinstance(item, Run) or len(item) <= rows_max:
+            return item
+        self._ahead.appendleft(item.part(rows_max, len(item)))
+        return item.part(0, rows_max)
+
+    def first_us(self, rows_max: int) -> int | None:
+        """The first time that one of so many rows has. They are still to come."""
+        seen = 0
+        while seen < rows_max and (item := next(self._parts, None)) is not None:
+            self._ahead.append(item)
+            seen += len(item) if isinstance(item, Run) else 1
+            for at_us in _times(item):
+                if at_us is not None:
+                    return at_us
+        return None
+
+
+def gathered(items: Iterable[InputRow | BadLine]) -> Iterator[Run | BadLine]:
+    """The same items, with those rows together that follow one another, a line each."""
+    rows: list[InputRow] = []
+    for item in items:
+        follows = rows and (item.position, item.line) == (rows[-1].position + 1, rows[-1].line + 1)
+        if rows and not (follows and isinstance(item, InputRow)):
+            yield Run.of(rows)
+            rows = []
+        if isinstance(item, InputRow):
+            rows.append(item)
+        else:
+            yield item
+    if rows:
+        yield Run.of(rows)
+
+
+def _times(item: Run | InputRow | BadLine) -> Iterable[int | None]:
+    if isinstance(item, BadLine):
+        return ()
+    return (item.at_us or ()) if isinstance(item, Run) else (item.at_us,)

@@ -1,0 +1,60 @@
+"""Times as inputs spell them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+WHOLE = re.compile(r"[+-]?[0-9]+")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def parse_stime(value: object) -> int | None:
+    """A time as µs since 1970: an integer (or its digits) as it is, or ISO 8601; None or "" gives None.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if value is None or value == "":
+        return None
+    if type(value) is int:
+        return value
+    if isinstance(value, str):
+        text = value.strip()
+        if WHOLE.fullmatch(text):
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            pass
+        else:
+            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return (aware - _EPOCH) // _MICROSECOND
+    raise ValueError(f"stime {value!r} is neither integer microseconds nor an ISO 8601 date-time")
+
+
+def parse_stimes(values: Sequence[object]) -> Sequence[int | None]:
+    """`parse_stime` of each. Raises ValueError."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        return values  # type: ignore[return-value]
+    if kinds == {str}:
+        with suppress(ValueError):
+            return whole_numbers(values)  # type: ignore[arg-type]
+    return [parse_stime(value) for value in values]
+
+
+def whole_numbers(texts: Sequence[str]) -> list[int | None]:
+    """Of texts, each empty (None) or `WHOLE` with white space around. Raises ValueError: not all are."""
+    plain(texts)
+    return [int(text) if text else None for text in texts] if "" in texts else list(map(int, texts))
+
+
+def plain(texts: Sequence[str]) -> None:
+    """Raises ValueError: one of them may be a number to Python (1_000, other scripts' digits) and is none to us."""
+    together = "".join(texts)
+    if "_" in together or not together.isascii():
+        raise ValueError("to be looked at one by one")
