@@ -126,6 +126,29 @@ def failover(
         raise typer.Exit(1)
 
 
+@app.command()
+def publish(
+    rows: Annotated[int, typer.Option("--rows", min=1_000, help="Of each run.")] = 200_000,
+    per_bucket: Annotated[
+        int, typer.Option("--per-bucket", min=1, max=100_000, help="Of those that bear times of their own.")
+    ] = 500,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="How often each; medians are told.")] = 3,
+    json: Json = False,
+) -> None:
+    """How many rows a publisher sends in a second of processor time, without a broker, in half a minute.
+
+    The table is on standard error.
+    """
+    from borealis_py.bench import publish as measured
+    from borealis_py.bench.figures import BenchError
+
+    with _telling(BenchError):
+        report = measured.run(measured.Options(rows=rows, per_bucket=per_bucket, runs=runs), err())
+    measured.show(report, err())
+    if json:
+        print_json(report)
+
+
 def failover_json(figures: FailoverFigures) -> dict[str, Any]:
     """Everything measured; times in milliseconds."""
     gaps = {"live": figures.live, "upstream": figures.upstream, "corrected": figures.corrected}

@@ -322,11 +322,12 @@ def _portions(
     rows: Iterable[Mapping[str, object]], stimes: Iterable[int | None] | None
 ) -> Iterator[tuple[list[Mapping[str, object]], list[int | None] | None]]:
     """The rows a portion at a time, with their stimes."""
-    if stimes is None:
-        iterator = iter(rows)
-        while portion := list(islice(iterator, _PORTION)):
-            yield portion, None
-        return
-    pairs = zip(rows, stimes, strict=True)
-    while paired := list(islice(pairs, _PORTION)):
-        yield [row for row, _ in paired], [stime for _, stime in paired]
+    left, right = iter(rows), None if stimes is None else iter(stimes)
+    while True:
+        portion, times = list(islice(left, _PORTION)), None if right is None else list(islice(right, _PORTION))
+        if times is not None and len(times) != len(portion):
+            fewer = "fewer" if len(times) < len(portion) else "more"
+            raise ValueError(f"send_many: {fewer} stimes than rows")
+        if not portion:
+            return
+        yield portion, times

@@ -7,12 +7,11 @@ it, the simulator its scheduler. It looks at no clock.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 from borealis_py.client.rows import BadRow, RowSchema, raw_json
 from borealis_py.client.sourcelog import SourceLog
-from borealis_py.client.stimes import Boundaries, Counts, LateRows, check_lateness, leading, unsaid
+from borealis_py.client.stimes import Boundaries, Counts, LateRows, behind, check_lateness, leading, unsaid
 from borealis_py.client.target import PublisherError, Target
 from borealis_py.client.writer import SourceWriter
 from borealis_py.log.base import Log, Wake
@@ -62,7 +61,9 @@ class PublisherSession:
         self._now_us = 0
         self._tick_us = 0
         """From when on the clock may move the boundary."""
-        self._largest: int | None = None
+        self._largest = -FOREVER
+        self._moves_us = -FOREVER
+        """By the data: a row of this time moves the boundary."""
         self.begun = 0
         """How many batches were begun: one that nothing follows leaves in a turn."""
         self._collecting_since_us: int | None = None
@@ -184,8 +185,10 @@ class PublisherSession:
             self._refuse(writer, raw_json(row), f"malformed: {exc}", seq, 0, raw_us)
             return False
         assert stime is not None
-        if self._by_data:
-            self._advance(writer, stime)
+        if self._by_data and stime > self._largest:
+            self._largest = stime
+            if stime >= self._moves_us:
+                self._advance(writer)
         if not writer.collecting:
             self._collects(raw_us)
         writer.add(encoded, stime, seq)
@@ -259,7 +262,8 @@ class PublisherSession:
         if stimes is not None:
             self._count_late(times, now_us)
         if self._by_data:
-            self._advance(writer, max(times))
+            self._largest = max(self._largest, max(times))
+            self._advance(writer)
         if not writer.collecting:
             self._collects(raw_us)
         if joined is None or not writer.add_many(joined, times, seq):
@@ -270,9 +274,7 @@ class PublisherSession:
         return count
 
     def reject(self, raw: bytes, reason: str, seq: int | None, now_us: int) -> None:
-        """Put something that cannot be published into the app's dead letters, unless a former run did: it travels in the
-        source's log, with a position of its own.
-        """
+        """Put what cannot be published into the app's dead letters, unless a former run did: it travels in the log."""
         writer = self._ready_writer()
         if seq is not None and seq <= writer.last_seq:
             self.counts.skipped += 1
@@ -330,10 +332,10 @@ class PublisherSession:
         due = self.next_boundary
         self._tick_us = FOREVER if due is None else due
 
-    def _advance(self, writer: SourceWriter, stime: int) -> None:
+    def _advance(self, writer: SourceWriter) -> None:
         """By the data a row moves the boundary."""
-        self._largest = stime if self._largest is None else max(self._largest, stime)
         writer.advance(self._buckets.start(self._buckets.of(self._largest - self._lateness_us)))
+        self._moves_us = self._buckets.end(self._buckets.closed_by(writer.boundary)) + self._lateness_us
 
     def _alike(self, writer: SourceWriter, stimes: Sequence[int], now_us: int) -> Sequence[int]:
         """The first stimes, as long as they share their bucket and after the first one leave the boundary as it is."""
@@ -343,8 +345,7 @@ class PublisherSession:
         bucket, ahead = of.of(stime), base + self._target.ahead_max_us
         if not self._by_data:
             return leading(stimes, max(boundary, of.start(bucket)), min(ahead, of.end(bucket)))
-        largest = stime if self._largest is None else max(self._largest, stime)
-        boundary = max(boundary, of.start(of.of(largest - self._lateness_us)))
+        boundary = max(boundary, of.start(of.of(max(self._largest, stime) - self._lateness_us)))
         moves = of.end(of.closed_by(boundary)) + self._lateness_us
         return leading(stimes, max(boundary, of.start(bucket)), min(ahead, moves, of.end(bucket)))
 
@@ -362,22 +363,19 @@ class PublisherSession:
     def _late(self, stime: int, now_us: int) -> int:
         """How late a row comes: with this lateness it is in time."""
         if self._by_data:
-            return 0 if self._largest is None else max(0, self._largest - stime)
+            return max(0, self._largest - stime)
         hold = self._hold
         late_us = (now_us if hold is None or now_us < hold else hold) - stime
         return late_us if late_us > 0 else 0
 
     def _count_late(self, stimes: Sequence[int], now_us: int) -> None:
         """How late rows come that are sent one after the other."""
-        if self._by_data:
-            latest = accumulate(stimes, max, initial=stimes[0] if self._largest is None else self._largest)
-            self.counts.lateness.add_all(before - stime for before, stime in zip(latest, stimes, strict=False))
-        else:
-            due = now_us if self._hold is None else min(now_us, self._hold)
-            self.counts.lateness.add_all([due - stime for stime in stimes])
+        due = now_us if self._hold is None else min(now_us, self._hold)
+        late = behind(stimes, self._largest) if self._by_data else [due - stime for stime in stimes]
+        self.counts.lateness.add_all(late)
 
     def _unfit(self, stime: object, writer: SourceWriter, now_us: int) -> str | None:
-        """Why a row of this time cannot be sent. By the data the boundary may be years behind: the clock decides there."""
+        """Why a row of this time cannot be sent. By the data the boundary may be years behind: the clock decides."""
         if type(stime) is not int:
             return "stime missing" if stime is None else f"stime {stime!r} is not a whole number of microseconds"
         if stime < writer.boundary:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 
 import structlog
 
@@ -90,6 +91,13 @@ def leading(stimes: Sequence[int], low: int, high: int) -> Sequence[int]:
         if not low <= stime < high:
             return stimes[:n]
     return stimes
+
+
+def behind(stimes: Sequence[int], largest: int) -> list[int]:
+    """How far each lies behind the largest before it. Negative or 0: it does not. `largest`: before all of them."""
+    if stimes[0] >= largest and list(stimes) == sorted(stimes):
+        return [0] * len(stimes)
+    return [before - stime for before, stime in zip(accumulate(stimes, max, initial=largest), stimes, strict=False)]
 
 
 def _duration(us: int) -> str:
