@@ -75,33 +75,50 @@ class Items:
     def __init__(self, parts: Iterable[Run | InputRow | BadLine]) -> None:
         self._parts = iter(parts)
         self._ahead: deque[Run | InputRow | BadLine] = deque()
+        self._begun = 0
+        """How many rows of the first run ahead are given away."""
 
     def __iter__(self) -> Iterator[InputRow | BadLine]:
         return self
 
     def __next__(self) -> InputRow | BadLine:
-        item = self.take(1)
+        item = self._next()
         if item is None:
             raise StopIteration
-        return item.row(0) if isinstance(item, Run) else item
+        if not isinstance(item, Run):
+            return item
+        at = self._give(item, 1)
+        return item.row(at)
 
     def take(self, rows_max: int) -> Run | InputRow | BadLine | None:
         """What comes next, of rows that follow one another at most so many. None: the end."""
-        item = self._ahead.popleft() if self._ahead else next(self._parts, None)
-        if not isinstance(item, Run) or len(item) <= rows_max:
+        item = self._next()
+        if not isinstance(item, Run):
             return item
-        self._ahead.appendleft(item.part(rows_max, len(item)))
-        return item.part(0, rows_max)
+        at = self._give(item, rows_max)
+        return item if not at and rows_max >= len(item) else item.part(at, at + rows_max)
+
+    def _next(self) -> Run | InputRow | BadLine | None:
+        return self._ahead.popleft() if self._ahead else next(self._parts, None)
+
+    def _give(self, run: Run, rows: int) -> int:
+        """Give so many rows of it away. Returns which is the first."""
+        at, self._begun = self._begun, self._begun + rows
+        if self._begun < len(run):
+            self._ahead.appendleft(run)
+        else:
+            self._begun = 0
+        return at
 
     def first_us(self, rows_max: int) -> int | None:
-        """The first time that one of so many rows has. They are still to come."""
+        """The first time that one of so many rows has. They are still to come. To be asked before anything else."""
         seen = 0
         while seen < rows_max and (item := next(self._parts, None)) is not None:
             self._ahead.append(item)
             seen += len(item) if isinstance(item, Run) else 1
-            for at_us in _times(item):
-                if at_us is not None:
-                    return at_us
+            first = next((at_us for at_us in _times(item) if at_us is not None), None)
+            if first is not None:
+                return first
         return None
 
 

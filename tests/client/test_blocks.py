@@ -113,6 +113,22 @@ def test_lines_that_are_a_row_each_come_together() -> None:
     assert (first.values, second.values, second.position, second.row(0).raw) == ([{"a": 1}], [{"a": 2}], 1, b'{"a": 2}')
 
 
+@given(st.lists(st.none() | st.integers(1, 4)), st.integers(1, 60))
+def test_rows_are_given_away_once_one_by_one_and_together(takes: list[int | None], block: int) -> None:
+    text = b"".join(b'{"a": %d}\n' % n if n % 5 else b"bad\n" for n in range(1, 12))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "BLOCK_BYTES", block)
+        items, found = read_jsonl(io.BytesIO(text)), []
+        for take in takes:
+            item = next(items, None) if take is None else items.take(take)
+            if isinstance(item, Run):
+                assert len(item) <= (take or 0)
+                found += [item.row(n) for n in range(len(item))]
+            elif item is not None:
+                found.append(item)
+        assert [*found, *items] == list(read_jsonl(io.BytesIO(text)))
+
+
 def test_rows_around_a_bad_line_stay_together() -> None:
     lines = [b'{"a": %d}\n' % n for n in range(5)]
     items = read_jsonl(io.BytesIO(b"".join([*lines[:3], b"}{\n", *lines[3:]])))
