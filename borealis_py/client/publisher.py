@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from time import time_ns
 from types import TracebackType
 
 from borealis_py.client.session import PublisherSession
@@ -18,7 +19,7 @@ from borealis_py.protocol.settings import ROW_MAX_BYTES
 
 def wall_us() -> int:
     """The wall clock in microseconds since 1970."""
-    return time.time_ns() // 1_000
+    return time_ns() // 1_000
 
 
 _PORTION = 1_000
@@ -132,7 +133,7 @@ class Publisher:
         """
         with self._lock:
             session = self._session
-            if session is None or self._stop or self._error is not None or session.full:
+            if session is None or self._stop or self._error is not None or session.source.full:
                 session = self._accepting()
             sent = session.send(row, stime, seq, self._clock())
             if session.begun != self._begun:

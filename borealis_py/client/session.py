@@ -11,7 +11,7 @@ from typing import Any
 
 from borealis_py.client.rows import BadRow, RowSchema, raw_json
 from borealis_py.client.sourcelog import SourceLog
-from borealis_py.client.stimes import Boundaries, Counts, LateRows, behind, check_lateness, leading, unsaid
+from borealis_py.client.stimes import Boundaries, Counts, LateRows, behind, check_lateness, leading, unfit, unsaid
 from borealis_py.client.target import PublisherError, Target
 from borealis_py.client.writer import SourceWriter
 from borealis_py.log.base import Log, Wake
@@ -47,15 +47,15 @@ class PublisherSession:
         check_lateness(target, boundaries, lateness_us)
         self.counts = Counts()
         self.closed = False
-        self._target = target
+        self._target, self._ahead_us = target, target.ahead_max_us
         self._buckets = target.buckets
         self._uid = uid
         self._schema = RowSchema(schema, target.row_max_bytes)
         self._clocked, self._by_data = boundaries is Boundaries.CLOCK, boundaries is Boundaries.DATA
         self._stamps = lateness_us is None and self._clocked
         self._lateness_us = lateness_us or 0
-        self._source = SourceLog(log, target, uid, wake, take_over, self._lateness_us)
-        self._claim = self._source.claim
+        self.source = SourceLog(log, target, uid, wake, take_over, self._lateness_us)
+        self._claim = self.source.claim
         self._writer: SourceWriter | None = None
         self._hold: int | None = 0 if boundaries is Boundaries.PACED else None
         self._now_us = 0
@@ -87,7 +87,7 @@ class PublisherSession:
     @property
     def full(self) -> bool:
         """Too much is on its way: wait for the log."""
-        return self._source.full
+        return self.source.full
 
     @property
     def collecting(self) -> bool:
@@ -97,11 +97,11 @@ class PublisherSession:
     @property
     def settled(self) -> bool:
         """All that was appended lies in the log."""
-        return self.delivered(self._source.appended)
+        return self.delivered(self.source.appended)
 
     def delivered(self, mark: int) -> bool:
         """All that had been sent when `flush` gave this mark lies in the log; what came later may be on its way."""
-        return self._source.delivered(mark)
+        return self.source.delivered(mark)
 
     def turn(self, now_us: int) -> None:
         """Do what is due: read the own log, claim, send boundaries and rows that have waited, look at deliveries.
@@ -112,7 +112,7 @@ class PublisherSession:
             PublishFailed: the log refused a record, and the app was not begun anew.
         """
         raw_us, now_us = now_us, self._latest(now_us)
-        self._source.turn(now_us)
+        self.source.turn(now_us)
         if self._claim.ready and self._writer is None:
             fold, of = self._claim.fold, (self._target.feed, self._target.app_uid)
             self._writer = SourceWriter(*of, self._claim.epoch, self._uid, self._buckets, fold.boundary, fold.last_seq)
@@ -166,25 +166,29 @@ class PublisherSession:
         elif seq <= writer.last_seq:
             self.counts.skipped += 1
             return False
-        raw_us, now_us = now_us, self._begin_at(writer, now_us)
-        late_us = 0
+        raw_us = now_us
+        if self._now_us <= now_us < self._tick_us:
+            self._now_us = now_us
+        else:
+            now_us = self._begin_at(writer, now_us)
+        late_us, low = 0, writer.boundary
         if type(stime) is int:
-            late_us = self._late(stime, now_us)
+            late_us = (self._largest if self._by_data else now_us if self._hold is None else self._due(now_us)) - stime
             self.counts.lateness.add(late_us)
         elif stime is None and self._clocked:
-            stime = now_us if now_us > writer.boundary else writer.boundary
-        reason = self._unfit(stime, writer, now_us)
-        if reason is not None:
+            stime = now_us if now_us > low else low
+        base = now_us if self._by_data else low + self._lateness_us
+        if type(stime) is not int or not low <= stime < base + self._ahead_us:
+            reason = unfit(stime, low, base, self._ahead_us)
             late = reason.startswith("late")
             self.counts.late += late
-            self._refuse(writer, raw_json(row), reason, seq, late_us if late else 0, raw_us)
+            self._refuse(writer, raw_json(row), reason, seq, max(0, late_us) if late else 0, raw_us)
             return False
         try:
             encoded = self._schema.encode(row)
         except BadRow as exc:
             self._refuse(writer, raw_json(row), f"malformed: {exc}", seq, 0, raw_us)
             return False
-        assert stime is not None
         if self._by_data and stime > self._largest:
             self._largest = stime
             if stime >= self._moves_us:
@@ -225,7 +229,7 @@ class PublisherSession:
         together = self._clocked if timed is None else not self._stamps and set(map(type, timed)) <= {int}
         checked: list[Any] = []
         end = at  # of the rows that are checked
-        while at < len(rows) and not self.full:
+        while at < len(rows) and not self.source.full:
             if at == end and together:
                 checked = self._schema.checked(rows[at:])
                 end += len(checked)
@@ -249,9 +253,10 @@ class PublisherSession:
         """
         raw_us, now_us = now_us, self._begin_at(writer, now_us)
         stime = max(now_us, writer.boundary) if stimes is None else stimes[0]
-        if self._unfit(stime, writer, now_us) is not None:
+        base = now_us if self._by_data else writer.boundary + self._lateness_us
+        if not writer.boundary <= stime < base + self._ahead_us:
             return 0
-        times = [stime] * len(checked) if stimes is None else self._alike(writer, stimes, now_us)
+        times = [stime] * len(checked) if stimes is None else self._alike(writer, stimes, base + self._ahead_us)
         rows = checked[: len(times)]
         joined = self._schema.joined(rows)
         each = self._schema.encoded(rows) if joined is None else []
@@ -287,7 +292,7 @@ class PublisherSession:
         writer = self._ready_writer()
         writer.flush()
         self._ship(writer)
-        return self._source.appended
+        return self.source.appended
 
     def close(self, end: bool) -> None:
         """Send what is left; with `end`, END: the source is complete, nothing will ever follow."""
@@ -302,7 +307,7 @@ class PublisherSession:
 
     def release(self) -> None:
         """Close the connections."""
-        self._source.close()
+        self.source.close()
 
     def _latest(self, now_us: int) -> int:
         self._now_us = max(self._now_us, now_us)  # a clock that is set back must not break a promise
@@ -317,7 +322,7 @@ class PublisherSession:
     def _begin_at(self, writer: SourceWriter, now_us: int) -> int:
         """What is due before a row of this time. Returns the time, which never goes back."""
         if now_us < self._now_us:
-            now_us = self._now_us
+            now_us = self._now_us  # a clock that is set back must not break a promise
         self._now_us = now_us
         if now_us >= self._tick_us:
             self._tick(writer)
@@ -337,17 +342,16 @@ class PublisherSession:
         writer.advance(self._buckets.start(self._buckets.of(self._largest - self._lateness_us)))
         self._moves_us = self._buckets.end(self._buckets.closed_by(writer.boundary)) + self._lateness_us
 
-    def _alike(self, writer: SourceWriter, stimes: Sequence[int], now_us: int) -> Sequence[int]:
-        """The first stimes, as long as they share their bucket and after the first one leave the boundary as it is."""
-        stime = stimes[0]
-        of, boundary = self._buckets, writer.boundary
-        base = now_us if self._by_data else boundary + self._lateness_us
-        bucket, ahead = of.of(stime), base + self._target.ahead_max_us
-        if not self._by_data:
-            return leading(stimes, max(boundary, of.start(bucket)), min(ahead, of.end(bucket)))
-        boundary = max(boundary, of.start(of.of(max(self._largest, stime) - self._lateness_us)))
-        moves = of.end(of.closed_by(boundary)) + self._lateness_us
-        return leading(stimes, max(boundary, of.start(bucket)), min(ahead, moves, of.end(bucket)))
+    def _alike(self, writer: SourceWriter, stimes: Sequence[int], high: int) -> Sequence[int]:
+        """The first stimes, as long as they lie below `high`, share their bucket, and leave the boundary as it is after
+        the first one.
+        """
+        of, boundary, bucket = self._buckets, writer.boundary, self._buckets.of(stimes[0])
+        high = min(high, of.end(bucket))
+        if self._by_data:
+            boundary = max(boundary, of.start(of.of(max(self._largest, stimes[0]) - self._lateness_us)))
+            high = min(high, of.end(of.closed_by(boundary)) + self._lateness_us)
+        return leading(stimes, max(boundary, of.start(bucket)), high)
 
     def _collects(self, raw_us: int) -> None:
         self._collecting_since_us = raw_us
@@ -360,30 +364,15 @@ class PublisherSession:
             writer.flush()
             self._ship(writer)
 
-    def _late(self, stime: int, now_us: int) -> int:
-        """How late a row comes: with this lateness it is in time."""
-        if self._by_data:
-            return max(0, self._largest - stime)
-        hold = self._hold
-        late_us = (now_us if hold is None or now_us < hold else hold) - stime
-        return late_us if late_us > 0 else 0
+    def _due(self, now_us: int) -> int:
+        """By the clock: where the boundary would be without any lateness allowed. A row before it is late."""
+        return now_us if self._hold is None else min(now_us, self._hold)
 
     def _count_late(self, stimes: Sequence[int], now_us: int) -> None:
         """How late rows come that are sent one after the other."""
-        due = now_us if self._hold is None else min(now_us, self._hold)
+        due = self._due(now_us)
         late = behind(stimes, self._largest) if self._by_data else [due - stime for stime in stimes]
         self.counts.lateness.add_all(late)
-
-    def _unfit(self, stime: object, writer: SourceWriter, now_us: int) -> str | None:
-        """Why a row of this time cannot be sent. By the data the boundary may be years behind: the clock decides."""
-        if type(stime) is not int:
-            return "stime missing" if stime is None else f"stime {stime!r} is not a whole number of microseconds"
-        if stime < writer.boundary:
-            return f"late: stime {stime} is before the boundary {writer.boundary}"
-        base = now_us if self._by_data else writer.boundary + self._lateness_us
-        if stime >= base + self._target.ahead_max_us:
-            return f"future: stime {stime} is more than {self._target.ahead_max_us} us ahead of {base}"
-        return None
 
     def _refuse(self, writer: SourceWriter, raw: bytes, reason: str, seq: int, late_us: int, raw_us: int) -> None:
         self.counts.rejected += 1
@@ -396,4 +385,4 @@ class PublisherSession:
 
     def _ship(self, writer: SourceWriter) -> None:
         for record in writer.take():
-            self._source.append(record)
+            self.source.append(record)

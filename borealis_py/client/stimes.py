@@ -85,6 +85,21 @@ def unsaid(target: Target) -> str:
     )
 
 
+def unfit(stime: object, low: int, base: int, ahead_us: int) -> str:
+    """Why a row of this time cannot be sent.
+
+    Args:
+        low: the boundary. base: what lies `ahead_us` ahead of it is in the future.
+    """
+    if stime is None:
+        return "stime missing"
+    if type(stime) is not int:
+        return f"stime {stime!r} is not a whole number of microseconds"
+    if stime < low:
+        return f"late: stime {stime} is before the boundary {low}"
+    return f"future: stime {stime} is more than {ahead_us} us ahead of {base}"
+
+
 def leading(stimes: Sequence[int], low: int, high: int) -> Sequence[int]:
     """The first stimes that lie in low .. high - 1, until one does not."""
     for n, stime in enumerate(stimes):

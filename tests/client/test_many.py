@@ -90,7 +90,7 @@ class Watched:
         self.world = World(origin=T0 // W - 10, row_max_bytes=row_max)
         self.publisher: SimPublisher = self.world.ready("p", boundaries=boundaries, lateness_us=lateness_us)
         self.appended: list[NewRecord] = []
-        source = self.publisher.session._source
+        source = self.publisher.session.source
         append = source.append
         source.append = lambda record: (self.appended.append(record), append(record))[1]  # type: ignore[method-assign]
 
