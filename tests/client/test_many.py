@@ -66,6 +66,7 @@ class Step:
     offsets: Sequence[Any] | None
     skip: int | None
     hold: int
+    aligned: bool = False
 
 
 steps_of = st.lists(
@@ -97,10 +98,11 @@ class Watched:
     def step(self, step: Step, together: bool, position: int) -> int:
         self.world.scheduler.run_until(self.world.now + step.wait_us)
         session, now = self.publisher.session, self.world.now
+        base = now // W * W if step.aligned else now
         rows, stimes = list(step.rows), None
         if step.offsets is not None:
             rows = rows[: len(step.offsets)]
-            stimes = [now + o if type(o) is int else o for o in step.offsets[: len(rows)]]
+            stimes = [base + o if type(o) is int else o for o in step.offsets[: len(rows)]]
         if self.paced:
             session.hold(now + step.hold)
         seq = None if step.skip is None else max(0, position + step.skip)
@@ -166,7 +168,7 @@ times = st.builds(
 def test_times_around_the_edges_of_buckets_make_the_same_records_together(
     steps: list[tuple[int, list[int]]], boundaries: Boundaries, lateness_us: int | None
 ) -> None:
-    sent = [Step(wait, [row(n) for n in range(len(at))], at, None, at[0]) for wait, at in steps]
+    sent = [Step(wait, [row(n) for n in range(len(at))], at, None, at[0], True) for wait, at in steps]
     same_records(sent, boundaries, lateness_us)
 
 

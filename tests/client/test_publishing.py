@@ -121,6 +121,39 @@ def test_a_clock_that_is_set_back_breaks_no_promise() -> None:
     assert world.folded().late == 0
 
 
+def test_stamps_do_not_go_back_with_the_clock() -> None:
+    world = World()
+    session = world.ready("p").session
+    session.send(row(0), None, None, T0 + 10 * W + 500)
+    session.send(row(1), None, None, T0 + 10 * W + 100)
+    session.send_many([row(2)], None, None, T0 + 10 * W + 200)
+    world.run(3)
+    assert [r[2] for r in world.folded().rows] == [T0 + 10 * W + 500] * 3
+
+
+def test_a_row_that_was_held_for_moves_the_boundary_before_it_is_judged() -> None:
+    world = World()
+    publisher = world.ready("p", boundaries=Boundaries.PACED)
+    world.scheduler.run_until(T0 + 10 * W)
+    session = publisher.session
+    session.hold(T0 + 3 * W)
+    assert session.send(row(0), T0 + 3 * W, None, world.now)
+    session.hold(T0 + 7 * W + 5)
+    assert not session.send(row(1), T0 + 4 * W, None, world.now)
+    assert session.boundary == T0 + 7 * W
+
+
+def test_a_row_before_a_boundary_that_is_ahead_of_the_clock_is_not_told_to_be_late_by_less_than_nothing() -> None:
+    world = World(origin=T0 // W + 2_000)
+    publisher = world.ready("p", lateness_us=0)
+    assert not publisher.send(row(0), world.now + W)
+    publisher.close(end=False)
+    world.run(1)
+    ((refused,),) = [h.rejects for _, h in headers(world) if isinstance(h, BatchHeader) and h.rejects]
+    assert (refused.reason.split(":")[0], refused.late_us) == ("late", 0)
+    assert publisher.counts.lateness.max_us == 0
+
+
 def test_paced_replay_gives_each_row_its_stime_when_the_clock_gets_there() -> None:
     world = World()
     base, start, speed = 5_000_000_000, T0 + 1_000_000, 60
