@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from borealis_py.client.rows import BadRow, RowSchema
 from borealis_py.engine.codec import ArrowSourceCodec
-from borealis_py.engine.rows import canonical_hash
+from borealis_py.engine.rows import ArrowRows, canonical_hash
 
 COLUMNS = {"text": "string", "n": "int64", "x": "double", "flag": "bool", "y": "double"}
 ROW_MAX = 1_000_000
@@ -60,7 +60,7 @@ def decoded(codec: ArrowSourceCodec, payload: bytes, encoding: str, count: int) 
     rows, bad = codec.decode(payload, encoding, list(range(count)))
     assert bad == []
     assert rows is not None
-    return rows
+    return ArrowRows().settle([[rows]])[0]
 
 
 def bits(column: pa.Array) -> list[bytes | None]:
