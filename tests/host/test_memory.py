@@ -79,15 +79,16 @@ def test_one_that_ran_out_of_memory_goes_on_from_its_checkpoint_with_more(
         store = CheckpointStore(before.checkpoints, before.query_hash, kernel, threaded=False)
         store.save(SaveCheckpoint(1, state, (Mark(1, SourceFold(100_000)),)))
         with pytest.raises(EngineOutOfMemory):
-            kernel.step(state, 1, 10, {1: [row(kernel, 9)]})
+            kernel.step(state, 1, 10, {1: [row(kernel, 9, 100_001)]})
     after = up.replica("512MiB")
     with closing(kernel_of(after)()) as kernel:
         found = CheckpointStore(after.checkpoints, after.query_hash, kernel, threaded=False).newest()
         assert found is not None
-        _, outputs = kernel.step(found.state, found.bucket, 10, {1: [row(kernel, 9)]})
+        _, outputs = kernel.step(found.state, found.bucket, 10, {1: [row(kernel, 9, 100_001)]})
         (result,) = cast(Kernel, kernel).to_dicts(outputs[9].rows)
     assert result["n"] == 3 + 5_000_001
 
 
-def row(kernel: Any, i: int) -> Any:
-    return kernel.source_codec("s").decode(b'[{"i":%d}]' % i, "json", [1])[0]
+def row(kernel: Any, i: int, stime: int = 1) -> Any:
+    rows, _ = kernel.source_codec("s").decode(b'[{"i":%d}]' % i, "json", [stime])
+    return kernel.settle([[rows]])[0]

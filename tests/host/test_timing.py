@@ -83,6 +83,7 @@ def test_replicas_and_redos_take_the_same_rows(log: EmptyLog, tmp_path: Path) ->
     for make in (kernel_of(spec), work_of(spec).make_kernel):
         with closing(make()) as kernel:
             taken, ((at, reason, _),) = kernel.source_codec("s").decode(rows, "json", [1, 2, 3])
+            (taken,) = kernel.settle([[taken]])
         assert taken.column("x").to_pylist() == [1, 3]
         assert at == 1
         assert reason.endswith(", row_max is 2000")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
 from borealis_py.log import topics
 from borealis_py.log.base import Record
@@ -38,6 +38,8 @@ def test_a_dead_letter_tells_its_writer_its_bucket_and_its_place_in_it() -> None
     assert letter_id(record, "q") == TupleId(7, 3)
     assert letter_id(record, "other") is None
     first = tuple(header for header in letter.headers if header[0] != "index")
-    assert letter_id(replace(record, headers=first), "q") == TupleId(7, 0), "without a place it is the first"
-    assert letter_id(replace(record, headers=(*first, ("index", b"x"))), "q") is None
-    assert letter_id(replace(record, headers=(("node", b"q"),)), "q") is None
+    assert letter_id(msgspec.structs.replace(record, headers=first), "q") == TupleId(7, 0), (
+        "without a place it is the first"
+    )
+    assert letter_id(msgspec.structs.replace(record, headers=(*first, ("index", b"x"))), "q") is None
+    assert letter_id(msgspec.structs.replace(record, headers=(("node", b"q"),)), "q") is None
