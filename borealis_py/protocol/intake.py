@@ -166,12 +166,16 @@ class Intake:
                 total += said.completeness
         return total / len(self.union.inputs)
 
-    def slice(self, first: int, limit: int, timing: Timing) -> tuple[int, int]:
-        """How far to run in one turn, and the rows in it: bounded work, any stretch of empty buckets."""
-        rows = 0
-        for n, bucket in enumerate(self.union.busy(first, limit, timing.slice_buckets + 1)):
+    def slice(self, first: int, limit: int, timing: Timing, room: int) -> tuple[int, int]:
+        """How far to run in one turn, and the rows in it: bounded work, any stretch of empty buckets.
+
+        Args:
+            room: how many buckets the outbox takes, 1 or more.
+        """
+        most, rows = min(timing.slice_buckets, room), 0
+        for n, bucket in enumerate(self.union.busy(first, limit, most + 1)):
             count = self.union.count(bucket)
-            if n and (n >= timing.slice_buckets or rows + count > timing.slice_rows):
+            if n and (n >= most or rows + count > timing.slice_rows):
                 return bucket, rows
             rows += count
         return limit, rows

@@ -230,7 +230,7 @@ class Manager:
         if self.reconciliation.job is not None or self.f_s >= target or self._blocked:
             return
         if self.reconciliation.inline(self.union, self.f_s, target):
-            end, rows = self.intake.slice(self.f_s, target, self.timing)
+            end, rows = self.intake.slice(self.f_s, target, self.timing, self._room)
             self.reconciliation.ran_inline(self.f_s, end, rows, self._now)
             self._step_stable(end)
         else:
@@ -243,13 +243,19 @@ class Manager:
     @property
     def _blocked(self) -> bool:
         """The own topic has not acknowledged what was said: go no further (B43)."""
-        return self.output.waiting > self.timing.outbox_max
+        return self._room < 1
+
+    @property
+    def _room(self) -> int:
+        """How many more buckets may be said before the own topic acknowledges some: each is a record, and so is
+        each stretch of empty ones between them."""
+        return (self.timing.outbox_max - self.output.waiting) // 2 + 1
 
     def _run_stable(self) -> None:
         """R2: complete buckets run once, on the state that both frontiers share."""
         if self.f_s != self.f_l or self.reconciliation.job is not None or self.complete <= self.f_s or self._blocked:
             return
-        self._step_stable(self.intake.slice(self.f_s, self.complete, self.timing)[0])
+        self._step_stable(self.intake.slice(self.f_s, self.complete, self.timing, self._room)[0])
         self.intake.forgive()
 
     def _step_stable(self, end: int) -> None:

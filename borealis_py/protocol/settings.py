@@ -64,7 +64,7 @@ class Timing:
     slice_buckets: int = 100
     slice_rows: int = 20_000
     live_buckets: int = 5
-    outbox_max: int = 80
+    outbox_max: int = 200
     publish_buckets: int = 200
     publish_rows: int = 50_000
     publish_bytes: int = 16_000_000

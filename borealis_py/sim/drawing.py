@@ -65,7 +65,8 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
             heartbeat_us=rng.choice((100_000, 200_000)),
             inline_rows=rng.choice((0, 20, 100, 2_000)),
             redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than life
-            slice_buckets=rng.choice((1, 3, 20, 100)),
+            slice_buckets=rng.choice((3, 20, 100)),  # and fewer where the outbox has less room
+            outbox_max=random.Random(f"outbox {seed}").choice((20, 80, 200)),
             publish_buckets=rng.choice((5, 200)),
             checkpoint_us=rng.choice((500_000, 2_000_000)),
             buffer_rows_max=rng.choice((2 * rate * sources, 2_000_000, 2_000_000)),

@@ -20,6 +20,7 @@ from borealis_py.protocol.states import ReplicaState
 from borealis_py.sim.coverage import Coverage
 from borealis_py.sim.kernel import QUERY
 from borealis_py.sim.kinds import Aim
+from borealis_py.sim.oracle.budgets import said_in_a_step
 from borealis_py.sim.oracles import Clean
 from borealis_py.sim.people import BURST, ReplicaProcess
 from borealis_py.sim.pictures import ClientPicture
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from borealis_py.protocol.manager import Manager
     from borealis_py.sim.world import World
 
-OUTBOX_MAX = 130
-"""80 and a turn's worth."""
+MARKS = 3
+"""Records of a turn that are no bucket's: UNDO, REC_DONE, END."""
 Key = tuple[str, int]
 
 
@@ -49,7 +50,8 @@ class Onlooker:
         self.coverage = Coverage()
         bursts = BURST if any(f.kind in ("burst", "big") for f in s.faults) else 1
         rows_a_second = s.rate * bursts * s.sources * len(s.nodes)
-        self.watch = Watch(s.timing.buffer_rows_max + rows_a_second * 16 + 200, OUTBOX_MAX)
+        most = s.timing.outbox_max + said_in_a_step(s.timing, s.span) + MARKS
+        self.watch = Watch(s.timing.buffer_rows_max + rows_a_second * 16 + 200, most)
         self.overlaps = {plan.name: Overlap() for plan in s.nodes}
         self.progress_seen: list[tuple[int, int]] = []
         self._shown: int | None = None

@@ -12,11 +12,22 @@ from borealis_py.sim.oracle.ear import Asked, Dropped
 from borealis_py.sim.violation import Violation
 
 
-class Acks:
-    """What was said on the own stream, and what of it the log has told to hold, in every partition of it."""
+def said_in_a_step(timing: Timing, span: int) -> int:
+    """Most records that a step of complete buckets may say: half of the outbox's room in buckets with rows, windows
+    that end behind each, and empty stretches around it."""
+    return min(timing.slice_buckets, timing.outbox_max // 2 + 1) * (span + 1) + 1
 
-    def __init__(self, feeds: Sequence[Feed], timing: Timing) -> None:
-        self._feeds, self._timing = feeds, timing
+
+class Acks:
+    """What was said on the own stream, and what of it the log has told to hold, in every partition of it.
+
+    Args:
+        span: so many empty buckets behind one with rows may have output.
+    """
+
+    def __init__(self, feeds: Sequence[Feed], timing: Timing, span: int) -> None:
+        self._feeds, self._room, self._step = feeds, timing.outbox_max, said_in_a_step(timing, span)
+        self._first = True
         self._pieces = dict.fromkeys(feeds, 0)
         self._acked = dict.fromkeys(feeds, 0)
         self._ends: dict[Feed, list[int]] = {feed: [] for feed in feeds}
@@ -39,6 +50,7 @@ class Acks:
             self._stable_at.append((len(self._ends[feed]), header.end))
 
     def turn(self, acked: Sequence[Feed]) -> None:
+        self._first = True
         for feed in acked:
             self._acked[feed] += 1
         for feed in self._feeds:
@@ -54,10 +66,11 @@ class Acks:
         """Records that were said and are not acknowledged."""
         return len(self._ends[self._feeds[0]]) - min(self._whole.values())
 
-    def may_run(self, name: str, bucket: int, slice_buckets: int) -> None:
-        """No step begins with more than `outbox_max` records on their way: of this one there is the record that was
-        just said, and before it at most the others of its slice."""
-        most = self._timing.outbox_max + 1 + 2 * slice_buckets
+    def may_run(self, name: str, bucket: int) -> None:
+        """A turn's first bucket runs with no more than `outbox_max` records on their way, beside its own; the others,
+        which may be of the same step, with those that a step may say."""
+        most = self._room + (1 if self._first else self._step)
+        self._first = False
         if self.waiting > most:
             detail = f"{name}: bucket {bucket} is run with {self.waiting} records not acknowledged"
             raise Violation("outbox", detail, bucket)

@@ -54,7 +54,7 @@ class Witness:
         self.settings = place.settings()
         self.queue = Queue(place, heard.name)
         self.divergence = Divergence(place.span)
-        self.acks = Acks(place.own_feeds, place.timing)
+        self.acks = Acks(place.own_feeds, place.timing, place.span)
         self.jobs = Jobs(place.timing, place.rows)
         self.checkpoints = Checkpoints()
         self.overdue = Overdue(heard.name, well)
@@ -191,7 +191,7 @@ class Witness:
         if end > self.complete and not given:
             raise Violation("early", f"{self._name}: bucket {end - 1} is stable, read is only {self.complete}", end - 1)
         if not given:
-            self.acks.may_run(self._name, first, self.place.timing.slice_buckets)
+            self.acks.may_run(self._name, first)
         expected = self.births.held_us(end - 1, now) if together and not given else 0
         if held_us != expected:
             self._wrong("held", end - 1, f"held {held_us} us, expected {expected}")
@@ -213,7 +213,7 @@ class Witness:
         if bucket != at.live:
             self._wrong("frontiers", bucket, f"is said tentatively, {at.live} is next")
         self._may_run(now, bucket)
-        self.acks.may_run(self._name, bucket, 0)
+        self.acks.may_run(self._name, bucket)
         why = self.divergence.ran(header, self.inputs, now)
         if why is not None:
             self._wrong("labels", bucket, why)

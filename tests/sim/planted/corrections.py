@@ -251,7 +251,7 @@ def _rec_done_at_once() -> Any:
 
 
 def _outbox_without_bound() -> Any:
-    return mock.patch.object(Manager, "_blocked", property(lambda self: False))
+    return mock.patch.object(Manager, "_room", property(lambda self: 1_000_000))
 
 
 def _never_forgives() -> Any:
