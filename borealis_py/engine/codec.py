@@ -170,7 +170,7 @@ class ArrowRowCodec:
         return hashlib.blake2b(spell(self.schema).encode(), digest_size=6).hexdigest()
 
     def encode(self, rows: pa.RecordBatch) -> bytes:
-        return bytes(rows.serialize())
+        return _alone(rows)
 
     def decode(self, payload: bytes) -> pa.RecordBatch:
         return pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
@@ -186,7 +186,7 @@ class ArrowRowCodec:
         return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
     def encode_state(self, state: Sequence[Sequence[Partial]]) -> bytes:
-        return msgspec.msgpack.encode([[(b, bytes(batch.serialize())) for b, batch in op] for op in state])
+        return msgspec.msgpack.encode([[(b, _alone(batch)) for b, batch in op] for op in state])
 
     def decode_state(self, payload: bytes) -> tuple[tuple[Partial, ...], ...]:
         """Raises ValueError for bytes that are no state of this query."""
@@ -216,6 +216,11 @@ class ArrowRowCodec:
 
     def stimes(self, rows: pa.RecordBatch) -> list[int]:
         return rows.column(STIME).to_pylist()  # type: ignore[no-any-return]
+
+
+def _alone(rows: pa.RecordBatch) -> bytes:
+    """As if these rows had run by themselves: a part of a batch is written with some of what stands beside it."""
+    return bytes(pa.concat_batches([rows]).serialize())
 
 
 def _stime_array(stimes: Sequence[int]) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from borealis_py.protocol.redo import RedoDone, RedoFailed
@@ -114,7 +115,7 @@ def test_close_cancels_what_runs(session, bell, replica, tmp_path):
 
 def test_the_audit_runs_one_task_a_query(session):
     rows = published(30)
-    changed = [rows[0], rows[1], replace(rows[2], value=b"{}"), *rows[3:]]
+    changed = [rows[0], rows[1], msgspec.structs.replace(rows[2], value=b"{}"), *rows[3:]]
     clean, spoilt = audit_on_spark(session.context, [spec(rows, 30), spec(changed, 30)])
     assert (clean.clean, clean.rows) == (True, 20)
     assert (spoilt.differences, spoilt.first.kind) == (1, "different")
