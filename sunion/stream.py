@@ -42,7 +42,7 @@ class Stable:
 class Dropped(NamedTuple):
     """Tentative words of a replica about buckets [low, high] that left memory: they lie in its log from `offset` on.
 
-    `inc`: the highest incarnation seen there; who had spoken by then was nobody's zombie.
+    `inc`: the lowest of theirs: no higher one had spoken before the first of them, or it would be a zombie's.
     """
 
     low: int
