@@ -94,11 +94,10 @@ class App:
             assert self.read_by_another_client(feed, len(expected)) == [value for value, _ in expected]
 
     def read(self, feed: Feed) -> list[tuple[bytes | None, object]]:
-        """To the very end of the log: nothing is open."""
+        """To the very end of the log: nothing is open (a broker writes markers after it has answered a commit)."""
         lookup, raw = self.log.lookup(), KafkaLookup(self.log.bootstrap, {}, committed=False)
-        end = raw.bounds(feed)[1]
-        assert lookup.bounds(feed)[1] == end
-        found = [(r.value, r.headers) for r in lookup.read(feed, 0, end)]
+        self.waiter.until(lambda: lookup.bounds(feed) == raw.bounds(feed))
+        found = [(r.value, r.headers) for r in lookup.read(feed, 0, lookup.bounds(feed)[1])]
         lookup.close()
         raw.close()
         return found
