@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
-from borealis_py.log.corrected import letter_id
+from borealis_py.log.corrected import letter_id, read_progress
+from borealis_py.log.description import Life
 from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.query.names import base_name
 from borealis_py.sim import oracles
@@ -54,7 +55,7 @@ def judge(world: World) -> None:
                 oracles.stable_records(name, log, truth.part(p, plan.exchange), world.origin, world.wiring.app_uid)
     for name in dict.fromkeys(base_name(plan.name) for plan in s.nodes):
         parts = [plan.name for plan in s.nodes if base_name(plan.name) == name]
-        oracles.dead_letters(name, letters, [(truths[part], world.progress(part)) for part in parts])
+        oracles.dead_letters(name, letters, [(truths[part], _published(world, part)) for part in parts])
     rows = world.log.committed(Feed(topics.stream(APP, QUERY)))
     oracles.corrected(rows, watching.progress_seen, truths[QUERY], s.width_us)
     oracles.client(world.picture, truths[QUERY])
@@ -68,16 +69,32 @@ def _letters(world: World) -> list[Record]:
     """The dead letters of all nodes. Where a life ends before somebody could mend what the broker hid: with those."""
     feed = Feed(topics.deadletter(APP))
     seen = world.log.decided(feed)
-    if not (world.scenario.reset and any(f.kind == "markers_lost" for f in world.scenario.faults)):
+    if not _cut_short(world):
         return seen
     partition, hidden = world.log.broker.partition(feed), dict[tuple[str, TupleId], Record]()
     for node in dict.fromkeys(plan.name for plan in world.scenario.nodes):
         there = {letter_id(record, node) for record in seen}
         for record in partition.read_raw(partition.start, len(partition.records)):
             at = letter_id(record, node)
-            if at is not None and at not in there and at.bucket < world.progress(node):
+            if at is not None and at not in there and at.bucket < _published(world, node):
                 hidden[node, at] = record
     return [*seen, *hidden.values()]
+
+
+def _cut_short(world: World) -> bool:
+    """Its life may have ended before somebody could mend what the broker hid."""
+    return bool(world.scenario.reset) and any(f.kind == "markers_lost" for f in world.scenario.faults)
+
+
+def _published(world: World, node: str) -> int:
+    """How far a node is published, with what the broker hid: of a transaction the dead letters may be seen, and not the
+    progress."""
+    if not _cut_short(world):
+        return world.progress(node)
+    feed, life = Feed(topics.progress(APP, node)), Life(world.wiring.app_uid)
+    partition, seen = world.log.broker.partition(feed), {record.offset for record in world.log.decided(feed)}
+    hidden = (r for r in partition.read_raw(partition.start, len(partition.records)) if r.offset not in seen)
+    return max(world.progress(node), *(read_progress(record, life, world.origin) or 0 for record in hidden), 0)
 
 
 def _sources(world: World) -> dict[str, SourceTruth]:
