@@ -82,8 +82,9 @@ def _letters(world: World) -> list[Record]:
 
 
 def _cut_short(world: World) -> bool:
-    """Its life may have ended before somebody could mend what the broker hid."""
-    return bool(world.scenario.reset) and any(f.kind == "markers_lost" for f in world.scenario.faults)
+    """Its life, or that of a node, may have ended before somebody could mend what the broker hid."""
+    ended = bool(world.scenario.reset) or world.ended_by_retention is not None
+    return ended and any(f.kind == "markers_lost" for f in world.scenario.faults)
 
 
 def _published(world: World, node: str) -> int:
