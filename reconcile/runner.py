@@ -1,7 +1,8 @@
 """Who runs redo jobs for a replica: started from its turn, answered by polling, never waiting.
 
-`ThreadRedo` runs the task in a thread of this process, `BrokenRedo` says that there is no Spark; `reconcile.spark` has
-the one that runs it as a Spark job. Redos from memory are the pure core's own and not seen here.
+`ThreadRedo` runs the task in a thread of this process, `reconcile.spark` has the one that runs it as a Spark job, and
+`reconcile.asking` the one that asks another process for it. Redos from memory are the pure core's own and not seen
+here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from borealis_py.log.base import Wake
-from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
+from borealis_py.protocol.redo import RedoDone, RedoJob, RedoResult
 from reconcile.task import failed, run_job
 from reconcile.work import Opened, Work
 
@@ -87,8 +88,8 @@ class Results:
 class ThreadRedo:
     """Runs jobs one after the other in a thread of this process, with a kernel and log clients of its own.
 
-    For rows that the replica evicted from memory when Spark does not answer. The thread and what it needs come into
-    being with the first job.
+    For rows that left the memory of a replica without Spark, or whose Spark does not answer. The thread and what it
+    needs come into being with the first job.
 
     Args:
         deadline_s: a job that takes longer is given up (RedoFailed).
@@ -151,46 +152,33 @@ class ThreadRedo:
             return None if self._closed else self._jobs.popleft()
 
 
-class BrokenRedo:
-    """Stands where Spark could not be started: every job fails at once, so the replica redoes inline."""
-
-    def __init__(self, reason: str, wake: Callable[[], None]) -> None:
-        self._reason = reason
-        self._results = Results(wake)
-
-    def start(self, job: RedoJob) -> None:
-        self._results.expect(job.id)
-        self._results.put(RedoFailed(job.id, self._reason))
-
-    def results(self) -> list[RedoResult]:
-        return self._results.take()
-
-    def cancel(self, job_id: int) -> None:
-        self._results.drop(job_id)
-
-    def close(self) -> None:
-        self._results.clear()
-
-
 class Redos:
-    """A replica's ways: `remote` (Spark), `local` when Spark failed and rows must be read again, and `peers`, which
-    takes over another replica's checkpoint (the replica's host adds it).
+    """A replica's ways: `remote` (Spark), `local` where Spark failed or is not to be and rows must be read again, and
+    `peers`, which takes over another replica's checkpoint (the replica's host adds it).
 
     Args:
-        why_inline: why there is no Spark now; empty when there is. For the status.
+        remote: None: this host has no Spark, and every job is a local one.
+        why_inline: why Spark runs none now; empty when it does, or is not to. For the status.
     """
 
-    def __init__(self, remote: Redo, local: Redo, why_inline: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, remote: Redo | None, local: Redo, why_inline: Callable[[], str] = lambda: "") -> None:
         self._remote = remote
         self._local = local
         self.peers: Redo | None = None
         self.why_inline = why_inline
 
+    @property
+    def on_spark(self) -> bool:
+        """Jobs may run on Spark."""
+        return self._remote is not None
+
     def start(self, job: RedoJob, local: bool = False) -> None:
         if job.peer is not None and self.peers is not None:
             self.peers.start(job)
+        elif local or self._remote is None:
+            self._local.start(job)
         else:
-            (self._local if local else self._remote).start(job)
+            self._remote.start(job)
 
     def results(self) -> list[RedoResult]:
         return [result for redo in self._all for result in redo.results()]

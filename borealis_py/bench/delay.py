@@ -32,9 +32,9 @@ Tick = Callable[[float], None]
 """Told how many seconds have been published."""
 
 
-def start(stage: Stage, spark: bool) -> Running:
+def start(stage: Stage, host: str) -> Running:
     """The app, its replicas ready."""
-    running = stage.start(stage.describe(events.app("bench-delay", SOURCES, REPLICAS)), spark)
+    running = stage.start(stage.describe(events.app("bench-delay", SOURCES, REPLICAS)), host)
     stage.wait_ready(running)
     return running
 

@@ -162,7 +162,7 @@ class _Drill:
         self._stage = stage
         self._rng = random.Random(kills)  # kills fall anywhere in a bucket, at the same places in every run
         self._clock = SystemClock()
-        self.running: Running = stage.start(stage.describe(app("bench-failover")), spark=False)
+        self.running: Running = stage.start(stage.describe(app("bench-failover")))
         stage.wait_ready(self.running)
         self._publish(KINDS * kills * KILL_S + 60)
         stop = threading.Event()
@@ -251,7 +251,7 @@ class _Drill:
         running, log = self.running, self._stage.log
         self._until(lambda: running.processes.ended(name) is not None, 10.0, f"{name} survived kill -9")
         since_ms = self._clock.wall_us() // 1000
-        options = launch.ProcessOptions(log, self._stage.work, spark=False, take_over=True)
+        options = launch.ProcessOptions(log, self._stage.work, take_over=True)
         running.pids = launch.start(running.state, running.processes, options)
         only = {name: running.pids[name]}
         launch.wait_ready(log, running.state, running.processes, only, since_ms, timeout_s=READY_S)

@@ -143,7 +143,7 @@ def _start(stage: Stage, state: AppState, host: str) -> Running:
     processes = ReplicaProcesses(stage.work, state.name)
     stage.endings.callback(processes.stop)
     started_ms = SystemClock().wall_us() // 1000
-    plain = launch.ProcessOptions(stage.log, stage.work, spark=False)
+    plain = launch.ProcessOptions(stage.log, stage.work)
     processes.start(NODE_PROCESS, plain.arguments(state.name, NODE_PROCESS), plain.environment())
     spark = launch.ProcessOptions(stage.log, stage.work, host="spark", redo_slots=0)
     pids = launch.start(state, processes, spark if host == "spark" else plain)

@@ -86,7 +86,7 @@ def check(options: Options) -> None:
 
 def _delay(stage: Stage, options: Options, bars: Bars) -> tuple[Running, DelayFigures, list[ProcessMemory]]:
     bars.say(f"starting {delay.REPLICAS} replicas" + (", each a Spark application" if options.spark else ""))
-    running = delay.start(stage, options.spark)
+    running = delay.start(stage, "spark" if options.spark else "process")
     length_s = options.seconds + STARTUP_US // 1_000_000
     with bars.bar(f"delay: {delay.RATE} tuples/s for {length_s} s", length_s) as at:
         figures = delay.measure(stage, running, options.seconds, at)

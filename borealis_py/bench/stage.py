@@ -58,12 +58,12 @@ class Stage:
         reports = launch.check(spec, timing)
         return launch.describe(self.log, spec, reports, origin, SystemClock().wall_us(), timing)
 
-    def start(self, state: AppState, spark: bool) -> Running:
-        """Start every replica of a described app."""
+    def start(self, state: AppState, host: str = "process") -> Running:
+        """Start every replica of a described app. `host`: as `borealis up --host` takes it."""
         processes = ReplicaProcesses(self.work, state.name)
         self.endings.callback(processes.stop)
         started_ms = SystemClock().wall_us() // 1000
-        pids = launch.start(state, processes, launch.ProcessOptions(self.log, self.work, spark=spark))
+        pids = launch.start(state, processes, launch.ProcessOptions(self.log, self.work, host=host))
         return Running(state, processes, pids, started_ms)
 
     def wait_ready(self, running: Running) -> None:

@@ -117,7 +117,7 @@ def replica_run(stage: Stage, prepared: Prepared) -> tuple[RunFigures, Totals, f
     backlog = prepared.backlog
     watch = _Watch(stage, prepared.state, backlog.end)
     before = time.time()
-    running = stage.start(prepared.state, spark=False)
+    running = stage.start(prepared.state)
     try:
         began, ended, cpu_s = watch.wait(running)
     finally:

@@ -12,7 +12,8 @@ import typer
 from rich.text import Text
 
 from borealis_py.cli.console import err, fail, out, print_json, print_table
-from borealis_py.cli.options import Json, NoSpark
+from borealis_py.cli.options import Json
+from borealis_py.cli.up import Host, check_host
 
 if TYPE_CHECKING:
     from borealis_py.bench.failover import FailoverFigures
@@ -48,15 +49,16 @@ def quick(
     redo_rows: Annotated[int, typer.Option("--redo-rows", help="Of the backlog.")] = 200_000,
     work: Work = None,
     json: Json = False,
-    no_spark: NoSpark = False,
+    host: Host = "spark",
 ) -> None:
     """Delay, throughput, redo speed and memory in under 3 minutes, on a broker of its own. Tables on standard error."""
+    check_host(host)
     from borealis_py.bench import quick as measured
     from borealis_py.bench.figures import BenchError
     from borealis_py.bench.tables import show
 
     options = measured.Options(
-        seconds=seconds, events=events, per_record=per_record, redo_rows=redo_rows, spark=not no_spark, work=work
+        seconds=seconds, events=events, per_record=per_record, redo_rows=redo_rows, spark=host == "spark", work=work
     )
     with _telling(BenchError):
         measured.check(options)
@@ -75,18 +77,20 @@ def scaling(
     runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="How often each; medians are told.")] = 3,
     work: Work = None,
     json: Json = False,
-    no_spark: NoSpark = False,
+    host: Host = "spark",
 ) -> None:
     """What partitions and Spark slots bring and replicas cost on Kafka, in about 6 minutes, on a broker of its own.
 
-    Tables on standard error. With --length 1 (3 us a row) reading is what costs, with 4 (20 us) the query is.
+    Tables on standard error. With --length 1 (3 us a row) reading is what costs, with 4 (20 us) the query is. With
+    --host process only that host is measured.
     """
+    check_host(host)
     from borealis_py.bench import scaling as measured
     from borealis_py.bench.figures import BenchError
     from borealis_py.bench.scaling_tables import show
 
     options = measured.Options(
-        events=events, per_record=per_record, length=length, runs=runs, spark=not no_spark, work=work
+        events=events, per_record=per_record, length=length, runs=runs, spark=host == "spark", work=work
     )
     with _telling(BenchError):
         source = measured.check(options)

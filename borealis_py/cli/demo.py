@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from borealis_py.cli.options import NoSpark
+from borealis_py.cli.up import Host, check_host
 
 YEAR = 365
 
@@ -17,10 +17,11 @@ def demo(
     days: Annotated[int, typer.Option("--days", min=1, max=YEAR, help="So many days, one a second.")] = 60,
     out: Annotated[Path, typer.Option("--out", help="Where report.json and timeline.svg go.")] = Path("demo"),
     port: Annotated[int | None, typer.Option("--port", help="Of its broker.", show_default="a free one")] = None,
-    no_spark: NoSpark = False,
+    host: Host = "spark",
 ) -> None:
     """A query on real flights loses an input, keeps answering, and ends exactly right: about 2 minutes."""
+    check_host(host)
     from borealis_py.demo import scenario
 
-    options = scenario.Options(out, days=YEAR if full else days, port=port, spark=not no_spark)
+    options = scenario.Options(out, days=YEAR if full else days, port=port, spark=host == "spark")
     raise typer.Exit(scenario.run(options))

@@ -30,4 +30,3 @@ Http = Annotated[
         "after it. Port 0: any free one. Also BOREALIS_HTTP.",
     ),
 ]
-NoSpark = Annotated[bool, typer.Option("--no-spark", help="Run and redo in processes of this machine; needs no Java.")]

@@ -15,8 +15,8 @@ import typer
 
 from borealis_py.cli.console import say
 from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.options import AppName, Bootstrap, DataDir, Http, NoSpark
-from borealis_py.cli.up import Host, Master, TakeOver, chosen_host, process_options
+from borealis_py.cli.options import AppName, Bootstrap, DataDir, Http
+from borealis_py.cli.up import Host, Master, TakeOver, check_host, process_options
 
 if TYPE_CHECKING:
     from borealis_py.host.appstate import AppState
@@ -34,8 +34,7 @@ def replica(
     app: AppName = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = None,
-    host: Host = None,
-    no_spark: NoSpark = False,
+    host: Host = "spark",
     take_over: TakeOver = False,
     http: Http = None,
     master: Master = None,
@@ -44,10 +43,10 @@ def replica(
 
     Waits a minute for the broker and the description. Its log is on standard error.
     """
-    chosen = chosen_host(host, no_spark)
+    check_host(host, master)
     context = open_context(bootstrap, data_dir, http)
     state = _described(context, app)
-    options = process_options(context, not no_spark, take_over, chosen, master)
+    options = process_options(context, take_over, host, master)
     from borealis_py.host.replicas import ProcessName
 
     if node is not None:

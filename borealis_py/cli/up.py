@@ -11,7 +11,7 @@ import typer
 from borealis_py.cli.check import AppFile
 from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.options import Bootstrap, DataDir, Http, NoSpark
+from borealis_py.cli.options import Bootstrap, DataDir, Http
 
 if TYPE_CHECKING:
     from borealis_py.host.appstate import AppState
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 
 HOSTS = ("spark", "process")
 Host = Annotated[
-    str | None,
+    str,
     typer.Option(
         "--host",
         help="Where replicas run: as tasks of a Spark application for each index (spark), or in a process on this "
-        "machine for each (process: for tests and debugging).",
-        show_default="spark; process with --no-spark",
+        "machine for each (process: no Spark, no Java).",
     ),
 ]
 Master = Annotated[
@@ -60,15 +59,12 @@ DescribeOnly = Annotated[
 ]
 
 
-def chosen_host(host: str | None, no_spark: bool) -> str:
-    """Where replicas run. Raises typer.BadParameter for what cannot be."""
-    if host is None:
-        return "process" if no_spark else "spark"
+def check_host(host: str, master: str | None = None) -> None:
+    """Raises typer.BadParameter for what cannot be."""
     if host not in HOSTS:
         raise typer.BadParameter(f"{host!r}: choose {' or '.join(HOSTS)}", param_hint="--host")
-    if host == "spark" and no_spark:
-        raise typer.BadParameter("replicas cannot be Spark tasks without Spark", param_hint="--no-spark")
-    return host
+    if host == "process" and master:
+        raise typer.BadParameter("with --host process there is no Spark that could have one", param_hint="--master")
 
 
 def up(
@@ -76,8 +72,7 @@ def up(
     file: AppFile,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = None,
-    host: Host = None,
-    no_spark: NoSpark = False,
+    host: Host = "spark",
     origin: Origin = "earliest",
     reset: Reset = False,
     take_over: TakeOver = False,
@@ -90,7 +85,7 @@ def up(
 
     What dies is started again by a small supervisor, until `borealis down`.
     """
-    chosen = chosen_host(host, no_spark)
+    check_host(host, master)
     from borealis_py.host import launch
     from borealis_py.host.appfile import load_app
     from borealis_py.host.check import check_places
@@ -125,11 +120,11 @@ def up(
                 "`borealis down` and `borealis up` have all of them read",
                 "yellow",
             )
-    options = process_options(context, not no_spark, take_over, chosen, master)
+    options = process_options(context, take_over, host, master)
     _start(context, state, processes, options, not no_restart)
 
 
-def process_options(context: Context, spark: bool, take_over: bool, host: str, master: str | None) -> ProcessOptions:
+def process_options(context: Context, take_over: bool, host: str, master: str | None) -> ProcessOptions:
     """What replica processes are told: flags over configuration."""
     from borealis_py.host.address import Address
     from borealis_py.host.launch import ProcessOptions
@@ -140,7 +135,6 @@ def process_options(context: Context, spark: bool, take_over: bool, host: str, m
         context.log,
         context.data_dir,
         master or (None if configured is None else str(configured)),
-        spark,
         take_over,
         None if config.http is None else Address.parse(config.http),
         host,

@@ -145,7 +145,7 @@ def _start_app(
     stack.callback(processes.stop)
     screen.step("starting two replicas, each a Spark application of its own (about 20 s)")
     host = "spark" if options.spark else "process"
-    pids = launch.start(state, processes, launch.ProcessOptions(log, work, spark=options.spark, host=host))
+    pids = launch.start(state, processes, launch.ProcessOptions(log, work, host=host))
     launch.wait_ready(log, state, processes, pids, now_us // 1000)
     return state, processes
 

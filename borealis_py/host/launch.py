@@ -212,14 +212,14 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str
 class ProcessOptions:
     """What the replica processes are told beside the app.
 
-    `http`: of the first; the others take the ports after it. `host`: "process" or "spark"; `redo_slots`, `slot_wait_us`
-    and `spark_properties` are for the latter. `checkpoints`: a URI for them; empty: `data_dir`.
+    `http`: of the first; the others take the ports after it. `host`: "process" (no Spark) or "spark"; `master`,
+    `redo_slots`, `slot_wait_us` and `spark_properties` are for the latter. `checkpoints`: a URI for them; empty:
+    `data_dir`.
     """
 
     kafka: KafkaLog
     data_dir: Path
     master: str | None = None
-    spark: bool = True
     take_over: bool = False
     http: Address | None = None
     host: str = "process"
@@ -236,7 +236,6 @@ class ProcessOptions:
         out += ["--data-dir", str(self.data_dir)]
         out += ["--master", self.master] if self.master else []
         out += ["--http", str(self.http.after(place))] if self.http else []
-        out += [] if self.spark else ["--no-spark"]
         out += ["--host", self.host]
         out += [] if self.redo_slots is None else ["--redo-slots", str(self.redo_slots)]
         out += [] if self.slot_wait_us is None else ["--slot-wait-us", str(self.slot_wait_us)]

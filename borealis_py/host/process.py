@@ -1,9 +1,9 @@
-"""The process of one replica index: a Spark application of its own, one loop a node (design 3.3).
+"""The process of one replica index: one loop a node (design 3.3).
 
     python -m borealis_py.host.process --bootstrap localhost:9092 --app flights --replica 0 --data-dir .borealis
 
-It runs that replica of all queries, or with --node NAME (more than once, if you like) of these nodes: in this process,
-or with --host spark as tasks of its Spark application (`host/onspark`).
+It runs that replica of all queries, or with --node NAME (more than once, if you like) of these nodes: in this process
+and without Spark, or with --host spark as tasks of a Spark application of its own (`host/onspark`).
 
 A crash of one process never touches the other. SIGTERM and SIGINT end it in order.
 """
@@ -35,9 +35,7 @@ from borealis_py.host.logs import configure_logs
 from borealis_py.host.onspark.driver import SLOT_WAIT_S, DriverSettings, SparkDriver
 from borealis_py.host.onspark.plan import redos_for
 from borealis_py.host.replicas import CHECKPOINTS, ENGINE_MEMORY, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
-from borealis_py.host.sessions import KeptRedo, Session, SessionKeeper
 from borealis_py.host.signals import set_by
-from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
 from borealis_py.host.specs import KernelDiffers, check_fingerprint, kernel_of, new_uid, replica_spec, work_of
 from borealis_py.host.supervise import supervise
 from borealis_py.host.taken import IndexTaken, ensure_free
@@ -51,8 +49,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.errors import QueryError
 from borealis_py.query.partitions import parts_of
-from reconcile.runner import Redo, Redos, ThreadRedo
-from reconcile.spark import SparkRedo
+from reconcile.runner import Redos, ThreadRedo
 from reconcile.work import Kernel
 
 log = structlog.get_logger("borealis.host")
@@ -72,29 +69,22 @@ NOT_STARTED = (
 """What stands in the way of a start, told as one line."""
 SENSELESS = (QueryError, SettingsError, AddressError)
 """Those of them that another attempt does not change."""
-LOCAL, LOCAL_FOR_REDOS = "local", "local[2]"
-"""Masters on this machine. The first gets as many slots as it needs, for replicas and redos."""
+LOCAL = "local"
+"""Spark on this machine, with as many slots as it takes for replicas and redos."""
 
 
-def make_redos(spec: ReplicaSpec, keeper: SessionKeeper, kernel: Kernel, wake: Wake) -> Redos:
-    """Spark while there is a session, and a thread that reads again where Spark failed."""
-    work = work_of(spec)
-    deadline_s = spec.timing.redo_deadline_us / 1e6
-
-    def on(session: ReplicaSession) -> Redo:
-        return SparkRedo(session.context, work, kernel, wake, deadline_s, session.warm_soon)
-
-    return Redos(KeptRedo(keeper, on, wake), ThreadRedo(work, wake, LOCAL_REDO_S), why_inline=lambda: keeper.why_inline)
+def make_redos(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
+    """Without Spark: from memory, and a thread that reads again what left it."""
+    return Redos(None, ThreadRedo(work_of(spec), wake, LOCAL_REDO_S))
 
 
 class ReplicaProcess:
-    """All loops of one replica index, and their Spark application. `seen`: is left each status."""
+    """All loops of one replica index, each in a thread. `seen`: is left each status."""
 
-    def __init__(self, specs: list[ReplicaSpec], keeper: SessionKeeper, seen: Seen = unseen) -> None:
+    def __init__(self, specs: list[ReplicaSpec], seen: Seen = unseen) -> None:
         self.stop = threading.Event()
         self.code = 0
         self._specs = specs
-        self.keeper = keeper
         self._seen = seen
 
     def run(self) -> int:
@@ -102,11 +92,8 @@ class ReplicaProcess:
         threads = [threading.Thread(target=self._supervise, args=(s,), name=s.name) for s in self._specs]
         for thread in threads:
             thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        finally:
-            self.keeper.stop()
+        for thread in threads:
+            thread.join()
         return self.code
 
     def _supervise(self, spec: ReplicaSpec) -> None:
@@ -118,24 +105,7 @@ class ReplicaProcess:
 
     def _run(self, spec: ReplicaSpec) -> None:
         """One incarnation."""
-        redos = partial(make_redos, spec, self.keeper)
-        run_replica(spec, kernel_of(spec), redos, self.stop, new_uid(spec), seen=self._seen)
-
-
-def open_sessions(specs: list[ReplicaSpec], spark: bool, master: str, output: Path) -> SessionKeeper:
-    """Sessions that are warm for every node, one after the other."""
-    if not spark:
-        return SessionKeeper(lambda: SparkUnavailable("started with --no-spark"))
-    name = f"{specs[0].app} {', '.join(spec.name for spec in specs)}"
-    works = [work_of(spec).pack() for spec in specs]
-
-    def start() -> Session:
-        return start_or_reason(name, works, SparkSettings(master=master), output)
-
-    keeper = SessionKeeper(start)
-    if isinstance(keeper.current, SparkUnavailable):
-        log.warning("no Spark: redos run inline in this process", why=str(keeper.current))
-    return keeper
+        run_replica(spec, kernel_of(spec), partial(make_redos, spec), self.stop, new_uid(spec), seen=self._seen)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -146,8 +116,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--node", action="append", default=[], help="run this node instead of all queries")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--host", choices=HOSTS, default=HOSTS[0], help="where replicas run")
-    parser.add_argument("--no-spark", action="store_true")
-    parser.add_argument("--master", help="default: of this machine, with --host spark as many slots as it needs")
+    parser.add_argument("--master", help="with --host spark; default: this machine, with as many slots as it takes")
     parser.add_argument("--redo-slots", type=int, help="with --host spark: slots for redo jobs")
     parser.add_argument("--slot-wait-us", type=int, default=int(SLOT_WAIT_S * 1e6), help="with --host spark")
     parser.add_argument("--take-over", action="store_true")
@@ -220,17 +189,16 @@ def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> Repli
     board = Board(state, [(spec.query, spec.replica) for spec in specs], afar=args.host == "spark")
     url = open_http(args.http, board, closing)
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
-    output = args.data_dir / args.app / f"{_name(args).stem}.spark.log"
-    output.parent.mkdir(parents=True, exist_ok=True)
     if args.host == "spark":
+        output = args.data_dir / args.app / f"{_name(args).stem}.spark.log"
+        output.parent.mkdir(parents=True, exist_ok=True)
         create_topics(kafka, redo_topics_of(state.spec))
         extra = json.loads(os.environ.get(SPARK_PROPERTIES, "{}"))
         master, wait_s = args.master or LOCAL, args.slot_wait_us / 1e6
         redos = redos_for(master, len(specs)) if args.redo_slots is None else args.redo_slots
         settings = DriverSettings(master, redos, output, wait_s, tuple(extra.items()), args.log)
         return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings, beside.seen(board))
-    keeper = open_sessions(specs, not args.no_spark, args.master or LOCAL_FOR_REDOS, output)
-    return ReplicaProcess(specs, keeper, beside.seen(board))
+    return ReplicaProcess(specs, beside.seen(board))
 
 
 if __name__ == "__main__":

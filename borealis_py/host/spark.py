@@ -1,8 +1,7 @@
-"""The Spark application of a replica: started and warmed before it is needed, kept warm, stopped.
+"""The Spark application of a replica index, an audit or a bench: started, warmed, kept warm, stopped.
 
 One process has one: Spark allows no more, and replicas are to fail independently (design 3.3). Everything that the JVM
-and its workers print goes to a file; its end is quoted when the session does not start. Without a session a replica
-redoes inline, so failing to start is an error to be reported and not the end.
+and its workers print goes to a file; its end is quoted when the session does not start.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +35,7 @@ _NOISE = ("incubator modules", "default log4j profile", "log level", "native-had
 
 
 class SparkUnavailable(Exception):
-    """There is no Spark session; the message says why and what to do. The caller may go on without."""
+    """There is no Spark session; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,24 +192,6 @@ class ReplicaSession:
                 self._failures = 0
             except SparkUnavailable as exc:
                 self._failures, self._cold = self._failures + 1, str(exc)
-
-
-def start_or_reason(
-    app_name: str, works: Sequence[bytes], settings: SparkSettings | None = None, output: Path | None = None
-) -> ReplicaSession | SparkUnavailable:
-    """A session that is warm for these works (`reconcile.work.Work.pack()`) and stays so, or why there is none."""
-    try:
-        session = ReplicaSession.start(app_name, settings, output)
-    except SparkUnavailable as exc:
-        return exc
-    try:
-        for work in works:
-            session.warm(work)
-    except SparkUnavailable as exc:
-        session.stop()
-        return exc
-    session.keep_warm()
-    return session
 
 
 def _launch(properties: dict[str, str], output: Path) -> tuple[Any, Any]:

@@ -144,6 +144,7 @@ class Replica:
             spec.position,
             {i: unpacker(codec) for i, codec in self._streams.items()},
             spec.corrected,
+            self._redos.on_spark,
         )
 
     def _start(self) -> Start:

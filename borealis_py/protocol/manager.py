@@ -42,6 +42,7 @@ class Manager:
         position: the node's place in its longest chain, counted from the sources from 1.
         unpack: for each input that is a stream, what decodes its rows.
         corrected: its rows go to a corrected stream; without, only dead letters are published.
+        spark: redo jobs may run on Spark.
 
     Invariants:
         f_s <= f_l; f_s only grows within one incarnation; outputs of a stable bucket are said once (SOutput checks).
@@ -61,6 +62,7 @@ class Manager:
         position: int = 1,
         unpack: Mapping[int, Unpack] | None = None,
         corrected: bool = True,
+        spark: bool = True,
     ) -> None:
         timing.validate()
         self.identity = identity
@@ -74,7 +76,7 @@ class Manager:
         self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, origin)
-        self.reconciliation = Reconciliation(timing)
+        self.reconciliation = Reconciliation(timing, spark)
         self.checkpointing = Checkpointing(timing, start.bucket)
         self.counts = Counts()
         self.f_s = self.f_l = start.bucket

@@ -11,15 +11,20 @@ from sunion.union import SUnion
 
 
 class Reconciliation:
-    """The current job, if any, and whether Spark is still trusted in this reconciliation."""
+    """The current job, if any, and whether Spark is still trusted in this reconciliation.
 
-    def __init__(self, timing: Timing) -> None:
+    Args:
+        spark: jobs may run on Spark. Without, buckets run from memory, and what left it is read again by local jobs.
+    """
+
+    def __init__(self, timing: Timing, spark: bool = True) -> None:
         self._timing = timing
+        self._spark = spark
         self.job: RedoJob | None = None
         self.deadline: int | None = None
         self._local = False
         self._next_id = 1
-        self._trust_spark = True
+        self._trust_spark = spark
         self._took_all: int | None = None  # buckets of the last job, if it went up to the live frontier
         self._jobs_chase = False
         self._jobs_done = 0  # since the grant
@@ -30,7 +35,7 @@ class Reconciliation:
     def begin(self) -> None:
         """A grant begins: Spark gets a fresh chance."""
         self.end()
-        self._trust_spark = True
+        self._trust_spark = self._spark
         self._jobs_done = 0
 
     def end(self) -> None:
@@ -54,7 +59,7 @@ class Reconciliation:
         return self._local and not self._trust_spark and now < self._retry_at
 
     def inline(self, union: SUnion, first: int, target: int) -> bool:
-        """Run from memory: few rows or buckets, or Spark has failed. Not if the rows were evicted."""
+        """Run from memory: few rows or buckets, or no Spark, or it has failed. Not if the rows were evicted."""
         if self._took_all is not None and 2 * (target - first) > self._took_all:
             self._jobs_chase = True  # during a job life adds what it takes off: they would never end
         if first < union.evicted:

@@ -26,6 +26,7 @@ PARTED_SHARE = 0.1
 NEIGHBOURS = ("si", "sim2", "sim-q", "simq", "q")
 """Names of a second app: the first one is "sim"."""
 NEIGHBOUR_SHARE = 0.06
+SPARKLESS_SHARE = 0.125
 PARTS = 2
 REPLICAS_MAX = 8
 TINY = 2
@@ -89,7 +90,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         return whole
     beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
     neighbour = beside.choice(NEIGHBOURS) if beside.random() < NEIGHBOUR_SHARE else ""
-    whole = replace(whole, neighbour=neighbour)
+    whole = replace(whole, neighbour=neighbour, spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE)
     return whole if rng.random() > PARTED_SHARE else parted(rng, whole)
 
 

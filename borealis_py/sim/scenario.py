@@ -88,6 +88,7 @@ class Scenario:
         neighbour: the name of another app on the same log; empty: there is none.
         source_parts: in how many partitions each source lies that a user would name (none said: all in one); `sources`
             counts partitions.
+        spark: redo jobs run on Spark; without, all are local.
         reset: it does not heal: the app is begun anew then, and this is the part of it that lives on.
     """
 
@@ -113,6 +114,7 @@ class Scenario:
     by_data: frozenset[int] = frozenset()
     source_parts: tuple[int, ...] = ()
     neighbour: str = ""
+    spark: bool = True
     reset: str = ""
 
     def without(self, index: int) -> Scenario:
@@ -238,6 +240,7 @@ class Scenario:
             + (f" with X {healed_us / 1e6:g} s" if healed_us is not None else "")
             + (f", but for replicas {', '.join(map(str, self.lost))}" if self.lost else "")
             + (f", beside an app {self.neighbour!r}" if self.neighbour else "")
+            + ("" if self.spark else ", without Spark")
             + (f"; of the input {self.bad:.0%} is bad" if self.bad else "")
             + (f"; rows up to {self.lateness_us / 1e3:g} ms late" if self.lateness_us is not None else "")
             + (f"; by their data: {', '.join(f's{i}' for i in sorted(self.by_data))}" if self.by_data else "")

@@ -154,7 +154,10 @@ class SimRedos:
     was running). Local jobs only fail, in mode "fail". Jobs with a peer adopt its checkpoint.
     """
 
-    def __init__(self, opened: Opened, client: MemoryClient, spark: Spark, rng: random.Random) -> None:
+    def __init__(
+        self, opened: Opened, client: MemoryClient, spark: Spark, rng: random.Random, on_spark: bool = True
+    ) -> None:
+        self.on_spark = on_spark
         self.disagreements: list[str] = []
         self.peers: Peers | None = None
         self.adopted = 0

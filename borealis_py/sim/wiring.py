@@ -212,7 +212,7 @@ class Wiring:
         worker = self.log.client(f"{self.prefix}spark.{node}.{index}")
         how = s.width_us, s.timing.ahead_max_us, self.app_uid
         work = Work(node, lambda: self._kernel(node), worker, spec.inputs, feeds, *how)
-        redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear)
+        redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, s.spark)
         store = HeardCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing, ear)
         redos.peers = Peers(spec, cast(CheckpointStore, store), kernel)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)

@@ -229,7 +229,7 @@ def test_the_command_prints_tables_aside_and_json_as_data(
         return REPORT
 
     monkeypatch.setattr(scaling, "run", measured)
-    said = borealis("bench", "scaling", "--events", "50000", "--runs", "2", "--no-spark", "--json")
+    said = borealis("bench", "scaling", "--events", "50000", "--runs", "2", "--host", "process", "--json")
     assert said.code == 0, said.err
     assert asked == [Options(events=50_000, runs=2, spark=False)]
     told = json.loads(said.out)

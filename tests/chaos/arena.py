@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ import psutil
 from tests.chaos.broker import LinkedBroker
 from tests.chaos.impaired import Group, Impaired
 from tests.chaos.links import Links
+from tests.drills import family
 from tests.drills.checker import Verdict
 from tests.drills.cluster import Cluster, wall_us
 from tests.drills.network import BUCKET_US
@@ -109,36 +109,16 @@ class Arena:
         """What a process runs."""
         return [m for m in self.plan.members if m.process == process]
 
-    def tree(self, process: Process) -> list[psutil.Process]:
-        """It and all below it, it first."""
-        with suppress(psutil.NoSuchProcess):
-            own = psutil.Process(process.popen.pid)
-            return [own, *_living(own)]
-        return []
-
     def jvm(self, process: Member) -> psutil.Process | None:
-        """The JVM of its application: in local mode driver and executor."""
-        return next((p for p in self._below(process) if _name(p) == "java"), None)
+        return family.jvm(self.cluster.replicas[process])
 
     def workers(self, process: Member) -> dict[Member, psutil.Process]:
-        """The Python workers that run its replicas now, as they said in its log."""
-        found: dict[Member, int] = {}
-        for line in self.cluster.replicas[process].said.splitlines():
-            if "worker_pid" in line:
-                with suppress(ValueError, KeyError):
-                    entry = json.loads(line)
-                    found[Member(entry["query"], entry["replica"])] = entry["worker_pid"]
-        there = {p.pid: p for p in self._below(process)}
-        return {member: there[pid] for member, pid in found.items() if pid in there}
+        """Those that run its replicas."""
+        return family.workers(self.cluster.replicas[process])
 
     def idle_workers(self, process: Member) -> list[psutil.Process]:
-        """Python workers for redos: those that run no replica and started no other."""
-        busy = {p.pid for p in self.workers(process).values()}
-        below = [p for p in self._below(process) if _name(p) != "java"]
-        return [p for p in below if p.pid not in busy and not _living(p)]
-
-    def _below(self, process: Member) -> list[psutil.Process]:
-        return self.tree(self.cluster.replicas[process])[1:]
+        """Those for redos."""
+        return family.idle_workers(self.cluster.replicas[process])
 
     # Pausing and killing ----------------------------------------------------------------------------------------------
 
@@ -162,7 +142,7 @@ class Arena:
 
     def kill_alone(self, process: Process) -> None:
         """kill -9, and nothing below it: that must end by itself."""
-        self.known |= set(self.tree(process)[1:])
+        self.known |= set(family.tree(process)[1:])
         process.may_end = True
         process.popen.kill()
         process.popen.wait()
@@ -248,23 +228,11 @@ class Arena:
         """End whatever still runs."""
         self.resume(list(self.stopped))
         for process in self.cluster.all_started:
-            self.known |= set(self.tree(process))
+            self.known |= set(family.tree(process))
         self.cluster.close()
         for one in self.known:
             with suppress(psutil.NoSuchProcess):
                 one.kill()
-
-
-def _name(process: psutil.Process) -> str:
-    with suppress(psutil.NoSuchProcess):
-        return str(process.name())
-    return ""
-
-
-def _living(process: psutil.Process) -> list[psutil.Process]:
-    with suppress(psutil.NoSuchProcess):
-        return [p for p in process.children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
-    return []
 
 
 def groups_of(plan: Plan) -> list[Group]:

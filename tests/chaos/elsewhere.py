@@ -18,6 +18,7 @@ from borealis_py.host.replicas import ReplicaProcesses
 from borealis_py.kafka.log import KafkaLog
 from tests.chaos.arena import ELSEWHERE, Arena, Steps
 from tests.chaos.faults import Fault
+from tests.drills import family
 from tests.drills.checker import Verdict
 from tests.drills.checker.read import Topics
 from tests.drills.cluster import Cluster, wall_us
@@ -77,7 +78,7 @@ def reset_elsewhere(it: Arena, fault: Fault) -> Steps:
         old = lives[0]
         yield it.doing(old.works)
         old.may_end()
-        trees = [tree for process in old.cluster.all_started for tree in it.tree(process)]
+        trees = [tree for process in old.cluster.all_started for tree in family.tree(process)]
         stopped = it.pause(trees) if fault.more == "paused" else []
         if fault.more == "cut off":
             it.links.cut(ELSEWHERE, "both")

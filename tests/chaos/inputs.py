@@ -14,6 +14,7 @@ from kafka import KafkaProducer
 
 from tests.chaos.arena import BROKER, START_S, SUBSCRIBER, Arena, Steps
 from tests.chaos.faults import CameToNothing, Fault
+from tests.drills import family
 from tests.drills.cluster import wall_us
 from tests.drills.network import BUCKET_US, SOURCES
 from tests.drills.plan import Member
@@ -59,7 +60,7 @@ def two_lost(it: Arena, fault: Fault) -> Steps:
 
 def lost_again(it: Arena, fault: Fault) -> Steps:
     """A source is lost, and its publisher pauses meanwhile: the correction runs into the second failure."""
-    feeder = it.tree(it.cluster.feeders[fault.on])
+    feeder = family.tree(it.cluster.feeders[fault.on])
     yield it.doing(lambda: it.cluster.lose(fault.on))
     yield it.after(it.plan.threshold_us / 1e6 + fault.s)
     there = it.pause(feeder)
@@ -169,7 +170,7 @@ def feeder_killed_starting(it: Arena, fault: Fault) -> Steps:
 def feeder_paused(it: Arena, fault: Fault) -> Steps:
     """SIGSTOP of a publisher, SIGCONT: what it stamps then is of then."""
     sources = _sources(fault)
-    there = it.pause(it.tree(it.cluster.feeders[sources[0]]))
+    there = it.pause(family.tree(it.cluster.feeders[sources[0]]))
     yield it.after(fault.s)
     before = _acknowledged(it)
     it.resume(there)
@@ -180,7 +181,7 @@ def feeder_zombie(it: Arena, fault: Fault) -> Steps:
     """A publisher is paused, another takes its sources over, and the first goes on: it is fenced and ends by name."""
     sources = _sources(fault)
     zombie = it.cluster.feeders[sources[0]]
-    there = it.pause(it.tree(zombie))
+    there = it.pause(family.tree(zombie))
     yield it.broker_there
     before = _acknowledged(it)
     it.cluster.feed(sources, take_over=True)
@@ -298,7 +299,7 @@ def subscriber_killed(it: Arena, fault: Fault) -> Steps:
 def subscriber_paused(it: Arena, fault: Fault) -> Steps:
     """SIGSTOP, SIGCONT."""
     with it.impairing(SUBSCRIBER):
-        there = it.pause(it.tree(_subscriber(it)))
+        there = it.pause(family.tree(_subscriber(it)))
         yield it.after(fault.s)
         it.resume(there)
         yield from _seen(it)

@@ -10,6 +10,7 @@ import psutil
 from borealis_py.host.exits import OTHER_LIFE
 from tests.chaos.arena import Arena, Steps, publishing
 from tests.chaos.faults import CameToNothing, Fault
+from tests.drills import family
 from tests.drills.cluster import wall_us
 from tests.drills.plan import Member
 
@@ -101,13 +102,13 @@ def worker_killed(it: Arena, fault: Fault) -> Steps:
 
 def paused(it: Arena, fault: Fault) -> Steps:
     """SIGSTOP of a replica's process and all below it, SIGCONT."""
-    victims = it.tree(it.cluster.replicas[fault.member])
+    victims = family.tree(it.cluster.replicas[fault.member])
     yield from _pause(it, it.parts(fault.member), victims, fault.s)
 
 
 def driver_paused(it: Arena, fault: Fault) -> Steps:
     """The same of the driver alone: its tasks go on, and nobody answers what they ask."""
-    yield from _pause(it, [], it.tree(it.cluster.replicas[fault.member])[:1], fault.s)
+    yield from _pause(it, [], family.tree(it.cluster.replicas[fault.member])[:1], fault.s)
     yield lambda: it.well(it.parts(fault.member))
 
 
@@ -161,7 +162,7 @@ def zombie_publisher(it: Arena, fault: Fault) -> Steps:
     victim = found[0]
     with it.impairing(*map(str, it.parts(victim.process))):
         begin = wall_us()
-        there = it.pause(it.tree(it.cluster.replicas[victim.process]))
+        there = it.pause(family.tree(it.cluster.replicas[victim.process]))
         peers = [m for m in it.plan.members if m.node == victim.node and m != victim]
         limit = it.after(TAKE_OVER_S)
         yield lambda: _any_said(it, peers, "TOOK_OVER", begin) or limit()

@@ -97,7 +97,7 @@ def site(request: pytest.FixtureRequest, bootstrap: str, tmp_path_factory: pytes
         patch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
         (directory / "app.py").write_text(request.module.TEXT)
         try:
-            assert main(["up", "app.py", "--no-spark", "--no-restart"]) == 0
+            assert main(["up", "app.py", "--host", "process", "--no-restart"]) == 0
             yield directory
         finally:
             main(["down", "--app", request.module.APP])

@@ -40,7 +40,7 @@ def test_a_killed_replica_finds_its_checkpoints_in_the_bucket(
     with empty_bucket("checkpoints") as uri:
         monkeypatch.setenv("BOREALIS_CHECKPOINTS", uri)
         try:
-            up = borealis("up", "app.py", "--no-spark", "--no-restart")
+            up = borealis("up", "app.py", "--host", "process", "--no-restart")
             assert up.code == 0, up.err
             with publisher("left", app=APP, bootstrap=bootstrap), publisher("right", app=APP, bootstrap=bootstrap):
                 until(lambda: any(s.checkpoint_bucket > 0 for s in said_by(log, "sums", 1)), "a checkpoint")
@@ -48,7 +48,7 @@ def test_a_killed_replica_finds_its_checkpoints_in_the_bucket(
                 victim = processes.running()[ProcessName(0)]
                 victim.kill()
                 psutil.wait_procs([victim], 10)
-                assert borealis("up", "app.py", "--no-spark", "--no-restart").code == 0
+                assert borealis("up", "app.py", "--host", "process", "--no-restart").code == 0
                 until(lambda: said_by(log, "sums", 2) != [], "the next incarnation speaks")
                 assert said_by(log, "sums", 2)[0].checkpoint_bucket >= before
         finally:

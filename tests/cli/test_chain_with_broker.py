@@ -48,7 +48,7 @@ def test_every_node_runs_in_processes_of_its_own(borealis: Borealis, processes: 
 def test_an_index_of_a_node_that_runs_is_taken(bootstrap: str, site: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from borealis_py.host.process import main as process
 
-    arguments = ["--bootstrap", bootstrap, "--app", APP, "--replica", "1", "--node", "cleaned", "--no-spark"]
+    arguments = ["--bootstrap", bootstrap, "--app", APP, "--replica", "1", "--node", "cleaned", "--host", "process"]
     assert process([*arguments, "--data-dir", str(site / "other")]) == 1
     assert "replica 1 of node cleaned is running already" in capfd.readouterr().err
 
@@ -58,7 +58,7 @@ def test_up_starts_a_node_that_was_killed(borealis: Borealis, processes: Replica
     victim.kill()
     psutil.wait_procs([victim], 10)
     assert ProcessName(0, "cleaned") not in processes.running()
-    said = borealis("up", "app.py", "--no-spark", "--no-restart", "--take-over")
+    said = borealis("up", "app.py", "--host", "process", "--no-restart", "--take-over")
     assert said.code == 0, said.err
     assert "replica 0 of node cleaned started (pid " in said.err
     assert said.err.count("was running") == 3

@@ -141,6 +141,6 @@ def test_without_replicas_it_is_written_and_counts_when_they_start(borealis: Bor
     said = borealis("policy", "big", "--stabilization", "delay", "--app", APP)
     assert said.code == 0
     assert "no replica of big runs: it will be in force when one starts" in said.err
-    assert borealis("up", "app.py", "--no-spark").code == 0
+    assert borealis("up", "app.py", "--host", "process").code == 0
     assert not changed(borealis, "threshold", "big", "800ms")["written"]
     assert not changed(borealis, "policy", "big", "--stabilization", "delay")["written"]

@@ -71,7 +71,7 @@ def test_describing_starts_nothing_and_may_be_repeated(borealis: Borealis, here:
 
 def test_a_replica_waits_for_its_description_and_ends_in_order(borealis: Borealis, here: Path) -> None:
     (here / "app.py").write_text(app_text("waited"))
-    with foreground("0", "--app", "waited", "--no-spark", "--http", "127.0.0.1:0") as process:
+    with foreground("0", "--app", "waited", "--host", "process", "--http", "127.0.0.1:0") as process:
         assert process.stderr is not None
         assert "waiting: " in process.stderr.readline()
         assert borealis("up", "app.py", "--describe-only").code == 0
@@ -92,7 +92,7 @@ def test_what_cannot_run_is_said(borealis: Borealis, here: Path, monkeypatch: py
     assert borealis("up", "app.py", "--describe-only").code == 0
     said = borealis("replica", "0", "--app", "refused", "--node", "cleaned")
     assert (said.code, "cleaned" in said.err) == (1, True)
-    with foreground("7", "--app", "refused", "--no-spark") as process:
+    with foreground("7", "--app", "refused", "--host", "process") as process:
         _, err = process.communicate(timeout=60)
         assert (process.returncode, "has a replica 7" in err) == (REFUSED.code, True)
 

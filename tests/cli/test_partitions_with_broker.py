@@ -79,7 +79,7 @@ def test_what_is_published_comes_out_whole_although_a_replica_dies(borealis: Bor
     victim.kill()
     psutil.wait_procs([victim], 10)
     assert borealis("publish", "right", "right.csv", "--stime", "at", "--app", APP).code == 0
-    assert borealis("up", "app.py", "--no-spark", "--no-restart", "--take-over").code == 0
+    assert borealis("up", "app.py", "--host", "process", "--no-restart", "--take-over").code == 0
     said = borealis("subscribe", "sums", "--app", APP)
     assert said.code == 0, said.err
     rows_of = defaultdict(list)

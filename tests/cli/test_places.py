@@ -11,7 +11,7 @@ from tests.cli.conftest import Borealis, app_text
 from tests.support.buckets import SECRET, no_such_bucket
 from tests.support.full_disk import full_disk
 
-COMMANDS = (("check", "app.py"), ("up", "app.py", "--no-spark", "--bootstrap", "localhost:1"))
+COMMANDS = (("check", "app.py"), ("up", "app.py", "--host", "process", "--bootstrap", "localhost:1"))
 """Nothing listens at that address: `up` must not get so far as to ask."""
 
 

@@ -53,8 +53,8 @@ def site(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         for name in (APP, OTHER):
             (directory / f"{name}.py").write_text(TEXT.format(name=name))
         try:
-            assert main(["up", f"{APP}.py", "--no-spark", "--http", "127.0.0.1:0"]) == 0
-            assert main(["up", f"{OTHER}.py", "--no-spark"]) == 0
+            assert main(["up", f"{APP}.py", "--host", "process", "--http", "127.0.0.1:0"]) == 0
+            assert main(["up", f"{OTHER}.py", "--host", "process"]) == 0
             yield directory
         finally:
             main(["down", "--app", APP])
@@ -182,7 +182,7 @@ def test_sigterm_ends_it_with_the_process(borealis: Borealis, site: Path) -> Non
 
 def test_a_port_that_is_taken_is_said_at_up(borealis: Borealis) -> None:
     taken = urls(borealis)["sums"].removeprefix("http://")
-    said = borealis("up", f"{APP}.py", "--no-spark", "--http", taken)
+    said = borealis("up", f"{APP}.py", "--host", "process", "--http", taken)
     assert said.code == 1
     assert f"cannot listen for HTTP at {taken}: Address already in use" in said.err
     assert "replica 0 of node cut ended while starting" in said.err

@@ -34,7 +34,7 @@ def processes(
 
 
 def up(borealis: Borealis, *more: str) -> str:
-    said = borealis("up", "app.py", "--no-spark", *more)
+    said = borealis("up", "app.py", "--host", "process", *more)
     assert said.code == 0, said.err
     return said.err
 
@@ -98,7 +98,7 @@ def test_an_index_that_runs_elsewhere_is_told_and_not_tried_again(
     borealis: Borealis, processes: ReplicaProcesses, here: Path
 ) -> None:
     up(borealis, "--reset")
-    said = borealis("up", "app.py", "--no-spark", "--data-dir", "elsewhere")
+    said = borealis("up", "app.py", "--host", "process", "--data-dir", "elsewhere")
     assert said.code == 1
     assert "is running already" in said.err
     assert "ended while starting (exit code 1, failed" in " ".join(said.err.split())
@@ -109,7 +109,7 @@ def test_an_index_that_runs_elsewhere_is_told_and_not_tried_again(
 
 def test_one_that_is_superseded_stays_dead(borealis: Borealis, processes: ReplicaProcesses, here: Path) -> None:
     up(borealis, "--reset")
-    said = borealis("up", "app.py", "--no-spark", "--data-dir", "elsewhere", "--take-over")
+    said = borealis("up", "app.py", "--host", "process", "--data-dir", "elsewhere", "--take-over")
     try:
         assert said.code == 0, said.err
         until(lambda: not processes.kept, "no replica is left to keep")
@@ -122,7 +122,8 @@ def test_one_that_is_superseded_stays_dead(borealis: Borealis, processes: Replic
 def test_one_that_starts_waits_for_one_that_starts(
     borealis: Borealis, processes: ReplicaProcesses, here: Path, bootstrap: str
 ) -> None:
-    command = [sys.executable, "-m", "borealis_py.cli.main", "up", "app.py", "--no-spark", "--bootstrap", bootstrap]
+    command = [sys.executable, "-m", "borealis_py.cli.main", "up", "app.py", "--bootstrap", bootstrap]
+    command += ["--host", "process"]
     with alone(here / ".borealis", APP, pytest.fail):
         it = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert it.stderr is not None

@@ -56,14 +56,14 @@ def test_replicas_are_up(borealis: Borealis, site: Path) -> None:
 
 def test_up_again_starts_only_what_is_missing(borealis: Borealis, site: Path) -> None:
     before = pids(site)
-    said = borealis("up", "app.py", "--no-spark", "--no-restart")
+    said = borealis("up", "app.py", "--host", "process", "--no-restart")
     assert said.code == 0, said.err
     assert pids(site) == before
     assert "replica 0 was running" in said.err
     process = psutil.Process(before[1])
     process.kill()
     process.wait(10)
-    said = borealis("up", "app.py", "--no-spark", "--no-restart")
+    said = borealis("up", "app.py", "--host", "process", "--no-restart")
     assert said.code == 0, said.err
     after = pids(site)
     assert after[0] == before[0]
@@ -73,7 +73,7 @@ def test_up_again_starts_only_what_is_missing(borealis: Borealis, site: Path) ->
 
 def test_a_taken_replica_index_is_refused(borealis: Borealis, site: Path) -> None:
     before = pids(site)
-    said = borealis("up", "app.py", "--no-spark", "--no-restart", "--data-dir", "elsewhere")
+    said = borealis("up", "app.py", "--host", "process", "--no-restart", "--data-dir", "elsewhere")
     assert said.code == 1
     assert "is running already" in said.err
     assert "--take-over" in said.err
@@ -84,7 +84,7 @@ def test_a_taken_replica_index_is_refused(borealis: Borealis, site: Path) -> Non
 
 def test_a_changed_query_is_refused_with_both_hashes(borealis: Borealis, site: Path) -> None:
     (site / "changed.py").write_text(app_text(APP, predicate="value > 11"))
-    said = borealis("up", "changed.py", "--no-spark")
+    said = borealis("up", "changed.py", "--host", "process")
     assert said.code == 1
     hashes = [
         json.loads(borealis("check", f, "--json").out)["queries"]["big"]["hash"] for f in ("app.py", "changed.py")
@@ -97,7 +97,7 @@ def test_a_changed_query_is_refused_with_both_hashes(borealis: Borealis, site: P
 
 
 def test_the_origin_is_written_once(borealis: Borealis) -> None:
-    said = borealis("up", "app.py", "--no-spark", "--no-restart", "--origin", "2013-01-01")
+    said = borealis("up", "app.py", "--host", "process", "--no-restart", "--origin", "2013-01-01")
     assert said.code == 1
     assert "has an origin already" in said.err
 
@@ -171,7 +171,7 @@ def test_a_threshold_changes_while_it_runs(borealis: Borealis) -> None:
     deadline = time.monotonic() + 30
     while {r["threshold_us"] for r in status(borealis, APP)["replicas"] if r["query"] == "sums"} != {700_000}:
         assert time.monotonic() < deadline, "the replicas did not read the new threshold"
-    assert borealis("up", "app.py", "--no-spark", "--no-restart").code == 0
+    assert borealis("up", "app.py", "--host", "process", "--no-restart").code == 0
     assert status(borealis, APP)["thresholds_us"]["sums"] == 700_000  # the file did not change: what the user set stays
 
 
@@ -189,7 +189,7 @@ def test_several_apps_must_be_chosen_from(borealis: Borealis, site: Path, bootst
     for predicate in ("value > 1", "value > 2"):
         (site / "other.py").write_text(app_text(other, replicas=1, predicate=predicate))
         try:
-            said = borealis("up", "other.py", "--no-spark", *(["--reset"] if predicate.endswith("2") else []))
+            said = borealis("up", "other.py", "--host", "process", *(["--reset"] if predicate.endswith("2") else []))
             assert said.code == 0, said.err
             assert "several apps run here" in borealis("down").err
         finally:

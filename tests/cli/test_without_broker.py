@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from borealis_py.cli.console import print_json
+from borealis_py.cli.demo import demo
+from borealis_py.cli.replica import replica
 from borealis_py.cli.replica_table import duration
-from borealis_py.cli.up import chosen_host
+from borealis_py.cli.up import up
 from borealis_py.kafka.broker import free_port
 from tests.cli.conftest import Borealis, app_text, chain_text
 
@@ -68,7 +72,7 @@ def test_every_command_has_help(borealis: Borealis, command: list[str]) -> None:
         ["replica"],
         ["replica", "-1"],
         ["replica", "0", "--host", "moon"],
-        ["replica", "0", "--host", "spark", "--no-spark"],
+        ["replica", "0", "--host", "process", "--master", "local[2]"],
         ["top", "--count", "0"],
     ],
 )
@@ -79,12 +83,9 @@ def test_wrong_usage_is_exit_code_2(borealis: Borealis, here: Path, arguments: l
     assert "Traceback" not in said.err
 
 
-@pytest.mark.parametrize(
-    ("host", "no_spark", "chosen"),
-    [(None, False, "spark"), (None, True, "process"), ("process", False, "process"), ("process", True, "process")],
-)
-def test_replicas_are_spark_tasks_unless_told_otherwise(host: str | None, no_spark: bool, chosen: str) -> None:
-    assert chosen_host(host, no_spark) == chosen
+@pytest.mark.parametrize("command", [up, replica, demo])
+def test_replicas_are_spark_tasks_unless_told_otherwise(command: Callable[..., None]) -> None:
+    assert inspect.signature(command).parameters["host"].default == "spark"
 
 
 def test_check_shows_the_app(borealis: Borealis, here: Path) -> None:
@@ -183,7 +184,7 @@ def test_debug_shows_the_traceback(borealis: Borealis, here: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["up", "app.py", "--no-spark"],
+        ["up", "app.py", "--host", "process"],
         ["publish", "left", "rows.csv"],
         ["subscribe", "sums"],
         ["status"],

@@ -90,20 +90,19 @@ class Cluster:
     def start(self, *members: Member) -> None:
         """Start replicas (again): the processes that run them. Does not wait."""
         for member in dict.fromkeys(member.process for member in members):
-            spark = member in self.plan.spark or self.plan.host == "spark"
-            arguments = self._arguments(member, self.directory, spark, self.plan.host)
+            arguments = self._arguments(member, self.directory, self.plan.host)
             self.replicas[member] = self._spawn(str(member), "borealis_py.host.process", arguments)
 
     def start_old(self, member: Member) -> Process:
         """Start one of another life of the app beside it, with files of its own. It is to end by itself."""
-        arguments = self._arguments(member, self.directory / "old-life", False, "process")
+        arguments = self._arguments(member, self.directory / "old-life", "process")
         process = self._spawn(f"old-{member}", "tests.chaos.old_life", arguments)
         process.may_end = True
         return process
 
-    def _arguments(self, member: Member, data_dir: Path, spark: bool, host: str) -> list[str]:
+    def _arguments(self, member: Member, data_dir: Path, host: str) -> list[str]:
         log = KafkaLog(self.addresses.get(str(member), self.bootstrap))
-        options = launch.ProcessOptions(log, data_dir, spark=spark, take_over=True, host=host)
+        options = launch.ProcessOptions(log, data_dir, take_over=True, host=host)
         return options.arguments(self.plan.name, ProcessName(member.k, member.node if self.plan.chain else ""))
 
     def feed(self, sources: Sequence[str], take_over: bool = False) -> Process:

@@ -29,7 +29,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a drill's app runs. `spark`: members that have a session; `timing`: what is not to be the default.
+    """How a drill's app runs. `timing`: what is not to be the default.
 
     `parted`: each node of the chain runs in partitions. `host`: as `borealis up --host` takes it.
     `ready_s`: until when all must have started.
@@ -39,7 +39,6 @@ class Plan:
     chain: bool
     threshold_us: int = 3_000_000
     replicas: int = 2
-    spark: tuple[Member, ...] = ()
     timing: tuple[tuple[str, int], ...] = (SLACK,)
     period_us: int = 50_000
     parted: bool = False

@@ -234,13 +234,13 @@ def test_statuses_of_others_are_passed_over(log: KafkaLog, name: str) -> None:
 
 def test_a_process_is_told_everything() -> None:
     kafka = KafkaLog.of("host:1", {"security.protocol": "SSL"})
-    options = launch.ProcessOptions(kafka, launch.Path("/d"), "local[1]", False, True)
+    options = launch.ProcessOptions(kafka, launch.Path("/d"), "local[1]", True)
     told = parse(options.arguments("app", ProcessName(3)))
     assert (told.bootstrap, told.app, told.replica, told.data_dir) == ("host:1", "app", 3, launch.Path("/d"))
     assert told.node == []
     assert parse(options.arguments("app", ProcessName(0, "n"))).node == ["n"]
     assert told.http is None
-    assert (told.no_spark, told.take_over, told.master) == (True, True, "local[1]")
+    assert (told.take_over, told.master) == (True, "local[1]")
 
 
 def test_each_process_answers_http_at_a_port_of_its_own(tmp_path: launch.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def append(log: KafkaLog, topic: str, key: bytes, value: bytes) -> None:
 
 def test_a_driver_of_tasks_is_told_so_and_its_secrets_are_no_arguments() -> None:
     properties = (("spark.authenticate.secret", "hush"),)
-    options = launch.ProcessOptions(KafkaLog("h:1"), launch.Path("/d"), "spark://m:7077", True, False)
+    options = launch.ProcessOptions(KafkaLog("h:1"), launch.Path("/d"), "spark://m:7077")
     told = parse(options.arguments("app", ProcessName(0)))
     assert (told.host, told.redo_slots) == ("process", None)
     assert told.slot_wait_us == 30_000_000

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable, start_or_reason
+from borealis_py.host.spark import ReplicaSession, SparkSettings, SparkUnavailable
 from borealis_py.protocol.redo import RedoFailed
 from reconcile.spark import SparkRedo
 from tests.reconcile.list_world import ListKernel, list_work
@@ -26,9 +26,10 @@ pytestmark = pytest.mark.spark
 
 def test_warm_workers_then_a_killed_jvm(tmp_path):
     work, bell = list_work(LOGS), Bell()
-    session = start_or_reason("tests", [work.pack()], SETTINGS, tmp_path / "spark.log")
-    assert isinstance(session, ReplicaSession)
+    session = ReplicaSession.start("tests", SETTINGS, tmp_path / "spark.log")
     try:
+        session.warm(work.pack())
+        session.keep_warm()
         assert session.alive
         pids = _met(session, tmp_path / "met")
         assert len({pid for pid, _ in pids}) == 2
@@ -107,10 +108,8 @@ def test_a_jvm_that_hangs_is_killed(monkeypatch, tmp_path):
 
 def test_no_java_names_the_command_that_installs_it(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    reason = start_or_reason("tests", [], output=tmp_path / "spark.log")
-    assert isinstance(reason, SparkUnavailable)
-    assert "Spark cannot start" in str(reason)
-    assert "apt-get install" in str(reason)
+    with pytest.raises(SparkUnavailable, match=r"(?s)Spark cannot start.*apt-get install"):
+        ReplicaSession.start("tests", output=tmp_path / "spark.log")
 
 
 def test_a_jvm_that_ends_at_once_is_quoted(tmp_path):
@@ -118,20 +117,25 @@ def test_a_jvm_that_ends_at_once_is_quoted(tmp_path):
         ReplicaSession.start("tests", SparkSettings(heap="1k"), tmp_path / "spark.log")
 
 
-def test_a_session_that_cannot_be_warmed_is_stopped(monkeypatch):
-    class Cold:
-        stopped = False
+def test_one_that_runs_no_jobs_is_ailing_though_its_jvm_lives(monkeypatch) -> None:
+    session = ReplicaSession(None, None, Path(), 1)
+    answers = iter([SparkUnavailable("cold"), None, SparkUnavailable("cold"), SparkUnavailable("colder")])
+    asked = threading.Semaphore(0)
 
-        def warm(self, work: bytes) -> None:
-            raise SparkUnavailable("Spark runs no Python jobs")
+    def warm() -> None:
+        answer = next(answers, SparkUnavailable("colder"))
+        asked.release()
+        if answer is not None:
+            raise answer
 
-        def stop(self) -> None:
-            self.stopped = True
-
-    cold = Cold()
-    monkeypatch.setattr(ReplicaSession, "start", lambda *_: cold)
-    assert str(start_or_reason("tests", [b""])) == "Spark runs no Python jobs"
-    assert cold.stopped
+    monkeypatch.setattr(session, "warm", warm)
+    session.keep_warm(every_s=0.001)
+    try:
+        until(lambda: session.ailing is not None, "it is called ailing")
+        assert session.ailing == "colder"
+        assert all(asked.acquire(blocking=False) for _ in range(4))  # one failure after a success is none
+    finally:
+        session.stop()
 
 
 def _met(session: ReplicaSession, directory: Path) -> list[tuple[int, bool]]:

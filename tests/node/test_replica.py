@@ -29,9 +29,10 @@ from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.kernel import ToyKernel
 from borealis_py.sim.log import MemoryLog
 from borealis_py.sim.publisher import SimPublisher
-from reconcile.runner import BrokenRedo, Redos
+from reconcile.runner import Redos
 from sunion.bucket import Buckets
 from sunion.model import Input, Output, StableBucket, StableRange
+from tests.support.redos import FailingRedo
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
@@ -66,7 +67,7 @@ class World:
         def wake() -> None:
             pass
 
-        redos = Redos(BrokenRedo("no Spark", wake), BrokenRedo("no Spark", wake))
+        redos = Redos(FailingRedo("no Spark", wake), FailingRedo("no Spark", wake))
         return Replica(
             self.spec, self.spec.log, self.clock, KERNEL, redos, self.store, "u1", wake, seen=self.glances.append
         )

@@ -146,6 +146,18 @@ def test_after_spark_has_failed_one_local_job_follows_the_other_at_once() -> Non
     assert (effects[-1].job.id, effects[-1].local) == (3, True)
 
 
+def test_without_spark_all_runs_from_memory_and_what_left_it_by_local_jobs() -> None:
+    redo, effects, made = Reconciliation(TIMING, spark=False), [], union()
+    for _ in range(2):  # a later grant gives no other chance
+        redo.begin()
+        assert redo.inline(made, 0, 10)
+    made.evict(2)
+    assert not redo.inline(made, 0, 10)
+    redo.start(0, made, 0, 10, "S", effects)
+    assert (effects[-1].local, redo.deadline) == (True, None)
+    assert redo.inline(made, 2, 10)
+
+
 def test_slices_in_a_row_are_told_as_one() -> None:
     redo, effects = Reconciliation(TIMING), []
     redo.note_inline(0, effects)

@@ -7,10 +7,11 @@ import threading
 import pytest
 
 from borealis_py.protocol.redo import RedoDone, RedoFailed
-from reconcile.runner import BrokenRedo, Redos, Results, ThreadRedo
+from reconcile.runner import Redos, Results, ThreadRedo
 from reconcile.work import Work
 from tests.reconcile.list_world import ListKernel, StubLog, StubLookup, batch, claim, list_work
 from tests.reconcile.replica import Replica
+from tests.support.redos import FailingRedo
 
 
 class Bell:
@@ -115,21 +116,23 @@ def test_close_ends_the_thread(bell, replica):
     assert redo.results() == []
 
 
-def test_no_spark_fails_at_once_with_the_reason(bell, replica):
-    redo = BrokenRedo("no Java", bell)
-    redo.start(replica.job(10, 15, id=4))
-    bell.wait()
-    assert redo.results() == [RedoFailed(4, "no Java")]
-
-
 def test_local_jobs_go_to_the_thread(bell, replica):
-    redo = Redos(BrokenRedo("no Java", bell), ThreadRedo(list_work(LOGS), bell, 60))
+    redo = Redos(FailingRedo("no Java", bell), ThreadRedo(list_work(LOGS), bell, 60))
     redo.start(replica.job(10, 15, id=1))
     redo.start(replica.job(10, 15, id=2), local=True)
     bell.wait()
     bell.wait()
     failed, done = redo.results()
-    assert (failed, done.id) == (RedoFailed(1, "no Java"), 2)
+    assert (failed, done.id, redo.on_spark) == (RedoFailed(1, "no Java"), 2, True)
+    redo.close()
+
+
+def test_without_spark_every_job_goes_to_the_thread(bell, replica):
+    redo = Redos(None, ThreadRedo(list_work(LOGS), bell, 60))
+    redo.start(replica.job(10, 15, id=1))
+    bell.wait()
+    (done,) = redo.results()
+    assert (done.id, done.engine, redo.on_spark) == (1, "inline", False)
     redo.close()
 
 

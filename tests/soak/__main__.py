@@ -32,7 +32,7 @@ LEDGER = ROOT / "docs" / "soak.md"
 LOOK_S = 2.0
 SETTLED_S = 10.0
 """So long after everything is READY again what is there is measured."""
-BACK_S = {"spark": 240.0, "process": 120.0, "plain": 60.0}
+BACK_S = {"spark": 240.0, "process": 60.0}
 """By when a process that was killed must be READY again."""
 END_S = 300.0
 
@@ -123,7 +123,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--kills", type=float, default=1.0, help="a minute")
-    parser.add_argument("--host", choices=tuple(HOSTS), default="spark")
+    parser.add_argument("--host", choices=HOSTS, default="spark")
     parser.add_argument("--seed", type=int, default=None, help="default: a random one, printed")
     parser.add_argument("--logs", type=Path, default=None, help="directory for logs; default: a new one below /tmp")
     parser.add_argument("--ledger", type=Path, default=LEDGER)

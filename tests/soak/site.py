@@ -26,7 +26,7 @@ APP = "soak"
 APP_FILE = "from tests.drills.app import drill_app\n\napp = drill_app('soak', True, '3s')\n"
 CONFIG = "timing:\n  slack: 1500ms\n"
 PERIOD_US = 50_000
-HOSTS = {"spark": ["--host", "spark"], "process": ["--host", "process"], "plain": ["--no-spark"]}
+HOSTS = ("spark", "process")
 """Where replicas run: as Spark tasks, in processes with Spark for redos, or without Spark."""
 COMMAND_S = 400.0
 
@@ -85,7 +85,7 @@ class Site:
             self.feed(source)
 
     def up(self) -> None:
-        self.borealis("up", str(self.directory / "app.py"), *HOSTS[self.host])
+        self.borealis("up", str(self.directory / "app.py"), "--host", self.host)
 
     def feed(self, source: str, take_over: bool = False) -> None:
         """A publisher of one source, in a process of its own."""

@@ -15,8 +15,6 @@ from borealis_py.host import launch
 from borealis_py.host.appstate import AppState
 from borealis_py.host.connect import publisher
 from borealis_py.host.process import make_redos, replica_spec
-from borealis_py.host.sessions import SessionKeeper
-from borealis_py.host.spark import SparkUnavailable
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record, Wake
@@ -41,10 +39,6 @@ def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> 
         pause.wait(0.02)
 
 
-def no_spark(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
-    return make_redos(spec, SessionKeeper(lambda: SparkUnavailable("none in this test")), kernel, wake)
-
-
 class RunningApp:
     """An app on a broker. `start` and `stop` a replica index as often as you like."""
 
@@ -62,7 +56,7 @@ class RunningApp:
     def name(self) -> str:
         return self.state.name
 
-    def start(self, replica: int, redos: MakeRedos = no_spark) -> None:
+    def start(self, replica: int, redos: MakeRedos = make_redos) -> None:
         stop = threading.Event()
         threads = []
         for name, node in self.state.runs.all_nodes.items():

@@ -81,10 +81,11 @@ class Jobs:
 
     Args:
         rows: how many a complete bucket has.
+        spark: jobs may run on Spark.
     """
 
-    def __init__(self, timing: Timing, rows: Callable[[int], int]) -> None:
-        self._timing, self._rows = timing, rows
+    def __init__(self, timing: Timing, rows: Callable[[int], int], spark: bool) -> None:
+        self._timing, self._rows, self._spark = timing, rows, spark
         self._job: tuple[RedoJob, bool, int] | None = None
         self._rows_max = timing.redo_rows
         self._given = range(0)
@@ -109,6 +110,8 @@ class Jobs:
         job = asked.job
         if self._job is not None:
             raise Violation("job", f"{name}: job {job.id} is given out beside {self._job[0].id}", job.first)
+        if not (asked.local or self._spark or job.peer is not None):
+            raise Violation("job", f"{name}: job {job.id} is for Spark, and there is none", job.first)
         if job.first != stable or not stable < job.end <= live:
             said = f"{name}: job {job.id} of [{job.first}, {job.end}) at ({stable}, {live})"
             raise Violation("job", said, job.first)

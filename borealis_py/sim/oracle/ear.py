@@ -220,8 +220,10 @@ class HeardLog:
 class HeardRedos(SimRedos):
     """Tells of the jobs that it is given."""
 
-    def __init__(self, opened: Opened, client: MemoryClient, spark: Spark, rng: random.Random, ear: Ear) -> None:
-        super().__init__(opened, client, spark, rng)
+    def __init__(
+        self, opened: Opened, client: MemoryClient, spark: Spark, rng: random.Random, ear: Ear, on_spark: bool
+    ) -> None:
+        super().__init__(opened, client, spark, rng, on_spark)
         self._ear = ear
 
     def start(self, job: RedoJob, local: bool = False) -> None:

@@ -55,7 +55,7 @@ class Witness:
         self.queue = Queue(place, heard.name)
         self.divergence = Divergence(place.span)
         self.acks = Acks(place.own_feeds, place.timing, place.span)
-        self.jobs = Jobs(place.timing, place.rows)
+        self.jobs = Jobs(place.timing, place.rows, place.scenario.spark)
         self.checkpoints = Checkpoints()
         self.overdue = Overdue(heard.name, well)
         self.inputs: list[Known] = []

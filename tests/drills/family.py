@@ -1,0 +1,55 @@
+"""What runs below a replica's process: its application's JVM, the Python workers that are replicas, those for redos."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+
+import psutil
+
+from tests.drills.plan import Member
+from tests.drills.processes import Process
+
+
+def tree(process: Process) -> list[psutil.Process]:
+    """It and all below it, it first."""
+    with suppress(psutil.NoSuchProcess):
+        own = psutil.Process(process.popen.pid)
+        return [own, *_living(own)]
+    return []
+
+
+def jvm(process: Process) -> psutil.Process | None:
+    """The JVM of its application: in local mode driver and executor."""
+    return next((p for p in tree(process)[1:] if _name(p) == "java"), None)
+
+
+def workers(process: Process) -> dict[Member, psutil.Process]:
+    """The Python workers that run its replicas now, as they said in its log."""
+    found: dict[Member, int] = {}
+    for line in process.said.splitlines():
+        if "worker_pid" in line:
+            with suppress(ValueError, KeyError):
+                entry = json.loads(line)
+                found[Member(entry["query"], entry["replica"])] = entry["worker_pid"]
+    there = {p.pid: p for p in tree(process)[1:]}
+    return {member: there[pid] for member, pid in found.items() if pid in there}
+
+
+def idle_workers(process: Process) -> list[psutil.Process]:
+    """Python workers for redos: those that run no replica and started no other."""
+    busy = {p.pid for p in workers(process).values()}
+    below = [p for p in tree(process)[1:] if _name(p) != "java"]
+    return [p for p in below if p.pid not in busy and not _living(p)]
+
+
+def _name(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):
+        return str(process.name())
+    return ""
+
+
+def _living(process: psutil.Process) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        return [p for p in process.children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+    return []

@@ -1,0 +1,26 @@
+"""Redo jobs that fail, as they do when Spark is not there or dies."""
+
+from __future__ import annotations
+
+from borealis_py.log.base import Wake
+from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoResult
+
+
+class FailingRedo:
+    """Takes each job, and answers at once that it has failed."""
+
+    def __init__(self, reason: str, wake: Wake) -> None:
+        self._reason, self._wake = reason, wake
+        self._failed: list[RedoResult] = []
+
+    def start(self, job: RedoJob) -> None:
+        self._failed.append(RedoFailed(job.id, self._reason))
+        self._wake()
+
+    def results(self) -> list[RedoResult]:
+        failed, self._failed = self._failed, []
+        return failed
+
+    def cancel(self, job_id: int) -> None: ...
+
+    def close(self) -> None: ...
