@@ -41,6 +41,8 @@ from borealis_py.query import App
 NODE, QUERY = "cleaned", "rows"
 SOURCES = 2
 REPLICAS = 2
+PROCESSES = [ProcessName(k, node) for node in (NODE, QUERY) for k in range(REPLICAS)]
+"""Apart, so that one stream alone loses a writer."""
 RATE = 50
 """Tuples a second of one source: some in every bucket."""
 LIVE_TARGET_MS = 200.0
@@ -131,7 +133,7 @@ def measure(stage: Stage, kills: int, tick: Tick) -> FailoverFigures:
     started = time.monotonic()
     with ExitStack() as stack:
         drill = _Drill(stage, stack, kills)
-        live = [drill.live(ProcessName(n % REPLICAS), "the subscriber", tick, n) for n in range(kills)]
+        live = [drill.live(ProcessName(n % REPLICAS, QUERY), "the subscriber", tick, n) for n in range(kills)]
         nodes = [ProcessName(n % REPLICAS, NODE) for n in range(kills)]
         upstream = [drill.live(name, "the next node", tick, kills + n) for n, name in enumerate(nodes)]
         corrected = [drill.corrected(tick, 2 * kills + n) for n in range(kills)]
@@ -162,7 +164,7 @@ class _Drill:
         self._stage = stage
         self._rng = random.Random(kills)  # kills fall anywhere in a bucket, at the same places in every run
         self._clock = SystemClock()
-        self.running: Running = stage.start(stage.describe(app("bench-failover")))
+        self.running: Running = stage.start(stage.describe(app("bench-failover")), names=PROCESSES)
         stage.wait_ready(self.running)
         self._publish(KINDS * kills * KILL_S + 60)
         stop = threading.Event()
@@ -213,7 +215,7 @@ class _Drill:
         """Kill whoever writes the corrected stream."""
         quiet = self._quiet(tick, number, "kill -9 of the replica that writes the corrected stream")
         writer = self._writer().replica
-        name = ProcessName(writer)
+        name = ProcessName(writer, QUERY)
         at = self._kill(name)
         self._until(
             lambda: self._writer().replica != writer,
@@ -252,7 +254,7 @@ class _Drill:
         self._until(lambda: running.processes.ended(name) is not None, 10.0, f"{name} survived kill -9")
         since_ms = self._clock.wall_us() // 1000
         options = launch.ProcessOptions(log, self._stage.work, take_over=True)
-        running.pids = launch.start(running.state, running.processes, options)
+        running.pids = launch.start(running.state, running.processes, options, PROCESSES)
         only = {name: running.pids[name]}
         launch.wait_ready(log, running.state, running.processes, only, since_ms, timeout_s=READY_S)
 

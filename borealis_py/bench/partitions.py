@@ -38,7 +38,7 @@ from borealis_py.query.partitions import parts_of
 
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
 """The first window goes through before time counts."""
-NODE_PROCESS, QUERY_PROCESS = ProcessName(0, keyed.NODE), ProcessName(0)
+NODE_PROCESS, QUERY_PROCESS = ProcessName(0, keyed.NODE), ProcessName(0, keyed.QUERY)
 HELD_US = 2**52
 LET_GO_US = 300_000
 """From writing that the source is to be read again until it is: by then its reader knows."""
@@ -146,7 +146,7 @@ def _start(stage: Stage, state: AppState, host: str) -> Running:
     plain = launch.ProcessOptions(stage.log, stage.work)
     processes.start(NODE_PROCESS, plain.arguments(state.name, NODE_PROCESS), plain.environment())
     spark = launch.ProcessOptions(stage.log, stage.work, host="spark", redo_slots=0)
-    pids = launch.start(state, processes, spark if host == "spark" else plain)
+    pids = launch.start(state, processes, spark if host == "spark" else plain, (NODE_PROCESS, QUERY_PROCESS))
     return Running(state, processes, pids, started_ms)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,12 +58,16 @@ class Stage:
         reports = launch.check(spec, timing)
         return launch.describe(self.log, spec, reports, origin, SystemClock().wall_us(), timing)
 
-    def start(self, state: AppState, host: str = "process") -> Running:
-        """Start every replica of a described app. `host`: as `borealis up --host` takes it."""
+    def start(self, state: AppState, host: str = "process", names: Sequence[ProcessName] = ()) -> Running:
+        """Start every replica of a described app.
+
+        Args:
+            host: as `borealis up --host` takes it. names: of the processes; none: one an index.
+        """
         processes = ReplicaProcesses(self.work, state.name)
         self.endings.callback(processes.stop)
         started_ms = SystemClock().wall_us() // 1000
-        pids = launch.start(state, processes, launch.ProcessOptions(self.log, self.work, host=host))
+        pids = launch.start(state, processes, launch.ProcessOptions(self.log, self.work, host=host), names)
         return Running(state, processes, pids, started_ms)
 
     def wait_ready(self, running: Running) -> None:

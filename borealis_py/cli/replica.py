@@ -29,7 +29,7 @@ LOOK_S = 1.0
 def replica(
     index: Annotated[int, typer.Argument(help="Which replica, from 0.", min=0, show_default=False)],
     node: Annotated[
-        str | None, typer.Option("--node", help="Of this node that queries were cut into; without: of all queries.")
+        str | None, typer.Option("--node", help="Of this node or query alone; without: of all.")
     ] = None,
     app: AppName = None,
     bootstrap: Bootstrap = None,

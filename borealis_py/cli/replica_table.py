@@ -79,7 +79,7 @@ def replica_table(
     if fates:
         columns.insert(-1, "restarts>")
         for (query, k), cells in zip(keys(state, statuses), rows, strict=True):
-            fate = fates.get(process_of(state.spec, query, k))
+            fate = fates.get(process_of(fates, query, k))
             cells.insert(-1, "" if fate is None else str(fate.restarts))
     if state.spec.nodes:
         columns.insert(1, "of query")

@@ -170,11 +170,11 @@ def _start(
         raise typer.Exit(INTERRUPTED) from None
     finally:
         processes.release()
-    urls = {process_of(state.spec, s.query, s.replica): f"; {s.http}" for s in seen.values() if s.http}
+    urls = {process_of(pids, s.query, s.replica): f"; {s.http}" for s in seen.values() if s.http}
     for process, pid in pids.items():
-        queries = ", ".join(name for name, q in state.spec.queries.items() if process.replica < q.replicas)
-        told, runs = "was running" if process in before else "started", "" if process.node else f": {queries}"
-        say(f"{process} {told} (pid {pid}){runs}; log {processes.log_file(process)}{urls.get(process, '')}")
+        nodes = ", ".join(name for name, node in state.spec.all_nodes.items() if process.replica < node.replicas)
+        told = "was running" if process in before else "started"
+        say(f"{process} {told} (pid {pid}): {nodes}; log {processes.log_file(process)}{urls.get(process, '')}")
     names = ", ".join(f"{state.name}.{query}" for query in state.spec.queries)
     say(f"app {state.name} is up. Corrected streams: {names} at {context.log.bootstrap}", "bold green")
 
@@ -200,7 +200,7 @@ def _started(
         pids = launch.start(state, processes, options)
 
     def show(status: Status) -> None:
-        if status.pid == pids.get(process_of(state.spec, status.query, status.replica)):
+        if status.pid == pids.get(process_of(pids, status.query, status.replica)):
             seen[status.query, status.replica] = status
             states = ", ".join(f"{query}.r{k} {s.state}" for (query, k), s in sorted(seen.items()))
             spinner.update(f"waiting for replicas: {states}")

@@ -10,7 +10,7 @@ import json
 import shutil
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -252,9 +252,15 @@ class ProcessOptions:
 Pids = dict[ProcessName, int]
 
 
-def start(state: AppState, processes: ReplicaProcesses, options: ProcessOptions) -> Pids:
-    """Start the processes that do not run yet. Returns the pid of each that runs now. Raises AddressError."""
-    wanted = process_names(state.spec)
+def start(
+    state: AppState, processes: ReplicaProcesses, options: ProcessOptions, names: Sequence[ProcessName] = ()
+) -> Pids:
+    """Start the processes that do not run yet. Returns the pid of each that runs now. Raises AddressError.
+
+    Args:
+        names: of all of them; none: one an index.
+    """
+    wanted = names or process_names(state.spec)
     arguments = {name: options.arguments(state.name, name, place) for place, name in enumerate(wanted)}
     running = {name: process.pid for name, process in processes.running().items()}
     for name in wanted:
@@ -309,7 +315,7 @@ def wait_ready(
     Raises:
         LaunchError: a process ended, with the end of its log; or time ran out.
     """
-    missing = {(node, k) for node, k in state.replicas() if process_of(state.spec, node, k) in pids}
+    missing = {(node, k) for node, k in state.replicas() if process_of(pids, node, k) in pids}
     reader = StatusReader(log, state.name, since_ms)
     deadline = time.monotonic() + timeout_s
     try:
@@ -317,7 +323,7 @@ def wait_ready(
             pids.update((name, p.pid) for name, p in processes.running().items() if name in pids)
             for status in reader.poll():
                 on_status(status)
-                by = process_of(state.spec, status.query, status.replica)
+                by = process_of(pids, status.query, status.replica)
                 if status.pid == pids.get(by) and status.state != "RECOVERING":
                     missing.discard((status.query, status.replica))
             if not missing:
@@ -325,7 +331,7 @@ def wait_ready(
             _refuse_ended(processes, pids)
             if time.monotonic() > deadline:
                 names = ", ".join(f"{node}.r{k}" for node, k in sorted(missing))
-                behind = sorted({process_of(state.spec, node, k) for node, k in missing})
+                behind = sorted({process_of(pids, node, k) for node, k in missing})
                 logs = ", ".join(str(processes.log_file(name)) for name in behind)
                 raise LaunchError(
                     f"not ready after {timeout_s:g} s: {names}. The processes go on; see {logs}, and `borealis status`"

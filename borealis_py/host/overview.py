@@ -14,7 +14,7 @@ import msgspec
 
 from borealis_py.host import origin
 from borealis_py.host.appstate import GONE_S, AppState, Statuses
-from borealis_py.host.replicas import ProcessName, process_of
+from borealis_py.host.replicas import ProcessName
 from borealis_py.log.messages import InputStatus, Status
 from borealis_py.protocol.settings import budget
 from borealis_py.query.names import base_name
@@ -173,7 +173,7 @@ def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str
     told: dict[str, set[ProcessName]] = {}
     for (node, k), s in statuses.items():
         if s.why_inline and not sight(s, state.spec.bucket_us, now_us).gone:
-            told.setdefault(s.why_inline, set()).add(process_of(state.spec, node, k))
+            told.setdefault(s.why_inline, set()).add(ProcessName(k))
     return told
 
 

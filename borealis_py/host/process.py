@@ -2,7 +2,7 @@
 
     python -m borealis_py.host.process --bootstrap localhost:9092 --app flights --replica 0 --data-dir .borealis
 
-It runs that replica of all queries, or with --node NAME (more than once, if you like) of these nodes: in this process
+It runs that replica of all nodes and queries, or with --node NAME (more than once, if you like) of these: in this process
 and without Spark, or with --host spark as tasks of a Spark application of its own (`host/onspark`).
 
 A crash of one process never touches the other. SIGTERM and SIGINT end it in order.
@@ -32,8 +32,6 @@ from borealis_py.host.ends import ALONE, end_of
 from borealis_py.host.httpd import HttpUnavailable, open_http
 from borealis_py.host.launch import create_topics, redo_topics_of
 from borealis_py.host.logs import configure_logs
-from borealis_py.host.onspark.driver import SLOT_WAIT_S, DriverSettings, SparkDriver
-from borealis_py.host.onspark.plan import redos_for
 from borealis_py.host.replicas import CHECKPOINTS, ENGINE_MEMORY, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
 from borealis_py.host.signals import set_by
 from borealis_py.host.specs import KernelDiffers, check_fingerprint, kernel_of, new_uid, replica_spec, work_of
@@ -73,39 +71,13 @@ LOCAL = "local"
 """Spark on this machine, with as many slots as it takes for replicas and redos."""
 
 
-def make_redos(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
-    """Without Spark: from memory, and a thread that reads again what left it."""
-    return Redos(None, ThreadRedo(work_of(spec), wake, LOCAL_REDO_S))
+class Host(Protocol):
+    """Runs the replicas of this process."""
 
-
-class ReplicaProcess:
-    """All loops of one replica index, each in a thread. `seen`: is left each status."""
-
-    def __init__(self, specs: list[ReplicaSpec], seen: Seen = unseen) -> None:
-        self.stop = threading.Event()
-        self.code = 0
-        self._specs = specs
-        self._seen = seen
+    stop: threading.Event
 
     def run(self) -> int:
         """Run until stopped; returns the exit code."""
-        threads = [threading.Thread(target=self._supervise, args=(s,), name=s.name) for s in self._specs]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return self.code
-
-    def _supervise(self, spec: ReplicaSpec) -> None:
-        """Run it until it ends for good; what concerns the whole process ends the others too."""
-        code = supervise(partial(self._run, spec), spec, self.stop)
-        self.code = code or self.code
-        if code and code not in ALONE:
-            self.stop.set()
-
-    def _run(self, spec: ReplicaSpec) -> None:
-        """One incarnation."""
-        run_replica(spec, kernel_of(spec), partial(make_redos, spec), self.stop, new_uid(spec), seen=self._seen)
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -113,7 +85,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--app", required=True)
     parser.add_argument("--replica", type=int, required=True)
-    parser.add_argument("--node", action="append", default=[], help="run this node instead of all queries")
+    parser.add_argument("--node", action="append", default=[], help="run this node or query instead of all")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--host", choices=HOSTS, default=HOSTS[0], help="where replicas run")
     parser.add_argument("--master", help="with --host spark; default: this machine, with as many slots as it takes")
@@ -172,16 +144,15 @@ def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> Repli
         check_writable(checkpoints)
     else:
         check_directory(args.data_dir / args.app / "checkpoints")
+    names = args.node or list(state.spec.all_nodes)
     specs = [
         replica_spec(state, node, args.replica, kafka, args.data_dir, checkpoints, memory_bytes)
-        for name in args.node or state.spec.queries
+        for name in names
         for node in parts_of(state.spec, name)
         if args.replica < state.runs.node(node).replicas
     ]
     if not specs:
-        raise SettingsError(
-            f"app {args.app}: none of {', '.join(args.node or state.spec.queries)} has a replica {args.replica}"
-        )
+        raise SettingsError(f"app {args.app}: none of {', '.join(names)} has a replica {args.replica}")
     if not args.take_over:
         ensure_free(kafka, specs, args.after)
     for spec in specs:

@@ -1,7 +1,7 @@
 """The replica processes of one app on this machine: start, find again, stop.
 
-For each replica index one process runs that replica of all queries, and one that of each node that queries were cut
-into, so that nodes fail independently. A process is known by the pid file beside its log; a pid alone proves nothing,
+For each replica index one process runs that replica of all nodes and queries: what shares an index may fail together,
+since every other index has all of them. Containers may run nodes apart. A process is known by the pid file beside its log; a pid alone proves nothing,
 so the file has its start time too (`supervisor/notes.py`). A supervisor may keep them running. Knows no broker.
 """
 
@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ ENGINE_MEMORY = "BOREALIS_ENGINE_MEMORY_BYTES"
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProcessName:
-    """Which process of an app: replica `replica` of all queries (`node` empty), or of one node."""
+    """Which process of an app: replica `replica` of all nodes and queries (`node` empty), or of one of them."""
 
     replica: int
     node: str = ""
@@ -65,15 +65,14 @@ class ProcessName:
 
 
 def process_names(spec: AppSpec) -> list[ProcessName]:
-    """Every process that an app needs, those of upstream nodes first."""
-    nodes = [ProcessName(k, name) for name, node in spec.nodes.items() for k in range(node.replicas)]
-    return [*nodes, *map(ProcessName, range(max((q.replicas for q in spec.queries.values()), default=0)))]
+    """Every process that an app needs: one an index."""
+    return list(map(ProcessName, range(max((node.replicas for node in spec.all_nodes.values()), default=0))))
 
 
-def process_of(spec: AppSpec, node: str, replica: int) -> ProcessName:
-    """The process that runs a replica of a node or query."""
-    name = base_name(node)  # one process runs all its partitions
-    return ProcessName(replica, name if name in spec.nodes else "")
+def process_of(names: Container[ProcessName], node: str, replica: int) -> ProcessName:
+    """Which of these processes runs a replica of a node or query: one of its own, if it has any."""
+    apart = ProcessName(replica, base_name(node))  # one process runs all its partitions
+    return apart if apart in names else ProcessName(replica)
 
 
 @dataclass(frozen=True, slots=True)

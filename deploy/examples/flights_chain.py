@@ -3,8 +3,8 @@
     borealis check deploy/examples/flights_chain.py
     borealis up deploy/examples/flights_chain.py
 
-Sources -> cleaned (2 replicas) -> carrier_delays (2 replicas), very_late (2 replicas): four processes on one machine,
-`replica-0`, `replica-1` for the queries and `cleaned.r0`, `cleaned.r1` for the node.
+Sources -> cleaned (2 replicas) -> carrier_delays (2 replicas), very_late (2 replicas): two processes on one
+machine, `replica-0` and `replica-1`, each of which has the node and both queries.
 """
 
 from __future__ import annotations

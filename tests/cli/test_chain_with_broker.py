@@ -1,4 +1,4 @@
-"""A query on two nodes, from the command line: real broker, one process for each node and replica, no Spark."""
+"""A query on two nodes, from the command line: real broker, one process for each replica index, no Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ cleaned = app.union(left, right).filter("value > 0").node("cleaned")
 app.query("sums", cleaned.window("1s").group_by("key").agg(n="count(*)", total="sum(value / 3)"), "2s", replicas=2)
 app.query("big", cleaned.filter("value > 15"), "1s", replicas=1)
 """
-PROCESSES = [ProcessName(k, node) for k in (0, 1) for node in ("", "cleaned")]
+PROCESSES = [ProcessName(0), ProcessName(1)]
 ROWS = 400
 
 
@@ -33,14 +33,12 @@ def processes(site: Path) -> ReplicaProcesses:
     return ReplicaProcesses(site / ".borealis", APP)
 
 
-def test_every_node_runs_in_processes_of_its_own(borealis: Borealis, processes: ReplicaProcesses) -> None:
+def test_an_index_of_all_nodes_runs_in_one_process(borealis: Borealis, processes: ReplicaProcesses) -> None:
     pids = {name: process.pid for name, process in processes.running().items()}
     assert list(pids) == PROCESSES
     found = statuses(borealis, APP)
-    assert {key: r["pid"] for key, r in found.items()} == {
-        ("cleaned", 0): pids[PROCESSES[1]], ("cleaned", 1): pids[PROCESSES[3]],
-        ("sums", 0): pids[PROCESSES[0]], ("sums", 1): pids[PROCESSES[2]], ("big", 0): pids[PROCESSES[0]],
-    }  # fmt: skip
+    keys = [("cleaned", 0), ("cleaned", 1), ("sums", 0), ("sums", 1), ("big", 0)]
+    assert {key: r["pid"] for key, r in found.items()} == {key: pids[PROCESSES[key[1]]] for key in keys}
     assert found["cleaned", 0]["of_queries"] == ["sums", "big"]
     assert [i["name"] for i in found["sums", 0]["inputs"]] == ["cleaned"]
 
@@ -53,15 +51,16 @@ def test_an_index_of_a_node_that_runs_is_taken(bootstrap: str, site: Path, capfd
     assert "replica 1 of node cleaned is running already" in capfd.readouterr().err
 
 
-def test_up_starts_a_node_that_was_killed(borealis: Borealis, processes: ReplicaProcesses) -> None:
-    victim = processes.running()[ProcessName(0, "cleaned")]
+def test_up_starts_an_index_that_was_killed(borealis: Borealis, processes: ReplicaProcesses) -> None:
+    victim = processes.running()[PROCESSES[0]]
     victim.kill()
     psutil.wait_procs([victim], 10)
-    assert ProcessName(0, "cleaned") not in processes.running()
+    assert PROCESSES[0] not in processes.running()
     said = borealis("up", "app.py", "--host", "process", "--no-restart", "--take-over")
     assert said.code == 0, said.err
-    assert "replica 0 of node cleaned started (pid " in said.err
-    assert said.err.count("was running") == 3
+    assert "replica 0 started (pid " in said.err
+    assert ": cleaned, sums, big; log " in said.err
+    assert said.err.count("was running") == 1
     assert list(processes.running()) == PROCESSES
 
 
@@ -107,5 +106,5 @@ def test_the_whole_way_and_back(borealis: Borealis, site: Path, processes: Repli
     assert found["sums"]["rows"] > 3
     said = borealis("down", "--app", APP)
     assert said.code == 0
-    assert said.err.count(" of node cleaned stopped (pid ") == 2
+    assert said.err.count(" stopped (pid ") == 2
     assert processes.running() == {}

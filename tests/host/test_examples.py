@@ -23,4 +23,4 @@ def test_an_example_can_be_started(file: Path) -> None:
 
 def test_the_chain_says_how_many_processes_it_is() -> None:
     spec = load_app(next(file for file in EXAMPLES if file.stem == "flights_chain")).describe()
-    assert [name.stem for name in process_names(spec)] == ["cleaned.r0", "cleaned.r1", "replica-0", "replica-1"]
+    assert [name.stem for name in process_names(spec)] == ["replica-0", "replica-1"]

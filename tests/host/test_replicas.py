@@ -122,22 +122,19 @@ def test_other_files_are_no_processes(stem: str) -> None:
     assert ProcessName.parse(stem) is None
 
 
-def test_one_process_for_all_queries_and_one_for_each_node() -> None:
+def test_one_process_for_each_index_that_any_node_or_query_has() -> None:
     app = App("a")
     s = app.source("s", schema={"x": "int"})
     first = s.filter("x > 0").node("first", replicas=1)
-    app.query("p", first.filter("x > 1").node("second", replicas=2), replicas=1)
+    app.query("p", first.filter("x > 1").node("second", replicas=3), replicas=1)
     app.query("q", s, replicas=2)
-    spec = app.describe()
-    named = [str(name) for name in process_names(spec)]
-    assert named == [
-        "replica 0 of node first",
-        *(f"replica {k} of node second" for k in (0, 1)),
-        "replica 0",
-        "replica 1",
-    ]
-    assert process_of(spec, "second", 1) == ProcessName(1, "second")
-    assert process_of(spec, "p", 0) == ProcessName(0)
+    assert [str(name) for name in process_names(app.describe())] == ["replica 0", "replica 1", "replica 2"]
+
+
+def test_a_replica_is_where_its_node_is_apart_else_with_its_index() -> None:
+    names = {ProcessName(0), ProcessName(1), ProcessName(1, "second")}
+    assert process_of(names, "second", 1) == process_of(names, "second.3", 1) == ProcessName(1, "second")
+    assert process_of(names, "second", 0) == process_of(names, "p", 0) == ProcessName(0)
 
 
 def test_log_lines_are_made_readable() -> None:
