@@ -18,6 +18,9 @@ from borealis_py.protocol.redo import RedoDone, RedoJob, RedoResult
 from reconcile.task import failed, run_job
 from reconcile.work import Opened, Work
 
+LOCAL_DEADLINE_S = 600.0
+"""Of a job in a thread: nothing else is left to try."""
+
 
 class Redo(Protocol):
     """Runs jobs. No method blocks; `wake` (given when it was made) is called when `results` has something new."""
@@ -95,7 +98,7 @@ class ThreadRedo:
         deadline_s: a job that takes longer is given up (RedoFailed).
     """
 
-    def __init__(self, work: Work, wake: Wake, deadline_s: float) -> None:
+    def __init__(self, work: Work, wake: Wake, deadline_s: float = LOCAL_DEADLINE_S) -> None:
         self._work = work
         self._deadline_s = deadline_s
         self._results = Results(wake)

@@ -134,18 +134,24 @@ def node_work(
     app_uid: str,
     row_max_bytes: int = ROW_MAX_BYTES,
     memory_bytes: int = 0,
+    made_of: Sequence[tuple[str, str]] = (),
 ) -> Work:
-    """The work of one node of an app, to be opened where kernels are as here. Raises QueryError for an unknown one.
+    """The work of one node of an app. Raises QueryError for an unknown one.
 
     Args:
         row_max_bytes: as the app's timing has it. memory_bytes: see `make_kernel`.
+        made_of: it may be opened where kernels are made of this; empty: of the same as here.
     """
-    from borealis_py.engine.fingerprint import ingredients
-
     inputs = app.inputs_of(node)
     feeds = tuple(topics.input_feeds(app.name, of) for of in inputs)
-    make = partial(make_kernel, app.to_json(), node, tuple(ingredients().items()), row_max_bytes, memory_bytes)
+    make = partial(make_kernel, app.to_json(), node, tuple(made_of) or _made_of_here(), row_max_bytes, memory_bytes)
     return Work(node, make, log, inputs, feeds, app.bucket_us, ahead_max_us, app_uid)
+
+
+def _made_of_here() -> tuple[tuple[str, str], ...]:
+    from borealis_py.engine.fingerprint import ingredients
+
+    return tuple(ingredients().items())
 
 
 def make_kernel(

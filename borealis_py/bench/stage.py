@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from borealis_py.bench.figures import BenchError
 from borealis_py.host import launch
 from borealis_py.host.appstate import AppState
+from borealis_py.host.apptopics import redo_topics_of, topics_of
 from borealis_py.host.replicas import ProcessName, ReplicaProcesses
 from borealis_py.host.tidy import end as end
 from borealis_py.kafka.broker import LocalBroker, free_port
@@ -92,7 +93,7 @@ class Stage:
 
     def forget(self, state: AppState) -> None:
         """Delete the topics of an app that no longer runs."""
-        specs = (*launch.topics_of(state.spec), *launch.redo_topics_of(state.spec))
+        specs = (*topics_of(state.spec), *redo_topics_of(state.spec))
         admin = self.log.admin()
         try:
             admin.delete(sorted({spec.name for spec in specs} & set(admin.topics())))

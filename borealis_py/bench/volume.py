@@ -20,8 +20,8 @@ from borealis_py.bench.bars import Say
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.scaling_figures import VolumeFigures, volume_figures
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.host import launch
 from borealis_py.host.appstate import AppState, read_statuses
+from borealis_py.host.apptopics import topics_of
 from borealis_py.log import topics
 
 RATE = 4_000
@@ -106,7 +106,7 @@ def grown(samples: Sequence[Sample], app: int) -> list[tuple[float, dict[str, in
 def classes(state: AppState) -> dict[str, str]:
     """Topic -> its class, of all that the app has."""
     app, found = state.name, {}
-    for spec in launch.topics_of(state.spec):
+    for spec in topics_of(state.spec):
         found[spec.name] = CONTROL_CLASS
     found[topics.stream(app, keyed.SOURCE)] = SOURCE_CLASS
     found[topics.stream(app, keyed.QUERY)] = CORRECTED_CLASS

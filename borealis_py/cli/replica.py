@@ -28,9 +28,7 @@ LOOK_S = 1.0
 
 def replica(
     index: Annotated[int, typer.Argument(help="Which replica, from 0.", min=0, show_default=False)],
-    node: Annotated[
-        str | None, typer.Option("--node", help="Of this node or query alone; without: of all.")
-    ] = None,
+    node: Annotated[str | None, typer.Option("--node", help="Of this node or query alone; without: of all.")] = None,
     app: AppName = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = None,

@@ -15,6 +15,7 @@ import pyarrow as pa
 from borealis_py.engine import checks
 from borealis_py.engine.rows import row_sizes
 from borealis_py.protocol.settings import ROW_MAX_BYTES
+from sunion.errors import EngineOutOfMemory
 
 T = TypeVar("T")
 
@@ -47,10 +48,6 @@ class RowError(Exception):
     def __init__(self, reason: str, sure: bool) -> None:
         super().__init__(reason)
         self.sure = sure
-
-
-class EngineOutOfMemory(Exception):
-    """A statement needs more memory than the engine may use. No row is to blame: other machines may have more."""
 
 
 # filter_pushdown: pushed into an Arrow scan a filter is evaluated by Arrow, whose NaN compares otherwise; and a filter

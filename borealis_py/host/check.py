@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from borealis_py.engine import compile_query
-from borealis_py.engine.fingerprint import fingerprint
+from borealis_py.engine.fingerprint import fingerprint, ingredients
 from borealis_py.host.errors import LaunchError
 from borealis_py.node.places import PlaceError
 from borealis_py.node.probe import check_directory, check_writable
@@ -24,7 +24,7 @@ class NodeReport:
 
     `columns`: name and type of each result column. `wait_us`: D, how long past a bucket's end it waits for an input
     that was there before: the least of what the queries that read it (`serves`) leave it. `fingerprints`: of each of
-    its partitions.
+    its partitions. `made_of`: what all of them are made of, by name.
     """
 
     name: str
@@ -35,6 +35,7 @@ class NodeReport:
     serves: tuple[str, ...]
     wait_us: int
     fingerprints: tuple[str, ...]
+    made_of: tuple[tuple[str, str], ...] = ()
 
 
 def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
@@ -70,6 +71,7 @@ def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeRepor
         serves=tuple(s.query for s in serves),
         wait_us=min(budget(timing, spec.query(s.query).threshold_us, s.hops, s.depth) for s in serves),
         fingerprints=tuple(fingerprint(runs.query_hash(part)) for part in parts),
+        made_of=tuple(ingredients().items()),
     )
 
 

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from borealis_py.engine.duck import EngineOutOfMemory
 from borealis_py.host import exits
 from borealis_py.host.exits import Exit
-from borealis_py.host.specs import KernelDiffers
 from borealis_py.log.description import OtherLife, OtherVersion
 from borealis_py.node.replica import Superseded
-from sunion.errors import RetentionLost
+from sunion.errors import EngineOutOfMemory, RetentionLost
+
+
+class KernelDiffers(Exception):
+    """This machine would compute other bits than the one that described the app: replicas would not agree."""
 
 
 class End(NamedTuple):

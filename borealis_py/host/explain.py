@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from borealis_py.host.apptopics import topics_of
 from borealis_py.host.check import NodeReport, check
-from borealis_py.host.launch import topics_of
 from borealis_py.log import topics
 from borealis_py.node.knobs import declared, effective
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing, grow_delta

@@ -20,6 +20,7 @@ from borealis_py.host import origin as origins
 from borealis_py.host.address import Address
 from borealis_py.host.alive import alive, ensure_nobody
 from borealis_py.host.appstate import AppState, NoSuchApp, StatusReader, put_settings, read_settings
+from borealis_py.host.apptopics import create_topics, redo_topics_of, topics_of
 from borealis_py.host.check import NodeReport as NodeReport
 from borealis_py.host.check import check as check
 from borealis_py.host.errors import LaunchError
@@ -36,14 +37,14 @@ from borealis_py.host.replicas import (
 from borealis_py.host.timing import refuse_other
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, TopicSpec
+from borealis_py.log.base import Log
 from borealis_py.log.description import APP_KEY, OtherVersion
 from borealis_py.log.messages import Description, Policy, Status, Threshold
 from borealis_py.node.places import PlaceError, forget
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.differences import of_partitions
 from borealis_py.query.partitions import physical
-from borealis_py.query.spec import AppSpec, count_of
+from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 
 READY_TIMEOUT_S = 180.0
@@ -83,7 +84,8 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
             "`--reset` starts the app anew"
         )
     app_uid = uuid.uuid4().hex[:8] if before is None else before.app_uid
-    description = Description(spec.to_json(), spec.hash, bucket, fingerprint, app_uid, timing)
+    made_of = {name: what for report in reports for name, what in report.made_of}
+    description = Description(spec.to_json(), spec.hash, bucket, fingerprint, app_uid, timing, made_of)
     values: dict[str, msgspec.Struct] = _changed_settings(before, spec)
     if before is None or before.description != description:
         values[APP_KEY] = description  # last: who finds a description finds its settings too
@@ -92,41 +94,6 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
     state = read_settings(log, spec.name)
     assert state is not None, "the description that was just written can be read"
     return state
-
-
-def create_topics(log: Log, specs: list[TopicSpec]) -> None:
-    """Create topics, and wait until each partition is served: a leader that was just named may not know it yet."""
-    admin, lookup = log.admin(), log.lookup()
-    deadline = time.monotonic() + SERVED_TIMEOUT_S
-    try:
-        admin.create(specs)
-        waiting = [Feed(spec.name, partition) for spec in specs for partition in range(spec.partitions)]
-        while waiting:
-            try:
-                lookup.bounds(waiting[-1])
-                waiting.pop()
-            except LogUnreachable:
-                raise
-            except LogError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(LOOK_S)
-    finally:
-        lookup.close()
-        admin.close()
-
-
-def topics_of(spec: AppSpec) -> list[TopicSpec]:
-    """Every topic of the app."""
-    runs = physical(spec)
-    queries, nodes = ({name: n.replicas for name, n in kind.items()} for kind in (runs.queries, runs.nodes))
-    exchanges = {name: count_of(n.exchange) for name, n in runs.nodes.items()}
-    return topics.of_app(spec.name, list(runs.sources), queries, nodes, exchanges)
-
-
-def redo_topics_of(spec: AppSpec) -> list[TopicSpec]:
-    """Those where tasks and drivers talk, made by who needs them: a driver that starts."""
-    return topics.of_redos(spec.name, {name: node.replicas for name, node in physical(spec).all_nodes.items()})
 
 
 def refuse_changed(before: AppState, spec: AppSpec) -> None:

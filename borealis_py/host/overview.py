@@ -171,7 +171,7 @@ def apart_sources(state: AppState, statuses: Statuses) -> dict[str, tuple[InputS
 def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str, set[ProcessName]]:
     """Why redos do not run on Spark, and in which processes that run."""
     told: dict[str, set[ProcessName]] = {}
-    for (node, k), s in statuses.items():
+    for (_, k), s in statuses.items():
         if s.why_inline and not sight(s, state.spec.bucket_us, now_us).gone:
             told.setdefault(s.why_inline, set()).add(ProcessName(k))
     return told

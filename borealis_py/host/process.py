@@ -2,8 +2,9 @@
 
     python -m borealis_py.host.process --bootstrap localhost:9092 --app flights --replica 0 --data-dir .borealis
 
-It runs that replica of all nodes and queries, or with --node NAME (more than once, if you like) of these: in this process
-and without Spark, or with --host spark as tasks of a Spark application of its own (`host/onspark`).
+It runs that replica of all nodes and queries, or with --node NAME (more than once, if you like) of these: in this
+process and without Spark (`host/threads.py`), or with --host spark as tasks of a Spark application of its own
+(`host/onspark`), and then without the engine, which only tasks load.
 
 A crash of one process never touches the other. SIGTERM and SIGINT end it in order.
 """
@@ -18,41 +19,36 @@ import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 
 from borealis_py.host import exits
 from borealis_py.host.address import AddressError
-from borealis_py.host.appstate import read_app
+from borealis_py.host.appstate import AppState, read_app
+from borealis_py.host.apptopics import create_topics, redo_topics_of
 from borealis_py.host.beside import Beside
 from borealis_py.host.board import Board
-from borealis_py.host.ends import ALONE, end_of
+from borealis_py.host.ends import KernelDiffers, end_of
 from borealis_py.host.httpd import HttpUnavailable, open_http
-from borealis_py.host.launch import create_topics, redo_topics_of
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.replicas import CHECKPOINTS, ENGINE_MEMORY, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
 from borealis_py.host.signals import set_by
-from borealis_py.host.specs import KernelDiffers, check_fingerprint, kernel_of, new_uid, replica_spec, work_of
-from borealis_py.host.supervise import supervise
+from borealis_py.host.specs import replica_spec
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.base import LogError, Wake
+from borealis_py.log.base import LogError
 from borealis_py.node.places import PlaceError
 from borealis_py.node.probe import check_directory, check_writable
-from borealis_py.node.reporter import Seen, unseen
-from borealis_py.node.run import run_replica
+from borealis_py.node.reporter import Seen
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.errors import QueryError
 from borealis_py.query.partitions import parts_of
-from reconcile.runner import Redos, ThreadRedo
-from reconcile.work import Kernel
 
 log = structlog.get_logger("borealis.host")
 
-LOCAL_REDO_S = 600.0
 HOSTS = ("process", "spark")
 NOT_STARTED = (
     LogError,
@@ -90,7 +86,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--host", choices=HOSTS, default=HOSTS[0], help="where replicas run")
     parser.add_argument("--master", help="with --host spark; default: this machine, with as many slots as it takes")
     parser.add_argument("--redo-slots", type=int, help="with --host spark: slots for redo jobs")
-    parser.add_argument("--slot-wait-us", type=int, default=int(SLOT_WAIT_S * 1e6), help="with --host spark")
+    parser.add_argument("--slot-wait-us", type=int, help="with --host spark")
     parser.add_argument("--take-over", action="store_true")
     parser.add_argument("--http", metavar="HOST:PORT", help="answer HTTP there; port 0: any free one")
     parser.add_argument("--run", default="", help="name of this run: all its incarnations' uids begin with it")
@@ -136,7 +132,7 @@ def _code_of(exc: Exception) -> int:
     return (exits.REFUSED if isinstance(exc, SENSELESS) else exits.FAILED).code
 
 
-def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> ReplicaProcess | SparkDriver:
+def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> Host:
     kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
     state, checkpoints = read_app(kafka, args.app), os.environ.get(CHECKPOINTS, "")
     memory_bytes = int(os.environ.get(ENGINE_MEMORY, "0"))
@@ -155,21 +151,36 @@ def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> Repli
         raise SettingsError(f"app {args.app}: none of {', '.join(names)} has a replica {args.replica}")
     if not args.take_over:
         ensure_free(kafka, specs, args.after)
-    for spec in specs:
-        check_fingerprint(spec, state)
     board = Board(state, [(spec.query, spec.replica) for spec in specs], afar=args.host == "spark")
     url = open_http(args.http, board, closing)
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
-    if args.host == "spark":
-        output = args.data_dir / args.app / f"{_name(args).stem}.spark.log"
-        output.parent.mkdir(parents=True, exist_ok=True)
-        create_topics(kafka, redo_topics_of(state.spec))
-        extra = json.loads(os.environ.get(SPARK_PROPERTIES, "{}"))
-        master, wait_s = args.master or LOCAL, args.slot_wait_us / 1e6
-        redos = redos_for(master, len(specs)) if args.redo_slots is None else args.redo_slots
-        settings = DriverSettings(master, redos, output, wait_s, tuple(extra.items()), args.log)
-        return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings, beside.seen(board))
-    return ReplicaProcess(specs, beside.seen(board))
+    seen = beside.seen(board)
+    return _tasks(args, state, kafka, specs, seen) if args.host == "spark" else _threads(state, specs, seen)
+
+
+def _threads(state: AppState, specs: list[ReplicaSpec], seen: Seen) -> Host:
+    """Raises KernelDiffers."""
+    from borealis_py.host.kernels import check_fingerprint
+    from borealis_py.host.threads import ThreadHost
+
+    for spec in specs:
+        check_fingerprint(spec, state)
+    return ThreadHost(specs, seen)
+
+
+def _tasks(args: argparse.Namespace, state: AppState, kafka: KafkaLog, specs: list[ReplicaSpec], seen: Seen) -> Host:
+    """Loads no engine: tasks do, and they check it."""
+    from borealis_py.host.onspark.driver import SLOT_WAIT_S, DriverSettings, SparkDriver
+    from borealis_py.host.onspark.plan import redos_for
+
+    create_topics(kafka, redo_topics_of(state.spec))
+    output = args.data_dir / args.app / f"{_name(args).stem}.spark.log"
+    output.parent.mkdir(parents=True, exist_ok=True)
+    extra = json.loads(os.environ.get(SPARK_PROPERTIES, "{}"))
+    master, wait_s = args.master or LOCAL, SLOT_WAIT_S if args.slot_wait_us is None else args.slot_wait_us / 1e6
+    redos = redos_for(master, len(specs)) if args.redo_slots is None else args.redo_slots
+    settings = DriverSettings(master, redos, output, wait_s, tuple(extra.items()), args.log)
+    return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings, seen)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """The replica processes of one app on this machine: start, find again, stop.
 
 For each replica index one process runs that replica of all nodes and queries: what shares an index may fail together,
-since every other index has all of them. Containers may run nodes apart. A process is known by the pid file beside its log; a pid alone proves nothing,
-so the file has its start time too (`supervisor/notes.py`). A supervisor may keep them running. Knows no broker.
+since every other index has all of them. Containers may run nodes apart. A process is known by the pid file beside its
+log; a pid alone proves nothing, so the file has its start time too (`supervisor/notes.py`). A supervisor may keep them
+running. Knows no broker.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""What each replica of an app is told, and whether this machine may run it. The same for every host."""
+"""What each replica of an app is told. The same for every host. Loads no engine: drivers have none."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from borealis_py.engine import compile_query
 from borealis_py.host.appstate import AppState
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.node.knobs import declared
@@ -50,6 +49,7 @@ def replica_spec(
         checkpoint_uri=checkpoint_uri,
         engine_memory_bytes=memory_bytes,
         replicas=spec.node(node).replicas,
+        made_of=tuple(state.description.made_of.items()),
     )
 
 
@@ -57,7 +57,7 @@ def work_of(spec: ReplicaSpec) -> Work:
     """The same for redo tasks."""
     timing, app = spec.timing, AppSpec.from_json(spec.app_json)
     how = timing.ahead_max_us, spec.app_uid, timing.row_max_bytes, spec.engine_memory_bytes
-    return node_work(app, spec.query, spec.log, *how)
+    return node_work(app, spec.query, spec.log, *how, made_of=spec.made_of)
 
 
 def kernel_of(spec: ReplicaSpec) -> Callable[[], Kernel]:
@@ -74,26 +74,3 @@ def new_uid(spec: ReplicaSpec) -> str:
 def of_run(uid: str, run: str) -> bool:
     """Whether an incarnation with this uid ran in the process of that run."""
     return bool(run) and uid.startswith(f"{run}-")
-
-
-class KernelDiffers(Exception):
-    """This machine would compute other bits than the one that described the app: replicas would not agree."""
-
-
-def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
-    """Raises KernelDiffers, QueryError."""
-    check_kernel(spec, state.description.fingerprint.split(","))
-
-
-def check_kernel(spec: ReplicaSpec, known: Sequence[str]) -> None:
-    """Likewise, given the fingerprints that the app was described with."""
-    app = AppSpec.from_json(spec.app_json)
-    kernel = compile_query(app, spec.query)
-    own = kernel.fingerprint
-    kernel.close()
-    if own not in known:
-        raise KernelDiffers(
-            f"{app.label(spec.query)}: this machine's kernel has fingerprint {own}, the app was described with "
-            f"{', '.join(known)}. Replicas must run the same engine version on the same architecture and C library; "
-            "install the same version of borealis-py, or describe the app anew with `borealis up --reset`"
-        )

@@ -15,15 +15,13 @@ from borealis_py.node.spec import ReplicaSpec
 from reconcile.runner import Redos, ThreadRedo
 from reconcile.work import Kernel
 
-LOCAL_REDO_S = 600.0
-
 
 def make_redos(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
     """Without Spark: from memory, and a thread that reads again what left it."""
-    return Redos(None, ThreadRedo(work_of(spec), wake, LOCAL_REDO_S))
+    return Redos(None, ThreadRedo(work_of(spec), wake))
 
 
-class ReplicaProcess:
+class ThreadHost:
     """All loops of one replica index, each in a thread. `seen`: is left each status."""
 
     def __init__(self, specs: list[ReplicaSpec], seen: Seen = unseen) -> None:

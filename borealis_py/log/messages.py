@@ -48,6 +48,7 @@ class Description(msgspec.Struct, frozen=True):
 
     `app_uid`: random, new when the app begins anew (`up --reset`): records and checkpoints of another one say nothing.
     `timing`: all of it, so that a version with other defaults goes by the same; None: it was written by hand.
+    `made_of`: what kernels of this fingerprint are made of, by name, for who has to say what is another.
     `version`: read before anything else (`log.description`); that of the envelope, too.
     """
 
@@ -57,6 +58,7 @@ class Description(msgspec.Struct, frozen=True):
     fingerprint: str
     app_uid: str
     timing: Timing | None = None
+    made_of: dict[str, str] = {}
     version: int = 2
 
 

@@ -30,6 +30,7 @@ class ReplicaSpec:
     `checkpoint_uri`: where checkpoints lie, for pyarrow.fs; empty: below `data_dir` on this machine.
     `replicas`: how many the node has. `run`: of its process, which all its incarnations' uids begin with; or empty.
     `engine_memory_bytes`: what its engine may use; 0: the engine's default.
+    `made_of`: what kernels that may run the app are made of, by name; empty: nobody has said.
     """
 
     app: str
@@ -57,6 +58,7 @@ class ReplicaSpec:
     run: str = ""
     engine_memory_bytes: int = 0
     host: str = ""
+    made_of: tuple[tuple[str, str], ...] = ()
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """What is read of one input."""

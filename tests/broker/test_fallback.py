@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from borealis_py.host.appstate import put_settings
-from borealis_py.host.process import make_redos
+from borealis_py.host.threads import make_redos
 from borealis_py.log.base import Wake
 from borealis_py.log.messages import SourceFailure
 from borealis_py.node.spec import ReplicaSpec

@@ -10,7 +10,8 @@ import pytest
 
 from borealis_py.engine import duck as duck_module
 from borealis_py.engine.blame import run_by_row
-from borealis_py.engine.duck import Duck, EngineOutOfMemory, RowError
+from borealis_py.engine.duck import Duck, RowError
+from sunion.errors import EngineOutOfMemory
 from tests.engine import worlds
 from tests.engine.worlds import Row
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pytest
 
 from borealis_py.engine import ArrowSourceCodec
-from borealis_py.engine.duck import Duck, EngineOutOfMemory, connect
+from borealis_py.engine.duck import Duck, connect
 from borealis_py.engine.ipc import Unclaimed, claims
 from borealis_py.engine.rows import ArrowRows, row_sizes
+from sunion.errors import EngineOutOfMemory
 from tests.engine import worlds
 
 COLUMNS = {"k": "string", "i": "int64"}

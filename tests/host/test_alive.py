@@ -11,6 +11,7 @@ import pytest
 
 from borealis_py.host import launch
 from borealis_py.host.alive import Alive, alive, ensure_nobody
+from borealis_py.host.apptopics import topics_of
 from borealis_py.host.errors import LaunchError
 from borealis_py.host.replicas import ReplicaProcesses
 from borealis_py.log import topics
@@ -35,7 +36,7 @@ class World:
         source = app.source("s", schema={"x": "int64"})
         app.query("q", source.filter("x > 0").node("cut").filter("x > 1"), "3s")
         self.spec = app.describe()
-        self.log.admin().create(launch.topics_of(self.spec))
+        self.log.admin().create(topics_of(self.spec))
         described = Description(self.spec.to_json(), self.spec.hash, 0, "", "a1")
         self.put(topics.settings(NAME), encode(described), b"app")
 
@@ -116,7 +117,7 @@ def test_a_reset_fences_whoever_writes_a_corrected_stream_or_dead_letters(world:
         writer.take_over(1)
     world.scheduler.run_until(world.scheduler.now_us + 3_000_000)
     launch.reset(world.log, world.spec, ReplicaProcesses(tmp_path, NAME))
-    world.log.admin().create(launch.topics_of(world.spec))
+    world.log.admin().create(topics_of(world.spec))
     for node, writer in writers.items():
         writer.events()
         writer.commit(1, lambda node=node: [NewRecord(Feed(topics.progress(NAME, node)), b"{}", b"0")])

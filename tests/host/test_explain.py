@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from borealis_py.host.apptopics import topics_of
 from borealis_py.host.explain import Effect, Explanation, Outcome, effects, explain
-from borealis_py.host.launch import topics_of
 from borealis_py.protocol.intake import Intake
 from borealis_py.protocol.settings import DelayPolicy, SettingsError, Timing
 from borealis_py.protocol.turn import Turn

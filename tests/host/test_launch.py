@@ -21,6 +21,7 @@ from borealis_py.host.appstate import (
     read_settings,
     read_statuses,
 )
+from borealis_py.host.apptopics import create_topics, topics_of
 from borealis_py.host.connect import publisher
 from borealis_py.host.errors import LaunchError
 from borealis_py.host.process import parse
@@ -203,7 +204,7 @@ def test_a_node_waits_as_long_as_its_most_hurried_query_allows() -> None:
 def test_apps_that_cannot_be_read(log: KafkaLog, name: str) -> None:
     with pytest.raises(NoSuchApp, match="no app"):
         find_app(log, name)
-    launch.create_topics(log, launch.topics_of(spec_of(name)))
+    create_topics(log, topics_of(spec_of(name)))
     with pytest.raises(NoSuchApp, match="interrupted"):
         read_app(log, name)
     append(log, topics.settings(name), b"app", b"{}")
@@ -268,7 +269,7 @@ def test_a_driver_of_tasks_is_told_so_and_its_secrets_are_no_arguments() -> None
     options = launch.ProcessOptions(KafkaLog("h:1"), launch.Path("/d"), "spark://m:7077")
     told = parse(options.arguments("app", ProcessName(0)))
     assert (told.host, told.redo_slots) == ("process", None)
-    assert told.slot_wait_us == 30_000_000
+    assert told.slot_wait_us is None
     options = replace(options, host="spark", redo_slots=0, slot_wait_us=5_000_000, spark_properties=properties)
     arguments = options.arguments("app", ProcessName(0))
     told = parse(arguments)

@@ -14,13 +14,12 @@ import pytest
 from borealis_py.cli.context import Context
 from borealis_py.cli.up import process_options
 from borealis_py.engine import Kernel
-from borealis_py.engine.duck import EngineOutOfMemory
 from borealis_py.host import launch, process
 from borealis_py.host.beside import Beside
 from borealis_py.host.config import load
-from borealis_py.host.process import ReplicaProcess
 from borealis_py.host.replicas import ProcessName
 from borealis_py.host.specs import kernel_of, work_of
+from borealis_py.host.threads import ThreadHost
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Log
 from borealis_py.node.checkpoints import CheckpointStore
@@ -28,6 +27,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.query import App
+from sunion.errors import EngineOutOfMemory
 from sunion.source import SourceFold
 from sunion.union import Mark
 from tests.host.test_follow import NAME
@@ -57,7 +57,7 @@ class Up:
         arguments = process.parse(options.arguments(NAME, ProcessName(0)))
         with ExitStack() as opened:
             started = process._open(arguments, Beside(self._directory / "replica-0", ""), opened)
-            assert isinstance(started, ReplicaProcess)
+            assert isinstance(started, ThreadHost)
             started.keeper.stop()
             return started._specs[0]
 

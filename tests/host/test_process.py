@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +12,11 @@ import pytest
 
 from borealis_py.demo.flights import app
 from borealis_py.host import launch
+from borealis_py.host.ends import KernelDiffers
 from borealis_py.host.exits import REFUSED
-from borealis_py.host.process import KernelDiffers, check_fingerprint, main, replica_spec, work_of
+from borealis_py.host.kernels import check_fingerprint
+from borealis_py.host.process import main
+from borealis_py.host.specs import replica_spec, work_of
 from borealis_py.host.taken import IndexTaken, ensure_free
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query import App
@@ -105,3 +110,11 @@ def test_an_unknown_app_is_told(bootstrap: str, tmp_path: Path, capsys: pytest.C
 def test_the_demos_app_is_what_the_checker_expects() -> None:
     reports = launch.check(app.describe(), Timing())
     assert [r.name for r in reports] == ["carrier_delays", "very_late"]
+
+
+@pytest.mark.parametrize("module", ["borealis_py.host.process", "borealis_py.host.onspark.driver"])
+def test_a_driver_loads_no_engine_and_who_needs_no_spark_none(module: str) -> None:
+    """They weigh more than all else that it loads."""
+    heavy = ("duckdb", "pyarrow", "numpy", "pandas", "pyspark.sql")
+    code = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

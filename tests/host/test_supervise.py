@@ -7,16 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from borealis_py.engine.duck import EngineOutOfMemory
 from borealis_py.host import exits
 from borealis_py.host import supervise as supervising
-from borealis_py.host.specs import KernelDiffers
+from borealis_py.host.ends import KernelDiffers
 from borealis_py.host.supervise import TaskDied, supervise
 from borealis_py.log.base import LogError
 from borealis_py.node.replica import Superseded
 from borealis_py.node.run import LostWhileRunning
 from borealis_py.node.spec import ReplicaSpec
-from sunion.errors import RetentionLost
+from sunion.errors import EngineOutOfMemory, RetentionLost
 
 
 class Spec:

@@ -87,7 +87,7 @@ class Life:
         self.letters, self.stop, self.ended = LetterLog(), threading.Event(), dict[str, int]()
         self.said: list[tuple[list[str], str]] = []
         self.session = Session(Context({"p.r0": p, "q.r0": q}))
-        tasks = [NodeTask(_Spec(n), "s", (), (), self.letters) for n in "pq"]  # type: ignore[arg-type]
+        tasks = [NodeTask(_Spec(n), "s", (), self.letters) for n in "pq"]  # type: ignore[arg-type]
         plan = SlotPlan(tuple(t.name for t in tasks), 1, "local[3]")
         works = {"p": b"", "q": b""}
         session: Any = self.session
@@ -224,7 +224,7 @@ def test_a_task_waits_while_its_job_is_active_and_runs_nowhere(
 def test_a_worker_that_computes_other_bits_says_what_is_different() -> None:
     driver, worker = {"DuckDB": "1.5.6", "self-test": "ab"}, {"DuckDB": "1.5.4", "self-test": "ab"}
     said = different(driver.items(), worker, "w1")
-    assert said == "The worker on w1 differs from its driver: DuckDB 1.5.4 at the worker, 1.5.6 at its driver"
+    assert said == "The worker on w1 has others: DuckDB 1.5.4, described with 1.5.6"
     assert "another version of borealis-py" in different(driver.items(), driver, "w1")
 
 
@@ -260,6 +260,6 @@ def test_tasks_on_this_machine_write_where_their_driver_writes(pipe: bool, tmp_p
 
 
 def test_what_a_task_is_told_travels(tmp_path: Path) -> None:
-    task = NodeTask(_Spec("q"), "s", ("f",), (), None, "log")  # type: ignore[arg-type]
+    task = NodeTask(_Spec("q"), "s", ("f",), None, "log")  # type: ignore[arg-type]
     assert task.name == "q.r0"
     assert len(task.pack()) > 0

@@ -14,7 +14,8 @@ from borealis_py.client.publisher import Publisher
 from borealis_py.host import launch
 from borealis_py.host.appstate import AppState
 from borealis_py.host.connect import publisher
-from borealis_py.host.process import make_redos, replica_spec
+from borealis_py.host.specs import replica_spec
+from borealis_py.host.threads import make_redos
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record, Wake

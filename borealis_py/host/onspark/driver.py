@@ -17,7 +17,6 @@ from pathlib import Path
 
 import structlog
 
-from borealis_py.engine.fingerprint import ingredients
 from borealis_py.host.exits import FAILED
 from borealis_py.host.onspark.application import Application, new_session
 from borealis_py.host.onspark.notices import Notices
@@ -151,10 +150,7 @@ class SparkDriver:
     def _application(self, session: ReplicaSession) -> Application:
         name, bounded = new_session(), self._plan.local and bool(self._settings.log_file)
         log_file = self._settings.log_file if bounded else _shared_log() if self._plan.local else ""
-        made_of = tuple(ingredients().items())
-        tasks = [
-            NodeTask(spec, name, self._fingerprints, made_of, self._letters, log_file, bounded) for spec in self._specs
-        ]
+        tasks = [NodeTask(spec, name, self._fingerprints, self._letters, log_file, bounded) for spec in self._specs]
         log.info("replicas are submitted as Spark tasks", session=name, slots=str(self._plan))
         return Application(
             session,

@@ -19,11 +19,10 @@ from functools import partial
 import msgspec
 import structlog
 
-from borealis_py.engine.fingerprint import ingredients
-from borealis_py.host.ends import ENDS
+from borealis_py.host.ends import ENDS, KernelDiffers
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.onspark.guard import ended_with_host
-from borealis_py.host.specs import KernelDiffers, check_kernel, kernel_of, new_uid, work_of
+from borealis_py.host.specs import kernel_of, new_uid, work_of
 from borealis_py.log.base import Log, LogError, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
@@ -35,8 +34,6 @@ from reconcile.runner import Redos, ThreadRedo
 from reconcile.work import Kernel, forget_all
 
 log = structlog.get_logger("borealis.host")
-
-LOCAL_REDO_S = 600.0
 
 _ENDS: dict[str, type[Exception]] = {"lost": LostWhileRunning, **{end.kind: end.type for end in ENDS}}
 
@@ -61,7 +58,6 @@ class NodeTask:
 
     Args:
         session: of the driver's application. fingerprints: kernels that may run the app.
-        made_of: what the driver's kernel is made of (`engine.fingerprint.ingredients`).
         letters: the log to its driver (the data's, with patience where that costs nothing).
         log_file: where this machine's driver writes its log; empty, or gone: the worker's own standard error is used.
     log_bounded: it is turned over when it is too large, by whoever sees it.
@@ -70,7 +66,6 @@ class NodeTask:
     spec: ReplicaSpec
     session: str
     fingerprints: tuple[str, ...]
-    made_of: tuple[tuple[str, str], ...]
     letters: Log
     log_file: str = ""
     log_bounded: bool = False
@@ -84,13 +79,16 @@ class NodeTask:
 
     def run(self) -> TaskEnd:
         """One incarnation, in this thread, which is the worker's main one."""
+        from borealis_py.engine.fingerprint import ingredients  # here: drivers load no engine
+        from borealis_py.host.kernels import check_kernel
+
         stop = threading.Event()
         with ended_with_host(stop):
             try:
                 check_kernel(self.spec, self.fingerprints)
                 self._run(stop)
             except KernelDiffers as exc:
-                return TaskEnd("kernel", f"{exc}. {different(self.made_of, ingredients(), platform.node())}")
+                return TaskEnd("kernel", f"{exc}. {different(self.spec.made_of, ingredients(), platform.node())}")
             except Exception as exc:
                 return _end_of(exc)
         return TaskEnd()
@@ -107,7 +105,7 @@ class NodeTask:
         deadline_s = spec.timing.redo_deadline_us / 1e6
         address = Address(self.session, uid, ask, answer)
         link.asking = asking = AskingRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
-        local = ThreadRedo(work_of(spec), wake, LOCAL_REDO_S)
+        local = ThreadRedo(work_of(spec), wake)
         return Redos(asking, local, why_inline=lambda: asking.why_inline)
 
 
@@ -142,13 +140,13 @@ def _end_of(exc: Exception) -> TaskEnd:
     return TaskEnd("failed", str(exc) if isinstance(exc, LogError) else f"{type(exc).__name__}: {exc}")
 
 
-def different(driver: Iterable[tuple[str, str]], worker: Mapping[str, str], host: str) -> str:
+def different(described: Iterable[tuple[str, str]], worker: Mapping[str, str], host: str) -> str:
     """Which ingredients of two kernels are not the same."""
-    pairs = [(name, there, worker.get(name, "none")) for name, there in driver]
-    found = [f"{name} {here} at the worker, {there} at its driver" for name, there, here in pairs if here != there]
+    pairs = [(name, there, worker.get(name, "none")) for name, there in described]
+    found = [f"{name} {here}, described with {there}" for name, there, here in pairs if here != there]
     if not found:
-        return f"The worker on {host} has what its driver has, but another version of borealis-py or of the app"
-    return f"The worker on {host} differs from its driver: {'; '.join(found)}"
+        return f"The worker on {host} has what the app was described with, but another version of borealis-py"
+    return f"The worker on {host} has others: {'; '.join(found)}"
 
 
 def run_tasks(packed: Iterable[bytes]) -> Iterator[bytes]:
