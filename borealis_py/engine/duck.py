@@ -78,6 +78,11 @@ MEMORY_BYTES = 1 << 30
 """What the engine may use on one connection, unless the configuration says otherwise (`engine_memory`)."""
 
 
+def close_default() -> None:
+    """End the connection that DuckDB opens for itself when it is imported, and its thread. It may open another."""
+    duckdb.close()
+
+
 def connect(memory_bytes: int = MEMORY_BYTES, *, lock: bool = True) -> duckdb.DuckDBPyConnection:
     """A closed connection. With `lock` no SET changes it any more.
 

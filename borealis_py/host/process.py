@@ -32,6 +32,7 @@ from borealis_py.host.beside import Beside
 from borealis_py.host.board import Board
 from borealis_py.host.ends import KernelDiffers, end_of
 from borealis_py.host.httpd import HttpUnavailable, open_http
+from borealis_py.host.lean import load_engine
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.replicas import CHECKPOINTS, ENGINE_MEMORY, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
 from borealis_py.host.signals import set_by
@@ -160,6 +161,7 @@ def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> Host:
 
 def _threads(state: AppState, specs: list[ReplicaSpec], seen: Seen) -> Host:
     """Raises KernelDiffers."""
+    load_engine()
     from borealis_py.host.kernels import check_fingerprint
     from borealis_py.host.threads import ThreadHost
 

@@ -73,6 +73,7 @@ class SparkSettings:
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": str(self.workers),
             "spark.python.worker.reuse": "true",
+            "spark.python.daemon.module": "borealis_py.host.onspark.daemon",
             "spark.python.task.killTimeout": "200ms",
             **here,
             **dict(self.extra),

@@ -118,3 +118,13 @@ def test_a_driver_loads_no_engine_and_who_needs_no_spark_none(module: str) -> No
     heavy = ("duckdb", "pyarrow", "numpy", "pandas", "pyspark.sql")
     code = f"import sys, {module}; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_parent_of_workers_has_loaded_all_of_them_and_no_thread() -> None:
+    code = (
+        "import os, sys; from borealis_py.host.onspark import daemon; daemon.load(); "
+        "print(len(os.listdir('/proc/self/task')), *(m in sys.modules for m in ('pandas', 'borealis_py.engine'))); "
+        "import duckdb, pandas; print(duckdb.sql('SELECT 2').fetchall())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "1 False True\n[(2,)]\n"
