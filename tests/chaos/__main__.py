@@ -28,16 +28,28 @@ from tests.drills.processes import ROOT
 LEDGER = ROOT / "docs" / "chaos.md"
 THRESHOLD_MS = 6_000
 SLACK_US = 3_000_000
-"""Of the threshold: four Spark applications start now and then, on as many cores as there are."""
+"""Of the threshold: Spark applications start now and then, on as many cores as there are."""
 
 
 READY_S = 400.0
 
 
 def plan_of(host: str, threshold_ms: int) -> Plan:
-    """A chain of two nodes with two partitions and two replicas each; redos of more than 20 rows are jobs."""
+    """A chain of two nodes with two partitions and two replicas each; redos of more than 20 rows are jobs.
+
+    Spark tasks run as `up` has them, an application for each index; processes as containers may be, one for each node.
+    """
     timing = (("slack_us", min(SLACK_US, threshold_ms * 500)), ("inline_rows", 20))
-    return Plan("chaos", True, threshold_ms * 1000, timing=timing, parted=True, host=host, ready_s=READY_S)
+    return Plan(
+        "chaos",
+        True,
+        threshold_ms * 1000,
+        timing=timing,
+        parted=True,
+        host=host,
+        apart=host == "process",
+        ready_s=READY_S,
+    )
 
 
 def parse() -> argparse.Namespace:
@@ -63,7 +75,7 @@ def main() -> int:
     scratch.mkdir(parents=True, exist_ok=True)
     os.environ["SPARK_LOCAL_DIRS"] = str(scratch)
     kinds = [k.strip() for k in args.kinds.split(",") if k.strip()] or kinds_of(args.host)
-    faults = draw(seed, args.faults, kinds, tuple(args.gap))
+    faults = draw(seed, args.faults, kinds, tuple(args.gap), apart=args.host == "process")
     out.print(f"seed {seed}, {args.faults} faults, replicas on {args.host}, logs in {logs}", highlight=False)
     begin, done, meter = dt.datetime.now(dt.UTC), list[Done](), Meter()
     columns = TextColumn("{task.description:60.60}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -70,7 +70,7 @@ class Restarting(Cluster):
         member = next((m for m, p in self.replicas.items() if p is process), None)
         born_us = self.born_us[process.popen.pid]
         could_not = process.popen.returncode == STARTS_AGAIN and self.again < AGAIN_MAX
-        ran = any(m.process == member and "READY" in self.events(m, born_us) for m in self.plan.members)
+        ran = any(self.plan.process(m) == member and "READY" in self.events(m, born_us) for m in self.plan.members)
         if member is not None and process.popen.returncode < 0:
             self.crashed.append(f"{process.output.name}, signal {-process.popen.returncode}")
             process.may_end = True
@@ -107,14 +107,14 @@ class Arena:
 
     def parts(self, process: Member) -> list[Member]:
         """What a process runs."""
-        return [m for m in self.plan.members if m.process == process]
+        return [m for m in self.plan.members if self.plan.process(m) == process]
 
     def jvm(self, process: Member) -> psutil.Process | None:
         return family.jvm(self.cluster.replicas[process])
 
-    def workers(self, process: Member) -> dict[Member, psutil.Process]:
-        """Those that run its replicas."""
-        return family.workers(self.cluster.replicas[process])
+    def worker(self, member: Member) -> psutil.Process | None:
+        """The Python worker that runs it; None: it does not run now."""
+        return family.workers(self.cluster.replicas[self.plan.process(member)]).get(member)
 
     def idle_workers(self, process: Member) -> list[psutil.Process]:
         """Those for redos."""

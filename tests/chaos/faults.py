@@ -9,13 +9,13 @@ whose point it is that they are not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from borealis_py.protocol.settings import Timing
 from tests.chaos.links import WAYS
 from tests.drills.network import NODE, PARTITIONS, QUERY
-from tests.drills.plan import Member
+from tests.drills.plan import INDEX, Member
 from tests.drills.poison import WHATS
 
 GAP_S = (3.0, 15.0)
@@ -270,11 +270,13 @@ def draw(
     kinds: Sequence[str],
     gap_s: tuple[float, float] = GAP_S,
     longest_s: float = float("inf"),
+    apart: bool = True,
 ) -> list[Fault]:
     """`count` faults in the order in which they are to begin.
 
     Args:
         kinds: names in KINDS.
+        apart: nodes have processes of their own; else what strikes a process strikes its index of all nodes.
         gap_s: between two beginnings. longest_s: no fault is drawn longer.
     """
     rng = Random(seed)
@@ -284,8 +286,17 @@ def draw(
         name = next(cards)
         gap = round(rng.uniform(*gap_s), 2)
         takes, on, s, more = KINDS[name].draw(rng, longest_s)
-        out.append(Fault(name, gap, frozenset(takes), on, s, more))
+        fault = Fault(name, gap, frozenset(takes), on, s, more)
+        out.append(fault if apart else _of_index(fault))
     return out
+
+
+def _of_index(fault: Fault) -> Fault:
+    """The same where one process runs an index of all nodes."""
+    node, _, k = fault.on.rpartition(".r")
+    if node not in NODES:
+        return fault
+    return replace(fault, on=f"{INDEX}.r{k}", takes=fault.takes - {node} | set(NODES))
 
 
 def _cards(rng: Random, kinds: Sequence[str]) -> Iterator[str]:

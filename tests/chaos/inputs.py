@@ -281,7 +281,7 @@ def disk_full(it: Arena, fault: Fault) -> Steps:
 
 def _not_written(it: Arena, member: Member) -> int:
     """How many of its checkpoints could not be, as the logs of its processes say."""
-    logs = [p.said for p in it.cluster.all_started if p.output.name.startswith(f"{member.process}-")]
+    logs = [p.said for p in it.cluster.all_started if p.output.name.startswith(f"{it.plan.process(member)}-")]
     lines = (line for text in logs for line in text.splitlines())
     return sum("checkpoint not written" in line and f"/{member}/" in line for line in lines)
 

@@ -27,8 +27,12 @@ def killed(it: Arena, fault: Fault) -> Steps:
 
 
 def node_killed(it: Arena, fault: Fault) -> Steps:
-    """The same for all replicas of a node at once."""
-    yield from _restart(it, [m for m in it.plan.processes if m.node == fault.on], fault.s)
+    """The same for all replicas of a node at once; of Spark's tasks, which start again at once, their workers."""
+    if it.plan.apart:
+        yield from _restart(it, [m for m in it.plan.processes if m.node == fault.on], fault.s)
+        return
+    members = [m for m in it.plan.members if m.node.partition(".")[0] == fault.on]
+    yield from _workers_killed(it, members)
 
 
 def _restart(it: Arena, victims: list[Member], down_s: float) -> Steps:
@@ -93,11 +97,17 @@ def jvm_killed(it: Arena, fault: Fault) -> Steps:
 
 def worker_killed(it: Arena, fault: Fault) -> Steps:
     """kill -9 of the Python worker that runs one partition of a node."""
-    yield lambda: fault.member in it.workers(fault.member.process)
-    with it.impairing(fault.on):
+    yield from _workers_killed(it, [fault.member])
+
+
+def _workers_killed(it: Arena, members: Sequence[Member]) -> Steps:
+    yield lambda: all(map(it.worker, members))
+    with it.impairing(*map(str, members)):
         begin = wall_us()
-        it.workers(fault.member.process)[fault.member].kill()
-        yield it.ready([fault.member], begin)
+        for member in members:
+            if (worker := it.worker(member)) is not None:
+                worker.kill()
+        yield it.ready(members, begin)
 
 
 def paused(it: Arena, fault: Fault) -> Steps:
@@ -114,8 +124,9 @@ def driver_paused(it: Arena, fault: Fault) -> Steps:
 
 def worker_paused(it: Arena, fault: Fault) -> Steps:
     """The same of the Python worker that runs one partition of a node."""
-    yield lambda: fault.member in it.workers(fault.member.process)
-    yield from _pause(it, [fault.member], [it.workers(fault.member.process)[fault.member]], fault.s)
+    yield lambda: it.worker(fault.member) is not None
+    worker = it.worker(fault.member)
+    yield from _pause(it, [fault.member], [] if worker is None else [worker], fault.s)
 
 
 def _pause(it: Arena, members: list[Member], victims: list[psutil.Process], s: float) -> Steps:
@@ -160,16 +171,17 @@ def zombie_publisher(it: Arena, fault: Fault) -> Steps:
     if not found:
         raise CameToNothing("nobody published")
     victim = found[0]
-    with it.impairing(*map(str, it.parts(victim.process))):
+    process = it.plan.process(victim)
+    with it.impairing(*map(str, it.parts(process))):
         begin = wall_us()
-        there = it.pause(family.tree(it.cluster.replicas[victim.process]))
+        there = it.pause(family.tree(it.cluster.replicas[process]))
         peers = [m for m in it.plan.members if m.node == victim.node and m != victim]
         limit = it.after(TAKE_OVER_S)
         yield lambda: _any_said(it, peers, "TOOK_OVER", begin) or limit()
         yield it.after(fault.s)
         it.resume(there)
         end = wall_us()
-        yield lambda: it.well(it.parts(victim.process), end)
+        yield lambda: it.well(it.parts(process), end)
     if not _any_said(it, peers, "TOOK_OVER", begin):
         raise CameToNothing("nobody took over")
 

@@ -88,7 +88,17 @@ def test_a_fault_says_what_it_is_and_whose() -> None:
     assert str(fault) == "link cut sums.r1 both 4.2 s"
     assert fault.member == Member("sums", 1)
     assert Fault("worker killed", 3.0, frozenset(), "cleaned.0.r1").member == Member("cleaned.0", 1)
-    assert Member("cleaned.0", 1).process == Member("cleaned", 1)
+
+
+def test_what_strikes_a_process_strikes_all_that_it_runs() -> None:
+    apart, whole = plan_of("process", 4_000), plan_of("spark", 4_000)
+    assert apart.process(Member("cleaned.0", 1)) == Member("cleaned", 1)
+    assert whole.process(Member("cleaned.0", 1)) == Member("replica", 1) == whole.process(Member("replica", 1))
+    assert [str(p) for p in whole.processes] == ["replica.r0", "replica.r1"]
+    (fault,) = draw(1, 1, ["driver killed"], apart=False)
+    assert (fault.on.partition(".")[0], fault.takes) == ("replica", {"cleaned", "sums"})
+    (fault,) = draw(1, 1, ["worker killed"], apart=False)
+    assert fault.on.partition(".")[0] in fault.takes
 
 
 def test_the_bound_is_not_promised_while_all_of_a_group_are_impaired() -> None:

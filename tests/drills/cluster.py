@@ -1,6 +1,6 @@
 """A running app of real processes, to break: replicas, publishers, subscribers, each a process that can be killed.
 
-One process a replica of each node: `borealis_py.host.process`, as `borealis up` starts it. Everything waits for
+Processes are `borealis_py.host.process`, as `borealis up` and `borealis replica` start them. Everything waits for
 conditions that the status topic or a subscriber's own file shows.
 """
 
@@ -29,7 +29,7 @@ from tests.drills.checker.evidence import Blackout
 from tests.drills.checker.read import Topics
 from tests.drills.checker.table import show
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
-from tests.drills.plan import Member, Plan
+from tests.drills.plan import INDEX, Member, Plan
 from tests.drills.poison import KERNEL
 from tests.drills.poison import Plan as Poison
 from tests.drills.processes import Process, Watcher, spawn
@@ -89,7 +89,7 @@ class Cluster:
 
     def start(self, *members: Member) -> None:
         """Start replicas (again): the processes that run them. Does not wait."""
-        for member in dict.fromkeys(member.process for member in members):
+        for member in dict.fromkeys(map(self.plan.process, members)):
             arguments = self._arguments(member, self.directory, self.plan.host)
             self.replicas[member] = self._spawn(str(member), "borealis_py.host.process", arguments)
 
@@ -103,7 +103,8 @@ class Cluster:
     def _arguments(self, member: Member, data_dir: Path, host: str) -> list[str]:
         log = KafkaLog(self.addresses.get(str(member), self.bootstrap))
         options = launch.ProcessOptions(log, data_dir, take_over=True, host=host)
-        return options.arguments(self.plan.name, ProcessName(member.k, member.node if self.plan.chain else ""))
+        apart = self.plan.chain and member.node != INDEX
+        return options.arguments(self.plan.name, ProcessName(member.k, member.node if apart else ""))
 
     def feed(self, sources: Sequence[str], take_over: bool = False) -> Process:
         """Start a publisher of these sources."""

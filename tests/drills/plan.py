@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from tests.drills.checker.network import Network
 from tests.drills.network import CHAIN, NODE, PARTED, PARTITIONS, QUERY, SINGLE
 
+INDEX = "replica"
+"""Stands for all nodes where one process runs them: `Member(INDEX, 0)` is such a process, its name that of its files."""
 SLACK = ("slack_us", 1_500_000)
 """Of the threshold, for a machine that runs a dozen processes on two cores while some of them start."""
 
@@ -18,11 +20,6 @@ class Member:
     node: str
     k: int
 
-    @property
-    def process(self) -> Member:
-        """Whose process runs it: one runs all partitions of a node."""
-        return Member(self.node.partition(".")[0], self.k)
-
     def __str__(self) -> str:
         return f"{self.node}.r{self.k}"
 
@@ -31,7 +28,8 @@ class Member:
 class Plan:
     """How a drill's app runs. `timing`: what is not to be the default.
 
-    `parted`: each node of the chain runs in partitions. `host`: as `borealis up --host` takes it.
+    `parted`: each node of the chain runs in partitions. `host`: as `borealis up --host` takes it. `apart`: each replica
+    of a node is a process of its own, as containers may be; else one runs its index of all of them, as `up` has it.
     `ready_s`: until when all must have started.
     """
 
@@ -43,6 +41,7 @@ class Plan:
     period_us: int = 50_000
     parted: bool = False
     host: str = "process"
+    apart: bool = True
     ready_s: float = 150.0
 
     @property
@@ -64,8 +63,12 @@ class Plan:
 
     @property
     def processes(self) -> tuple[Member, ...]:
-        """Those that run them; the same without partitions."""
-        return tuple(dict.fromkeys(member.process for member in self.members))
+        """Those that run them."""
+        return tuple(dict.fromkeys(map(self.process, self.members)))
+
+    def process(self, member: Member) -> Member:
+        """Whose process runs it: one runs all partitions of a node. A process's own is itself."""
+        return Member(member.node.partition(".")[0] if self.apart else INDEX, member.k)
 
     @property
     def results(self) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ def a_redo_that_hangs(it: Cluster, member: Member) -> None:
     """Python workers for redos are stopped; at its deadline the job is forgotten and its buckets run inline."""
     it.lose("c")
     it.until_behind(member, ENOUGH)
-    workers = idle_workers(it.replicas[member.process])
+    workers = idle_workers(it.replicas[it.plan.process(member)])
     assert workers
     for worker in workers:
         worker.suspend()
