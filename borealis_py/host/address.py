@@ -35,7 +35,8 @@ class Address:
         """For the next processes on one machine: ports in a row; port 0 stays. Raises AddressError above 65535."""
         port = self.port + places if self.port else 0
         if port > PORT_MAX:
-            raise AddressError(f"{self}: {places} more ports from there on would end above {PORT_MAX}; begin lower")
+            more = "1 more port" if places == 1 else f"{places} more ports"
+            raise AddressError(f"{self}: {more} from there on would end above {PORT_MAX}; begin lower")
         return replace(self, port=port)
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from tests.drills.checker.network import Network
 from tests.drills.network import CHAIN, NODE, PARTED, PARTITIONS, QUERY, SINGLE
 
 INDEX = "replica"
-"""Stands for all nodes where one process runs them: `Member(INDEX, 0)` is such a process, its name that of its files."""
+"""Stands for all nodes where one process runs them: `Member(INDEX, 0)` is such a process."""
 SLACK = ("slack_us", 1_500_000)
 """Of the threshold, for a machine that runs a dozen processes on two cores while some of them start."""
 

@@ -51,14 +51,13 @@ class Up:
 
     def replica(self, memory: str) -> ReplicaSpec:
         context = Context(load(engine_memory=memory, data_dir=self._directory), KafkaLog("nowhere:1"))
-        options = process_options(context, False, True, "process", None)
+        options = process_options(context, True, "process", None)
         for name, value in options.environment().items():
             self._patch.setenv(name, value)
         arguments = process.parse(options.arguments(NAME, ProcessName(0)))
         with ExitStack() as opened:
             started = process._open(arguments, Beside(self._directory / "replica-0", ""), opened)
             assert isinstance(started, ThreadHost)
-            started.keeper.stop()
             return started._specs[0]
 
 

@@ -31,7 +31,7 @@ OTHER_PYTHON = f"""{IN_WORKERS}
 @pytest.mark.parametrize(
     ("other", "end", "said"),
     [
-        (OTHER_DUCKDB, KERNEL, "differs from its driver: DuckDB 0.9.9 at the worker, "),
+        (OTHER_DUCKDB, KERNEL, "has others: DuckDB 0.9.9, described with "),
         (OTHER_PYTHON, FAILED, "PYTHON_VERSION_MISMATCH"),
     ],
     ids=["DuckDB", "Python"],
