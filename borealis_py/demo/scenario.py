@@ -23,7 +23,7 @@ from borealis_py.demo.measure import Delays, measure
 from borealis_py.demo.report import Facts, Verdict, finish
 from borealis_py.demo.screen import Screen
 from borealis_py.demo.watch import Follower, StatusFollower
-from borealis_py.host import launch
+from borealis_py.host import classes, launch
 from borealis_py.host.appstate import AppState
 from borealis_py.host.replicas import ReplicaProcesses
 from borealis_py.host.spark import ReplicaSession
@@ -143,6 +143,9 @@ def _start_app(
     state = launch.describe(log, spec, reports, "now", now_us, timing)
     processes = ReplicaProcesses(work, spec.name)
     stack.callback(processes.stop)
+    if options.spark and not classes.there():
+        screen.step("preparing Spark's classes, once on this machine (about 15 s)")
+        classes.make()
     screen.step("starting two replicas, each a Spark application of its own (about 20 s)")
     host = "spark" if options.spark else "process"
     pids = launch.start(state, processes, launch.ProcessOptions(log, work, host=host))

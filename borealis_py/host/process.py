@@ -32,7 +32,7 @@ from borealis_py.host.beside import Beside
 from borealis_py.host.board import Board
 from borealis_py.host.ends import KernelDiffers, end_of
 from borealis_py.host.httpd import HttpUnavailable, open_http
-from borealis_py.host.lean import load_engine
+from borealis_py.host.lean import load_engine, without
 from borealis_py.host.logs import configure_logs
 from borealis_py.host.replicas import CHECKPOINTS, ENGINE_MEMORY, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
 from borealis_py.host.signals import set_by
@@ -172,6 +172,7 @@ def _threads(state: AppState, specs: list[ReplicaSpec], seen: Seen) -> Host:
 
 def _tasks(args: argparse.Namespace, state: AppState, kafka: KafkaLog, specs: list[ReplicaSpec], seen: Seen) -> Host:
     """Loads no engine: tasks do, and they check it."""
+    without("pandas", "numpy", "pyarrow")  # PySpark would load them to convert what a driver never has
     from borealis_py.host.onspark.driver import SLOT_WAIT_S, DriverSettings, SparkDriver
     from borealis_py.host.onspark.plan import redos_for
 

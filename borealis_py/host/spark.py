@@ -14,12 +14,12 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from borealis_py.host import logfile, scratch
+from borealis_py.host import classes, logfile, scratch
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from reconcile.spark import explain
@@ -30,7 +30,11 @@ KEEP_WARM_S = 20.0
 AILING_FAILURES = 2
 """A session that could not be kept warm so often in a row has failed, whatever its JVM does."""
 
+JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms64m", "-Xmn16m", "-Xss512k")
+"""A driver's JVM moves little: half of what it would otherwise compile, and so keep, is never worth it."""
 STOP_S = 10.0
+EXIT_S = 3.0
+"""A JVM that has been told to end has by then."""
 _NOISE = ("incubator modules", "default log4j profile", "log level", "native-hadoop")
 
 
@@ -45,19 +49,21 @@ class SparkSettings:
     Args:
         workers: Python workers to keep warm; with `local[n]` that many tasks run at once.
         heap: of the driver's JVM. 512m with the serial collector is what a redo needs (platform 7: 460 MB resident).
+        java: more options of the driver's JVM.
         extra: more Spark properties; they win.
     """
 
     master: str = "local[2]"
     workers: int = 2
     heap: str = "512m"
+    java: tuple[str, ...] = ()
     extra: tuple[tuple[str, str], ...] = ()
 
     def properties(self, app_name: str, own: Path | None = None) -> dict[str, str]:
         """Of Spark. `own`: a directory for temporary files of the driver's JVM; None: the machine's own."""
         local = self.master.startswith("local")
         here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}
-        java = "-XX:+UseSerialGC"
+        java = " ".join((*JVM, *self.java))
         if own is not None:
             java += f' "-Djava.io.tmpdir={own}"'
             here |= {"spark.local.dir": str(own)} if local else {}  # a cluster's executors have places of their own
@@ -111,7 +117,7 @@ class ReplicaSession:
         """
         settings = settings or SparkSettings()
         try:
-            find_java()
+            settings = replace(settings, java=settings.java or classes.options(find_java()))
         except BrokerError as exc:
             raise SparkUnavailable(f"Spark cannot start. {exc}") from exc
         base = None if output is None else output.with_suffix(".tmp").absolute()
@@ -171,11 +177,15 @@ class ReplicaSession:
     def jvm_pid(self) -> int | None:
         return None if self._process is None else int(self._process.pid)
 
-    def stop(self) -> None:
-        """End the application and its JVM. May be called twice, and after the JVM died."""
+    def stop(self, exit_s: float = EXIT_S) -> None:
+        """End the application and its JVM. May be called twice, and after the JVM died.
+
+        Args:
+            exit_s: what the JVM is given for what it does at its end.
+        """
         self._stop.set()
         self._hurry.set()
-        _end(self.context, self._process)
+        _end(self.context, self._process, exit_s)
         if self._thread is not None:
             self._thread.join(5)
         if self._own is not None:
@@ -244,7 +254,7 @@ def _not_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in record.pathname
 
 
-def _end(context: Any, process: Any) -> None:
+def _end(context: Any, process: Any, exit_s: float = EXIT_S) -> None:
     """Stop Spark as far as it still answers, then make sure that its JVM is gone."""
     if context is not None and (process is None or process.poll() is None):
         # Aside, since a JVM that hangs would never answer.
@@ -258,7 +268,7 @@ def _end(context: Any, process: Any) -> None:
         with suppress(Exception):
             process.stdin.close()  # the JVM ends when its standard input does
         with suppress(Exception):
-            process.wait(3)
+            process.wait(exit_s)
         if process.poll() is None:
             process.kill()
             process.wait(5)

@@ -6,10 +6,8 @@ knows the user's mirrors.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
-import os
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from borealis_py.kafka import cache
 from borealis_py.kafka.checksums import JARS, KAFKA_VERSION, SLF4J_VERSION
 from borealis_py.kafka.errors import BrokerError
 
@@ -29,9 +28,7 @@ _WANTED = (("org.apache.kafka", "kafka_2.13", KAFKA_VERSION), ("org.slf4j", "slf
 
 def cache_dir() -> Path:
     """Where the jars lie: $XDG_CACHE_HOME/borealis/kafka-4.3.0, by default below ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
-    return root / "borealis" / f"kafka-{KAFKA_VERSION}"
+    return cache.root() / f"kafka-{KAFKA_VERSION}"
 
 
 def fetch(java: Path) -> Path:
@@ -50,7 +47,7 @@ def fetch(java: Path) -> Path:
         return target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target.with_name(target.name + ".lock")):
+        with cache.locked(target.with_name(target.name + ".lock")):
             if not _complete(target):
                 _fetch_into(target, java)
     except OSError as exc:
@@ -79,14 +76,6 @@ def verify(directory: Path, expected: Mapping[str, str] = JARS) -> None:
 def _complete(directory: Path) -> bool:
     """Checksums were verified before the directory got its name, so names will do here."""
     return JARS.keys() <= {p.name for p in directory.glob("*.jar")}
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Held across processes; the system lets go of it however this one ends."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _fetch_into(target: Path, java: Path) -> None:

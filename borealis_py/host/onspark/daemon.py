@@ -16,6 +16,7 @@ from borealis_py.host.lean import load_engine
 
 LOADED = (
     "pyspark.worker",
+    "pyarrow.dataset",
     "borealis_py.host.kernels",
     "borealis_py.host.onspark.task",
     "borealis_py.kafka.log",
