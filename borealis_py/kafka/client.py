@@ -27,6 +27,10 @@ UNREACHABLE = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
+READ_WAIT_MS, LOOK_UP_WAIT_MS = 100, 10
+"""Records come at once, however long a broker waits for them. A reader that is told less often that there are none
+costs less; but what it begins to read beside others waits so long, as does who looks something up to hear "no more".
+"""
 FENCED_SAID = ("fenced by a newer", "fenced by newer")
 """librdkafka's words for it, in a line that carries no code."""
 NO_SUCH_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -49,10 +53,15 @@ def base_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]
     }
 
 
-def consumer_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """A consumer that is assigned to, never in a group, and sees committed records only."""
+def consumer_config(bootstrap: str, properties: Mapping[str, str], wait_ms: int = READ_WAIT_MS) -> dict[str, Any]:
+    """A consumer that is assigned to, never in a group, and sees committed records only.
+
+    Args:
+        wait_ms: how long the broker waits for a first record before it says that there is none.
+    """
+    defaults = {"fetch.wait.max.ms": str(wait_ms), "fetch.queue.backoff.ms": "5"}
     return {
-        **base_config(bootstrap, {"fetch.wait.max.ms": "10", "fetch.queue.backoff.ms": "5", **properties}),
+        **base_config(bootstrap, {**defaults, **properties}),
         "group.id": "borealis",  # librdkafka wants one; nothing is ever committed to it
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from borealis_py.kafka.client import consumer_config, record_of, translated, translating, unreachable
+from borealis_py.kafka.client import LOOK_UP_WAIT_MS, consumer_config, record_of, translated, translating, unreachable
 from borealis_py.kafka.ends import EndsAsker, KafkaEnds
 from borealis_py.log.base import Feed, OffsetGone, Record
 
@@ -22,7 +22,7 @@ class KafkaLookup:
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], committed: bool = True) -> None:
         self._bootstrap = bootstrap
-        self._config = consumer_config(bootstrap, properties)
+        self._config = consumer_config(bootstrap, properties, LOOK_UP_WAIT_MS)
         if not committed:
             self._config["isolation.level"] = "read_uncommitted"
         with translating(bootstrap, "open a look-up"):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -151,6 +152,7 @@ class KafkaReader:
     def _run(self) -> None:
         while (orders := self._next_orders()) is not None:
             try:
+                self._ask_about(feed for feed, cursor in orders if cursor is not None)
                 for feed, cursor in orders:
                     self._obey(feed, cursor)
                 self._retry_due()
@@ -175,6 +177,12 @@ class KafkaReader:
                     self._changed.wait()
             orders, self._orders = self._orders, []
             return None if self._closed else orders
+
+    def _ask_about(self, feeds: Iterable[Feed]) -> None:
+        """Once something is assigned, each question waits behind a fetch."""
+        with suppress(KafkaException):  # told when it is to be read
+            for feed in feeds:
+                self._know(feed.topic)
 
     def _obey(self, feed: Feed, cursor: _Cursor | None) -> None:
         self._later.pop(feed, None)
