@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from borealis_py.bench.names import EXPERIMENTS
 from borealis_py.cli.console import err, fail, out, print_json, print_table
 from borealis_py.cli.options import Json
 from borealis_py.cli.up import Host, check_host
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from borealis_py.bench.gaps import GapFigures
 
 PERCENT = 100
+FIGURES = Path("docs/figures")
 LOGS = "with --work DIR the logs of all processes stay there"
 Work = Annotated[Path | None, typer.Option("--work", help="Keep logs and data here.", show_default="a temporary one")]
 
@@ -151,6 +153,39 @@ def publish(
     measured.show(report, err())
     if json:
         print_json(report)
+
+
+def _experiment(name: str, what: str) -> None:
+    """Make the command of one experiment."""
+
+    def command(
+        full: Annotated[bool, typer.Option("--full", help="The whole grid, however long it takes.")] = False,
+        short: Annotated[bool, typer.Option("--short", help="As `make bench-check` runs it.")] = False,
+        host: Host = "process",
+        figures: Annotated[Path, typer.Option("--figures", help="Where NAME.json and NAME.svg go.")] = FIGURES,
+        work: Work = None,
+        json: Json = False,
+    ) -> None:
+        from borealis_py.bench import experiments
+        from borealis_py.bench.figures import BenchError
+        from borealis_py.kafka.errors import BrokerError
+
+        check_host(host)
+        size: experiments.Size = "full" if full else "short" if short else "usual"
+        options = experiments.Options(size=size, host=host, work=work)
+        with _telling(BenchError, BrokerError, hint=LOGS):
+            outcome = experiments.run(name, options, err(), None if short else figures)
+        print_table(outcome.title, outcome.columns, outcome.rows)
+        for text in (outcome.published, outcome.setup, outcome.worse):
+            out().print(text, soft_wrap=True)
+        if json:
+            print_json(outcome)
+
+    app.command(name, help=f"{what}.")(command)
+
+
+for _name, _what in EXPERIMENTS.items():
+    _experiment(_name, _what)
 
 
 def failover_json(figures: FailoverFigures) -> dict[str, Any]:
