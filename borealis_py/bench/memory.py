@@ -6,6 +6,7 @@ import psutil
 
 from borealis_py.bench.figures import ProcessMemory
 from borealis_py.bench.stage import Running, Stage
+from borealis_py.host.spark import DAEMON
 
 MB = 1e6
 
@@ -34,8 +35,8 @@ def named(command: list[str], parent: list[str]) -> str:
     """The same from the command lines of the process and of its parent."""
     if command and command[0].rpartition("/")[2] == "java":
         return "Spark's JVM"
-    if any("pyspark.daemon" in part for part in command):
-        return "Spark's Python worker" if any("pyspark.daemon" in part for part in parent) else "Spark's Python daemon"
+    if DAEMON in command:
+        return "Spark's Python worker" if DAEMON in parent else "Spark's Python daemon"
     return command[0].rpartition("/")[2] if command else "ended"
 
 

@@ -24,6 +24,8 @@ from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from reconcile.spark import explain
 
+DAEMON = "borealis_py.host.onspark.daemon"
+"""The module that Python workers are forked from."""
 KEEP_WARM_S = 20.0
 """Spark ends a Python worker that was idle for a minute (platform 7)."""
 
@@ -79,7 +81,7 @@ class SparkSettings:
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": str(self.workers),
             "spark.python.worker.reuse": "true",
-            "spark.python.daemon.module": "borealis_py.host.onspark.daemon",
+            "spark.python.daemon.module": DAEMON,
             "spark.python.task.killTimeout": "200ms",
             **here,
             **dict(self.extra),

@@ -46,7 +46,7 @@ def test_redo_ratios_come_from_medians() -> None:
 
 
 def test_processes_below_a_replica_have_names() -> None:
-    daemon = ["/usr/bin/python3", "-m", "pyspark.daemon", "pyspark.worker"]
+    daemon = ["/usr/bin/python3", "-m", "borealis_py.host.onspark.daemon", "pyspark.worker"]
     java = ["/usr/lib/jvm/bin/java", "-cp", "x"]
     assert named(java, ["python"]) == "Spark's JVM"
     assert named(daemon, java) == "Spark's Python daemon"

@@ -64,7 +64,7 @@ def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path)
         victim.kill()
         psutil.wait_procs([victim], timeout=10)
         jvm = psutil.Process(session.jvm_pid)
-        daemon = next(p for p in jvm.children() if "pyspark.daemon" in _command(p))
+        daemon = next(p for p in jvm.children() if "borealis_py.host.onspark.daemon" in _command(p))
         session.warm_soon()
         until(lambda: len(daemon.children()) >= 2, "the worker is replaced", 120)
         family = [jvm, *jvm.children(recursive=True)]

@@ -16,7 +16,7 @@ from tests.onspark.driven import READY_S, driven, union_app
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
 IN_WORKERS = """
 import sys
-if "pyspark.daemon" in sys.orig_argv:
+if "borealis_py.host.onspark.daemon" in sys.orig_argv:
 """
 OTHER_DUCKDB = f"""{IN_WORKERS}
     import duckdb
