@@ -113,7 +113,7 @@ def test_no_java_names_the_command_that_installs_it(monkeypatch, tmp_path):
 
 
 def test_a_jvm_that_ends_at_once_is_quoted(tmp_path):
-    with pytest.raises(SparkUnavailable, match="Too small maximum heap"):
+    with pytest.raises(SparkUnavailable, match="larger value than the maximum heap size"):
         ReplicaSession.start("tests", SparkSettings(heap="1k"), tmp_path / "spark.log")
 
 
