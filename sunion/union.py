@@ -45,6 +45,10 @@ class SUnion:
         self.evicted = origin
         self._ops = ops
         self.inputs = [self._input(i, index, unpack or {}) for index, i in enumerate(inputs)]
+        self.sources = {i: s for i, s in enumerate(self.inputs) if isinstance(s, SourceInput)}
+        """The inputs that are sources, by index."""
+        self.streams = {i: s for i, s in enumerate(self.inputs) if isinstance(s, StreamInput)}
+        """The inputs that are other nodes' streams, by index."""
         self.complete = origin
         """The first bucket that is not complete: some input's boundary has not passed its end."""
         self._ahead_max_us = ahead_max_us
@@ -55,16 +59,6 @@ class SUnion:
             return StreamInput.of(of.name, of.sources, of.replicas, self.origin, decode, self._ops, self.buckets.last)
         start = SourceFold(self.buckets.start(self.origin))
         return SourceInput(of.name, of.sources, self.origin, fold=start, letters=of.letters)
-
-    @property
-    def sources(self) -> dict[int, SourceInput]:
-        """The inputs that are sources, by index."""
-        return {i: s for i, s in enumerate(self.inputs) if isinstance(s, SourceInput)}
-
-    @property
-    def streams(self) -> dict[int, StreamInput]:
-        """The inputs that are other nodes' streams, by index."""
-        return {i: s for i, s in enumerate(self.inputs) if isinstance(s, StreamInput)}
 
     @property
     def kept_rows(self) -> int:

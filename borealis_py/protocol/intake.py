@@ -47,6 +47,7 @@ class Intake:
         self._drifts = {index: Drift(buckets.width_us) for index in self.union.sources}
         self._spoke: list[int] = []
         self._latenesses = (0, 0, 0)
+        self._heard = False
         self._tidied = (start, start)
         self._held = [ALWAYS for _ in inputs]
 
@@ -57,6 +58,7 @@ class Intake:
             RetentionLost: a stream's topics all go on beyond the bucket that is needed next.
         """
         held, waiting = self.ahead(live, rows_max), self.union.waiting
+        self._heard |= bool(turn.inputs)
         for index, records in turn.inputs.items():
             self.union.feed_all(index, records)
             feed, closed = self.feeds[index][0], self.union.closed(index)
@@ -100,6 +102,9 @@ class Intake:
     def _lateness_notes(self, wait: int) -> list[Note]:
         """Sources whose publishers wait so differently for late rows that the one is always missing where the other is
         there; once each time that changes."""
+        if not self._heard and wait == self._latenesses[2]:
+            return []
+        self._heard = False
         sources = [s for s in self.union.sources.values() if s.fold.owner and not s.fold.ended]
         if len(sources) < 2:
             return []
