@@ -6,52 +6,22 @@ import psutil
 
 from borealis_py.bench.figures import ProcessMemory
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.host.spark import DAEMON
+from borealis_py.host.family import DRIVER, parts
 
 MB = 1e6
 
 
 def measure(stage: Stage, running: Running) -> list[ProcessMemory]:
     """What runs now. Processes that end meanwhile are left out."""
-    found = [_of("broker (JVM)", stage.broker.status().pid)]
-    for name, pid in running.pids.items():
-        found.append(_of(str(name), pid))
-        found += [_of(f"{name}: {role(child)}", child.pid) for child in _children(pid)]
-    return [memory for memory in found if memory is not None and memory.rss_mb]  # a zombie has none
+    pid = stage.broker.status().pid
+    found = [] if pid is None else [_of("broker (JVM)", psutil.Process(pid))]
+    for part in parts(running.processes):
+        name = str(part.process) if part.role in ("replica", DRIVER) else f"{part.process}: {part.role}"
+        pss_mb = None if part.pss_bytes is None else part.pss_bytes / MB
+        found.append(ProcessMemory(name, part.pid, part.rss_bytes / MB, pss_mb))
+    return found
 
 
-def role(process: psutil.Process) -> str:
-    """What a process below a replica is, for people."""
-    try:
-        command = process.cmdline()
-        parent = process.parent()
-        above = parent.cmdline() if parent is not None else []
-    except psutil.Error:
-        return "ended"
-    return named(command, above)
-
-
-def named(command: list[str], parent: list[str]) -> str:
-    """The same from the command lines of the process and of its parent."""
-    if command and command[0].rpartition("/")[2] == "java":
-        return "Spark's JVM"
-    if DAEMON in command:
-        return "Spark's Python worker" if DAEMON in parent else "Spark's Python daemon"
-    return command[0].rpartition("/")[2] if command else "ended"
-
-
-def _children(pid: int) -> list[psutil.Process]:
-    try:
-        return list(psutil.Process(pid).children(recursive=True))
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _of(name: str, pid: int | None) -> ProcessMemory | None:
-    try:
-        process = psutil.Process(pid)
-        rss = process.memory_info().rss
-        pss = getattr(process.memory_full_info(), "pss", None)
-    except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError):
-        return None
-    return ProcessMemory(name, process.pid, rss / MB, None if pss is None else pss / MB)
+def _of(name: str, process: psutil.Process) -> ProcessMemory:
+    pss = getattr(process.memory_full_info(), "pss", None)
+    return ProcessMemory(name, process.pid, process.memory_info().rss / MB, None if pss is None else pss / MB)

@@ -17,12 +17,13 @@ from borealis_py.bench.bars import Bars
 from borealis_py.bench.experiment import Curve, Outcome, Panel
 from borealis_py.bench.experiments import Options, Size
 from borealis_py.bench.figures import BenchError
-from borealis_py.bench.memory import MB, role
+from borealis_py.bench.memory import MB
 from borealis_py.bench.stage import Stage, directory, staged
 from borealis_py.client.publisher import Publisher
 from borealis_py.host import classes
 from borealis_py.host.appstate import AppState, StatusReader, read_app
 from borealis_py.host.connect import publisher
+from borealis_py.host.family import JVM, role
 from borealis_py.host.replicas import ProcessName, ReplicaProcesses
 from borealis_py.host.tidy import terminated_as_interrupt
 from borealis_py.log.clock import SystemClock
@@ -36,7 +37,7 @@ COLUMNS = ("events/s", "CPU %", "of it JVMs", "broker %", "PSS MB", "processes",
 TICK_S = 0.1
 UP_S, BACK_S = 180.0, 120.0
 LOOK_S = 0.05
-BROKER, JVM = "broker", "Spark's JVM"
+BROKER = "broker"
 Case = tuple[str, int]
 """Host and events a second."""
 FILE = """

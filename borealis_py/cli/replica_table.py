@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from borealis_py.host.appstate import AppState, Statuses
+    from borealis_py.host.family import Part
     from borealis_py.host.overview import Sight
     from borealis_py.host.replicas import ProcessName
     from borealis_py.host.supervised import Fate
@@ -140,6 +141,17 @@ def _lateness(source: InputStatus) -> str:
         f"rows of {source.name} come late: 50% within {half}, 99% within {most}, all within {longest}; its publisher "
         f"waits {source.lateness_us / 1e6:.3g} s{enough}"
     )
+
+
+def parts_table(parts: Sequence[Part]) -> Table:
+    """The processes on this machine and what each takes of memory; shared pages count once where the system tells."""
+    sizes = [part.rss_bytes if part.pss_bytes is None else part.pss_bytes for part in parts]
+    rows = [
+        [str(part.process), part.role, str(part.pid), f"{size / 1e6:.0f} MB", str(part.threads)]
+        for part, size in zip(parts, sizes, strict=True)
+    ]
+    total = ["all", "", "", f"{sum(sizes) / 1e6:.0f} MB", str(sum(part.threads for part in parts))]
+    return make_table("on this machine", ["process", "what", "pid>", "memory>", "threads>"], [*rows, total])
 
 
 def fate_lines(fates: Mapping[ProcessName, Fate], now_us: int) -> list[str]:

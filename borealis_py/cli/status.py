@@ -7,15 +7,17 @@ import time
 from borealis_py.cli.console import out, print_json, say
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json
-from borealis_py.cli.replica_table import fate_lines, remarks, replica_table
+from borealis_py.cli.replica_table import fate_lines, parts_table, remarks, replica_table
 
 
 def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir = None, json: Json = False) -> None:
     """Show state, frontiers, grant, counts, checkpoint and inputs of each replica. Frontiers are times (UTC).
 
-    Of the processes that `up` started on this machine, below the data directory, also how those that died ended.
+    Of the processes that `up` started on this machine, below the data directory, what each takes of memory, and how
+    those that died ended.
     """
     from borealis_py.host.appstate import read_statuses
+    from borealis_py.host.family import parts, told
     from borealis_py.host.overview import overview
     from borealis_py.host.replicas import ReplicaProcesses
 
@@ -26,10 +28,14 @@ def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir =
     now_us = max([now_us, *(s.at_wall_us for s in statuses.values())])
     here = ReplicaProcesses(context.data_dir, state.name)
     if json:
-        print_json({**overview(state, statuses, now_us), "processes_here": here.told(), "supervised": here.kept})
+        memory = told(parts(here))
+        processes = [{**of, "parts": memory.get(of["process"], [])} for of in here.told()]
+        print_json({**overview(state, statuses, now_us), "processes_here": processes, "supervised": here.kept})
         return
-    fates = here.fates()
+    fates, there = here.fates(), parts(here)
     for line in (*remarks(state, statuses, now_us), *fate_lines(fates, now_us)):
         say(line, "yellow")
     console = out()
     console.print(replica_table(state, statuses, now_us, console.width, fates=fates))
+    if there:
+        console.print(parts_table(there))

@@ -20,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from borealis_py.host import classes, logfile, scratch
+from borealis_py.host.family import DAEMON
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from reconcile.spark import explain
 
-DAEMON = "borealis_py.host.onspark.daemon"
-"""The module that Python workers are forked from."""
 KEEP_WARM_S = 20.0
 """Spark ends a Python worker that was idle for a minute (platform 7)."""
 

@@ -3,7 +3,6 @@ import pytest
 from borealis_py.bench import figures
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError, RunFigures
-from borealis_py.bench.memory import named
 from borealis_py.bench.throughput import check, totals
 from borealis_py.demo.measure import Arrival
 from borealis_py.log.base import Feed, Record
@@ -43,16 +42,6 @@ def test_redo_ratios_come_from_medians() -> None:
     assert (found.memory_per_s, found.thread_per_s, found.spark_per_s) == (500.0, 250.0, 125.0)
     assert (found.spark_to_memory, found.spark_to_thread) == (0.25, 0.5)
     assert figures.redo_figures("some", 1000, 10, [1.0], [4.0], []).spark_to_memory is None
-
-
-def test_processes_below_a_replica_have_names() -> None:
-    daemon = ["/usr/bin/python3", "-m", "borealis_py.host.onspark.daemon", "pyspark.worker"]
-    java = ["/usr/lib/jvm/bin/java", "-cp", "x"]
-    assert named(java, ["python"]) == "Spark's JVM"
-    assert named(daemon, java) == "Spark's Python daemon"
-    assert named(daemon, daemon) == "Spark's Python worker"
-    assert named(["/bin/bash"], java) == "bash"
-    assert named([], []) == "ended"
 
 
 def result(n: int, start: int = 0) -> Record:
