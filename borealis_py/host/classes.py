@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from borealis_py.kafka import cache
+from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 
 MAKE_S = 180.0
@@ -49,10 +50,10 @@ def options(java: Path) -> tuple[str, ...]:
 
 
 def there() -> bool:
-    """It need not be made, or cannot be. Raises BrokerError: no Java."""
+    """It need not be made, or cannot be: whoever starts Spark says why not."""
     try:
         return archive(find_java()).exists()
-    except OSError:
+    except (BrokerError, OSError):
         return True
 
 
