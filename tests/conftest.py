@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -32,6 +33,14 @@ def logs_as_installed() -> Iterator[None]:
     """A command that a test runs in this process sets what is logged: not for the tests after it."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def modules_as_installed() -> Iterator[None]:
+    """What a replica's process does without (`host/lean.py`), others may want."""
+    before = list(sys.meta_path)
+    yield
+    sys.meta_path[:] = before
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,23 +24,30 @@ class Beside:
         self._ready = False
         self._lock = threading.Lock()
 
-    def seen(self, board: Board) -> Seen:
-        """Tells the board, and notes when all replicas of it have become READY, or are no longer."""
+    def seen(self, board: Board, on_ready: Callable[[], None] = lambda: None) -> Seen:
+        """Tells the board, and notes when all replicas of it have become READY, or are no longer.
+
+        Args:
+            on_ready: called when all are, from any of their threads.
+        """
 
         def tell(glance: Glance) -> None:
             board.tell(glance)
-            if self._run:
-                self._look(board)
+            self._look(board, on_ready)
 
         return tell
 
-    def _look(self, board: Board) -> None:
+    def _look(self, board: Board, on_ready: Callable[[], None]) -> None:
         """Once a second for each loop; each comes from a thread of its own."""
         with self._lock, suppress(OSError):
             ready = not board.unready()
             if ready == self._ready:
                 return
             self._ready = ready
+            if ready:
+                on_ready()
+            if not self._run:
+                return
             if ready:
                 notes.write(f"{self._path}.ready", {"run": self._run, "since_s": time.monotonic()})
             else:

@@ -30,11 +30,19 @@ from borealis_py.host.appstate import AppState, read_app
 from borealis_py.host.apptopics import create_topics, redo_topics_of
 from borealis_py.host.beside import Beside
 from borealis_py.host.board import Board
+from borealis_py.host.cores import StartCores
 from borealis_py.host.ends import KernelDiffers, end_of
 from borealis_py.host.httpd import HttpUnavailable, open_http
 from borealis_py.host.lean import load_engine, without
 from borealis_py.host.logs import configure_logs
-from borealis_py.host.replicas import CHECKPOINTS, ENGINE_MEMORY, KAFKA_PROPERTIES, SPARK_PROPERTIES, ProcessName
+from borealis_py.host.replicas import (
+    CHECKPOINTS,
+    ENGINE_MEMORY,
+    KAFKA_PROPERTIES,
+    SPARK_PROPERTIES,
+    ProcessName,
+    ReplicaProcesses,
+)
 from borealis_py.host.signals import set_by
 from borealis_py.host.specs import replica_spec
 from borealis_py.host.taken import IndexTaken, ensure_free
@@ -155,7 +163,9 @@ def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> Host:
     board = Board(state, [(spec.query, spec.replica) for spec in specs], afar=args.host == "spark")
     url = open_http(args.http, board, closing)
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
-    seen = beside.seen(board)
+    others = ReplicaProcesses(args.data_dir, args.app).running().keys() - {_name(args)}
+    cores = StartCores(args.replica, bool(others))
+    seen = beside.seen(board, cores.done)
     return _tasks(args, state, kafka, specs, seen) if args.host == "spark" else _threads(state, specs, seen)
 
 
