@@ -27,12 +27,12 @@ Totals = dict[tuple[int, str], tuple[int, float]]
 """(window start, customer) -> count and sum."""
 
 
-def app(name: str, sources: int, replicas: int) -> App:
-    """Count and sum per customer and second over the union of `sources` streams s0, s1 ..."""
+def app(name: str, sources: int, replicas: int, threshold: str = "3s") -> App:
+    """Count and sum per customer and second over the union of `sources` streams s0, s1 ...; X is `threshold`."""
     built = App(name, bucket="100ms")
     streams = [built.source(f"s{i}", schema=SCHEMA) for i in range(sources)]
     totals = built.union(*streams).window("1s").group_by("customer").agg(n="count(*)", total="sum(amount)")
-    built.query(QUERY, totals, delay_threshold="3s", replicas=replicas)
+    built.query(QUERY, totals, delay_threshold=threshold, replicas=replicas)
     return built
 
 

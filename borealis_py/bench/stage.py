@@ -77,9 +77,15 @@ class Stage:
 
     def borealis(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """A command, as a user would run it; its output goes to `<name>.log`."""
-        command = [sys.executable, "-m", "borealis_py.cli.main", *arguments, "--bootstrap", self.log.bootstrap]
+        return self.module(name, "borealis_py.cli.main", *arguments, "--bootstrap", self.log.bootstrap)
+
+    def module(
+        self, name: str, module: str, *arguments: str, stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
+        """A Python module as a process of its own; its output goes to `<name>.log`."""
+        command = [sys.executable, "-m", module, *arguments]
         with (self.work / f"{name}.log").open("wb") as output:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            process = subprocess.Popen(command, stdin=stdin, stdout=output, stderr=output)
         self.endings.callback(end, process)
         return process
 

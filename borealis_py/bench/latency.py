@@ -1,0 +1,122 @@
+"""`borealis bench latency`: from the end of a window to its result, live and corrected, while nothing fails.
+
+A bare ping through two topics runs beside each run, at the same moments: what broker, clients and machine take whatever
+a replica does. Each run is an app of its own on one broker; of the percentiles of a case's runs medians are told.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import time
+from itertools import product
+from pathlib import Path
+
+import msgspec
+
+from borealis_py.bench import events, latency_tables
+from borealis_py.bench.bars import Bars
+from borealis_py.bench.experiment import Outcome
+from borealis_py.bench.experiments import Options
+from borealis_py.bench.feeders import Feeders
+from borealis_py.bench.feeding import SOURCES, Plan
+from borealis_py.bench.figures import BenchError
+from borealis_py.bench.hearing import Hearing
+from borealis_py.bench.latency_tables import Case, Found
+from borealis_py.bench.lost_figures import corrected_delays, finals, live_delays, tentative_windows, truth, windows
+from borealis_py.bench.stage import Stage, directory, staged
+from borealis_py.host.tidy import terminated_as_interrupt
+
+RATES = (900, 50_000)
+FULL_RATES = (900, 10_000, 50_000)
+RUNS = 5
+LEAD_S = 3
+"""From deciding when the first row is due until then: readers and ping open their topics in it."""
+
+
+def cases(size: str) -> list[Case]:
+    """Every run, those of a case one after the other."""
+    if size == "short":
+        return [Case(rate=rate, seconds=8) for rate in RATES]
+    if size == "full":
+        grid = product((1, 2), FULL_RATES, range(1, RUNS + 1))
+        return [Case(rate=rate, replicas=replicas, run=run) for replicas, rate, run in grid]
+    return [Case(rate=rate, run=run) for rate, run in product(RATES, range(1, RUNS + 1))]
+
+
+def run(options: Options, bars: Bars) -> Outcome:
+    """Measure every run.
+
+    Raises:
+        BenchError: a run could not be measured, or its results are wrong.
+        BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
+    """
+    with directory(options.work) as work, terminated_as_interrupt():
+        bars.say("starting Apache Kafka")
+        with staged(work) as stage:
+            found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
+            bars.say("stopping")
+    return latency_tables.outcome(found, options.host)
+
+
+def measure(stage: Stage, case: Case, host: str, bars: Bars) -> Found:
+    """One run, on an app of its own, which is gone in the end.
+
+    Raises:
+        BenchError: a publisher, a reader or the ping failed, or the results are not right.
+        LaunchError: a replica did not start.
+    """
+    what = f"{case.rate:,} events/s, run {case.run}"
+    bars.say(f"starting {case.replicas} replica{'s' if case.replicas > 1 else ''}: {what}")
+    running = stage.start(stage.describe(events.app(case.app, SOURCES, case.replicas)), host)
+    stage.wait_ready(running)
+    feeders = Feeders(stage, case.app, "paced")
+    feeders.wait_ready()
+    with Hearing(stage.log, running.state, events.QUERY) as hearing, bars.bar(what, case.length_s) as at:
+        t0_us = (math.ceil(time.time()) + LEAD_S) * 1_000_000
+        plan = Plan(rate=case.rate // SOURCES, t0_us=t0_us, seconds=case.length_s)
+        pinged = stage.work / f"{case.app}-ping.json"
+        helpers = {**feeders.processes, f"{case.app}-ping": _ping(stage, case, plan, pinged)}
+        feeders.begin(plan)
+        hearing.to_the_end(helpers, t0_us, case.length_s, at)
+    running.processes.stop()
+    found = judge(case, plan, hearing, msgspec.json.decode(pinged.read_bytes(), type=list[tuple[int, int]]))
+    stage.forget(running.state)
+    return found
+
+
+def _ping(stage: Stage, case: Case, plan: Plan, out: Path) -> subprocess.Popen[bytes]:
+    hops = f"{case.app}-ping-1", f"{case.app}-ping-2"
+    stage.create(*hops)
+    until_us = plan.t0_us + plan.seconds * 1_000_000
+    return stage.module(
+        f"{case.app}-ping", "borealis_py.bench.ping", stage.log.bootstrap, *hops, str(until_us), str(out)
+    )
+
+
+def judge(case: Case, plan: Plan, hearing: Hearing, pings: list[tuple[int, int]]) -> Found:
+    """Delays of what was judged, the start left out.
+
+    Raises:
+        BenchError: a result is wrong, missing or there twice, or nothing came.
+    """
+    true = truth(plan)
+    ends = finals((row.value for _, row in hearing.got), true)
+    if ends.bad or ends.counted != SOURCES * plan.count:
+        raise BenchError(
+            f"{case.app}: of {len(true)} results {ends.wrong} are wrong, {ends.missing} missing, {ends.repeated} "
+            f"there twice; {ends.counted} of {SOURCES * plan.count} events are counted"
+        )
+    judged = [start for starts in windows(plan, case.startup_us).values() for start in starts]
+    live, corrected = live_delays(hearing.heard), corrected_delays(hearing.got)
+    since_us = plan.t0_us + case.startup_us
+    return Found(
+        case=case,
+        delays_us={
+            "live": [live[start] for start in judged if start in live],
+            "corrected": [corrected[start] for start in judged if start in corrected],
+            "ping": [delay_us for sent_us, delay_us in pings if sent_us >= since_us],
+        },
+        tentative=len(tentative_windows(hearing.heard) & set(judged)),
+        unheard=sum((start not in live) + (start not in corrected) for start in judged),
+    )
