@@ -86,8 +86,8 @@ class Case:
     threshold_s: float
     silence_s: int
     rate: int = 900
-    before_s: int = 8
-    after_s: int = 8
+    before_s: int = 7
+    after_s: int = 7
     run: int = 1
     startup_s: float = STARTUP_US / 1e6
 
