@@ -119,6 +119,9 @@ def test_wrong_results_have_no_latency() -> None:
     heard.got[3][1].value["n"] += 1
     with pytest.raises(BenchError, match=r"1 are wrong, 0 missing, 0 there twice; 361 of 360"):
         latency.judge(CASE, PLAN, heard, PINGS)  # type: ignore[arg-type]
+    heard.got[3][1].value.update(n=heard.got[3][1].value["n"] - 1, total=0.5)
+    with pytest.raises(BenchError, match=r"1 are wrong, 0 missing, 0 there twice; 360 of 360"):
+        latency.judge(CASE, PLAN, heard, PINGS)  # type: ignore[arg-type]
     del heard.got[3]
     with pytest.raises(BenchError, match="0 are wrong, 1 missing"):
         latency.judge(CASE, PLAN, heard, PINGS)  # type: ignore[arg-type]

@@ -87,7 +87,7 @@ class Taker:
         self.ended = end
 
     def sleep(self, seconds: float) -> None:
-        self.now_us += max(1, round(seconds * 1e6))
+        self.now_us += max(1, round(min(seconds, 0.3) * 1e6))  # one may be woken before the time
 
 
 def fed_by(plan: Plan, source: int, paced: bool = False) -> tuple[Taker, int, int]:
@@ -113,6 +113,14 @@ def test_the_silent_source_sends_what_it_kept_back_at_once_and_nothing_of_it_bef
     kept = [PLAN.stime(2, n) for n in range(PLAN.count)]
     assert late[0][1] == [us for us in kept if PLAN.silent_from_us <= us < PLAN.silent_until_us]
     assert len(late[0][1]) == 80
+
+
+def test_a_publisher_that_was_away_when_the_silence_began_keeps_its_rows_back_all_the_same() -> None:
+    first = next(n for n in range(PLAN.count) if PLAN.stime(2, n) >= PLAN.silent_from_us)
+    assert PLAN.due_before(2, 0, PLAN.silent_from_us + SECOND) == first
+    assert PLAN.kept_back(2, first - 1) == first - 1
+    assert PLAN.kept_back(2, first) == first + 80
+    assert PLAN.due_before(1, 0, T0 + 9 * SECOND) == PLAN.count
 
 
 def test_the_truth_is_what_the_rows_that_are_sent_add_up_to() -> None:
@@ -220,11 +228,12 @@ def test_partial_results_are_known_by_what_is_in_them_and_not_by_their_label() -
     "unlabelled",
     [
         word(2, 400, "STABLE", 2),
+        word(2, 400, "STABLE", 2, ("s2",)),
         tentative(2, 400),
         tentative(2, 400, "s1"),
         (T0, replace(tentative(2, 400, "s2")[1], completeness=1.0)),
     ],
-    ids=["called stable", "names nobody", "names another", "called complete"],
+    ids=["called stable", "called stable with a name", "names nobody", "names another", "called complete"],
 )
 def test_a_partial_result_without_its_label_is_found(unlabelled: tuple[int, LiveChange]) -> None:
     found = partials([*SILENCE[:2], unlabelled, *SILENCE[3:]], TRUE, PLAN)
@@ -232,7 +241,8 @@ def test_a_partial_result_without_its_label_is_found(unlabelled: tuple[int, Live
 
 
 def test_outside_the_silence_any_source_may_be_the_one_that_is_named() -> None:
-    found = partials([word(0, 500, "TENTATIVE", 0, ("s0",)), word(1, 500, "TENTATIVE", 0, ())], TRUE, PLAN)
+    nobody = replace(word(1, 500, "TENTATIVE", 0)[1], completeness=0.5)
+    found = partials([word(0, 500, "TENTATIVE", 0, ("s0",)), (T0, nobody)], TRUE, PLAN)
     assert (found.words, found.labelled) == (2, 1)
 
 
@@ -281,9 +291,15 @@ def test_corrections_are_done_when_nothing_is_tentative_any_more() -> None:
 
 def test_what_goes_wrong_later_is_no_part_of_healing() -> None:
     later = (T0 + 20 * SECOND, replace(tentative(5, 0, "s0")[1], bucket=last_bucket(19), end=last_bucket(19) + 1))
-    found = healing([*SILENCE, later], GOT, story(), PLAN.silent_until_us)
+    row = Row("1:1", 0, {"window_start": T0 + 19 * SECOND})
+    found = healing([*SILENCE, later], [*GOT, (T0 + 25 * SECOND, row)], story(), PLAN.silent_until_us)
     assert (found.live, found.corrected, found.uncorrected) == (0.45, 0.47, 1)
-    assert found.replicas is None  # nobody said STABLE after it
+
+
+def test_what_was_corrected_before_is_no_part_of_healing_either() -> None:
+    found = healing([tentative(0, 5, "s0"), *SILENCE], GOT, story((T0, "STABLE")), PLAN.silent_until_us)
+    assert (found.live, found.corrected) == (0.45, 0.47)
+    assert found.replicas is None  # nobody said STABLE afterwards
 
 
 def test_corrections_that_do_not_come_have_no_time() -> None:
