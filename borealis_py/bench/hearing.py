@@ -77,13 +77,16 @@ class _Corrected(_Reader):
 
 
 class Hearing:
-    """All three readers at once: `with Hearing(log, state, query) as hearing`."""
+    """The readers at once: `with Hearing(log, state, query) as hearing`. `statuses`: of replicas, too; it asks the
+    broker ten times a second.
+    """
 
-    def __init__(self, log: Log, state: AppState, query: str) -> None:
+    def __init__(self, log: Log, state: AppState, query: str, statuses: bool = True) -> None:
         self._stop = threading.Event()
         self._live = _Live(log, state, query, self._stop)
         self._corrected = _Corrected(log, state, query, self._stop)
-        self._statuses = StatusFollower(log, state.name, self._stop)
+        self._statuses = StatusFollower(log, state.name, self._stop) if statuses else None
+        self._threads = [each for each in (self._live, self._corrected, self._statuses) if each is not None]
 
     @property
     def heard(self) -> Heard:
@@ -95,17 +98,17 @@ class Hearing:
 
     @property
     def story(self) -> Story:
-        """What the replicas said of themselves."""
-        return self._statuses.story
+        """What the replicas said of themselves, if their statuses are read."""
+        return Story() if self._statuses is None else self._statuses.story
 
     def __enter__(self) -> Hearing:
-        for thread in (self._live, self._corrected, self._statuses):
+        for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         self._stop.set()
-        for thread in (self._live, self._corrected, self._statuses):
+        for thread in self._threads:
             thread.join(timeout=10)
 
     def to_the_end(

@@ -72,7 +72,8 @@ def measure(stage: Stage, case: Case, host: str, bars: Bars) -> Found:
     stage.wait_ready(running)
     feeders = Feeders(stage, case.app, "paced")
     feeders.wait_ready()
-    with Hearing(stage.log, running.state, events.QUERY) as hearing, bars.bar(what, case.length_s) as at:
+    hearing = Hearing(stage.log, running.state, events.QUERY, statuses=False)
+    with hearing, bars.bar(what, case.length_s) as at:
         t0_us = (math.ceil(time.time()) + LEAD_S) * 1_000_000
         plan = Plan(rate=case.rate // SOURCES, t0_us=t0_us, seconds=case.length_s)
         pinged = stage.work / f"{case.app}-ping.json"
