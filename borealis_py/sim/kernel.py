@@ -107,6 +107,8 @@ class ToyKernel:
         self._span = span
         self._node = node
         self._part_rows = part_rows
+        self.ran = 0
+        """Rows so far."""
 
     # Fragment ---------------------------------------------------------------------------------------------------------
 
@@ -132,6 +134,7 @@ class ToyKernel:
                 self._close(window, digest, count, rows)
                 window, digest, count = bucket // self._span, 0, 0
             ordered = buckets[bucket]
+            self.ran += len(ordered)
             if any(row[3] == POISON for row in ordered):
                 ordered, reasons = self._without_poison(ordered)
                 rejects.setdefault(bucket, []).extend(Reject(self._node, -1, reason) for reason in reasons)

@@ -191,6 +191,7 @@ class ReplicaProcess(Process):
         after: Callable[[ReplicaProcess], None],
         rng: random.Random,
         turn_us: tuple[int, int],
+        rows_us: Callable[[int], int],
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.started_us = scheduler.now_us
@@ -205,12 +206,14 @@ class ReplicaProcess(Process):
         """The uid for which it made way."""
         self._ended, self._after = ended, after
         self._store, self._redos = store, redos
+        self._kernel, self._rows_us = kernel, rows_us
         redos.wake = self.wake
         self.replica = Replica(
             spec, spec.log, clock, kernel, cast(Redos, redos), cast(CheckpointStore, store), name, self.wake
         )
 
     def turn(self) -> int | None:
+        ran = self._kernel.ran
         try:
             self.replica.turn()
         except (Superseded, LogError, RetentionLost, KernelFailed) as exc:
@@ -221,6 +224,7 @@ class ReplicaProcess(Process):
             self.why = f"{type(exc).__name__}: {exc}"
             self._ended(self)
             return None
+        self.ticker.not_before += self._rows_us(self._kernel.ran - ran)
         self._after(self)
         return self.replica.next_wakeup() - self.clock.offset_us
 

@@ -90,6 +90,7 @@ class Scenario:
             counts partitions.
         spark: redo jobs run on Spark; without, all are local.
         reset: it does not heal: the app is begun anew then, and this is the part of it that lives on.
+        rows_per_s: how fast a replica's kernel and a redo job run rows; None: rows take no time of their own.
     """
 
     seed: int
@@ -116,6 +117,11 @@ class Scenario:
     neighbour: str = ""
     spark: bool = True
     reset: str = ""
+    rows_per_s: int | None = None
+
+    def rows_us(self, rows: int) -> int:
+        """How long so many rows take."""
+        return 0 if self.rows_per_s is None else rows * SECOND // self.rows_per_s
 
     def without(self, index: int) -> Scenario:
         """The same without one fault."""

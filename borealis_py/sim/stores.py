@@ -162,6 +162,7 @@ class SimRedos:
         self.peers: Peers | None = None
         self.adopted = 0
         self.wake: Wake = _asleep
+        self.rows_us: Callable[[int], int] = _at_once
         self._opened, self._client, self._spark, self._rng = opened, client, spark, rng
         self._scheduler: Scheduler = client.log.scheduler
         self._expected: set[int] = set()
@@ -176,7 +177,7 @@ class SimRedos:
         if mode == "hang" and not local:
             return
         delay = _LOCAL if local else _SLOW if mode in ("slow", "late") else _JOB
-        after = 5_000 if mode == "gone" and not local else delay(self._rng)
+        after = 5_000 if mode == "gone" and not local else delay(self._rng) + self.rows_us(job.rows)
         fails = (mode == "fail" and self._rng.random() < 0.5) if local else mode in ("fail", "gone", "memory")
         stubborn = mode == "late" and not local
         self._scheduler.after(after, lambda: self._answer(job, local, fails, stubborn, after / 1e6))
@@ -225,3 +226,7 @@ class SimRedos:
 
 def _asleep() -> None:
     pass
+
+
+def _at_once(rows: int) -> int:
+    return 0

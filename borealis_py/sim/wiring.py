@@ -213,6 +213,7 @@ class Wiring:
         how = s.width_us, s.timing.ahead_max_us, self.app_uid
         work = Work(node, lambda: self._kernel(node), worker, spec.inputs, feeds, *how)
         redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, s.spark)
+        redos.rows_us = s.rows_us
         store = HeardCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing, ear)
         redos.peers = Peers(spec, cast(CheckpointStore, store), kernel)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
@@ -221,7 +222,9 @@ class Wiring:
             ear.end()
             after(process)
 
-        process = ReplicaProcess(self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us)
+        process = ReplicaProcess(
+            self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, s.rows_us
+        )
         ear.heard.bucket = process.replica.manager.f_s
         self.heard.append(ear.heard)
         self.redos.append(redos)
