@@ -141,7 +141,7 @@ def _worse(found: Results) -> str:
     if p is not None and d is not None:
         parts.append(
             f"process & process shows {p.tentative_rows / d.tentative_rows:.2f} times as many tentative rows as delay "
-            f"& delay ({DEEPEST} nodes, {SHOWN_S} s)"
+            f"& delay ({DEEPEST} nodes, {SHOWN_S} s; dpc: no more)"
         )
     broken = found.get(_point(PS, DEEPEST, max(found.failures_s), replicas=1))
     if broken is not None and not broken.within:
@@ -152,14 +152,14 @@ def _worse(found: Results) -> str:
 def _ratios(found: Results) -> dict[str, float]:
     """Of points that every size has."""
     shown = _point(PP, DEEPEST, SHOWN_S)
-    cell, sum_ = found.at(shown), found.at(replace(shown, threshold_s=X_S * DEEPEST))
-    least = SHOWN_S * SOURCES * shown.rate
+    cell, a_node = found.at(shown), found.at(_point(PP, DEEPEST, SHOWN_S, A_NODE))
+    rows = SHOWN_S * SOURCES * shown.rate
     return {
         "X over delay, process & process": X_S / cell.added_s,
-        "X over delay, process & process, 3 s a node": X_S * DEEPEST / sum_.added_s,
+        "X over delay, process & process, 3 s a node": X_S * DEEPEST / a_node.added_s,
         "X over delay, delay & delay": X_S / found.at(replace(shown, variant=DD)).added_s,
         "X over delay, process & suspend": X_S / found.at(replace(shown, variant=PS)).added_s,
-        "rows lost or not over tentative rows, process & process": least / cell.tentative_rows,
+        "rows in over tentative rows, process & process": rows / cell.tentative_rows,
         "failure over time to correct, process & process": SHOWN_S / cell.corrected_s,
     }
 
@@ -211,8 +211,9 @@ def _panels(found: Results) -> list[Panel]:
     ]
 
 
-def _both(variant: Variant, depth: int, failure_s: int, mode: str = END_TO_END) -> list[Point]:
-    two = _point(variant, depth, failure_s, mode)
+def _both(variant: Variant, depth: int, failure_s: int) -> list[Point]:
+    """With two replicas, and with one."""
+    two = _point(variant, depth, failure_s)
     return [two, replace(two, replicas=1)]
 
 
