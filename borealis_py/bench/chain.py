@@ -166,6 +166,7 @@ def _ratios(found: Results) -> dict[str, float]:
 
 def _panels(found: Results) -> list[Panel]:
     longest = max(found.failures_s)
+    bound = Curve(label="X", x=list(DEPTHS), y=[X_S * depth for depth in DEPTHS])
     deep = f"{DEEPEST} nodes"
     return [
         Panel(
@@ -195,11 +196,10 @@ def _panels(found: Results) -> list[Panel]:
             curves=_by_failure(found, "tentative_rows"),
         ),
         Panel(
-            title=f"3 s a node (dashes: of {DEEPEST}), {SHOWN_S} s lost",
+            title=f"3 s a node, {SHOWN_S} s lost",
             x="nodes in a row",
             y="largest added delay (s)",
-            curves=_by_depth(found, "added_s", A_NODE),
-            bound=X_S * DEEPEST,
+            curves=[*_by_depth(found, "added_s", A_NODE, (2,)), bound],
         ),
         Panel(
             title=f"{deep}, {longest} s lost",
@@ -217,8 +217,8 @@ def _both(variant: Variant, depth: int, failure_s: int) -> list[Point]:
     return [two, replace(two, replicas=1)]
 
 
-def _by_depth(found: Results, what: str, mode: str = END_TO_END) -> list[Curve]:
-    lines = [[_point(v, d, SHOWN_S, mode, n) for d in DEPTHS] for n in (2, 1) for v in VARIANTS]
+def _by_depth(found: Results, what: str, mode: str = END_TO_END, replicas: tuple[int, ...] = (2, 1)) -> list[Curve]:
+    lines = [[_point(v, d, SHOWN_S, mode, n) for d in DEPTHS] for n in replicas for v in VARIANTS]
     return found.curves(lines, what, lambda point: point.depth)
 
 
