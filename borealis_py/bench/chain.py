@@ -48,8 +48,8 @@ def points(size: Size) -> list[Point]:
         return [again(p, seed) for p in (*both, *_alone()) for seed in seeds]
     return [
         *_grid(PUBLISHED, DEPTHS, FAILURES_S),
-        *_grid(VARIANTS[len(PUBLISHED) :], ENDS, FAILURES_S),
-        *_grid(PUBLISHED, DEPTHS[1:], FAILURES_S, A_NODE),
+        *_grid(VARIANTS[len(PUBLISHED) :], (DEEPEST,), FAILURES_S),
+        *_grid(PUBLISHED, (2, DEEPEST), FAILURES_S, A_NODE),
         *_alone(),
     ]
 

@@ -96,8 +96,15 @@ def _row(found: Results, replicas: int, failure_s: int) -> list[str]:
 
 
 def _worse(found: Results) -> str:
-    late = [f"{p.name} {found.at(p).added_s:.1f} s late after {p.failure_s} s" for p in found.broken()]
-    alone = f"One replica by itself may break X: {', '.join(late)}" if late else ""
+    worst: dict[tuple[Variant, int], Point] = {}
+    for point in sorted(found.broken(), key=lambda p: found.at(p).added_s):
+        worst[point.variant, point.replicas] = point
+    late = [
+        f"{p.name} with {p.replicas} replica{'s' * (p.replicas > 1)} is {found.at(p).added_s:.1f} s late after "
+        f"{p.failure_s} s"
+        for p in worst.values()
+    ]
+    over = f"Over X = {X_S:g} s: {', '.join(late)}" if late else ""
     p, d = found.get(_point(PP, SHOWN_S)), found.get(_point(DD, SHOWN_S))
     more = ""
     if p is not None and d is not None:
@@ -105,7 +112,7 @@ def _worse(found: Results) -> str:
             f"process & process shows {p.tentative_rows / d.tentative_rows:.2f} times as many tentative rows as delay "
             f"& delay ({SHOWN_S} s)"
         )
-    return "; ".join(part for part in (alone, more) if part)
+    return "; ".join(part for part in (over, more) if part)
 
 
 def _ratios(found: Results) -> dict[str, float]:
@@ -131,7 +138,6 @@ def _panels(found: Results) -> list[Panel]:
                 y=y,
                 curves=_curves(found, what, n),
                 bound=X_S if what == "added_s" else None,
-                log_x=True,
             )
             for n, name in ((2, "two replicas"), (1, "one replica"))
             for what, y in (("added_s", "largest added delay (s)"), ("tentative_rows", "tentative rows at the client"))
