@@ -1,0 +1,91 @@
+"""Experiments by name, what is written of one, and how processes' weights are added up."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+
+import pytest
+
+from borealis_py.bench import weight
+from borealis_py.bench.experiment import Curve, Outcome, Panel, write
+from borealis_py.bench.figures import BenchError
+from borealis_py.bench.machine import Machine
+from borealis_py.bench.names import EXPERIMENTS
+from borealis_py.bench.weight import Times, Weight, outcome
+
+FOUND = Outcome(
+    name="some",
+    title="What was found",
+    published="elsewhere 3 s",
+    setup="simulated",
+    worse="nothing",
+    columns=["nodes", "s>"],
+    rows=[["1", "2.5"]],
+    ratios={"bound to delay": 1.2},
+    data={"delay_s": [2.5]},
+    panels=[
+        Panel(title="a", x="nodes", y="s", curves=[Curve(label="l", x=[1.0, 2.0], y=[2.5, 2.0])], bound=3.0),
+        Panel(title="b", x="nodes", y="rows", curves=[Curve(label="m", x=[1.0], y=[7.0], style="bars")], log_y=True),
+    ],
+)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_each_has_a_module_that_runs_it(name: str) -> None:
+    run = import_module(f"borealis_py.bench.{name.replace('-', '_')}").run
+    assert list(signature(run).parameters)[:2] == ["options", "bars"]
+
+
+def test_figures_are_written_and_are_the_same_each_time(tmp_path: Path) -> None:
+    data, figure = write(FOUND, Machine.now(0.0), 1.5, tmp_path / "figures")
+    told = json.loads(data.read_bytes())
+    assert (told["ratios"], told["data"], told["seconds"]) == ({"bound to delay": 1.2}, {"delay_s": [2.5]}, 1.5)
+    drawn = figure.read_bytes()
+    assert b"What was found" in drawn
+    write(FOUND, Machine.now(0.0), 1.5, tmp_path / "figures")
+    assert figure.read_bytes() == drawn
+
+
+def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BenchError, match="cannot write figures into"):
+        write(FOUND, Machine.now(0.0), 1.5, tmp_path / "file")
+
+
+def of(process: str, host: str = "spark", rate: int = 0, cpu: float = 1.0, pss: float = 50.0) -> Weight:
+    return Weight(
+        host=host,
+        rate_per_s=rate,
+        process=process,
+        cpu_percent=cpu,
+        rss_mb=2 * pss,
+        pss_mb=pss,
+        threads=3,
+        connections=2,
+    )
+
+
+def test_the_broker_is_told_apart_and_jvms_are_part_of_the_sum() -> None:
+    weights = [
+        of("replica 0", cpu=0.5),
+        of("replica 0: Spark's JVM", cpu=2.0, pss=150.0),
+        of("broker", cpu=9.0, pss=400.0),
+        of("replica 0", host="process", rate=900, cpu=4.0, pss=100.0),
+    ]
+    times = [Times(host="spark", up_s=11.0, again_s=6.0), Times(host="process", up_s=2.0, again_s=1.5)]
+    found = outcome(weights, times)
+    assert found.rows == [
+        ["spark", "0", "2.5", "2.0", "9.0", "200", "2", "6", "11.0", "6.0"],
+        ["process", "900", "4.0", "0.0", "0.0", "100", "1", "3", "2.0", "1.5"],
+    ]
+    assert len(found.columns) == len(found.rows[0])
+    assert found.ratios == {"spark, 0/s: 1000 MB to PSS": 5.0, "process, 900/s: 1000 MB to PSS": 10.0}
+
+
+def test_rows_are_those_of_the_events() -> None:
+    row = weight.event(7)
+    assert list(row) == ["at", "customer", "amount", "shop", "kind"]
+    assert row["customer"] == "c-0049"
