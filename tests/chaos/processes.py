@@ -104,9 +104,9 @@ def _workers_killed(it: Arena, members: Sequence[Member]) -> Steps:
     yield lambda: all(map(it.worker, members))
     with it.impairing(*map(str, members)):
         begin = wall_us()
-        for member in members:
-            if (worker := it.worker(member)) is not None:
-                worker.kill()
+        for worker in [it.worker(member) for member in members]:  # all are found before the first is gone
+            assert worker is not None
+            worker.kill()
         yield it.ready(members, begin)
 
 

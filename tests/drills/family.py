@@ -51,5 +51,11 @@ def _name(process: psutil.Process) -> str:
 
 def _living(process: psutil.Process) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
-        return [p for p in process.children(recursive=True) if p.status() != psutil.STATUS_ZOMBIE]
+        return [p for p in process.children(recursive=True) if _lives(p)]
     return []
+
+
+def _lives(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
