@@ -148,9 +148,16 @@ def job(number: int, first: int, end: int) -> Asked:
     return Asked(RedoJob(number, first, end, None, (), 0), False)
 
 
+def test_where_there_is_no_spark_no_job_is_for_it() -> None:
+    jobs = Jobs(Timing(), lambda bucket: 4, False)
+    with pytest.raises(Violation, match="for Spark, and there is none"):
+        jobs.asked("r", 0, job(1, 5, 7), 5, 20)
+    jobs.asked("r", 0, dataclasses.replace(job(1, 5, 7), local=True), 5, 20)
+
+
 def test_jobs_are_short_at_first_come_one_by_one_and_are_not_waited_for_for_ever() -> None:
     timing = Timing(redo_rows=10)
-    jobs = Jobs(timing, lambda bucket: 4)
+    jobs = Jobs(timing, lambda bucket: 4, True)
     jobs.asked("r", 0, job(1, 5, 7), 5, 20)
     with pytest.raises(Violation, match="beside"):
         jobs.asked("r", 0, job(2, 5, 7), 5, 20)
