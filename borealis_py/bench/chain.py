@@ -19,7 +19,7 @@ from borealis_py.bench.simulated import (
     Point,
     Results,
     Variant,
-    see_all,
+    see_with,
 )
 
 X_S = 3.0
@@ -79,10 +79,7 @@ def run(options: Options, bars: Bars, processes: int = PROCESSES) -> Outcome:
     """Raises BenchError: an oracle of the simulator failed."""
     wanted = points(options.size)
     with bars.bar("chains of nodes, simulated", len(wanted) + len(AUTHORS)) as at:
-        seen = []
-        for done, one in see_all([*wanted, *(point for point, _ in AUTHORS.values())], processes):
-            seen.append(one)
-            at(done)
+        seen = see_with(at, [*wanted, *(point for point, _ in AUTHORS.values())], processes)
     return outcome(Results(seen[: len(wanted)]), Results(seen[len(wanted) :]))
 
 

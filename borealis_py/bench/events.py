@@ -41,6 +41,11 @@ def values(i: int) -> tuple[str, float, str, str]:
     return f"c-{i * 7 % CUSTOMERS:04d}", (i % 1000) * 0.25, f"shop-{i % 977:04d}", "sale" if i % 9 else "refund"
 
 
+def row(i: int, at_us: int) -> dict[str, object]:
+    """Event `i` at a time, as a publisher takes it."""
+    return dict(zip(SCHEMA, (at_us, *values(i)), strict=True))
+
+
 @cache
 def _bodies() -> list[bytes]:
     return [b',"customer":"%b","amount":%b,"shop":"%b","kind":"%b"}' % _encoded(values(i)) for i in range(PERIOD)]

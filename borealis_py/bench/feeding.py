@@ -68,8 +68,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def row(self, source: int, n: int) -> dict[str, object]:
         """Row `n` of a source, as it is sent."""
-        customer, amount, shop, kind = events.values(n * SOURCES + source)
-        return {"at": self.stime(source, n), "customer": customer, "amount": amount, "shop": shop, "kind": kind}
+        return events.row(n * SOURCES + source, self.stime(source, n))
 
     def rows(self, source: int, first: int, end: int) -> tuple[list[dict[str, object]], list[int]]:
         """Rows first .. end - 1, and their stimes."""

@@ -24,8 +24,8 @@ from borealis_py.bench.figures import BenchError
 from borealis_py.bench.hearing import Hearing
 from borealis_py.bench.latency_tables import Case, Found
 from borealis_py.bench.lost_figures import corrected_delays, finals, live_delays, tentative_windows, truth, windows
-from borealis_py.bench.stage import Stage, directory, staged
-from borealis_py.host.tidy import terminated_as_interrupt
+from borealis_py.bench.report import stage_for
+from borealis_py.bench.stage import Stage
 
 RATES = (900, 50_000)
 FULL_RATES = (900, 10_000, 50_000)
@@ -51,11 +51,8 @@ def run(options: Options, bars: Bars) -> Outcome:
         BenchError: a run could not be measured, or its results are wrong.
         BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
-    with directory(options.work) as work, terminated_as_interrupt():
-        bars.say("starting Apache Kafka")
-        with staged(work) as stage:
-            found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
-            bars.say("stopping")
+    with stage_for(options.work, bars) as stage:
+        found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
     return latency_tables.outcome(found, options.host)
 
 

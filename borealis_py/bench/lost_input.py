@@ -35,9 +35,9 @@ from borealis_py.bench.lost_figures import (
     unheard,
     windows,
 )
-from borealis_py.bench.stage import Stage, directory, staged
+from borealis_py.bench.report import stage_for
+from borealis_py.bench.stage import Stage
 from borealis_py.demo.checker.topics import CannotRead, read_all
-from borealis_py.host.tidy import terminated_as_interrupt
 from borealis_py.log import topics
 
 REPLICAS = 2
@@ -63,11 +63,8 @@ def run(options: Options, bars: Bars) -> Outcome:
         BenchError: a case could not be measured.
         BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
-    with directory(options.work) as work, terminated_as_interrupt():
-        bars.say("starting Apache Kafka")
-        with staged(work) as stage:
-            found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
-            bars.say("stopping")
+    with stage_for(options.work, bars) as stage:
+        found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
     return lost_tables.outcome(found, options.host)
 
 

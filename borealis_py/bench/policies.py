@@ -20,7 +20,7 @@ from borealis_py.bench.simulated import (
     Results,
     Variant,
     name_of,
-    see_all,
+    see_with,
 )
 
 X_S = 3.0
@@ -52,10 +52,7 @@ def run(options: Options, bars: Bars, processes: int = PROCESSES) -> Outcome:
     """Raises BenchError: an oracle of the simulator failed."""
     wanted = points(options.size)
     with bars.bar("policies of one node, simulated", len(wanted)) as at:
-        seen = []
-        for done, one in see_all(wanted, processes):
-            seen.append(one)
-            at(done)
+        seen = see_with(at, wanted, processes)
     return outcome(Results(seen))
 
 

@@ -40,8 +40,15 @@ def on_stage(sizes: Sizes, console: Console) -> Iterator[tuple[Bars, Stage]]:
     Raises:
         BrokerError: no Java, or the broker did not start.
     """
-    with bars_on(console) as bars, directory(sizes.work) as work, terminated_as_interrupt():
+    with bars_on(console) as bars, stage_for(sizes.work, bars) as stage:
+        yield bars, stage
+
+
+@contextmanager
+def stage_for(work: Path | None, bars: Bars) -> Iterator[Stage]:
+    """Likewise where bars are shown already. `work`: as `Sizes.work`."""
+    with directory(work) as kept, terminated_as_interrupt():
         bars.say("starting Apache Kafka")
-        with staged(work) as stage:
-            yield bars, stage
+        with staged(kept) as stage:
+            yield stage
             bars.say("stopping")

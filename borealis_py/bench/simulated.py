@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from statistics import fmean
 
+from borealis_py.bench.bars import At
 from borealis_py.bench.experiment import Curve
 from borealis_py.bench.figures import BenchError
 from borealis_py.demo.measure import Arrival, measure
@@ -299,6 +300,15 @@ def _of_seed(point: Point) -> Point:
 
 def _label(point: Point) -> str:
     return point.name + ("" if point.replicas > 1 else ", one replica")
+
+
+def see_with(bar: At, points: Sequence[Point], processes: int) -> list[Seen]:
+    """The same, telling a bar how many are done. Raises BenchError."""
+    seen = []
+    for done, one in see_all(points, processes):
+        seen.append(one)
+        bar(done)
+    return seen
 
 
 def see_all(points: Sequence[Point], processes: int = PROCESSES) -> Iterator[tuple[int, Seen]]:

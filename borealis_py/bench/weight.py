@@ -148,19 +148,13 @@ def _send(publishers: Sequence[Publisher], rate: int, stop: threading.Event, fai
     try:
         while rate and not stop.is_set():
             for each in publishers:
-                rows = [event(sent + i) for i in range(many)]
+                rows = [events.row(n, n) for n in range(sent, sent + many)]
                 each.send_many(rows)
                 sent += many
             at += TICK_S
             stop.wait(max(0.0, at - time.monotonic()))
     except Exception as exc:
         failed.append(exc)
-
-
-def event(i: int) -> dict[str, object]:
-    """Row `i` of a source of `events`."""
-    customer, amount, shop, kind = events.values(i)
-    return {"at": i, "customer": customer, "amount": amount, "shop": shop, "kind": kind}
 
 
 def _family(stage: Stage, processes: ReplicaProcesses) -> dict[psutil.Process, str]:

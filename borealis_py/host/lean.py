@@ -39,7 +39,8 @@ def load_engine() -> None:
     pyarrow, DuckDB and PySpark load pandas wherever they find it, to know its values when they meet one: 30 MB of each
     process and 0.2 s of its start. DuckDB opens a connection of its own to name types.
     """
-    os.environ.update({name: value for name, value in ENVIRONMENT.items() if name not in os.environ})
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     without("pandas")
     from borealis_py.engine.duck import close_default
 

@@ -73,10 +73,10 @@ def _letters(world: World) -> list[Record]:
         return seen
     partition, hidden = world.log.broker.partition(feed), dict[tuple[str, TupleId], Record]()
     for node in dict.fromkeys(plan.name for plan in world.scenario.nodes):
-        there = {letter_id(record, node) for record in seen}
+        there, published = {letter_id(record, node) for record in seen}, _published(world, node)
         for record in partition.read_raw(partition.start, len(partition.records)):
             at = letter_id(record, node)
-            if at is not None and at not in there and at.bucket < _published(world, node):
+            if at is not None and at not in there and at.bucket < published:
                 hidden[node, at] = record
     return [*seen, *hidden.values()]
 

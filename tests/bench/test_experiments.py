@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.bench import weight
+from borealis_py.bench import events
 from borealis_py.bench.experiment import Curve, Outcome, Panel, write
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.machine import Machine
@@ -86,6 +86,6 @@ def test_the_broker_is_told_apart_and_jvms_are_part_of_the_sum() -> None:
 
 
 def test_rows_are_those_of_the_events() -> None:
-    row = weight.event(7)
+    row = events.row(7, 7)
     assert list(row) == ["at", "customer", "amount", "shop", "kind"]
     assert row["customer"] == "c-0049"
