@@ -23,7 +23,7 @@ from borealis_py.client.publisher import Publisher
 from borealis_py.host import classes
 from borealis_py.host.appstate import AppState, StatusReader, read_app
 from borealis_py.host.connect import publisher
-from borealis_py.host.family import JVM, role
+from borealis_py.host.family import JVM, members
 from borealis_py.host.replicas import ProcessName, ReplicaProcesses
 from borealis_py.host.tidy import terminated_as_interrupt
 from borealis_py.log.clock import SystemClock
@@ -80,9 +80,8 @@ def run(options: Options, bars: Bars) -> Outcome:
     hosts = ("process", "spark") if options.size != "short" else (options.host,)
     weights: list[Weight] = []
     times: list[Times] = []
-    if "spark" in hosts and not classes.there():
-        bars.say("preparing Spark's classes")
-        classes.make()
+    if "spark" in hosts:
+        classes.prepare(bars.say)
     for host in hosts:
         with directory(options.work) as work, terminated_as_interrupt(), staged(work / host) as stage:
             bars.say(f"{host}: starting {REPLICAS} replicas")
@@ -158,11 +157,10 @@ def _send(publishers: Sequence[Publisher], rate: int, stop: threading.Event, fai
 
 
 def _family(stage: Stage, processes: ReplicaProcesses) -> dict[psutil.Process, str]:
-    """Every process of the app and the broker, by what it is. `role`s of children stand behind their replica's name."""
+    """Every process of the app and the broker, by what it is. Roles of children stand behind their replica's name."""
     found: dict[psutil.Process, str] = {}
-    for name, process in processes.running().items():
-        found[process] = str(name)
-        found.update((child, f"{name}: {role(child)}") for child in process.children(recursive=True))
+    for member in members(processes):
+        found[member.process] = str(member.name) if member.first else f"{member.name}: {member.role}"
     pid = stage.broker.status().pid
     if pid is not None:
         found[psutil.Process(pid)] = BROKER

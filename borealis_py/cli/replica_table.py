@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from borealis_py.host.appstate import AppState, Statuses
-    from borealis_py.host.family import Part
+    from borealis_py.host.family import Footprint
     from borealis_py.host.overview import Sight
     from borealis_py.host.replicas import ProcessName
     from borealis_py.host.supervised import Fate
@@ -143,7 +143,7 @@ def _lateness(source: InputStatus) -> str:
     )
 
 
-def parts_table(parts: Sequence[Part]) -> Table:
+def parts_table(parts: Sequence[Footprint]) -> Table:
     """The processes on this machine and what each takes of memory; shared pages count once where the system tells."""
     sizes = [part.rss_bytes if part.pss_bytes is None else part.pss_bytes for part in parts]
     rows = [

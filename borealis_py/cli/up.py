@@ -149,13 +149,14 @@ def process_options(context: Context, take_over: bool, host: str, master: str | 
 def _start(
     context: Context, state: AppState, processes: ReplicaProcesses, options: ProcessOptions, restart: bool
 ) -> None:
-    from borealis_py.host import launch
+    from borealis_py.host import classes, launch
     from borealis_py.host.replicas import process_of
     from borealis_py.host.supervised import available
     from borealis_py.host.tidy import terminated_as_interrupt
 
     if options.host == "spark":
-        _prepare()
+        with waiting("starting replicas") as spinner:
+            classes.prepare(spinner.update)
     before, kept = set(processes.running()), processes.kept
     if restart and not available():
         restart = False
@@ -179,15 +180,6 @@ def _start(
         say(f"{process} {told} (pid {pid}): {nodes}; log {processes.log_file(process)}{urls.get(process, '')}")
     names = ", ".join(f"{state.name}.{query}" for query in state.spec.queries)
     say(f"app {state.name} is up. Corrected streams: {names} at {context.log.bootstrap}", "bold green")
-
-
-def _prepare() -> None:
-    """What makes Spark start faster from then on."""
-    from borealis_py.host import classes
-
-    if not classes.there():
-        with waiting("preparing Spark's classes, once on this machine (about 15 s)"):
-            classes.make()
 
 
 def _started(

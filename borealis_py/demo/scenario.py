@@ -143,9 +143,8 @@ def _start_app(
     state = launch.describe(log, spec, reports, "now", now_us, timing)
     processes = ReplicaProcesses(work, spec.name)
     stack.callback(processes.stop)
-    if options.spark and not classes.there():
-        screen.step("preparing Spark's classes, once on this machine (about 15 s)")
-        classes.make()
+    if options.spark:
+        classes.prepare(screen.step)
     screen.step("starting two replicas, each a Spark application of its own (about 20 s)")
     host = "spark" if options.spark else "process"
     pids = launch.start(state, processes, launch.ProcessOptions(log, work, host=host))

@@ -11,6 +11,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,6 +56,13 @@ def there() -> bool:
         return archive(find_java()).exists()
     except (BrokerError, OSError):
         return True
+
+
+def prepare(tell: Callable[[str], object]) -> None:
+    """Make it where it is missing. `tell`: given a line first, since that takes a while."""
+    if not there():
+        tell("preparing Spark's classes, once on this machine (about 15 s)")
+        make()
 
 
 def make() -> bool:

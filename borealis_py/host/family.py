@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -22,7 +22,7 @@ DRIVER, JVM, PARENT, WORKER, ENDED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Footprint:
     """One process below, or the first one itself. Bytes; `pss_bytes` counts what processes share once, None: the system
     does not tell. `role`: one of the above; of the first "replica", or "driver" where others run below it.
     """
@@ -35,17 +35,32 @@ class Part:
     threads: int
 
 
-def parts(processes: ReplicaProcesses) -> list[Part]:
+def parts(processes: ReplicaProcesses) -> list[Footprint]:
     """Of all that run on this machine now. Those that end meanwhile are left out."""
-    found = []
-    for name, process in processes.running().items():
-        below = _children(process)
-        found.append(_part(name, DRIVER if below else "replica", process))
-        found += [_part(name, role(child), child) for child in below]
+    found = [_part(member) for member in members(processes)]
     return [part for part in found if part is not None]
 
 
-def told(of: Sequence[Part]) -> dict[str, list[dict[str, Any]]]:
+class Relative(NamedTuple):
+    """A process, and whose. `first`: it is the replica's own, and not one below that."""
+
+    name: ProcessName
+    process: psutil.Process
+    role: str
+    first: bool
+
+
+def members(processes: ReplicaProcesses) -> list[Relative]:
+    """Those of all that run on this machine now, each replica's own before those below it."""
+    found = []
+    for name, process in processes.running().items():
+        below = _children(process)
+        found.append(Relative(name, process, DRIVER if below else "replica", True))
+        found += [Relative(name, child, role(child), False) for child in below]
+    return found
+
+
+def told(of: Sequence[Footprint]) -> dict[str, list[dict[str, Any]]]:
     """For programs, by the stem of the process's files, as `status --json` has it."""
     found: dict[str, list[dict[str, Any]]] = {}
     for part in of:
@@ -82,11 +97,14 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
         return []
 
 
-def _part(name: ProcessName, what: str, process: psutil.Process) -> Part | None:
+def _part(member: Relative) -> Footprint | None:
+    process = member.process
     try:
         rss = int(process.memory_info().rss)
         pss = getattr(process.memory_full_info(), "pss", None)
         threads = int(process.num_threads())
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
-    return Part(name, what, process.pid, rss, None if pss is None else int(pss), threads) if rss else None  # a zombie
+    if not rss:
+        return None  # a zombie
+    return Footprint(member.name, member.role, process.pid, rss, None if pss is None else int(pss), threads)

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from borealis_py.cli.replica_table import parts_table
-from borealis_py.host.family import DAEMON, JVM, PARENT, WORKER, Part, named, parts, told
+from borealis_py.host.family import DAEMON, JVM, PARENT, WORKER, Footprint, named, parts, told
 from borealis_py.host.replicas import ProcessName, ReplicaProcesses
 
 
@@ -40,8 +40,8 @@ def test_each_part_is_weighed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 def test_parts_are_shown_with_their_sum() -> None:
     of = [
-        Part(ProcessName(0), "driver", 11, 60_000_000, 40_000_000, 3),
-        Part(ProcessName(0), JVM, 12, 9_000_000, None, 7),
+        Footprint(ProcessName(0), "driver", 11, 60_000_000, 40_000_000, 3),
+        Footprint(ProcessName(0), JVM, 12, 9_000_000, None, 7),
     ]
     assert told(of)["replica-0"][1] == {
         "role": JVM, "pid": 12, "rss_bytes": 9_000_000, "pss_bytes": None, "threads": 7,
