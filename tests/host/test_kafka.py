@@ -91,13 +91,14 @@ def _made(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def test_clients_are_made_in_these_places_alone() -> None:
-    """Who adds one adds it here, and to the test below."""
+    """Who adds one adds it here, and to the test below, unless no user's row ever passes it."""
     places = {
         str(path.relative_to(PACKAGE.parent)): len(list(_made(ast.parse(path.read_text()))))
         for root in (PACKAGE, PACKAGE.parent / "reconcile", PACKAGE.parent / "sunion")
         for path in sorted(root.rglob("*.py"))
     }
     assert {path: n for path, n in places.items() if n} == {
+        "borealis_py/bench/ping.py": 2,  # bare ones, to compare with
         "borealis_py/kafka/admin.py": 2,
         "borealis_py/kafka/appender.py": 2,
         "borealis_py/kafka/client.py": 1,
