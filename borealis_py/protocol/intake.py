@@ -10,7 +10,7 @@ from dataclasses import replace
 from borealis_py.protocol.delay import ALWAYS, Creation, Feed, InputView, Presence, view
 from borealis_py.protocol.drift import Drift
 from borealis_py.protocol.labels import Share
-from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.turn import Note, Turn
 from sunion.bucket import Buckets
 from sunion.inputs import SourceInput, StreamInput, Unpack
@@ -171,16 +171,16 @@ class Intake:
                 total += said.completeness
         return total / len(self.union.inputs)
 
-    def slice(self, first: int, limit: int, timing: Timing, room: int) -> tuple[int, int]:
+    def slice(self, first: int, limit: int, pace: Pace, most: int) -> tuple[int, int]:
         """How far to run in one turn, and the rows in it: bounded work, any stretch of empty buckets.
 
         Args:
-            room: how many buckets the outbox takes, 1 or more.
+            most: so many buckets with rows, 1 or more.
         """
-        most, rows = min(timing.slice_buckets, room), 0
+        rows = 0
         for n, bucket in enumerate(self.union.busy(first, limit, most + 1)):
             count = self.union.count(bucket)
-            if n and (n >= most or rows + count > timing.slice_rows):
+            if not pace.takes(n, count, most):
                 return bucket, rows
             rows += count
         return limit, rows

@@ -18,6 +18,7 @@ from borealis_py.protocol.heartbeat import Heart
 from borealis_py.protocol.intake import Intake
 from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.life import Counts, Identity, Start
+from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.publishing import Publishing, Standing
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.recovery import Recovery
@@ -82,6 +83,7 @@ class Manager:
         self.f_s = self.f_l = start.bucket
         self.state = ReplicaState.RECOVERING
         self._recovery = Recovery()
+        self._pace = Pace(timing, buckets.width_us)
         self._heart = Heart(timing)
         self._fragment, self._ops = fragment, ops
         self._s = self._l = start.state
@@ -124,6 +126,7 @@ class Manager:
         if now < self._now:
             raise IllegalTransition(f"turn at {now} us after one at {self._now} us")
         gap = self._started is not None and now - self._now > self.timing.gap_us
+        self._pace.turn(now - self._now, self._blocked)
         self._now = now
         if gap or self._started is None:
             self._away_until = now
@@ -232,7 +235,7 @@ class Manager:
         if self.reconciliation.job is not None or self.f_s >= target or self._blocked:
             return
         if self.reconciliation.inline(self.union, self.f_s, target):
-            end, rows = self.intake.slice(self.f_s, target, self.timing, self._room)
+            end, rows = self.intake.slice(self.f_s, target, self._pace, self._slice_most)
             self.reconciliation.ran_inline(self.f_s, end, rows, self._now)
             self._step_stable(end)
         else:
@@ -253,11 +256,15 @@ class Manager:
         each stretch of empty ones between them."""
         return (self.timing.outbox_max - self.output.waiting) // 2 + 1
 
+    @property
+    def _slice_most(self) -> int:
+        return min(self.timing.slice_buckets, self._room)
+
     def _run_stable(self) -> None:
         """R2: complete buckets run once, on the state that both frontiers share."""
         if self.f_s != self.f_l or self.reconciliation.job is not None or self.complete <= self.f_s or self._blocked:
             return
-        self._step_stable(self.intake.slice(self.f_s, self.complete, self.timing, self._room)[0])
+        self._step_stable(self.intake.slice(self.f_s, self.complete, self._pace, self._slice_most)[0])
         self.intake.forgive()
 
     def _step_stable(self, end: int) -> None:
@@ -292,9 +299,11 @@ class Manager:
 
     def _run_live(self) -> None:
         """R3: buckets whose time has come run on L, TENTATIVE."""
-        for _ in range(self.timing.live_buckets):  # few: they leave at the end of the turn
+        for n in range(self.timing.live_buckets):  # few: they leave at the end of the turn
             self._live_at = at = self._ready_at(self.f_l)
             if at is None or at > self._now or self._blocked or self._unread(at) or self._read_again():
+                return
+            if not self._pace.takes(n, self.union.count_live(self.f_l), self.timing.live_buckets):
                 return
             self._step_live(self.f_l)
         self._live_at = self._ready_at(self.f_l)

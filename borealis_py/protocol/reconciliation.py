@@ -28,6 +28,7 @@ class Reconciliation:
         self._took_all: int | None = None  # buckets of the last job, if it went up to the live frontier
         self._jobs_chase = False
         self._jobs_done = 0  # since the grant
+        self._in_time: int | None = None  # rows that the last job would have run in `redo_us`
         self._retry_at = 0
         self._inline: tuple[int, int, int, int] | None = None  # first, end, rows, began
         self._refused: tuple[int, int] | None = None  # peer and bucket of a checkpoint that could not be adopted
@@ -40,13 +41,15 @@ class Reconciliation:
 
     def end(self) -> None:
         """A grant ends: what its jobs were like says nothing of later ones."""
-        self._took_all, self._jobs_chase = None, False
+        self._took_all, self._jobs_chase, self._in_time = None, False, None
 
     @property
     def _rows_max(self) -> int:
         """Rows of the next job: each may be twice as long as the one before, so that the first corrections flow soon
-        and a job's fixed cost does not let life get away."""
-        return min(self._timing.redo_rows << min(self._jobs_done, 30), self._timing.redo_rows_max)
+        and a job's fixed cost does not let life get away; but not longer than `redo_us`, by what the last one took."""
+        least = self._timing.redo_rows
+        most = min(least << min(self._jobs_done, 30), self._timing.redo_rows_max)
+        return most if self._in_time is None else min(most, max(least, self._in_time))
 
     def wakeup(self) -> int | None:
         """When a deadline passes or a failed local job may be tried again."""
@@ -147,7 +150,9 @@ class Reconciliation:
             self._give_up(now, result.reason, effects)
             return None
         self.job = self.deadline = None
-        self._jobs_done += job.peer is None
+        if job.peer is None:
+            self._jobs_done += 1
+            self._in_time = round(job.rows * self._timing.redo_us / max(1.0, result.seconds * 1e6))
         effects.append(Note("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds)))
         return job, result
 

@@ -37,6 +37,10 @@ class Timing:
     rows and dead letters, and `publish_bytes` of them as they lie in memory (as JSON they are more), but one bucket at
     least: what grows with a backlog cannot commit in time (R10). `unpublished_rows_max` rows, `unpublished_bytes_max`
     bytes of what is not published yet stay in memory; the rest is read again from the own topic.
+
+    A turn runs at most `slice_buckets` buckets with rows and `slice_rows` rows, and fewer where they take longer than
+    `slice_us`, but `slice_least_us` of the streams' time; a redo job `redo_rows` rows at first, up to `redo_rows_max`
+    later, and fewer where they take longer than `redo_us` (R4).
     """
 
     heartbeat_us: int = 100_000
@@ -61,8 +65,11 @@ class Timing:
     inline_buckets: int = 3
     redo_rows: int = 8_000
     redo_rows_max: int = 150_000
+    redo_us: int = 1_500_000
     slice_buckets: int = 100
     slice_rows: int = 20_000
+    slice_us: int = 100_000
+    slice_least_us: int = 500_000
     live_buckets: int = 5
     outbox_max: int = 200
     publish_buckets: int = 200

@@ -82,7 +82,7 @@ def test_a_source_that_fills_the_memory_leaves_a_quarter_for_tentative_rows() ->
 
 def test_an_input_that_was_held_for_want_of_memory_is_read_before_it_counts_as_missing() -> None:
     """Simulator, seed 30000244: it lay in the log, and was called missing, since the log's end was known of before."""
-    node = Node(Input.source("b"), Input.source("c"), timing=replace(TIMING, buffer_rows_max=16))
+    node = Node(Input.source("b"), Input.source("c"), timing=replace(TIMING, buffer_rows_max=16, slice_rows=200))
     manager, rows_of_c, now = node.manager, [(W + i, i) for i in range(20)], 60 * W
     manager.handle(Turn(2 * W, inputs={1: [claim(0), batch(1, 0, rows_of_c, boundary=9 * W)]}))
     assert manager.throttled == {1}

@@ -32,8 +32,8 @@ def begun(now: int = 0) -> tuple[Reconciliation, list[Effect], SUnion]:
     return redo, effects, made
 
 
-def done(job: int) -> RedoDone:
-    return RedoDone(job, "S'", {}, "spark", 1.0)
+def done(job: int, seconds: float = 0.001) -> RedoDone:
+    return RedoDone(job, "S'", {}, "spark", seconds)
 
 
 @pytest.mark.parametrize(("rows", "target", "inline"), [(2, 2, True), (1, 3, True), (2, 3, False), (0, 10, True)])
@@ -61,21 +61,25 @@ def test_a_job_is_cut_by_rows_and_knows_its_ranges_and_the_fold_before_them() ->
     assert redo.wakeup() == TIMING.redo_deadline_us
 
 
-def test_each_job_of_a_grant_may_be_twice_as_long_as_the_one_before_up_to_a_limit() -> None:
-    redo, made = Reconciliation(Timing(inline_rows=0, inline_buckets=0, redo_rows=2, redo_rows_max=8)), union(2, 30)
+@pytest.mark.parametrize(("s_per_row", "rows"), [(0.001, [2, 4, 8, 8]), (0.25, [2, 4, 6, 6]), (3.0, [2, 2, 2, 2])])
+def test_each_job_of_a_grant_may_be_twice_as_long_as_the_one_before_up_to_a_limit_of_rows_and_of_time(
+    s_per_row: float, rows: list[int]
+) -> None:
+    timing = Timing(inline_rows=0, inline_buckets=0, redo_rows=2, redo_rows_max=8, redo_us=1_500_000)
+    redo, made = Reconciliation(timing), union(2, 40)
     redo.begin()
     first, sizes = 0, []
     for _ in range(4):
         effects: list[Effect] = []
-        redo.start(0, made, first, 30, "S", effects)
+        redo.start(0, made, first, 40, "S", effects)
         (started,) = effects
         assert isinstance(started, StartRedo)
-        assert redo.answered(1, done(started.job.id), first, []) is not None
+        assert redo.answered(1, done(started.job.id, s_per_row * started.job.rows), first, []) is not None
         first = started.job.end
         sizes.append(started.job.rows)
-    assert sizes == [2, 4, 8, 8]
+    assert sizes == rows
     redo.begin()
-    redo.start(0, made, first, 30, "S", effects := [])
+    redo.start(0, made, first, 40, "S", effects := [])
     assert [e.job.rows for e in effects if isinstance(e, StartRedo)] == [2]
 
 

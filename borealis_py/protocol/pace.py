@@ -1,0 +1,42 @@
+"""How many rows one turn runs: as many as take about `slice_us` where this replica runs (protocol R4, "Pace")."""
+
+from __future__ import annotations
+
+from borealis_py.protocol.settings import Timing
+
+
+class Pace:
+    """Rows a turn, by how long the last turns took.
+
+    A turn that takes longer than `gap_us` passes for an absence: buckets run live only after all ends were asked again,
+    so none would until the backlog is done. What a row costs is the query's and the machine's, so it is measured.
+
+    Args:
+        width_us: of a bucket. `slice_least_us` of the streams' time run in a turn, however long that takes: a replica
+            whose turns are slow for another reason (a starved machine) would never catch up else.
+    """
+
+    def __init__(self, timing: Timing, width_us: int) -> None:
+        self._timing = timing
+        self._least_buckets = max(1, timing.slice_least_us // width_us)
+        self.rows = max(1, timing.slice_rows // 8)
+        """A turn may run so many, but one bucket at least."""
+        self._ran = 0
+        self._cut = False
+
+    def turn(self, elapsed_us: int, waited: bool) -> None:
+        """The next turn begins. `elapsed_us`: since the last one. `waited`: for something else than its end."""
+        if self._cut and not waited and elapsed_us > 0:
+            fit = self._ran * self._timing.slice_us // elapsed_us
+            self.rows = max(1, min(fit, 2 * self.rows, self._timing.slice_rows))
+        self._ran, self._cut = 0, False
+
+    def takes(self, n: int, rows: int, most: int) -> bool:
+        """Whether a bucket of `rows` rows may run in this turn too, as the n-th of at most `most`, counted from 0."""
+        total = self._ran + rows
+        fits = total <= self.rows or (n < self._least_buckets and total <= self._timing.slice_rows)
+        if n and not (n < most and fits):
+            self._cut = True
+            return False
+        self._ran = total
+        return True

@@ -1,0 +1,65 @@
+"""How many rows a turn runs (R4, "Pace")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from borealis_py.bench.simulated import Point, see
+from borealis_py.protocol.pace import Pace
+from borealis_py.protocol.settings import Timing
+
+MS = 1_000
+W = 100 * MS
+TIMING = Timing(slice_rows=20_000, slice_us=100 * MS, slice_least_us=500 * MS)
+
+
+def turns(pace: Pace, rows: int, row_us: float, fixed_us: int = 0, count: int = 20) -> Iterator[tuple[int, int]]:
+    """Buckets and microseconds of turns that have more buckets of `rows` rows than they can run."""
+    elapsed = 0
+    for _ in range(count):
+        pace.turn(elapsed, waited=False)
+        ran = next(n for n in range(1000) if not pace.takes(n, rows, 100))
+        elapsed = round(ran * rows * row_us) + fixed_us
+        yield ran, elapsed
+
+
+@pytest.mark.parametrize(("row_us", "ran"), [(0.1, 100), (2.0, 100), (5.0, 100), (20.0, 25), (100.0, 5)])
+def test_a_turn_lasts_a_tenth_of_a_second_however_slow_a_row_is(row_us: float, ran: int) -> None:
+    found = list(turns(Pace(TIMING, W), 200, row_us))
+    assert found[-1][0] == ran
+    assert found[0][1] < TIMING.gap_us
+    assert max(us for _, us in found[1:]) <= 100 * MS
+
+
+def test_half_a_second_of_the_streams_runs_on_a_machine_where_each_turn_is_slow() -> None:
+    assert [ran for ran, _ in turns(Pace(TIMING, W), 1_000, 2.0, fixed_us=300 * MS)][-3:] == [5, 5, 5]
+    assert [ran for ran, _ in turns(Pace(TIMING, W // 4), 1_000, 2.0, fixed_us=300 * MS)][-3:] == [20, 20, 20]
+
+
+def test_a_bucket_of_any_size_runs_but_no_second_one_beside_it() -> None:
+    assert [ran for ran, _ in turns(Pace(TIMING, W), 15_000, 0.1)] == [1] * 20
+    assert [ran for ran, _ in turns(Pace(TIMING, W), 50_000, 0.1)] == [1] * 20
+
+
+def test_a_turn_that_came_late_for_another_reason_says_nothing_and_one_slow_turn_is_forgotten() -> None:
+    pace = Pace(TIMING, W)
+    list(turns(pace, 200, 1.0))
+    pace.turn(10_000 * MS, waited=True)
+    assert pace.rows == 20_000
+    assert pace.takes(0, 200, 100)
+    pace.turn(10_000 * MS, waited=False)
+    assert pace.rows == 20_000, "all that there was has run"
+    list(turns(pace, 200, 1.0, fixed_us=1_000 * MS, count=3))
+    assert pace.rows < 2_000
+    list(turns(pace, 200, 1.0, count=9))
+    assert pace.rows > 15_000
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_results_stay_in_time_while_a_backlog_of_slow_rows_is_corrected(replicas: int) -> None:
+    """Found by `borealis bench policies`: a slice of 20 000 rows of 50 us each passed for an absence of a second."""
+    seen = see(Point(depth=1, failure_s=60, threshold_s=3.0, replicas=replicas, rows_per_s=5_000))
+    assert (seen.broken, seen.silent) == (None, 0)
+    assert seen.added_ms <= 3_000
