@@ -299,11 +299,12 @@ class Manager:
 
     def _run_live(self) -> None:
         """R3: buckets whose time has come run on L, TENTATIVE."""
-        for n in range(self.timing.live_buckets):  # few: they leave at the end of the turn
+        most = max(self.timing.live_buckets, self._pace.least_buckets)
+        for n in range(most):  # few: they leave at the end of the turn
             self._live_at = at = self._ready_at(self.f_l)
             if at is None or at > self._now or self._blocked or self._unread(at) or self._read_again():
                 return
-            if not self._pace.takes(n, self.union.count_live(self.f_l), self.timing.live_buckets):
+            if not self._pace.takes(n, self.union.count_live(self.f_l), most):
                 return
             self._step_live(self.f_l)
         self._live_at = self._ready_at(self.f_l)

@@ -18,7 +18,7 @@ class Pace:
 
     def __init__(self, timing: Timing, width_us: int) -> None:
         self._timing = timing
-        self._least_buckets = max(1, timing.slice_least_us // width_us)
+        self.least_buckets = max(1, timing.slice_least_us // width_us)
         self.rows = max(1, timing.slice_rows // 8)
         """A turn may run so many, but one bucket at least."""
         self._ran = 0
@@ -34,7 +34,7 @@ class Pace:
     def takes(self, n: int, rows: int, most: int) -> bool:
         """Whether a bucket of `rows` rows may run in this turn too, as the n-th of at most `most`, counted from 0."""
         total = self._ran + rows
-        fits = total <= self.rows or (n < self._least_buckets and total <= self._timing.slice_rows)
+        fits = total <= self.rows or (n < self.least_buckets and total <= self._timing.slice_rows)
         if n and not (n < most and fits):
             self._cut = True
             return False
