@@ -245,8 +245,8 @@ class KafkaReader:
                 self._take_error(feed, cursor, error)
                 continue
             offset = message.offset() or 0
-            if offset < cursor.next:
-                continue
+            if offset < cursor.next or (error is not None and offset == cursor.next):
+                continue  # an end that is where the cursor stands tells nothing, and would wake somebody
             run = open_runs.get(feed)
             if run is None or run.size >= _RUN_BYTES:
                 run = open_runs[feed] = _Run(feed, cursor, [], offset)

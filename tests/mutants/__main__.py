@@ -55,6 +55,12 @@ def pending(all_: dict[str, dict[str, int | None]], names: Iterable[str]) -> lis
     return [name for name in names if codes[name] is None]
 
 
+def forget_tests() -> None:
+    """Tests are run from a copy with the mutants, as the same package as this module's."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[name]
+
+
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="draws the mutants of the folders that are not done whole")
@@ -63,6 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     pragma_handling.get_lines_ignored_by_pattern = message_lines  # its own patterns see single lines, not statements
     if not options.report:
+        forget_tests()
         mutmut._run((SMALL,), options.processes)
         all_ = results()
         todo = pending(all_, (name for names in chosen(all_, options.seed).values() for name in names))
