@@ -226,6 +226,11 @@ class StreamInput(Kept):
         """What to use of a bucket that is not stable."""
         return self.fold.pick(bucket)
 
+    def count_tentative(self, bucket: int) -> int:
+        """Rows of that."""
+        said = self.fold.pick(bucket)
+        return 0 if said is None else self.fold.count(said)
+
     def top(self, buckets: Buckets, origin: int) -> int:
         """The highest bucket with a tentative record or opened by a stable one, -1: none; END opens none (R1)."""
         return -1 if self.fold.top is None else self.fold.top

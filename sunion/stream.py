@@ -115,12 +115,12 @@ class StreamFold:
     def _advance(self, replica: int, record: StreamRecord) -> None:
         if self._weighed[replica]:
             self._weighed[replica] -= 1
-            self.waiting_rows -= self._count(record)
+            self.waiting_rows -= self.count(record)
 
     def _weigh_waiting(self) -> None:
         """What has just been queued and stays: what passes at once, which is nearly all, is never decoded for this."""
         for replica, queue in enumerate(self._queues):
-            self.waiting_rows += sum(self._count(record) for record in islice(queue, self._weighed[replica], None))
+            self.waiting_rows += sum(self.count(record) for record in islice(queue, self._weighed[replica], None))
             self._weighed[replica] = len(queue)
 
     def _consume(self, replica: int, record: StreamRecord, said: list[Word | Stable]) -> bool:
@@ -155,10 +155,11 @@ class StreamFold:
         if record.bucket >= max(self.live, self.next):
             words = self.tentative.setdefault(record.bucket, {})
             before = words.get(replica)
-            self.tentative_rows += self._count(record) - (0 if before is None else self._count(before))
+            self.tentative_rows += self.count(record) - (0 if before is None else self.count(before))
             words[replica] = record
 
-    def _count(self, record: StreamRecord) -> int:
+    def count(self, record: StreamRecord) -> int:
+        """Its rows, be they encoded."""
         rows = record.output.rows if isinstance(record, StableBucket | TentativeBucket) else None
         return 0 if rows is None else self._weigh(rows)
 
@@ -166,7 +167,7 @@ class StreamFold:
         """Drop what was said tentatively of a bucket (R6); how many rows that was."""
         before = self.tentative_rows
         for replica, record in self.tentative.pop(bucket).items():
-            self.tentative_rows -= self._count(record)
+            self.tentative_rows -= self.count(record)
             low, high, offset, inc = self._dropped.get(replica, Dropped(bucket, bucket, record.offset, record.inc))
             where = min(offset, record.offset), min(inc, record.inc)
             self._dropped[replica] = Dropped(min(low, bucket), max(high, bucket), *where)
@@ -202,7 +203,7 @@ class StreamFold:
 
     def _drop(self, below: int) -> None:
         for bucket in [b for b in self.tentative if b < below]:
-            self.tentative_rows -= sum(self._count(record) for record in self.tentative.pop(bucket).values())
+            self.tentative_rows -= sum(self.count(record) for record in self.tentative.pop(bucket).values())
         for replica, dropped in list(self._dropped.items()):
             if dropped.high < below:
                 del self._dropped[replica]

@@ -129,9 +129,7 @@ class SUnion:
 
     def count_live(self, bucket: int) -> int:
         """Rows of `ordered_live`."""
-        found = (stream.tentative(bucket) for stream in self.streams.values())
-        rows = (said.output.rows for said in found if said is not None)
-        return self.count(bucket) + sum(self._ops.count(each) for each in rows if each is not None)
+        return self.count(bucket) + sum(stream.count_tentative(bucket) for stream in self.streams.values())
 
     def ordered(self, first: int, end: int) -> Mapping[int, Ordered]:
         """The non-empty buckets of [first, end), each in total order. Rows below `evicted` are not to be had."""
