@@ -26,6 +26,8 @@ from borealis_py.query.names import STIME
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _FIELDS: dict[str, Any] = {"string": str | None, "int64": _INT64 | None, "double": float | None, "bool": bool | None}
 _BAD = (msgspec.DecodeError, UnicodeDecodeError)  # the latter is no msgspec error, and UTF-8 is checked late
+_FILL = 0.9
+"""How full pieces are to be whose rows are not all of one size."""
 BATCH_ROWS_MAX = 64
 """An Arrow batch takes as much memory as so many rows of the largest size, at most."""
 
@@ -177,10 +179,12 @@ class ArrowRowCodec:
 
     def split(self, rows: pa.RecordBatch, bytes_max: int) -> list[pa.RecordBatch]:
         """The same rows in pieces whose encoding stays below `bytes_max`, one row at least in each."""
-        if rows.num_rows <= 1 or len(self.encode(rows)) <= bytes_max:
+        size, count = len(self.encode(rows)), rows.num_rows
+        if count <= 1 or size <= bytes_max:
             return [rows]
-        half = rows.num_rows // 2
-        return [*self.split(rows.slice(0, half), bytes_max), *self.split(rows.slice(half), bytes_max)]
+        each = max(1, min(count // 2, int(_FILL * count * bytes_max / size)))
+        pieces = (rows.slice(at, each) for at in range(0, count, each))
+        return [part for piece in pieces for part in self.split(piece, bytes_max)]
 
     def join(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         return parts[0] if len(parts) == 1 else pa.concat_batches(parts)

@@ -34,6 +34,7 @@ from borealis_py.node.inlet import Inlet
 from borealis_py.node.knobs import Knobs
 from borealis_py.node.outlet import Outlet
 from borealis_py.node.peers import Peers, Unpublished
+from borealis_py.node.pulse import Pulse
 from borealis_py.node.reporter import Reporter, Seen, unseen
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
@@ -104,6 +105,7 @@ class Replica:
             opened.callback(self._lookup.close)
             self._appender = log_.appender(wake)
             opened.callback(self._appender.close)
+            self._pulse = Pulse(self._appender, spec.timing)
             self._transactor = log_.transactor(
                 spec.transactional_id, spec.progress_feed, wake, self._resuming, self._mend
             )
@@ -180,6 +182,7 @@ class Replica:
         self._hold()
         arrived = self._inlet.poll()
         now = self._clock.now_us()
+        self._pulse.turn(now)
         turn = Turn(
             now=now,
             beats=arrived.beats,
@@ -199,6 +202,10 @@ class Replica:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
         self._reporter.periodic(turn.now, self.manager, self._unreachable)
+
+    def pulse(self) -> None:
+        """To be called every `heartbeat_us` from another thread than that of `turn`."""
+        self._pulse.repeat(self._clock.now_us())
 
     def _hold(self) -> None:
         self._inlet.hold(self._unreachable | self.manager.throttled, self.manager.waiting)
@@ -220,7 +227,7 @@ class Replica:
             case Append(token, record):
                 self._outlet.say(token, record)
             case SendBeat():
-                self._send_beat(effect)
+                self._send_beat(effect, now)
             case AskEnds():
                 self._hold()  # by what this turn has left: what is read on from now is asked for its end
                 self._inlet.ask_ends(now)
@@ -243,7 +250,7 @@ class Replica:
             case Exit(reason):
                 raise Superseded(reason)
 
-    def _send_beat(self, beat: SendBeat) -> None:
+    def _send_beat(self, beat: SendBeat, now: int) -> None:
         me = self.manager.identity
         value = encode(
             Heartbeat(
@@ -260,7 +267,7 @@ class Replica:
                 beat.kept,
             )
         )
-        self._appender.append(NewRecord(self.spec.control_feed, value, beat_key(self.spec.query, me.replica)))
+        self._pulse.say(NewRecord(self.spec.control_feed, value, beat_key(self.spec.query, me.replica)), now)
 
     def _transaction(self, publish: Publish) -> Sequence[NewRecord]:
         """Runs in the writer's thread."""

@@ -5,8 +5,8 @@ it runs alike in a process, as a Spark task, or in a test (design 3.3).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from borealis_py.log.base import Wake
 from borealis_py.log.clock import Clock, SystemClock
@@ -23,6 +23,24 @@ from sunion.errors import RetentionLost
 
 class LostWhileRunning(Exception):
     """The log no longer holds what this incarnation had yet to read."""
+
+
+@contextmanager
+def _pulsing(replica: Replica, every_s: float) -> Iterator[None]:
+    """Its heart beats beside its turns."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(every_s):
+            replica.pulse()
+
+    thread = threading.Thread(target=beat, name="pulse", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def run_replica(
@@ -57,6 +75,7 @@ def run_replica(
         store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel)
         redos.peers = PeerRedo(Peers(spec, store, kernel), spec.log, woken.set)
         replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline, seen)
+        opened.enter_context(_pulsing(replica, spec.timing.heartbeat_us / 1e6))
         why = ""
         try:
             while not stop.is_set():

@@ -19,7 +19,7 @@ class Pace:
     def __init__(self, timing: Timing, width_us: int) -> None:
         self._timing = timing
         self.least_buckets = max(1, timing.slice_least_us // width_us)
-        self.rows = max(1, timing.slice_rows // 8)
+        self.rows = max(1, timing.slice_rows // 200)  # few: what rows cost is not known yet
         """A turn may run so many, but one bucket at least."""
         self._ran = 0
         self._cut = False

@@ -38,12 +38,14 @@ class Timing:
     least: what grows with a backlog cannot commit in time (R10). `unpublished_rows_max` rows, `unpublished_bytes_max`
     bytes of what is not published yet stay in memory; the rest is read again from the own topic.
 
-    A turn runs at most `slice_buckets` buckets with rows and `slice_rows` rows, and fewer where they take longer than
-    `slice_us`, but `slice_least_us` of the streams' time; a redo job `redo_rows` rows at first, up to `redo_rows_max`
-    later, and fewer where they take longer than `redo_us` (R4).
+    In a turn that takes long the last heartbeat is said again for `pulse_max_us` (R7). A turn runs at most
+    `slice_buckets` buckets with rows and `slice_rows` rows, and fewer where they take longer than `slice_us`, but
+    `slice_least_us` of the streams' time; a redo job `redo_rows` rows at first, up to `redo_rows_max` later, and fewer
+    where they take longer than `redo_us` (R4).
     """
 
     heartbeat_us: int = 100_000
+    pulse_max_us: int = 2_000_000
     suspicion_us: int = 1_000_000
     turn_us: int = 50_000
     hop_us: int = 100_000

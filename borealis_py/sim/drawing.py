@@ -29,6 +29,8 @@ NEIGHBOUR_SHARE = 0.06
 SPARKLESS_SHARE = 0.125
 PARTS = 2
 REPLICAS_MAX = 8
+SLOW_SHARE = 0.15
+"""How often a row costs time that shows."""
 TINY = 2
 """Rows of a part in worlds with twins: what each of them says of a bucket must take many records to mingle."""
 
@@ -67,6 +69,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
             inline_rows=rng.choice((0, 20, 100, 2_000)),
             redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than life
             slice_buckets=rng.choice((3, 20, 100)),  # and fewer where the outbox has less room
+            slice_us=random.Random(f"slices {seed}").choice((1_000, 20_000, 100_000)),
             outbox_max=random.Random(f"outbox {seed}").choice((20, 80, 200)),
             publish_buckets=rng.choice((5, 200)),
             checkpoint_us=rng.choice((500_000, 2_000_000)),
@@ -91,6 +94,9 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
     neighbour = beside.choice(NEIGHBOURS) if beside.random() < NEIGHBOUR_SHARE else ""
     whole = replace(whole, neighbour=neighbour, spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE)
+    slow = random.Random(f"slow rows {seed}")
+    if slow.random() < SLOW_SHARE:
+        whole = replace(whole, rows_per_s=slow.choice((10, 40)) * rate * sources)
     return whole if rng.random() > PARTED_SHARE else parted(rng, whole)
 
 

@@ -224,9 +224,20 @@ class ReplicaProcess(Process):
             self.why = f"{type(exc).__name__}: {exc}"
             self._ended(self)
             return None
-        self.ticker.not_before += self._rows_us(self._kernel.ran - ran)
+        self._busy(self._rows_us(self._kernel.ran - ran))
         self._after(self)
         return self.replica.next_wakeup() - self.clock.offset_us
+
+    def _busy(self, us: int) -> None:
+        """The turn takes so much longer; its heart beats beside it."""
+        self.ticker.not_before += us
+        every_us = self.replica.spec.timing.heartbeat_us
+        for at in range(every_us, us, every_us):
+            self.scheduler.after(at, self._pulse)
+
+    def _pulse(self) -> None:
+        if not self.ticker.stopped and not self.ticker.paused:
+            self.replica.pulse()
 
     def _owner(self) -> str:
         return self.replica.manager.control.peers[self.index].uid

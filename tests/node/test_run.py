@@ -36,9 +36,11 @@ class Losing:
         self.closed = why
 
 
-def start(replica: Losing, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
-    spec: Any = SimpleNamespace(checkpoints=LocalPlace(directory), query_hash="", log=None, bucket_us=100_000)
+    spec: Any = SimpleNamespace(
+        checkpoints=LocalPlace(directory), query_hash="", log=None, bucket_us=100_000, timing=Timing()
+    )
     monkeypatch.setattr(run, "Replica", lambda *args: replica)
     run_replica(spec, lambda: nothing, lambda kernel, wake: nothing, threading.Event(), "uid")
 
@@ -64,6 +66,28 @@ def test_one_that_could_never_publish_again_ends_in_any_state(tmp_path: Path, mo
     replica = Losing(ReplicaState.STABLE, NeverPublished("buckets 3 to 7 are gone"))
     with pytest.raises(NeverPublished, match="buckets 3 to 7 are gone"):
         start(replica, tmp_path, monkeypatch)
+
+
+class Busy(Losing):
+    """Its one turn lasts until its heart has beaten beside it."""
+
+    def __init__(self) -> None:
+        super().__init__(ReplicaState.STABLE)
+        self.beaten = threading.Event()
+
+    def turn(self) -> None:
+        assert self.beaten.wait(10.0)
+        super().turn()
+
+    def pulse(self) -> None:
+        self.beaten.set()
+
+
+def test_a_heart_beats_while_a_turn_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Busy()
+    with pytest.raises(LostWhileRunning):
+        start(replica, tmp_path, monkeypatch)
+    assert not [t for t in threading.enumerate() if t.name == "pulse"], "and stops with it"
 
 
 class Absent:

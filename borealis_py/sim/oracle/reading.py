@@ -235,7 +235,10 @@ class KnownStream(Known):
             return None
         if header.app_uid != self._app_uid:
             return None
-        if not isinstance(header, StableHeader | TentativeHeader) or header.parts == 1:
+        if not isinstance(header, StableHeader | TentativeHeader):
+            return header, record.offset
+        if header.parts == 1:
+            self._over(replica, header)
             return header, record.offset
         common = msgspec.structs.replace(header, part=0)
         if isinstance(common, StableHeader):
@@ -244,8 +247,16 @@ class KnownStream(Known):
         parts[header.part] = record.offset
         if len(parts) < header.parts:
             return None
-        del self._parts[replica][common]
+        self._over(replica, common)
         return common, min(parts.values())
+
+    def _over(self, replica: int, whole: Saying) -> None:
+        """Parts still open of what was to be said before it never count: their writer has died, or is a zombie whose
+        bucket somebody has made stable."""
+        for other in list(self._parts[replica]):
+            same = isinstance(other, TentativeHeader) and other.inc == whole.inc
+            if isinstance(other, Saying) and other.bucket <= whole.bucket and (isinstance(whole, StableHeader) or same):
+                del self._parts[replica][other]
 
     def _take(self, replica: int, header: StreamHeader, offset: int, live: int, told: list[Told]) -> bool:
         if isinstance(header, StableHeader):
