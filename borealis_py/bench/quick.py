@@ -10,14 +10,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from borealis_py.bench import delay, memory, redo, throughput
+from borealis_py.bench import catchup, delay, memory, redo
 from borealis_py.bench.bars import Bars
+from borealis_py.bench.catchup import Prepared
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError, DelayFigures, ProcessMemory, RedoFigures, ThroughputFigures
 from borealis_py.bench.machine import Machine
 from borealis_py.bench.report import Measured, Sizes, on_stage
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.bench.throughput import Prepared
 from borealis_py.demo.measure import STARTUP_US
 
 RAW_LOOP = Path(__file__).parents[2] / "bench" / "raw_loop.py"
@@ -105,5 +105,5 @@ def _backlog(stage: Stage, options: Options, bars: Bars) -> tuple[Prepared, Thro
             written += more
             at(written)
 
-        prepared = throughput.prepare(stage, backlog, tick)
-    return prepared, throughput.measure(stage, RAW_LOOP, prepared, lambda what: bars.say(f"throughput: {what}"))
+        prepared = catchup.prepare(stage, backlog, tick)
+    return prepared, catchup.measure(stage, RAW_LOOP, prepared, lambda what: bars.say(f"throughput: {what}"))

@@ -29,7 +29,7 @@ from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import Life
 
-APP = "bench-throughput"
+APP = "bench-catchup"
 RAW_EVENTS = "bench-raw.events"
 RAW_RESULTS = "bench-raw.results-{run}"
 TIMEOUT_S = 120.0
