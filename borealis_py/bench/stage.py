@@ -52,10 +52,9 @@ class Stage:
         self.log = KafkaLog(broker.bootstrap)
         self.endings = ExitStack()
 
-    def describe(self, app: App, origin: str = "now") -> AppState:
+    def describe(self, app: App, origin: str = "now", timing: Timing | None = None) -> AppState:
         """The app's topics and its description."""
-        spec = app.describe()
-        timing = Timing()
+        spec, timing = app.describe(), timing or Timing()
         reports = launch.check(spec, timing)
         return launch.describe(self.log, spec, reports, origin, SystemClock().wall_us(), timing)
 
