@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,7 @@ from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import Life
 
+RAW_LOOP = Path(__file__).parents[2] / "bench" / "raw_loop.py"
 APP = "bench-catchup"
 RAW_EVENTS = "bench-raw.events"
 RAW_RESULTS = "bench-raw.results-{run}"
@@ -86,22 +88,48 @@ def _measured(records: Iterator[NewRecord], sizes: list[int]) -> Iterator[NewRec
         yield record
 
 
+def needs_raw_loop(script: Path) -> None:
+    """Raises BenchError: it is not there, or cannot run."""
+    if not script.is_file():
+        raise BenchError(f"{script} is not there: the benchmark runs from a checkout (`pip install -e '.[bench]'`)")
+    if find_spec("orjson") is None:
+        raise BenchError("the raw loop needs orjson: pip install 'borealis-py[bench]'")
+
+
 def raw_run(stage: Stage, script: Path, backlog: Backlog, run: int) -> tuple[RunFigures, Totals]:
     """The raw loop once, as a process of its own.
 
     Raises:
         BenchError: it failed; what it said is in the message.
     """
-    results = RAW_RESULTS.format(run=run)
+    return raw_loop(stage, script, [RAW_EVENTS], backlog.events, RAW_RESULTS.format(run=run))
+
+
+def raw_loop(
+    stage: Stage, script: Path, sources: Sequence[str], events: int, results: str, arrays: bool = False
+) -> tuple[RunFigures, Totals]:
+    """Likewise over any topics, into one that is made.
+
+    Args:
+        arrays: a record is a JSON array of events.
+
+    Raises:
+        BenchError: it failed.
+    """
     stage.create(results)
-    command = [sys.executable, str(script), "--bootstrap", stage.log.bootstrap, "--events", str(backlog.events)]
+    command = [sys.executable, str(script), "--bootstrap", stage.log.bootstrap, "--events", str(events)]
     done = subprocess.run(
-        [*command, RAW_EVENTS, results], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        [*command, *(["--arrays"] if arrays else []), *sources, results],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
     )
     if done.returncode:
         raise BenchError(f"{script.name} failed:\n{done.stderr.strip()}")
     said = json.loads(done.stdout)
-    return run_figures("raw loop", backlog.events, said["seconds"], said["cpu_s"]), totals(stage.read(results))
+    name = "raw loop, arrays" if arrays else "raw loop"
+    return run_figures(name, events, said["seconds"], said["cpu_s"]), totals(stage.read(results))
 
 
 def replica_run(stage: Stage, prepared: Prepared) -> tuple[RunFigures, Totals, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,10 +98,13 @@ class Stage:
 
     def forget(self, state: AppState) -> None:
         """Delete the topics of an app that no longer runs."""
-        specs = (*topics_of(state.spec), *redo_topics_of(state.spec))
+        self.delete(spec.name for spec in (*topics_of(state.spec), *redo_topics_of(state.spec)))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Topics; those that are not there do not matter."""
         admin = self.log.admin()
         try:
-            admin.delete(sorted({spec.name for spec in specs} & set(admin.topics())))
+            admin.delete(sorted(set(names) & set(admin.topics())))
         finally:
             admin.close()
 
