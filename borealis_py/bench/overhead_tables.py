@@ -10,7 +10,7 @@ from statistics import fmean, median, pstdev
 from borealis_py.bench.evenly import EVERY_US
 from borealis_py.bench.experiment import Curve, Outcome, Panel
 from borealis_py.bench.figures import percentiles
-from borealis_py.bench.stalls import Held
+from borealis_py.bench.stalls import CHECKPOINT_US, Held
 from borealis_py.protocol.settings import Timing
 
 MS = 1_000
@@ -161,7 +161,7 @@ def checkpoints(held: Sequence[Held]) -> str:
         f"others p50 {h.turn_ms:.1f} and p99 {h.turn_p99_ms:.1f} ms"
         for h in held
     ]
-    return "Checkpoints, medians: " + "; ".join(told) + "."
+    return f"Checkpoints every {CHECKPOINT_US / 1e6:g} s, medians: " + "; ".join(told) + "."
 
 
 def worse(groups: Sequence[Group], held: Sequence[Held]) -> str:
