@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import islice
 
 from borealis_py.bench import events, throughput_tables
@@ -26,11 +28,13 @@ from borealis_py.bench.held import Reached, hold, let_go
 from borealis_py.bench.report import stage_for
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.bench.throughput_tables import CatchUp, Caught, HandLoop, KeptUp, Load
+from borealis_py.client.publisher import wall_us
 from borealis_py.host import classes
 from borealis_py.host.appstate import StatusReader
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, NewRecord
+from borealis_py.log.base import Feed, Lookup, NewRecord
 from borealis_py.log.messages import Status
+from borealis_py.log.records import BatchHeader, unpack_source
 from sunion.bucket import Buckets
 
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
@@ -229,34 +233,51 @@ def feed(stage: Stage, load: Load, bars: Bars) -> KeptUp:
     plan = Plan(rate=load.rate // SOURCES, t0_us=t0_us, seconds=load.length_s)
     with bars.bar(load.what, load.length_s) as at:
         feeders.begin(plan)
-        said, cpu = _watched(stage, running, load, plan, at)
+        seen = _watched(stage, running, load, plan, at)
     _wait_ended(feeders)
     running.processes.stop()
     stage.forget(running.state)
-    return judge(load, plan, said, cpu)
+    return judge(load, plan, seen)
 
 
-Looks = list[tuple[float, float]]
-"""Wall seconds, and processor time until then."""
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """One look while rows are sent. `wall_us`: when, `cpu_s`: processor time of the replicas until then, `closed_us`:
+    the boundary of the source that is furthest behind, as it lies in the log; and what the replicas have said since the
+    last look.
+    """
+
+    wall_us: int
+    cpu_s: float
+    closed_us: int
+    said: tuple[Status, ...]
 
 
-def _watched(stage: Stage, running: Running, load: Load, plan: Plan, at: At) -> tuple[list[Status], Looks]:
-    """What the replicas said of themselves after the start until the last row, and their processor time."""
-    since_s, until_s = plan.t0_us / 1e6 + load.startup_s, plan.t0_us / 1e6 + load.length_s
-    said: list[Status] = []
-    looks: Looks = []
+def _watched(stage: Stage, running: Running, load: Load, plan: Plan, at: At) -> list[Glimpse]:
+    """From when the start is over until the last row."""
+    since_us, until_us = (plan.t0_us + s * 1_000_000 for s in (load.startup_s, load.length_s))
+    found = []
     reader = StatusReader(stage.log, load.app, running.started_ms)
-    try:
-        while (now_s := time.time()) < until_s:
-            polled = reader.poll()
-            if now_s >= since_s:
-                said += [status for status in polled if since_s * 1e6 <= status.at_wall_us]
-                looks.append((now_s, tree_cpu_s(running.pids.values())))
-            at(max(0.0, now_s - plan.t0_us / 1e6))
+    with closing(reader), closing(stage.log.lookup()) as lookup:
+        while (now_us := wall_us()) < until_us:
+            said = reader.poll()
+            if now_us >= since_us:
+                cpu_s = tree_cpu_s(running.pids.values())
+                closed_us = min(_boundary(lookup, topics.source(load.app, f"s{i}")) for i in range(SOURCES))
+                found.append(Glimpse(now_us, cpu_s, closed_us, tuple(s for s in said if s.at_wall_us >= since_us)))
+            at(max(0.0, (now_us - plan.t0_us) / 1e6))
             time.sleep(LOOK_S)
-    finally:
-        reader.close()
-    return said, looks
+    return found
+
+
+def _boundary(lookup: Lookup, source: Feed) -> int:
+    """What the last record of a source promises. Raises BenchError: it is of no publisher at work."""
+    end = lookup.bounds(source)[1]
+    for record in lookup.read(source, end - 1, end):
+        header, _ = unpack_source(record.value)
+        if isinstance(header, BatchHeader) and header.boundary is not None:
+            return header.boundary
+    raise BenchError(f"{source.topic}: nothing is published")
 
 
 def _wait_ended(feeders: Feeders) -> None:
@@ -266,19 +287,19 @@ def _wait_ended(feeders: Feeders) -> None:
             raise BenchError(f"{name} ended with code {process.returncode}; see {name}.log")
 
 
-def judge(load: Load, plan: Plan, said: Sequence[Status], cpu: Looks) -> KeptUp:
+def judge(load: Load, plan: Plan, seen: Sequence[Glimpse]) -> KeptUp:
     """Raises BenchError: there is nothing to judge by."""
     width = Buckets(events.BUCKET_US)
-    open_ = [status for status in said if status.f_s < width.last]
-    if len(cpu) < 2 or {status.replica for status in open_} != set(range(load.replicas)):
+    said = [(look.closed_us - width.start(status.f_s), status) for look in seen for status in look.said]
+    if len(seen) < 2 or {status.replica for _, status in said} != set(range(load.replicas)):
         raise BenchError(f"{load.app}: not every replica said how far it was")
-    lags = [(status.at_wall_us - width.start(status.f_s)) / 1e6 for status in open_]
-    (began, before), (ended, after) = cpu[0], cpu[-1]
-    events_in = (ended - began) * plan.rate * SOURCES
+    first, last = seen[0], seen[-1]
+    seconds, cpu_s = (last.wall_us - first.wall_us) / 1e6, last.cpu_s - first.cpu_s
     return KeptUp(
         load=load,
-        lag_s=max(lags),
-        tentative=max(status.tentative_buckets for status in open_),
-        cpu_percent=100 * (after - before) / (ended - began),
-        cpu_us=(after - before) * 1e6 / events_in,
+        lag_s=max(0, *(lag_us for lag_us, _ in said)) / 1e6,
+        fed_lag_s=max(look.wall_us - look.closed_us for look in seen) / 1e6,
+        tentative=max(status.tentative_buckets for _, status in said),
+        cpu_percent=100 * cpu_s / seconds,
+        cpu_us=cpu_s * 1e6 / (seconds * plan.rate * SOURCES),
     )

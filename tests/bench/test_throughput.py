@@ -15,6 +15,7 @@ from borealis_py.bench.bars import bars_on
 from borealis_py.bench.feeding import Plan
 from borealis_py.bench.figures import BenchError, RunFigures
 from borealis_py.bench.stage import Stage
+from borealis_py.bench.throughput import Glimpse
 from borealis_py.bench.throughput_tables import CatchUp, Caught, HandLoop, KeptUp, Load
 from borealis_py.kafka.broker import LocalBroker
 from borealis_py.log.messages import Status
@@ -35,7 +36,7 @@ def loop(per_record: int) -> HandLoop:
 
 
 LOAD = Load(host="process", replicas=2, rate=900, seconds=4)
-KEPT = KeptUp(load=LOAD, lag_s=0.2, tentative=0, cpu_percent=9.0, cpu_us=100.0)
+KEPT = KeptUp(load=LOAD, lag_s=0.2, fed_lag_s=0.14, tentative=0, cpu_percent=9.0, cpu_us=100.0)
 
 
 def test_the_fastest_run_is_compared_with_the_fastest_raw_one() -> None:
@@ -47,9 +48,9 @@ def test_the_fastest_run_is_compared_with_the_fastest_raw_one() -> None:
         f"{name}: one replica / raw loop, processor time": 0.25,
         f"{name}: two replicas / one": 0.4,
     }
-    one = ["catching up", "process", "1", "33", "1,000", "500", "2000.0", "50%", "25%", "", "", "", "met"]
-    two = ["catching up", "process", "2", "33", "400", "200", "10000.0", "20%", "10%", "0.40", "", "", ""]
-    live = ["900 events/s", "process", "2", "30", "", "", "100.0", "", "", "", "9", "0.20", "keeps up"]
+    one = ["catching up", "process", "1", "33", "1,000", "500", "2000.0", "50%", "25%", "", "", "", "", "met"]
+    two = ["catching up", "process", "2", "33", "400", "200", "10000.0", "20%", "10%", "0.40", "", "", "", ""]
+    live = ["900 events/s", "process", "2", "30", "", "", "100.0", "", "", "", "9", "0.20", "0.14", "keeps up"]
     assert found.rows[2:] == [one, two, live]
     assert found.rows[0][:7] == ["raw loop", "", "", "1", "", "1,000", "500.0"]
     assert all(len(row) == len(found.columns) for row in found.rows)
@@ -83,26 +84,30 @@ def test_programs_that_disagree_are_no_figures() -> None:
 STATUS = Status("totals", 0, 1, "u", 1, T0, "STABLE", 0, 0, *[False] * 2, None, False, *[0] * 10, "", "", ())
 
 
-def said(replica: int, at_us: int, lag_us: int, tentative: int = 0) -> Status:
-    f_s = Buckets(events.BUCKET_US).of(at_us - lag_us)
-    return msgspec.structs.replace(STATUS, replica=replica, at_wall_us=at_us, f_s=f_s, tentative_buckets=tentative)
+def said(replica: int, f_s_us: int, tentative: int = 0) -> Status:
+    f_s = Buckets(events.BUCKET_US).of(f_s_us)
+    return msgspec.structs.replace(STATUS, replica=replica, f_s=f_s, tentative_buckets=tentative)
 
 
 PLAN = Plan(rate=300, t0_us=T0, seconds=7)
-CPU = [(1.0, 10.0), (2.0, 10.5), (3.0, 10.2)]
+SEEN = [
+    Glimpse(T0 + S, 10.0, T0 + S - 300_000, (said(0, T0 + S - 400_000), said(1, T0 + S - 300_000))),
+    Glimpse(T0 + 2 * S, 10.1, T0 + 2 * S - 100_000, (said(1, T0 + 2 * S - 800_000, 2),)),
+    Glimpse(T0 + 3 * S, 10.2, T0 + 3 * S - 100_000, (said(1, T0 + 3 * S),)),
+]
 
 
-def test_a_load_is_judged_by_the_longest_lag_of_any_replica() -> None:
-    statuses = [said(0, T0 + S, 100_000), said(1, T0 + S, 700_000, 2), said(1, T0 + 2 * S, 300_000)]
-    found = throughput.judge(LOAD, PLAN, statuses, CPU)
-    assert (found.lag_s, found.tentative) == (0.7, 2)
+def test_a_load_is_judged_by_the_longest_lag_of_any_replica_behind_its_sources() -> None:
+    found = throughput.judge(LOAD, PLAN, SEEN)
+    assert (found.lag_s, found.fed_lag_s, found.tentative) == (0.7, 0.3, 2)
     assert found.cpu_percent == pytest.approx(10)
     assert found.cpu_us == pytest.approx(0.2 * 1e6 / 1_800)
-    ended = msgspec.structs.replace(STATUS, f_s=Buckets(events.BUCKET_US).last)
-    with pytest.raises(BenchError, match="not every replica said"):
-        throughput.judge(LOAD, PLAN, [*statuses[:1], msgspec.structs.replace(ended, replica=1)], CPU)
-    with pytest.raises(BenchError, match="not every replica said"):
-        throughput.judge(LOAD, PLAN, statuses, CPU[:1])
+
+
+def test_a_load_of_which_nothing_is_said_is_no_figure() -> None:
+    for seen in (SEEN[1:], SEEN[:1]):
+        with pytest.raises(BenchError, match="not every replica said"):
+            throughput.judge(LOAD, PLAN, seen)
 
 
 def test_backlogs_fill_whole_windows_at_any_number_of_rows_a_record() -> None:
