@@ -290,7 +290,11 @@ def _wait_ended(feeders: Feeders) -> None:
 def judge(load: Load, plan: Plan, seen: Sequence[Glimpse]) -> KeptUp:
     """Raises BenchError: there is nothing to judge by."""
     width = Buckets(events.BUCKET_US)
-    said = [(look.closed_us - width.start(status.f_s), status) for look in seen for status in look.said]
+    said = [
+        (min(look.closed_us, look.wall_us) - width.start(status.f_s), status)  # after END it is beyond all times
+        for look in seen
+        for status in look.said
+    ]
     if len(seen) < 2 or {status.replica for _, status in said} != set(range(load.replicas)):
         raise BenchError(f"{load.app}: not every replica said how far it was")
     first, last = seen[0], seen[-1]

@@ -20,6 +20,7 @@ from borealis_py.bench.throughput_tables import CatchUp, Caught, HandLoop, KeptU
 from borealis_py.kafka.broker import LocalBroker
 from borealis_py.log.messages import Status
 from sunion.bucket import Buckets
+from sunion.model import FOREVER
 
 T0 = 1_800_000_000_000_000
 S = 1_000_000
@@ -102,6 +103,12 @@ def test_a_load_is_judged_by_the_longest_lag_of_any_replica_behind_its_sources()
     assert (found.lag_s, found.fed_lag_s, found.tentative) == (0.7, 0.3, 2)
     assert found.cpu_percent == pytest.approx(10)
     assert found.cpu_us == pytest.approx(0.2 * 1e6 / 1_800)
+
+
+def test_the_end_of_a_source_is_no_lag() -> None:
+    ended = Glimpse(T0 + 4 * S, 10.3, FOREVER, (said(0, T0 + 3_900_000), said(1, FOREVER)))
+    found = throughput.judge(LOAD, PLAN, [*SEEN, ended])
+    assert (found.lag_s, found.fed_lag_s) == (0.7, 0.3)
 
 
 def test_a_load_of_which_nothing_is_said_is_no_figure() -> None:
