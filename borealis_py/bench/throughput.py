@@ -40,12 +40,14 @@ from sunion.bucket import Buckets
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
 """The first window goes through before time counts."""
 PER_RECORD = (33, 500, 5_000)
+SHORT = ((1, 33), (2, 33), (1, 5_000))
+"""Replicas, and rows a record."""
 RATES = (900, 10_000, 50_000)
 EVENTS = {"short": 150_000, "usual": 1_000_000, "full": 1_000_000}
 BUCKETS = 20
 """At least so many, in whole windows."""
 RUNS = {"short": 1, "usual": 2, "full": 3}
-SECONDS = {"short": 4, "usual": 10, "full": 30}
+SECONDS = {"short": 3, "usual": 10, "full": 30}
 LEAD_S = 2
 END_S = 60.0
 LOOK_S = 0.2
@@ -54,10 +56,11 @@ LOOK_S = 0.2
 def points(size: str, host: str) -> list[CatchUp]:
     """Catching up: those of as many rows a record one after the other."""
     hosts = ("process", "spark") if size == "full" else (host,)
-    records = (PER_RECORD[0], PER_RECORD[-1]) if size == "short" else PER_RECORD
+    if size == "short":
+        return [CatchUp(host=host, replicas=k, per_record=n) for k, n in SHORT]
     return [
         CatchUp(host=h, replicas=replicas, per_record=per_record, run=run)
-        for per_record in records
+        for per_record in PER_RECORD
         for h in hosts
         for replicas in (1, 2)
         for run in range(1, RUNS[size] + 1)
