@@ -178,7 +178,8 @@ def worse(groups: Sequence[Group], held: Sequence[Held]) -> str:
     return (
         f"Beyond waiting for its boundary a row takes longer than through the plain union (p50, by bucket): "
         f"{', '.join(said)}. The whole state is written at each checkpoint: with {largest.keys:,} keys the longest "
-        f"turn until that is done takes {largest.beside_ms:.1f} ms, half of the others {largest.turn_ms:.1f} at most{late}."
+        f"turn until that is done takes {largest.beside_ms:.1f} ms, half of the others at most {largest.turn_ms:.1f} ms"
+        f"{late}."
     )
 
 
