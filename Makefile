@@ -12,7 +12,7 @@ MINUTES := 120
 KILLS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt unit sim bench compose-test chaos soak mutants clean
+.PHONY: help setup demo test check fmt unit sim bench bench-check compose-test chaos soak mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ sim: setup ## 200 simulated worlds
 
 bench: setup ## figures, under 3 minutes
 	@$(VENV)/bin/borealis bench quick
+
+bench-check: setup ## every experiment in short against docs/figures/check.json; fails where a ratio fell by a third (10 minutes)
+	@$(PY) -m borealis_py.bench.check
 
 compose-test: setup ## docker-compose.yml really run, broken and judged; needs Docker with Compose and 8 GB, not in `make test`
 	@$(PY) -m tests.compose

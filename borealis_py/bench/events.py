@@ -12,6 +12,7 @@ from functools import cache
 from borealis_py import App
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
+from borealis_py.query.spec import Policy
 from sunion.bucket import Buckets
 
 SCHEMA = {"at": "int64", "customer": "string", "amount": "double", "shop": "string", "kind": "string"}
@@ -27,12 +28,16 @@ Totals = dict[tuple[int, str], tuple[int, float]]
 """(window start, customer) -> count and sum."""
 
 
-def app(name: str, sources: int, replicas: int, threshold: str = "3s") -> App:
-    """Count and sum per customer and second over the union of `sources` streams s0, s1 ...; X is `threshold`."""
+def app(name: str, sources: int, replicas: int, threshold: str = "3s", policy: Policy = "process") -> App:
+    """Count and sum per customer and second over the union of `sources` streams s0, s1 ...
+
+    Args:
+        threshold: X. policy: for failures, and corrections.
+    """
     built = App(name, bucket="100ms")
     streams = [built.source(f"s{i}", schema=SCHEMA) for i in range(sources)]
     totals = built.union(*streams).window("1s").group_by("customer").agg(n="count(*)", total="sum(amount)")
-    built.query(QUERY, totals, delay_threshold=threshold, replicas=replicas)
+    built.query(QUERY, totals, threshold, policy, policy, replicas)
     return built
 
 
@@ -62,26 +67,36 @@ def event_json(i: int, at_us: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """`events` events, `per_bucket` to a bucket of 100 ms, evenly. Both multiples of what keeps windows whole.
+    """`events` events in turn of `sources` sources, `per_bucket` of all together to a bucket of 100 ms, evenly.
 
     Raises:
-        ValueError: the events do not fill whole windows.
+        ValueError: the events do not fill whole windows, or the sources no bucket alike.
     """
 
     events: int
     per_bucket: int
+    sources: int = 1
 
     def __post_init__(self) -> None:
         window = self.per_bucket * (WINDOW_US // BUCKET_US)
-        if self.per_bucket < 1 or self.events < 1 or self.events % window or BUCKET_US % self.per_bucket:
+        if not 1 <= self.per_bucket <= BUCKET_US or self.events < 1:
             raise ValueError(
-                f"{self.events} events, {self.per_bucket} a bucket: the second must divide {BUCKET_US}, and "
-                f"ten times it the first"
+                f"{self.events} events, {self.per_bucket} a bucket: at least 1, and at most {BUCKET_US} a bucket"
+            )
+        if self.events % window or self.per_bucket % self.sources:
+            raise ValueError(
+                f"{self.events} events of {self.sources} sources, {self.per_bucket} a bucket: ten times the last must "
+                "divide the first, and be divided by the second"
             )
 
     @property
     def buckets(self) -> int:
         return self.events // self.per_bucket
+
+    @property
+    def per_record(self) -> int:
+        """Rows of one source in a bucket."""
+        return self.per_bucket // self.sources
 
     @property
     def origin(self) -> int:
@@ -94,21 +109,32 @@ class Backlog:
         return self.origin + self.buckets
 
     def at_us(self, i: int) -> int:
-        return START_US + i * (BUCKET_US // self.per_bucket)
+        bucket, n = divmod(i, self.per_bucket)
+        return START_US + bucket * BUCKET_US + n * (BUCKET_US // self.per_bucket)
 
-    def plain(self) -> Iterator[bytes]:
-        """One JSON object an event, as anybody would write them."""
-        return (event_json(i, self.at_us(i)) for i in range(self.events))
+    def plain(self, source: int = 0, since: int = 0) -> Iterator[bytes]:
+        """One JSON object an event of a source, as anybody would write them, from bucket number `since` on."""
+        first = since * self.per_bucket + source
+        return (event_json(i, self.at_us(i)) for i in range(first, self.events, self.sources))
 
-    def records(self, feed: Feed, app_uid: str) -> Iterator[NewRecord]:
+    def arrays(self, source: int = 0, since: int = 0) -> Iterator[bytes]:
+        """The same, those of a bucket as one JSON array."""
+        for bucket in range(since, self.buckets):
+            yield self._array(self._numbers(source, bucket))
+
+    def records(self, feed: Feed, app_uid: str, source: int = 0) -> Iterator[NewRecord]:
         """The same in a source's log: one record a bucket, each closing its bucket, after the publisher's claim."""
         uid = "bench"
         yield NewRecord(feed, pack(ClaimHeader(app_uid, 1, uid)), timestamp_ms=START_US // 1000)
         buckets = Buckets(BUCKET_US)
-        for bucket in range(self.origin, self.end):
-            first = (bucket - self.origin) * self.per_bucket
-            numbers = range(first, first + self.per_bucket)
-            stimes = [self.at_us(i) for i in numbers]
-            header = BatchHeader(app_uid, 1, uid, first, pack_stimes(stimes), buckets.end(bucket), "json")
-            rows = b"[" + b",".join([event_json(i, at) for i, at in zip(numbers, stimes, strict=True)]) + b"]"
-            yield NewRecord(feed, pack(header, rows), timestamp_ms=buckets.timestamp_ms(bucket))
+        for n in range(self.buckets):
+            bucket, numbers = self.origin + n, self._numbers(source, n)
+            stimes = pack_stimes([self.at_us(i) for i in numbers])
+            header = BatchHeader(app_uid, 1, uid, n * self.per_record, stimes, buckets.end(bucket), "json")
+            yield NewRecord(feed, pack(header, self._array(numbers)), timestamp_ms=buckets.timestamp_ms(bucket))
+
+    def _numbers(self, source: int, bucket: int) -> range:
+        return range(bucket * self.per_bucket + source, (bucket + 1) * self.per_bucket, self.sources)
+
+    def _array(self, numbers: range) -> bytes:
+        return b"[" + b",".join([event_json(i, self.at_us(i)) for i in numbers]) + b"]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections.abc import Mapping
 
 import msgspec
 
@@ -39,18 +40,7 @@ class Feeders:
 
     def wait_ready(self) -> None:
         """Until each owns its source. Raises BenchError."""
-        deadline = time.monotonic() + READY_S
-        lookup = self._stage.log.lookup()
-        try:
-            while not all(lookup.bounds(topics.source(self._app, f"s{i}"))[1] for i in range(SOURCES)):
-                ended = [name for name, process in self.processes.items() if process.poll() is not None]
-                if ended or time.monotonic() > deadline:
-                    raise BenchError(
-                        f"no publisher owns its source; see {ended[0] if ended else self._app + '-s0'}.log"
-                    )
-                time.sleep(LOOK_S)
-        finally:
-            lookup.close()
+        wait_owned(self._stage, self._app, self.processes)
 
     def begin(self, plan: Plan) -> None:
         """Let all publish. Raises BenchError: one of them has ended."""
@@ -65,3 +55,24 @@ class Feeders:
     def fed(self) -> list[Fed]:
         """What they told in the end."""
         return [msgspec.json.decode(out.read_bytes(), type=Fed) for out in self._outs]
+
+
+def wait_owned(stage: Stage, app: str, publishers: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    """Until the sources s0, s1 and s2 of an app have an owner.
+
+    Args:
+        publishers: processes, by the name of their log file.
+
+    Raises:
+        BenchError: one of them has ended, or it takes too long.
+    """
+    deadline = time.monotonic() + READY_S
+    lookup = stage.log.lookup()
+    try:
+        while not all(lookup.bounds(topics.source(app, f"s{i}"))[1] for i in range(SOURCES)):
+            ended = [name for name, process in publishers.items() if process.poll() is not None]
+            if ended or time.monotonic() > deadline:
+                raise BenchError(f"no publisher owns its source; see {(ended or list(publishers))[0]}.log")
+            time.sleep(LOOK_S)
+    finally:
+        lookup.close()

@@ -84,12 +84,12 @@ def measure(stage: Stage, case: Case, host: str, bars: Bars) -> Found:
 
 
 def _ping(stage: Stage, case: Case, plan: Plan, out: Path) -> subprocess.Popen[bytes]:
-    hops = f"{case.app}-ping-1", f"{case.app}-ping-2"
+    """Ten times a second, when buckets end."""
+    first, last = hops = f"{case.app}-ping-1", f"{case.app}-ping-2"
     stage.create(*hops)
     until_us = plan.t0_us + plan.seconds * 1_000_000
-    return stage.module(
-        f"{case.app}-ping", "borealis_py.bench.ping", stage.log.bootstrap, *hops, str(until_us), str(out)
-    )
+    when = str(events.BUCKET_US), str(until_us)
+    return stage.module(f"{case.app}-ping", "borealis_py.bench.ping", stage.log.bootstrap, *when, str(out), last, first)
 
 
 def judge(case: Case, plan: Plan, hearing: Hearing, pings: list[tuple[int, int]]) -> Found:

@@ -6,5 +6,7 @@ EXPERIMENTS = {
     "lost-input": "One of three inputs silent for 15 to 60 s: delay, labels, final results, time to heal",
     "latency": "From the end of a window to its result, at 900 and 50 000 events/s",
     "weight": "CPU, memory, threads and connections of every process, idle and at work; times to start",
+    "throughput": "Catching up by rows a record, beside the raw loop; what keeps up with 900 to 50 000 events/s",
+    "overhead": "Delay without failure against bucket width and boundary interval; checkpoints against state size",
 }
 """What each measures, in one line."""

@@ -9,41 +9,30 @@ every partition has published everything.
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
-import psutil
 
 from borealis_py.bench import events, keyed
 from borealis_py.bench.bars import Say
+from borealis_py.bench.cputime import tree_cpu_s
 from borealis_py.bench.events import Backlog
-from borealis_py.bench.figures import BenchError
+from borealis_py.bench.held import Reached, hold, let_go
 from borealis_py.bench.scaling_figures import KeyedFigures, KeyedRun, keyed_figures
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.host import launch
-from borealis_py.host.appstate import AppState, StatusReader, put_settings
+from borealis_py.host.appstate import AppState
 from borealis_py.host.replicas import ProcessName, ReplicaProcesses
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.clock import SystemClock
-from borealis_py.log.corrected import read_progress
-from borealis_py.log.description import Life
-from borealis_py.log.messages import SourceFailure
 from borealis_py.log.records import pack, unpack_source
 from borealis_py.query.partitions import parts_of
 
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
 """The first window goes through before time counts."""
 NODE_PROCESS, QUERY_PROCESS = ProcessName(0, keyed.NODE), ProcessName(0, keyed.QUERY)
-HELD_US = 2**52
-LET_GO_US = 300_000
-"""From writing that the source is to be read again until it is: by then its reader knows."""
-TIMEOUT_S = 180.0
-LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +111,14 @@ def read_corrected(stage: Stage, state: AppState) -> list[list[Record]]:
 def _run(stage: Stage, source: Source, state: AppState, host: str) -> KeyedRun:
     source.fill(stage, state, 0, 1 + WARM_BUCKETS)
     running = _start(stage, state, host)
-    progress = _Progress(stage, state, running)
+    progress = Reached(stage, running, keyed.QUERY)
     try:
         progress.wait(source.backlog.origin + WARM_BUCKETS)
-        _hold(stage, state, running)
+        hold(stage, running, [keyed.SOURCE], [(keyed.NODE, 0)])
         source.fill(stage, state, 1 + WARM_BUCKETS)
-        began = _let_go(stage, state)
+        began = let_go(stage, running, [keyed.SOURCE])
         before = _cpu(running)
-        ended = progress.wait(source.backlog.end)
+        ended = progress.wait(source.backlog.end).published
         after = _cpu(running)
     finally:
         progress.close()
@@ -150,78 +139,6 @@ def _start(stage: Stage, state: AppState, host: str) -> Running:
     return Running(state, processes, pids, started_ms)
 
 
-def _hold(stage: Stage, state: AppState, running: Running) -> None:
-    """Have the source not read, and wait until it is not."""
-    put_settings(stage.log, state.name, {f"fail/{keyed.SOURCE}": SourceFailure(HELD_US)})
-    reader = StatusReader(stage.log, state.name, running.started_ms)
-    deadline = time.monotonic() + TIMEOUT_S
-    try:
-        while time.monotonic() < deadline:
-            reader.poll()
-            status = reader.newest.get((keyed.NODE, 0))
-            if status is not None and not status.inputs[0].reachable:
-                return
-            time.sleep(LOOK_S)
-    finally:
-        reader.close()
-    raise BenchError(f"the source was still read {TIMEOUT_S:g} s after it was to be held back")
-
-
-def _let_go(stage: Stage, state: AppState) -> float:
-    """Have the source read again. Returns when, in seconds since 1970: now."""
-    at_us = SystemClock().wall_us() + LET_GO_US
-    put_settings(stage.log, state.name, {f"fail/{keyed.SOURCE}": SourceFailure(at_us)})
-    time.sleep(max(0.0, at_us / 1e6 - time.time()))
-    return at_us / 1e6
-
-
 def _cpu(running: Running) -> tuple[float, float]:
     """Processor time so far of the node's process and of the query's, with all below them, in seconds."""
-    return _tree_cpu_s(running.pids[NODE_PROCESS]), _tree_cpu_s(running.pids[QUERY_PROCESS])
-
-
-def _tree_cpu_s(pid: int) -> float:
-    total = 0.0
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        for each in (process, *process.children(recursive=True)):
-            with suppress(psutil.NoSuchProcess):
-                times = each.cpu_times()
-                total += float(times.user + times.system)
-    return total
-
-
-class _Progress:
-    """What every partition has published."""
-
-    def __init__(self, stage: Stage, state: AppState, running: Running) -> None:
-        self._running = running
-        self._life = Life(state.app_uid)
-        self._woken = threading.Event()
-        parts = parts_of(state.spec, keyed.QUERY)
-        self._reached = {Feed(topics.progress(state.name, part)): 0 for part in parts}
-        self._reader = stage.log.reader(self._woken.set)
-        for feed in self._reached:
-            self._reader.open(feed, 0)
-
-    def wait(self, bucket: int) -> float:
-        """Until everything below `bucket` is published. Returns when, in seconds since 1970. Raises BenchError."""
-        deadline = time.monotonic() + TIMEOUT_S
-        while min(self._reached.values()) < bucket:
-            self._refuse_ended()
-            if time.monotonic() > deadline:
-                far = {feed.topic: reached for feed, reached in self._reached.items()}
-                raise BenchError(f"not at bucket {bucket} after {TIMEOUT_S:g} s: {far}")
-            self._woken.wait(LOOK_S)
-            self._woken.clear()
-            for record in self._reader.poll():
-                self._reached[record.feed] = max(self._reached[record.feed], read_progress(record, self._life, 0) or 0)
-        return time.time()
-
-    def _refuse_ended(self) -> None:
-        for name in self._running.pids:
-            if self._running.processes.ended(name) is not None:
-                raise BenchError(f"{name} ended:\n{self._running.processes.log_tail(name)}")
-
-    def close(self) -> None:
-        self._reader.close()
+    return tree_cpu_s([running.pids[NODE_PROCESS]]), tree_cpu_s([running.pids[QUERY_PROCESS]])

@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 
 from rich.console import Console
 
-from borealis_py.bench import delay, memory, redo, throughput
+from borealis_py.bench import catchup, delay, memory, redo
 from borealis_py.bench.bars import Bars
+from borealis_py.bench.catchup import RAW_LOOP, Prepared, needs_raw_loop
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError, DelayFigures, ProcessMemory, RedoFigures, ThroughputFigures
 from borealis_py.bench.machine import Machine
 from borealis_py.bench.report import Measured, Sizes, on_stage
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.bench.throughput import Prepared
 from borealis_py.demo.measure import STARTUP_US
-
-RAW_LOOP = Path(__file__).parents[2] / "bench" / "raw_loop.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +68,7 @@ def run(options: Options, console: Console) -> Report:
 
 def check(options: Options) -> None:
     """Everything that is needed is there. Raises BenchError."""
-    if not RAW_LOOP.is_file():
-        raise BenchError(f"{RAW_LOOP} is not there: the benchmark runs from a checkout (`pip install -e '.[bench]'`)")
-    if find_spec("orjson") is None:
-        raise BenchError("the raw loop needs orjson: pip install 'borealis-py[bench]'")
+    needs_raw_loop(RAW_LOOP)
     try:
         backlog = Backlog(options.events, options.per_record)
     except ValueError as exc:
@@ -105,5 +98,5 @@ def _backlog(stage: Stage, options: Options, bars: Bars) -> tuple[Prepared, Thro
             written += more
             at(written)
 
-        prepared = throughput.prepare(stage, backlog, tick)
-    return prepared, throughput.measure(stage, RAW_LOOP, prepared, lambda what: bars.say(f"throughput: {what}"))
+        prepared = catchup.prepare(stage, backlog, tick)
+    return prepared, catchup.measure(stage, RAW_LOOP, prepared, lambda what: bars.say(f"throughput: {what}"))

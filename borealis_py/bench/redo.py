@@ -10,9 +10,9 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from borealis_py.bench import events
+from borealis_py.bench.catchup import Prepared
 from borealis_py.bench.figures import BenchError, RedoFigures, redo_figures
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.bench.throughput import Prepared
 from borealis_py.engine import Kernel, canonical_hash, compile_query
 from borealis_py.host.spark import ReplicaSession
 from borealis_py.log.description import Life

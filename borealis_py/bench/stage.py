@@ -7,7 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +52,9 @@ class Stage:
         self.log = KafkaLog(broker.bootstrap)
         self.endings = ExitStack()
 
-    def describe(self, app: App, origin: str = "now") -> AppState:
+    def describe(self, app: App, origin: str = "now", timing: Timing | None = None) -> AppState:
         """The app's topics and its description."""
-        spec = app.describe()
-        timing = Timing()
+        spec, timing = app.describe(), timing or Timing()
         reports = launch.check(spec, timing)
         return launch.describe(self.log, spec, reports, origin, SystemClock().wall_us(), timing)
 
@@ -99,10 +98,13 @@ class Stage:
 
     def forget(self, state: AppState) -> None:
         """Delete the topics of an app that no longer runs."""
-        specs = (*topics_of(state.spec), *redo_topics_of(state.spec))
+        self.delete(spec.name for spec in (*topics_of(state.spec), *redo_topics_of(state.spec)))
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Topics; those that are not there do not matter."""
         admin = self.log.admin()
         try:
-            admin.delete(sorted({spec.name for spec in specs} & set(admin.topics())))
+            admin.delete(sorted(set(names) & set(admin.topics())))
         finally:
             admin.close()
 

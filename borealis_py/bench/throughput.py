@@ -1,223 +1,312 @@
-"""One replica over a backlog of JSON events, against the raw loop over the same events in a topic of its own.
+"""`borealis bench throughput`: catching up by rows a record, beside the raw loop; and what keeps up with live rates.
 
-The raw loop's topic has one event a record. A source's log has what a publisher writes: one record a bucket, its rows a
-JSON array; that both parse the same JSON and give the same results is checked.
+Catching up: replicas are at work (a first window has gone through) when their three sources are held back, filled, and
+let go. The raw loop, once before and once after, reads the same events: one a record, and as many a record as the
+replicas' sources have. Both give the same results, which is checked.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import threading
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 
-import msgspec
-import psutil
-
-from borealis_py.bench import events
+from borealis_py.bench import events, throughput_tables
+from borealis_py.bench.bars import At, Bars
+from borealis_py.bench.catchup import RAW_LOOP, needs_raw_loop, raw_loop, totals
+from borealis_py.bench.cputime import tree_cpu_s
 from borealis_py.bench.events import Backlog, Totals
-from borealis_py.bench.figures import BenchError, RunFigures, ThroughputFigures, compared, run_figures
+from borealis_py.bench.experiment import Outcome
+from borealis_py.bench.experiments import Options
+from borealis_py.bench.feeders import Feeders
+from borealis_py.bench.feeding import SOURCES, Plan
+from borealis_py.bench.figures import BenchError, RunFigures
+from borealis_py.bench.held import Reached, hold, let_go
+from borealis_py.bench.report import stage_for
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.host.appstate import AppState
-from borealis_py.host.replicas import ProcessName
+from borealis_py.bench.throughput_tables import CatchUp, Caught, HandLoop, KeptUp, Load
+from borealis_py.client.publisher import wall_us
+from borealis_py.host import classes
+from borealis_py.host.appstate import StatusReader
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, NewRecord, Record
-from borealis_py.log.corrected import read_progress
-from borealis_py.log.description import Life
+from borealis_py.log.base import Feed, Lookup, NewRecord
+from borealis_py.log.messages import Status
+from borealis_py.log.records import BatchHeader, unpack_source
+from sunion.bucket import Buckets
 
-APP = "bench-throughput"
-RAW_EVENTS = "bench-raw.events"
-RAW_RESULTS = "bench-raw.results-{run}"
-TIMEOUT_S = 120.0
-ONLY = ProcessName(0)
-"""The one process of the app."""
-
-Tick = Callable[[int], None]
-"""Told how many events have been written."""
-
-
-class _Result(msgspec.Struct):
-    """One result of either program."""
-
-    window_start: int
-    customer: str
-    n: int
-    total: float
+WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
+"""The first window goes through before time counts."""
+PER_RECORD = (33, 500, 5_000)
+SHORT = ((1, 33), (2, 33), (1, 5_000))
+"""Replicas, and rows a record."""
+RATES = (900, 10_000, 50_000)
+EVENTS = {"short": 150_000, "usual": 1_000_000, "full": 1_000_000}
+BUCKETS = 20
+"""At least so many, in whole windows."""
+RUNS = {"short": 1, "usual": 2, "full": 3}
+SECONDS = {"short": 3, "usual": 10, "full": 30}
+LEAD_S = 2
+END_S = 60.0
+LOOK_S = 0.2
 
 
-@dataclass(slots=True)
-class Prepared:
-    """Both topics are filled."""
-
-    state: AppState
-    backlog: Backlog
-    record_bytes: int
-
-
-def prepare(stage: Stage, backlog: Backlog, tick: Tick) -> Prepared:
-    """Write the backlog twice: plain, and as a source's log. The app's origin is its first event."""
-    stage.create(RAW_EVENTS)
-    feed = Feed(RAW_EVENTS)
-    stage.fill(_ticking((NewRecord(feed, event) for event in backlog.plain()), 1, tick))
-    spec = events.app(APP, 1, 1)
-    source = Feed(topics.stream(APP, "s0"))
-    sizes: list[int] = []
-    state = stage.describe(spec, str(events.START_US))
-    stage.fill(_ticking(_measured(backlog.records(source, state.app_uid), sizes), backlog.per_bucket, tick))
-    return Prepared(state, backlog, max(sizes))
+def points(size: str, host: str) -> list[CatchUp]:
+    """Catching up: those of as many rows a record one after the other."""
+    hosts = ("process", "spark") if size == "full" else (host,)
+    if size == "short":
+        return [CatchUp(host=host, replicas=k, per_record=n) for k, n in SHORT]
+    return [
+        CatchUp(host=h, replicas=replicas, per_record=per_record, run=run)
+        for per_record in PER_RECORD
+        for h in hosts
+        for replicas in (1, 2)
+        for run in range(1, RUNS[size] + 1)
+    ]
 
 
-def _ticking(records: Iterator[NewRecord], events_each: int, tick: Tick) -> Iterator[NewRecord]:
-    done = 0
-    for record in records:
-        yield record
-        done += events_each
-        if done % 5_000 == 0:
-            tick(5_000)
+def loads(size: str, host: str) -> list[Load]:
+    """At live rates."""
+    hosts = ("process", "spark") if size == "full" else (host,)
+    rates = RATES[1:2] if size == "short" else RATES
+    counts = (1, 2) if size == "full" else (1,)
+    return [Load(host=h, replicas=n, rate=rate, seconds=SECONDS[size]) for h in hosts for n in counts for rate in rates]
 
 
-def _measured(records: Iterator[NewRecord], sizes: list[int]) -> Iterator[NewRecord]:
-    for record in records:
-        sizes.append(len(record.value or b""))
-        yield record
+def backlog_of(least: int, per_record: int) -> Backlog:
+    """The warming window, and after it at least so many events and `BUCKETS`, in whole windows."""
+    window = per_record * SOURCES * WARM_BUCKETS
+    windows = max(math.ceil(least / window), BUCKETS // WARM_BUCKETS)
+    return Backlog((1 + windows) * window, per_record * SOURCES, SOURCES)
 
 
-def raw_run(stage: Stage, script: Path, backlog: Backlog, run: int) -> tuple[RunFigures, Totals]:
-    """The raw loop once, as a process of its own.
+def measured(backlog: Backlog) -> int:
+    """Events of it that are measured."""
+    return backlog.events - WARM_BUCKETS * backlog.per_bucket
+
+
+def run(options: Options, bars: Bars) -> Outcome:
+    """Measure everything.
 
     Raises:
-        BenchError: it failed; what it said is in the message.
+        BenchError: it does not run from a checkout, something could not be measured, or results are wrong.
+        BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
-    results = RAW_RESULTS.format(run=run)
-    stage.create(results)
-    command = [sys.executable, str(script), "--bootstrap", stage.log.bootstrap, "--events", str(backlog.events)]
-    done = subprocess.run(
-        [*command, RAW_EVENTS, results], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    if done.returncode:
-        raise BenchError(f"{script.name} failed:\n{done.stderr.strip()}")
-    said = json.loads(done.stdout)
-    return run_figures("raw loop", backlog.events, said["seconds"], said["cpu_s"]), totals(stage.read(results))
+    needs_raw_loop(RAW_LOOP)
+    wanted = points(options.size, options.host)
+    if any(point.host == "spark" for point in wanted):
+        classes.prepare(bars.say)
+    caught: list[Caught] = []
+    loops: list[HandLoop] = []
+    with stage_for(options.work, bars) as stage:
+        for per_record in dict.fromkeys(point.per_record for point in wanted):
+            backlog = backlog_of(EVENTS[options.size], per_record)
+            some = [point for point in wanted if point.per_record == per_record]
+            found, loop = catch_up(stage, backlog, some, bars)
+            caught += found
+            loops.append(loop)
+        kept = [feed(stage, load, bars) for load in loads(options.size, options.host)]
+    return throughput_tables.outcome(caught, loops, kept)
 
 
-def replica_run(stage: Stage, prepared: Prepared) -> tuple[RunFigures, Totals, float]:
-    """One replica from the beginning of its work until the corrected stream has everything, without Spark: nothing is
-    redone.
-
-    Returns:
-        Its figures, its results, and the seconds before that: interpreter, imports, kernel.
-
-    Raises:
-        BenchError: the corrected stream did not get there.
-    """
-    backlog = prepared.backlog
-    watch = _Watch(stage, prepared.state, backlog.end)
-    before = time.time()
-    running = stage.start(prepared.state)
-    try:
-        began, ended, cpu_s = watch.wait(running)
-    finally:
-        watch.close()
-        running.processes.stop()
-    figures = run_figures("one replica", backlog.events, ended - began, cpu_s)
-    return figures, totals(stage.read(topics.stream(APP, events.QUERY))), began - before
-
-
-class _Watch:
-    """Sees a replica begin (it writes its incarnation, the last thing before it reads its sources) and the corrected
-    stream's progress reach `bucket`."""
-
-    def __init__(self, stage: Stage, state: AppState, bucket: int) -> None:
-        self._life = Life(state.app_uid)
-        self._bucket = bucket
-        self._woken = threading.Event()
-        self._progress, self._settings = Feed(topics.progress(APP, events.QUERY)), Feed(topics.settings(APP))
-        self._reader = stage.log.reader(self._woken.set)
-        for feed in (self._progress, self._settings):
-            self._reader.open(feed, 0)
-
-    def wait(self, running: Running) -> tuple[float, float, float]:
-        """Beginning and end in seconds since 1970, processor time between them in seconds. Raises BenchError."""
-        process = psutil.Process(running.pids[ONLY])
-        began: tuple[float, float] | None = None
-        deadline = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < deadline and running.processes.ended(ONLY) is None:
-            self._woken.clear()
-            for record in self._reader.poll():
-                if record.feed == self._settings and (record.key or b"").startswith(b"incarnation/"):
-                    began = record.timestamp_ms / 1000, _cpu_s(process)
-                elif (
-                    began
-                    and record.feed == self._progress
-                    and (read_progress(record, self._life, 0) or 0) >= self._bucket
-                ):
-                    return began[0], time.time(), _cpu_s(process) - began[1]
-            self._woken.wait(0.5)
-        raise BenchError(f"the replica did not get through its backlog:\n{running.processes.log_tail(ONLY)}")
-
-    def close(self) -> None:
-        self._reader.close()
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
-
-
-def totals(records: list[Record]) -> Totals:
-    """The results in a topic.
-
-    Raises:
-        BenchError: the same result twice.
-    """
-    decode = msgspec.json.Decoder(_Result).decode
-    found: Totals = {}
-    for record in records:
-        result = decode(record.value or b"")
-        key = result.window_start, result.customer
-        if key in found:
-            raise BenchError(f"{record.feed.topic}: result {key} is there twice")
-        found[key] = result.n, result.total
-    return found
-
-
-def measure(stage: Stage, script: Path, prepared: Prepared, step: Callable[[str], None]) -> ThroughputFigures:
-    """Raw loop, replica, raw loop again; the machine's mood shows between the raw runs.
+def catch_up(stage: Stage, backlog: Backlog, wanted: Sequence[CatchUp], bars: Bars) -> tuple[list[Caught], HandLoop]:
+    """Replicas over a backlog, and the raw loop over the same events.
 
     Raises:
         BenchError: a run failed, or the programs disagree about a result.
+        LaunchError: a replica did not start.
     """
-    backlog = prepared.backlog
-    step("raw loop")
-    first, expected = raw_run(stage, script, backlog, 1)
-    step("one replica")
-    replica, found, ready_s = replica_run(stage, prepared)
-    step("raw loop again")
-    second, again = raw_run(stage, script, backlog, 2)
-    check(backlog, expected, found, again)
-    ratio, cpu_ratio = compared([first, second], replica)
-    return ThroughputFigures(
-        events=backlog.events,
-        results=len(found),
-        per_record=backlog.per_bucket,
-        record_bytes=prepared.record_bytes,
-        raw=(first, second),
-        replica=replica,
-        ready_s=ready_s,
-        ratio=ratio,
-        cpu_ratio=cpu_ratio,
+    per_record = backlog.per_record
+    raw = _Raw(stage, backlog, bars)
+    bars.say(f"raw loop, {per_record:,} rows a record")
+    raw.run()
+    found = []
+    for point in wanted:
+        bars.say(f"{point.what}: starting")
+        one, results = _caught(stage, backlog, point, bars)
+        check(point.app, results, raw.results)
+        found.append(one)
+    bars.say(f"raw loop again, {per_record:,} rows a record")
+    raw.run()
+    raw.close()
+    return found, HandLoop(per_record, measured(backlog), tuple(raw.single), tuple(raw.arrays))
+
+
+class _Raw:
+    """The raw loop over events of a backlog, plain and as arrays; it fills its topics when it is made."""
+
+    def __init__(self, stage: Stage, backlog: Backlog, bars: Bars) -> None:
+        self.single: list[RunFigures] = []
+        self.arrays: list[RunFigures] = []
+        self.results: Totals = {}
+        self._stage, self._events = stage, measured(backlog)
+        name = f"throughput-raw-{backlog.per_record}"
+        self._topics = {way: [f"{name}-{way}-{i}" for i in range(SOURCES)] for way in ("plain", "arrays")}
+        self._made = [each for some in self._topics.values() for each in some]
+        bars.say(f"filling topics for the raw loop, {backlog.per_record:,} rows a record")
+        stage.create(*self._made)
+        for i in range(SOURCES):
+            for way, values in (("plain", backlog.plain), ("arrays", backlog.arrays)):
+                feed = Feed(self._topics[way][i])
+                stage.fill(NewRecord(feed, value) for value in values(i, WARM_BUCKETS))
+
+    def run(self) -> None:
+        """Each way once. Raises BenchError: it failed, or counted other events."""
+        for way, figures in (("plain", self.single), ("arrays", self.arrays)):
+            results = f"{self._topics[way][0]}-results-{len(figures)}"
+            self._made.append(results)
+            one, found = raw_loop(
+                self._stage, RAW_LOOP, self._topics[way], self._events, results, arrays=way == "arrays"
+            )
+            figures.append(one)
+            self.results = self.results or found
+            if sum(n for n, _ in found.values()) != self._events:
+                raise BenchError(f"the raw loop counted {sum(n for n, _ in found.values())} of {self._events} events")
+            check("the raw loop", found, self.results)
+
+    def close(self) -> None:
+        """Delete its topics."""
+        self._stage.delete(self._made)
+
+
+def check(what: str, found: Totals, expected: Totals) -> None:
+    """Raises BenchError for other results."""
+    wrong = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
+    if wrong:
+        raise BenchError(
+            f"{what} and the raw loop differ in {len(wrong)} results, first {wrong[0]}: {found.get(wrong[0])} and "
+            f"{expected.get(wrong[0])}"
+        )
+
+
+def _caught(stage: Stage, backlog: Backlog, point: CatchUp, bars: Bars) -> tuple[Caught, Totals]:
+    """One run, on an app of its own, which is gone in the end; and its results."""
+    names = [f"s{i}" for i in range(SOURCES)]
+    app = events.app(point.app, SOURCES, point.replicas, policy="suspend")  # held back is no failure
+    state = stage.describe(app, str(events.START_US))
+    sources = [backlog.records(topics.source(point.app, name), state.app_uid, i) for i, name in enumerate(names)]
+    _fill(stage, sources, 1 + WARM_BUCKETS)
+    running = stage.start(state, point.host)
+    stage.wait_ready(running)
+    reached = Reached(stage, running, events.QUERY, own=True)
+    try:
+        reached.wait(backlog.origin + WARM_BUCKETS)
+        hold(stage, running, names, [(events.QUERY, k) for k in range(point.replicas)])
+        bars.say(f"{point.what}: filling")
+        _fill(stage, sources)
+        bars.say(point.what)
+        began = let_go(stage, running, names)
+        before_s = tree_cpu_s(running.pids.values())
+        times = reached.wait(backlog.end)
+        cpu_s = tree_cpu_s(running.pids.values()) - before_s
+    finally:
+        reached.close()
+        running.processes.stop()
+    found = totals(stage.read(topics.stream(point.app, events.QUERY)))
+    stage.forget(state)
+    seconds = {"own_s": times.own - began, "published_s": times.published - began, "cpu_s": cpu_s}
+    warm = events.START_US + events.WINDOW_US
+    return (
+        Caught(point=point, events=measured(backlog), **seconds),
+        {key: value for key, value in found.items() if key[0] >= warm},
     )
 
 
-def check(backlog: Backlog, raw: Totals, replica: Totals, again: Totals) -> None:
-    """Every event counted, and the same results from all. Raises BenchError."""
-    if sum(n for n, _ in raw.values()) != backlog.events:
-        raise BenchError(f"the raw loop counted {sum(n for n, _ in raw.values())} of {backlog.events} events")
-    if again != raw or replica != raw:
-        wrong = sorted(k for k in raw.keys() | replica.keys() if raw.get(k) != replica.get(k))
-        example = f", first {wrong[0]}: {raw.get(wrong[0])} and {replica.get(wrong[0])}" if wrong else ""
-        raise BenchError(f"raw loop and replica differ in {len(wrong)} results{example}")
+def _fill(stage: Stage, sources: Sequence[Iterator[NewRecord]], count: int | None = None) -> None:
+    """So many records of each; None: what is left."""
+    for source in sources:
+        stage.fill(islice(source, count))
+
+
+def feed(stage: Stage, load: Load, bars: Bars) -> KeptUp:
+    """One run at a live rate, on an app of its own, which is gone in the end.
+
+    Raises:
+        BenchError: a publisher failed, or the replicas said nothing.
+        LaunchError: a replica did not start.
+    """
+    bars.say(f"{load.what}: starting")
+    running = stage.start(stage.describe(events.app(load.app, SOURCES, load.replicas)), load.host)
+    stage.wait_ready(running)
+    feeders = Feeders(stage, load.app, "paced")
+    feeders.wait_ready()
+    t0_us = (math.ceil(time.time()) + LEAD_S) * 1_000_000
+    plan = Plan(rate=load.rate // SOURCES, t0_us=t0_us, seconds=load.length_s)
+    with bars.bar(load.what, load.length_s) as at:
+        feeders.begin(plan)
+        seen = _watched(stage, running, load, plan, at)
+    _wait_ended(feeders)
+    running.processes.stop()
+    stage.forget(running.state)
+    return judge(load, plan, seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Glimpse:
+    """One look while rows are sent. `wall_us`: when, `cpu_s`: processor time of the replicas until then, `closed_us`:
+    the boundary of the source that is furthest behind, as it lies in the log; and what the replicas have said since the
+    last look.
+    """
+
+    wall_us: int
+    cpu_s: float
+    closed_us: int
+    said: tuple[Status, ...]
+
+
+def _watched(stage: Stage, running: Running, load: Load, plan: Plan, at: At) -> list[Glimpse]:
+    """From when the start is over until the last row."""
+    since_us, until_us = (plan.t0_us + s * 1_000_000 for s in (load.startup_s, load.length_s))
+    found = []
+    reader = StatusReader(stage.log, load.app, running.started_ms)
+    with closing(reader), closing(stage.log.lookup()) as lookup:
+        while (now_us := wall_us()) < until_us:
+            said = reader.poll()
+            if now_us >= since_us:
+                cpu_s = tree_cpu_s(running.pids.values())
+                closed_us = min(_boundary(lookup, topics.source(load.app, f"s{i}")) for i in range(SOURCES))
+                found.append(Glimpse(now_us, cpu_s, closed_us, tuple(s for s in said if s.at_wall_us >= since_us)))
+            at(max(0.0, (now_us - plan.t0_us) / 1e6))
+            time.sleep(LOOK_S)
+    return found
+
+
+def _boundary(lookup: Lookup, source: Feed) -> int:
+    """What the last record of a source promises. Raises BenchError: it is of no publisher at work."""
+    end = lookup.bounds(source)[1]
+    for record in lookup.read(source, end - 1, end):
+        header, _ = unpack_source(record.value)
+        if isinstance(header, BatchHeader) and header.boundary is not None:
+            return header.boundary
+    raise BenchError(f"{source.topic}: nothing is published")
+
+
+def _wait_ended(feeders: Feeders) -> None:
+    deadline = time.monotonic() + END_S
+    for name, process in feeders.processes.items():
+        if process.wait(max(0.1, deadline - time.monotonic())):
+            raise BenchError(f"{name} ended with code {process.returncode}; see {name}.log")
+
+
+def judge(load: Load, plan: Plan, seen: Sequence[Glimpse]) -> KeptUp:
+    """Raises BenchError: there is nothing to judge by."""
+    width = Buckets(events.BUCKET_US)
+    said = [
+        (min(look.closed_us, look.wall_us) - width.start(status.f_s), status)  # after END it is beyond all times
+        for look in seen
+        for status in look.said
+    ]
+    if len(seen) < 2 or {status.replica for _, status in said} != set(range(load.replicas)):
+        raise BenchError(f"{load.app}: not every replica said how far it was")
+    first, last = seen[0], seen[-1]
+    seconds, cpu_s = (last.wall_us - first.wall_us) / 1e6, last.cpu_s - first.cpu_s
+    return KeptUp(
+        load=load,
+        lag_s=max(0, *(lag_us for lag_us, _ in said)) / 1e6,
+        fed_lag_s=max(look.wall_us - look.closed_us for look in seen) / 1e6,
+        tentative=max(status.tentative_buckets for _, status in said),
+        cpu_percent=100 * cpu_s / seconds,
+        cpu_us=cpu_s * 1e6 / (seconds * plan.rate * SOURCES),
+    )

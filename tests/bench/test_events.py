@@ -53,7 +53,34 @@ def test_the_kernel_gives_what_a_dict_gives() -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize(("count", "per_bucket"), [(410, 20), (300, 30), (0, 20), (400, 0)])
-def test_a_backlog_fills_whole_windows(count: int, per_bucket: int) -> None:
-    with pytest.raises(ValueError, match="divide"):
-        Backlog(count, per_bucket)
+@pytest.mark.parametrize(
+    ("count", "per_bucket", "sources", "why"),
+    [
+        (410, 20, 1, "divide"),
+        (400, 20, 3, "divide"),
+        (0, 20, 1, "at least 1"),
+        (400, 0, 1, "at least 1"),
+        (2_000_000, 200_000, 1, "at most 100000"),
+    ],
+)
+def test_a_backlog_fills_whole_windows(count: int, per_bucket: int, sources: int, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Backlog(count, per_bucket, sources)
+
+
+def test_sources_share_the_events_and_each_form_holds_the_same() -> None:
+    shared = Backlog(events=630, per_bucket=21, sources=3)
+    assert shared.per_record == 7
+    whole = sorted(msgspec.json.decode(e)["at"] for e in Backlog(630, 21).plain())
+    found = []
+    for source in range(3):
+        (_, *batches) = shared.records(Feed("s"), "a1", source)
+        arrays = list(shared.arrays(source))
+        assert [(r.value or b"").endswith(a) for r, a in zip(batches, arrays, strict=True)] == [True] * 30
+        rows = [row for array in arrays for row in msgspec.json.decode(array)]
+        assert rows == [msgspec.json.decode(event) for event in shared.plain(source)]
+        late = [row for row in rows if row["at"] >= events.START_US + 5 * events.BUCKET_US]
+        assert late == [msgspec.json.decode(event) for event in shared.plain(source, 5)]
+        found += [row["at"] for row in rows]
+    assert sorted(found) == whole
+    assert len(set(found)) == 630
