@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from borealis_py.bench import delay, memory, redo, throughput
+from borealis_py.bench import delay, footprint, redo, throughput
 from borealis_py.bench.bars import Bars
 from borealis_py.bench.events import Backlog
 from borealis_py.bench.figures import BenchError, DelayFigures, ProcessMemory, RedoFigures, ThroughputFigures
@@ -90,7 +90,7 @@ def _delay(stage: Stage, options: Options, bars: Bars) -> tuple[Running, DelayFi
     length_s = options.seconds + STARTUP_US // 1_000_000
     with bars.bar(f"delay: {delay.RATE} tuples/s for {length_s} s", length_s) as at:
         figures = delay.measure(stage, running, options.seconds, at)
-    processes = memory.measure(stage, running)
+    processes = footprint.measure(stage, running)
     running.processes.stop()
     return running, figures, processes
 
