@@ -6,5 +6,7 @@ EXPERIMENTS = {
     "lost-input": "One of three inputs silent for 15 to 60 s: delay, labels, final results, time to heal",
     "latency": "From the end of a window to its result, at 900 and 50 000 events/s",
     "weight": "CPU, memory, threads and connections of every process, idle and at work; times to start",
+    "memory": "An hour of one input while another is missing, then corrected: memory of the replicas, and what is lost",
+    "reconcile": "Seconds to redo 1 000 to 1 000 000 rows, inline and on Spark, and what that does to live results",
 }
 """What each measures, in one line."""

@@ -31,6 +31,7 @@ FILL = (("linger.ms", "20"), ("queue.buffering.max.messages", "500000"))
 """For filling topics ahead: large batches."""
 DRAIN_EVERY = 10_000
 TRIES = 3
+DEFAULT = Timing()
 
 
 @dataclass(slots=True)
@@ -52,10 +53,9 @@ class Stage:
         self.log = KafkaLog(broker.bootstrap)
         self.endings = ExitStack()
 
-    def describe(self, app: App, origin: str = "now") -> AppState:
+    def describe(self, app: App, origin: str = "now", timing: Timing = DEFAULT) -> AppState:
         """The app's topics and its description."""
         spec = app.describe()
-        timing = Timing()
         reports = launch.check(spec, timing)
         return launch.describe(self.log, spec, reports, origin, SystemClock().wall_us(), timing)
 
