@@ -197,7 +197,8 @@ def _worse(found: Sequence[Redone], crossings: Sequence[Crossing], timing: Timin
     said = []
     slow = [one for one in found if one.spell.rows == GOAL_ROWS and one.took_s(one.best) >= GOAL_S]
     said += [f"{GOAL_ROWS:,} rows at {one.spell.rate:,}/s took {one.took_s(one.best):.2f} s" for one in slow]
-    behind = [one for one in found if one.spell.rate == GOAL_RATE and one.times < GOAL_TIMES]
+    long = [one for one in found if one.spell.rows >= one.spell.rate == GOAL_RATE]
+    behind = [one for one in long if one.times < GOAL_TIMES]
     said += [f"{one.spell.rows:,} rows at {one.spell.rate:,}/s: {one.times:.0f} times real time" for one in behind]
     for one in crossings:
         time = "never sooner" if one.in_time is None else f"sooner from {one.in_time:,.0f} rows on"

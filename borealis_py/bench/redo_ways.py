@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Protocol
 
 from borealis_py.bench.figures import BenchError
@@ -19,21 +20,25 @@ from borealis_py.log.codec import SourceCodec
 from borealis_py.log.description import Life
 from borealis_py.protocol.intake import Intake
 from borealis_py.protocol.pace import Pace
-from borealis_py.protocol.redo import RedoFailed, RedoJob
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
 from borealis_py.protocol.settings import Timing
 from reconcile.decode import decode_source
 from reconcile.runner import Redo
 from reconcile.work import Kernel
-from sunion.model import Output
+from sunion.model import Output, State
 
 Clock = Callable[[], float]
 """Monotonic seconds."""
+Result = tuple[State, Mapping[int, Output]]
+"""The state after a job, and what came out of it."""
+AFTER = -1
+"""Stands for the state where buckets are keys."""
 WORD_S = 0.1
 """A live turn is due so often: a bucket's width."""
 
 
 class Way(Protocol):
-    """One way to run a job. Its bits count as soon as `turn` says that it is done."""
+    """One way to run a job. Its results count as soon as `turn` says that it is done."""
 
     def start(self) -> None: ...
 
@@ -49,7 +54,8 @@ class Way(Protocol):
         """How many jobs of it were refused by whom they were asked of, and ran from memory."""
 
     @property
-    def bits(self) -> Bits: ...
+    def results(self) -> list[Result]:
+        """Of each of its jobs."""
 
 
 class Inline:
@@ -88,8 +94,8 @@ class Inline:
         return 0
 
     @property
-    def bits(self) -> Bits:
-        return bits(self._outputs)
+    def results(self) -> list[Result]:
+        return [(self._state, self._outputs)]
 
 
 class Quiet:
@@ -108,8 +114,8 @@ class Quiet:
         return time.monotonic() >= self._end
 
     @property
-    def bits(self) -> Bits:
-        return {}
+    def results(self) -> list[Result]:
+        return []
 
 
 class Asked:
@@ -121,7 +127,7 @@ class Asked:
 
     def __init__(self, job: RedoJob, redo: Redo, inline: Inline | None = None) -> None:
         self._job, self._redo, self._inline = job, redo, inline
-        self._outputs: Mapping[int, Output] | None = None
+        self._done: RedoDone | None = None
         self._refused = ""
 
     def start(self) -> None:
@@ -133,13 +139,13 @@ class Asked:
             return self._inline.turn()
         for answer in self._redo.results():
             if not isinstance(answer, RedoFailed):
-                self._outputs = answer.outputs
+                self._done = answer
             elif self._inline is None:
                 raise BenchError(f"a redo failed: {answer.reason}")
             else:
                 self._refused = answer.reason
                 self._inline.start()
-        return self._outputs is not None
+        return self._done is not None
 
     @property
     def idle(self) -> bool:
@@ -150,10 +156,10 @@ class Asked:
         return int(bool(self._refused))
 
     @property
-    def bits(self) -> Bits:
-        if self._outputs is not None:
-            return bits(self._outputs)
-        return {} if self._inline is None else self._inline.bits
+    def results(self) -> list[Result]:
+        if self._done is not None:
+            return [(self._done.state, self._done.outputs)]
+        return [] if self._inline is None else self._inline.results
 
 
 class AtOnce:
@@ -181,12 +187,8 @@ class AtOnce:
         return sum(way.refusals for way in self._ways)
 
     @property
-    def bits(self) -> Bits:
-        """Of each, which must agree. Raises BenchError."""
-        first, *others = [way.bits for way in self._ways]
-        if any(other != first for other in others):
-            raise BenchError("nodes that do the same gave different results")
-        return first
+    def results(self) -> list[Result]:
+        return [result for way in self._ways for result in way.results]
 
 
 class LiveTurns:
@@ -258,7 +260,7 @@ class Ran:
 
     seconds: float
     late_s: float
-    bits: Bits
+    results: list[Result]
 
 
 def ran(way: Way, live: LiveTurns, bell: Ringing) -> Ran:
@@ -278,4 +280,10 @@ def ran(way: Way, live: LiveTurns, bell: Ringing) -> Ran:
             raise BenchError(f"a redo did not end within {DEADLINE_S:g} s")
     seconds = time.monotonic() - began
     live.catch_up()
-    return Ran(seconds=seconds, late_s=live.late_s, bits=way.bits)
+    return Ran(seconds=seconds, late_s=live.late_s, results=way.results)
+
+
+def bits_of(result: Result, kernel: Kernel) -> Bits:
+    """A hash of each bucket's rows, and of the state."""
+    state, outputs = result
+    return {**bits(outputs), AFTER: sha256(kernel.encode_state(state)).hexdigest()}

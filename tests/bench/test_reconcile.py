@@ -26,7 +26,7 @@ from borealis_py.bench.reconcile_tables import (
     outcome,
     rows_in,
 )
-from borealis_py.bench.redo_ways import Asked, AtOnce, Quiet, Ringing, ran
+from borealis_py.bench.redo_ways import Asked, AtOnce, Quiet, Ringing, bits_of, ran
 from borealis_py.bench.steady import Steady
 from borealis_py.bench.struck import Struck
 from borealis_py.host.appstate import AppState
@@ -107,8 +107,16 @@ def test_ways_that_disagree_are_no_figure() -> None:
     bell = Ringing()
     with closing(Struck(ListStage(), ROWS, "1s")) as short, closing(ThreadRedo(short.works[0], bell, 60)) as redo:
         ways = {INLINE: short.inline, THREAD: lambda job: Asked(replace(job, end=job.end - 20, rows=400), redo)}
-        with pytest.raises(BenchError, match="thread gave other results than inline"):
+        with pytest.raises(BenchError, match="thread gave other bits than inline"):
             measure(short, ways, bell, [Spell(rate=100, rows=600)], 1, lambda done: None)
+
+
+def test_another_state_in_the_end_is_another_result(log) -> None:
+    way = log.inline(log.job(300, 1))
+    whole = ran(way, log.live(), Ringing()).results[0]
+    less = ran(log.inline(log.job(290, 1)), log.live(), Ringing()).results[0]
+    assert whole[1] == less[1] == {}
+    assert bits_of(whole, log.kernel) != bits_of(less, log.kernel)
 
 
 def test_a_job_is_the_beginning_of_the_log(log) -> None:
@@ -119,7 +127,9 @@ def test_a_job_is_the_beginning_of_the_log(log) -> None:
     way.start()
     while not way.turn():
         pass
-    assert way.bits == {}, "the window is still open"
+    ((state, outputs),) = way.results
+    assert state != job.state
+    assert outputs == {}, "the window is still open"
 
 
 def test_keys_lie_in_the_open_window(log) -> None:
@@ -132,7 +142,10 @@ def test_a_refused_job_runs_from_memory(log) -> None:
         job = short.job(600, 1)
         alone = ran(short.inline(job), short.live(), Ringing())
         both = AtOnce([Asked(job, Refusing(), short.inline(job)) for _ in range(2)])
-        assert ran(both, short.live(), Ringing()).bits == alone.bits != {}
+        kernel = short.kernel
+        found = [bits_of(result, kernel) for result in ran(both, short.live(), Ringing()).results]
+        assert found == 2 * [bits_of(alone.results[0], kernel)]
+        assert len(found[0]) > 1, "windows have closed"
         assert both.refusals == 2
 
 
