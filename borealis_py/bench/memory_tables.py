@@ -82,7 +82,6 @@ class Replayed:
             f"{answer.wrong} results are none": answer.wrong,
             f"{answer.counted} of {total} rows are counted": answer.counted != total,
             f"{answer.dead_letters} dead letters": answer.dead_letters,
-            f"{self.restarts} restarts": self.restarts,
         }
         return "; ".join(what for what, so in said.items() if so)
 
@@ -185,6 +184,8 @@ def _worse(found: Replayed, worst: float) -> str:
         said = [f"LOST: {found.lost}"]
     if worst > FLAT:
         said.append(f"not flat: up to {worst:.2f} times what a full budget takes (goal {FLAT:g})")
+    if found.restarts:
+        said.append(f"replicas started again {found.restarts} times")
     if found.tentative_buckets < found.buckets:
         said.append(f"{found.buckets - found.tentative_buckets:,} of {found.buckets:,} buckets never ran live")
     return "; ".join(said)

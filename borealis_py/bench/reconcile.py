@@ -18,7 +18,7 @@ from borealis_py.bench.bars import At, Bars
 from borealis_py.bench.experiment import Outcome
 from borealis_py.bench.experiments import Options, Size
 from borealis_py.bench.figures import BenchError
-from borealis_py.bench.reconcile_tables import INLINE, ONE_SLOT, SPARK, THREAD, TWO_SLOTS, Redone, Spell
+from borealis_py.bench.reconcile_tables import GOAL_RATE, INLINE, ONE_SLOT, SPARK, THREAD, TWO_SLOTS, Redone, Spell
 from borealis_py.bench.redo import DEADLINE_S, Bits
 from borealis_py.bench.redo_desk import Desks
 from borealis_py.bench.redo_ways import Asked, AtOnce, Quiet, Ringing, Way, bits_of, ran
@@ -43,12 +43,13 @@ FEW = 150_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """`rows`: lengths, at each of `rates`. `keys`: sizes of state, with `state_rows` rows at each of `state_rates`.
-    `runs`: of each way, where rows are few."""
+    """`rows`: lengths, at each of `rates`. `costly`: those of a query whose rows take long, at `GOAL_RATE`. `keys`: of
+    states, with `state_rows` rows at each of `state_rates`. `runs`: of each way, where rows are few."""
 
     rates: Sequence[int]
     rows: Sequence[int]
     keys: Sequence[int]
+    costly: Sequence[int] = (1_000, 10_000, 45_000)
     state_rates: Sequence[int] = (10_000,)
     state_rows: int = 45_000
     runs: int = 1
@@ -60,6 +61,7 @@ GRIDS: dict[Size, Grid] = {
         rates=(1_000, 10_000, 50_000),
         rows=(1_000, 5_000, 10_000, 45_000, 150_000, 450_000, 1_000_000),
         keys=(10, 1_000, 100_000),
+        costly=(1_000, 5_000, 10_000, 45_000, 150_000),
         state_rates=(1_000, 10_000),
         runs=3,
     ),
@@ -67,20 +69,26 @@ GRIDS: dict[Size, Grid] = {
         rates=(1_000, 10_000, 50_000),
         rows=(1_000, 2_000, 5_000, 10_000, 20_000, 45_000, 100_000, 150_000, 300_000, 450_000, 700_000, 1_000_000),
         keys=(10, 1_000, 10_000, 100_000),
+        costly=(1_000, 2_000, 5_000, 10_000, 20_000, 45_000, 100_000, 150_000, 300_000),
         state_rates=(1_000, 10_000),
         runs=5,
     ),
 }
 
 
-def spells(grid: Grid) -> dict[tuple[int, str], list[Spell]]:
-    """What is measured on each log, by its rate and window; the longest first decides how long the log is."""
-    found: dict[tuple[int, str], list[Spell]] = {}
+Of = tuple[int, str, bool]
+"""Rate, window and whether the query is costly: of each a log and an app of its own."""
+
+
+def spells(grid: Grid) -> dict[Of, list[Spell]]:
+    """What is measured on each log."""
+    found: dict[Of, list[Spell]] = {}
     for rate in grid.rates:
         fits = [rows for rows in grid.rows if rows % (rate // 10) == 0]
-        found[rate, LENGTHS] = [Spell(rate=rate, rows=rows) for rows in fits]
+        found[rate, LENGTHS, False] = [Spell(rate=rate, rows=rows) for rows in fits]
+    found[GOAL_RATE, LENGTHS, True] = [Spell(rate=GOAL_RATE, rows=rows, costly=True) for rows in grid.costly]
     for rate in grid.state_rates:
-        found[rate, STATES] = [Spell(rate=rate, rows=grid.state_rows, keys=keys) for keys in grid.keys]
+        found[rate, STATES, False] = [Spell(rate=rate, rows=grid.state_rows, keys=keys) for keys in grid.keys]
     return found
 
 
@@ -98,11 +106,11 @@ def run(options: Options, bars: Bars) -> Outcome:
         bars.say("starting Spark")
         session = ReplicaSession.start("borealis bench", output=stage.work / "spark-bench.log")
         stack.callback(session.stop)
-        for (rate, window), of in spells(grid).items():
+        for (rate, window, costly), of in spells(grid).items():
             bars.say(f"writing {max(spell.rows for spell in of):,} rows as at {rate:,}/s")
             what = f"redoing up to {max(spell.rows for spell in of):,} rows of {rate:,}/s"
             with (
-                struck(stage, rate, window, of) as log,
+                struck(stage, rate, window, costly, of) as log,
                 set_up(stage, session, log) as (ways, bell),
                 bars.bar(what, len(of)) as at,
             ):
@@ -112,11 +120,11 @@ def run(options: Options, bars: Bars) -> Outcome:
 
 
 @contextmanager
-def struck(stage: Stage, rate: int, window: str, of: Sequence[Spell]) -> Iterator[Struck]:
+def struck(stage: Stage, rate: int, window: str, costly: bool, of: Sequence[Spell]) -> Iterator[Struck]:
     """The log of some spells."""
     per_bucket = RATES[rate]
     rows = Steady(per_bucket, max(spell.rows for spell in of) // sum(per_bucket))
-    with closing(Struck(stage, rows, window, sorted({spell.keys for spell in of if spell.keys}))) as log:
+    with closing(Struck(stage, rows, window, costly, sorted({spell.keys for spell in of if spell.keys}))) as log:
         yield log
 
 

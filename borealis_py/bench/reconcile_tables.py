@@ -39,6 +39,7 @@ SETUP = (
 )
 COLUMNS = [
     "rows/s>",
+    "query",
     "rows>",
     "keys>",
     *(f"{way} s>" for way in WAYS),
@@ -50,11 +51,13 @@ COLUMNS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spell:
-    """What is redone: `rows` as they come at `rate` a second; `keys` in an open window before it, 0: nothing."""
+    """What is redone: `rows` as they come at `rate` a second; `keys` in an open window before it, 0: nothing. `costly`:
+    by a query whose rows take long."""
 
     rate: int
     rows: int
     keys: int = 0
+    costly: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,7 @@ class Crossing:
     """
 
     rate: int
+    costly: bool
     in_time: float | None
     spared: float | None
     inline_rows: int
@@ -114,6 +118,7 @@ def crossing(found: Sequence[Redone], redo_s: float) -> Crossing:
     fixed_s = spark[0][1]
     return Crossing(
         rate=found[0].spell.rate,
+        costly=found[0].spell.costly,
         in_time=_from(found, lambda one: one.took_s(INLINE) - one.took_s(SPARK)),
         spared=_from(found, lambda one: one.late_ms(INLINE) - one.late_ms(SPARK) - SPARED_MS),
         inline_rows=round(rows_in(inline, fixed_s)),
@@ -163,18 +168,27 @@ def outcome(found: Sequence[Redone], timing: Timing | None = None) -> Outcome:
     )
 
 
-def by_rate(found: Sequence[Redone]) -> dict[int, list[Redone]]:
-    """Spells of each rate, by their rows."""
-    rates = dict.fromkeys(one.spell.rate for one in found)
-    return {
-        rate: sorted((one for one in found if one.spell.rate == rate), key=lambda one: one.spell.rows) for rate in rates
-    }
+Of = tuple[int, bool]
+"""Rate, and whether the query is costly."""
+
+
+def by_rate(found: Sequence[Redone]) -> dict[Of, list[Redone]]:
+    """Spells of each rate and query, by their rows."""
+    groups: dict[Of, list[Redone]] = {}
+    for one in sorted(found, key=lambda one: one.spell.rows):
+        groups.setdefault((one.spell.rate, one.spell.costly), []).append(one)
+    return {key: groups[key] for key in sorted(groups, key=lambda key: (key[1], key[0]))}
+
+
+def _named(rate: int, costly: bool) -> str:
+    return f"{rate:,}/s" + (", a costly query" if costly else "")
 
 
 def _row(one: Redone) -> list[str]:
     refused = {way: f" r{one.refused[way]}" if one.refused[way] else "" for way in WAYS}
     return [
         f"{one.spell.rate:,}",
+        "costly" if one.spell.costly else "sums",
         f"{one.spell.rows:,}",
         f"{one.spell.keys:,}" if one.spell.keys else "",
         *(f"{one.took_s(way):.3f}{refused[way]}" for way in WAYS),
@@ -195,9 +209,10 @@ def _told(one: Redone) -> dict[str, Any]:
 
 def _worse(found: Sequence[Redone], crossings: Sequence[Crossing], timing: Timing) -> str:
     said = []
-    slow = [one for one in found if one.spell.rows == GOAL_ROWS and one.took_s(one.best) >= GOAL_S]
+    plain = [one for one in found if not one.spell.costly]
+    slow = [one for one in plain if one.spell.rows == GOAL_ROWS and one.took_s(one.best) >= GOAL_S]
     said += [f"{GOAL_ROWS:,} rows at {one.spell.rate:,}/s took {one.took_s(one.best):.2f} s" for one in slow]
-    long = [one for one in found if one.spell.rows >= one.spell.rate == GOAL_RATE]
+    long = [one for one in plain if one.spell.rows >= one.spell.rate == GOAL_RATE]
     behind = [one for one in long if one.times < GOAL_TIMES]
     said += [f"{one.spell.rows:,} rows at {one.spell.rate:,}/s: {one.times:.0f} times real time" for one in behind]
     for one in crossings:
@@ -208,9 +223,9 @@ def _worse(found: Sequence[Redone], crossings: Sequence[Crossing], timing: Timin
             else f"it spares them delay from {one.spared:,.0f} rows on"
         )
         said.append(
-            f"at {one.rate:,}/s Spark is {time} than inline, and {live}; by that inline_rows {one.inline_rows:,} "
-            f"(is {timing.inline_rows:,}), redo_rows {one.redo_rows:,} ({timing.redo_rows:,}), redo_rows_max "
-            f"{one.redo_rows_max:,} ({timing.redo_rows_max:,}) with redo_us {timing.redo_us / 1e6:g} s"
+            f"at {_named(one.rate, one.costly)} Spark is {time} than inline, and {live}; by that inline_rows "
+            f"{one.inline_rows:,} (is {timing.inline_rows:,}), redo_rows {one.redo_rows:,} ({timing.redo_rows:,}), "
+            f"redo_rows_max {one.redo_rows_max:,} ({timing.redo_rows_max:,}) with redo_us {timing.redo_us / 1e6:g} s"
         )
     refused = sum(sum(one.refused.values()) for one in found)
     if refused:
@@ -218,13 +233,13 @@ def _worse(found: Sequence[Redone], crossings: Sequence[Crossing], timing: Timin
     return "; ".join(said)
 
 
-def _ratios(lengths: Mapping[int, Sequence[Redone]]) -> dict[str, float]:
+def _ratios(lengths: Mapping[Of, Sequence[Redone]]) -> dict[str, float]:
     """Of spells that every size has."""
     found = {}
-    for rate, of in lengths.items():
+    for (rate, costly), of in lengths.items():
         for one in of:
             if one.spell.rows == GOAL_ROWS and rate <= GOAL_RATE:
-                name = f"{GOAL_ROWS} rows at {rate}/s"
+                name = f"{GOAL_ROWS} rows at {_named(rate, costly)}"
                 found[f"{name}: inline to Spark"] = one.took_s(INLINE) / one.took_s(SPARK)
                 found[f"{name}: inline to thread"] = one.took_s(INLINE) / one.took_s(THREAD)
                 found[f"{name}: two jobs on one slot to two"] = one.took_s(ONE_SLOT) / one.took_s(TWO_SLOTS)
@@ -232,13 +247,15 @@ def _ratios(lengths: Mapping[int, Sequence[Redone]]) -> dict[str, float]:
     return found
 
 
-def _panels(lengths: Mapping[int, Sequence[Redone]], states: Sequence[Redone]) -> list[Panel]:
+def _panels(lengths: Mapping[Of, Sequence[Redone]], states: Sequence[Redone]) -> list[Panel]:
     return [
-        *(_panel(f"As at {rate:,}/s", "rows", of, WAYS, _rows, _took) for rate, of in lengths.items()),
-        *(_panel(f"Live turns, as at {rate:,}/s", "rows", of, ALONE, _rows, _late) for rate, of in lengths.items()),
+        *(_panel(f"As at {_named(*key)}", "rows", of, WAYS, _rows, _took) for key, of in lengths.items()),
+        *(_panel(f"Live turns, as at {_named(*key)}", "rows", of, ALONE, _rows, _late) for key, of in lengths.items()),
         *(
-            _panel(f"State, {of[0].spell.rows:,} rows at {rate:,}/s", "keys in the open window", of, WAYS, _keys, _took)
-            for rate, of in by_rate(states).items()
+            _panel(
+                f"State, {of[0].spell.rows:,} rows at {_named(*key)}", "keys in the open window", of, WAYS, _keys, _took
+            )
+            for key, of in by_rate(states).items()
         ),
     ]
 

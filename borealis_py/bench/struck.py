@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from borealis_py import App
-from borealis_py.bench import events
+from borealis_py.bench import events, keyed
 from borealis_py.bench.redo_ways import Inline, LiveTurns
 from borealis_py.bench.stage import Stage
 from borealis_py.bench.steady import BUCKETS, ORIGIN, UID, Steady
@@ -35,16 +35,19 @@ NODES = "totals", "alike"
 LIVE = (30, 30, 30)
 """Rows of each source in a bucket of what comes meanwhile: 900 a second in all."""
 EVER = 1_000_000
+REPEATED = 4
+"""How often names are repeated in a costly query."""
 SETTLED_TOGETHER = 500
 """Records of a source that are taken in at once, as one read brings them."""
 
 
-def app(name: str, window: str) -> App:
-    """Count and sum per customer and window over the union of the sources, twice."""
+def app(name: str, window: str, costly: bool) -> App:
+    """Count and sum per customer and window over the union of the sources, twice. `costly`: names are compared, too."""
     built = App(name, bucket="100ms")
     union = built.union(*(built.source(f"s{i}", schema=events.SCHEMA) for i in range(SOURCES)))
+    more = {"distance": keyed.DISTANCE.format(REPEATED)} if costly else {}
     for node in NODES:
-        totals = union.window(window).group_by("customer").agg(n="count(*)", total="sum(amount)")
+        totals = union.window(window).group_by("customer").agg(n="count(*)", total="sum(amount)", **more)
         built.query(node, totals, delay_threshold="3s", replicas=1)
     return built
 
@@ -59,13 +62,13 @@ class Struck:
     """A log of `rows`, and jobs on the beginning of it.
 
     Args:
-        keys: in an open window before the first row. window: as an app's file has it.
+        keys: in an open window before the first row. window: as an app's file has it. costly: see `app`.
     """
 
-    def __init__(self, stage: Stage, rows: Steady, window: str, keys: Sequence[int] = ()) -> None:
+    def __init__(self, stage: Stage, rows: Steady, window: str, costly: bool = False, keys: Sequence[int] = ()) -> None:
         self.rows = rows
-        name = f"bench-struck-{sum(rows.per_bucket)}-{window}"
-        self.app: AppState = stage.describe(app(name, window), str(events.START_US))
+        name = f"bench-struck-{sum(rows.per_bucket)}-{window}" + ("-costly" if costly else "")
+        self.app: AppState = stage.describe(app(name, window, costly), str(events.START_US))
         self.timing = self.app.timing
         for i in range(SOURCES):
             stage.fill(rows.records(self._feed(i), self.app.app_uid, i))

@@ -79,7 +79,7 @@ def test_whatever_is_lost_is_told(answer: Answer, said: str) -> None:
 
 def test_restarts_and_buckets_that_did_not_run_live_are_told() -> None:
     found = outcome(replace(replayed(*FLAT), restarts=1, tentative_buckets=35_000))
-    assert "LOST: 1 restarts" in found.worse
+    assert "replicas started again 1 times" in found.worse
     assert "1,000 of 36,000 buckets never ran live" in found.worse
 
 

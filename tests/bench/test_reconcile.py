@@ -63,7 +63,7 @@ class ListStage:
 
 @pytest.fixture(scope="module")
 def log() -> Iterator[Struck]:
-    with closing(Struck(ListStage(), ROWS, "10m", [5, 500])) as made:
+    with closing(Struck(ListStage(), ROWS, "10m", keys=[5, 500])) as made:
         yield made
 
 
@@ -220,8 +220,8 @@ def test_the_table_has_a_cell_for_each_column_and_goals_are_judged() -> None:
     state = redone(GOAL_ROWS, 0.1, 0.5, keys=1_000)
     told = outcome([*GROWING, state])
     assert all(len(row) == len(COLUMNS) for row in told.rows)
-    assert told.rows[-1][:4] == ["10,000", "45,000", "1,000", "0.100"]
-    name = "45000 rows at 10000/s"
+    assert told.rows[-1][:5] == ["10,000", "sums", "45,000", "1,000", "0.100"]
+    name = "45000 rows at 10,000/s"
     assert told.ratios == {
         f"{name}: inline to Spark": 1.8,
         f"{name}: inline to thread": 1.8,
@@ -237,14 +237,22 @@ def test_the_table_has_a_cell_for_each_column_and_goals_are_judged() -> None:
 
 def test_refusals_are_marked() -> None:
     one = replace(GROWING[0], refused={way: int(way == ONE_SLOT) for way in WAYS})
-    assert outcome([one]).rows[0][6] == "0.200 r1"
+    assert outcome([one]).rows[0][7] == "0.200 r1"
 
 
 @pytest.mark.parametrize("grid", GRIDS.values())
 def test_every_spell_is_whole_buckets_of_its_log_and_the_goal_is_in_each_size(grid) -> None:
-    for (rate, _), of in spells(grid).items():
+    for (rate, _, _), of in spells(grid).items():
         assert sum(RATES[rate]) == rate // 10
         assert all(spell.rows % (rate // 10) == 0 for spell in of)
-    assert {spell.rows for spell in spells(grid)[10_000, "1s"]} >= {GOAL_ROWS}
+    assert {spell.rows for spell in spells(grid)[10_000, "1s", False]} >= {GOAL_ROWS}
     assert set(ALONE) <= set(WAYS)
     assert SPARK in ALONE
+
+
+def test_a_costly_query_is_told_apart_and_has_no_goal() -> None:
+    told = outcome([*GROWING, redone(GOAL_ROWS, 9.0, 8.0, costly=True)])
+    assert "took" not in told.worse
+    assert "at 10,000/s, a costly query Spark is sooner from 45,000 rows on" in told.worse
+    assert told.ratios["45000 rows at 10,000/s, a costly query: inline to Spark"] == 1.125
+    assert [row[1] for row in told.rows] == ["sums", "sums", "sums", "costly"]
