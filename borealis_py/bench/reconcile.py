@@ -27,7 +27,9 @@ from borealis_py.bench.stage import Stage
 from borealis_py.bench.steady import Steady
 from borealis_py.bench.struck import Struck
 from borealis_py.host import classes
+from borealis_py.host.apptopics import create_topics, redo_topics_of
 from borealis_py.host.spark import ReplicaSession
+from borealis_py.kafka.log import KafkaLog
 from borealis_py.protocol.redo import RedoJob
 from reconcile.runner import ThreadRedo
 
@@ -35,6 +37,8 @@ RATES = {1_000: (34, 33, 33), 10_000: (334, 333, 333), 50_000: (1_667, 1_667, 1_
 """Rows a second -> of each source in a bucket."""
 LENGTHS, STATES = "1s", "10m"
 """Windows: of the spells whose length is varied, and of those whose state is; the latter stays open all the time."""
+PATIENT = (("fetch.wait.max.ms", "500"),)
+"""Of the clients that letters go through, as replicas have them."""
 QUIET_S = 2.0
 """So long live turns run with nothing beside them, to compare with."""
 FEW = 150_000
@@ -135,9 +139,13 @@ Make = Callable[[RedoJob], Way]
 def set_up(stage: Stage, session: ReplicaSession, log: Struck) -> Iterator[tuple[Mapping[str, Make], Ringing]]:
     """By name, how a job on a log is run, and the bell that rings for all of them."""
     bell = Ringing()
+    create_topics(stage.log, redo_topics_of(log.app.spec))
+    letters = KafkaLog(stage.log.bootstrap, PATIENT)
+    for work in log.works:
+        session.warm(work.pack())
     with (
         closing(ThreadRedo(log.works[0], bell, DEADLINE_S)) as thread,
-        closing(Desks(stage, session, log, bell)) as desks,
+        closing(Desks(session.context, log, letters, bell)) as desks,
     ):
 
         def asked(slots: int, nodes: int) -> Make:

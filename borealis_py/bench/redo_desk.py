@@ -8,15 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 from borealis_py.bench.redo import DEADLINE_S
-from borealis_py.bench.stage import Stage
 from borealis_py.bench.struck import Struck
-from borealis_py.host.apptopics import create_topics, redo_topics_of
 from borealis_py.host.onspark.application import TURN_S, new_session
 from borealis_py.host.onspark.slots import SparkSlots
-from borealis_py.host.spark import ReplicaSession
-from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
@@ -25,19 +22,17 @@ from reconcile.runner import Redo
 from reconcile.serving import Desk, RedoServer
 
 SLOTS = 1, 2
-PATIENT = {"fetch.wait.max.ms": "500"}
-"""Of the clients that letters go through, as replicas have them."""
 
 
 class Driver:
-    """Serves the nodes of one app with `slots` slots of a warm session, until it is closed."""
+    """Serves the nodes of one app with `slots` slots of a SparkContext that is warm, until it is closed."""
 
-    def __init__(self, session: ReplicaSession, struck: Struck, letters: Log, slots: int) -> None:
+    def __init__(self, context: Any, struck: Struck, letters: Log, slots: int) -> None:
         self.name = new_session()
         self._news, self._over = threading.Event(), threading.Event()
         works = {work.query: work.pack() for work in struck.works}
         desks = [Desk(work.query, *redo_feeds(struck.app.name, work.query, 0)) for work in struck.works]
-        run = SparkSlots(session.context, works, self._news.set)
+        run = SparkSlots(context, works, self._news.set)
         self._server = RedoServer(letters, desks, self.name, run, slots, self._news.set, SystemClock())
         self._thread = threading.Thread(target=self._serve, name=f"redo letters, {slots} slots", daemon=True)
         self._thread.start()
@@ -56,20 +51,18 @@ class Driver:
 
 
 class Desks:
-    """Whom jobs on `struck` are asked of. `redos`: by the number of slots, one for each of its nodes."""
+    """Whom jobs on `struck` are asked of. `redos`: by the number of slots, one for each of its nodes.
 
-    def __init__(self, stage: Stage, session: ReplicaSession, struck: Struck, wake: Wake) -> None:
-        create_topics(stage.log, redo_topics_of(struck.app.spec))
-        letters = KafkaLog(stage.log.bootstrap, tuple(PATIENT.items()))
+    Args:
+        context: a SparkContext that is warm for all of them. letters: has the topics of all redos.
+    """
+
+    def __init__(self, context: Any, struck: Struck, letters: Log, wake: Wake) -> None:
         self._opened = ExitStack()
-        for work in struck.works:
-            session.warm(work.pack())
-        self.redos: Mapping[int, Sequence[Redo]] = {n: self._asking(session, struck, letters, n, wake) for n in SLOTS}
+        self.redos: Mapping[int, Sequence[Redo]] = {n: self._asking(context, struck, letters, n, wake) for n in SLOTS}
 
-    def _asking(
-        self, session: ReplicaSession, struck: Struck, letters: Log, slots: int, wake: Wake
-    ) -> list[AskingRedo]:
-        driver = Driver(session, struck, letters, slots)
+    def _asking(self, context: Any, struck: Struck, letters: Log, slots: int, wake: Wake) -> list[AskingRedo]:
+        driver = Driver(context, struck, letters, slots)
         self._opened.callback(driver.close)
         found = []
         for work in struck.works:

@@ -26,6 +26,7 @@ from borealis_py.bench.reconcile_tables import (
     outcome,
     rows_in,
 )
+from borealis_py.bench.redo_desk import SLOTS, Desks
 from borealis_py.bench.redo_ways import Asked, AtOnce, Quiet, Ringing, bits_of, ran
 from borealis_py.bench.steady import Steady
 from borealis_py.bench.struck import Struck
@@ -35,14 +36,18 @@ from borealis_py.log.messages import Description
 from borealis_py.protocol.redo import RedoFailed
 from borealis_py.protocol.settings import Timing
 from reconcile.runner import ThreadRedo
+from reconcile.work import forget_all
+from tests.reconcile.letter_log import LetterLog
 from tests.reconcile.list_world import StubLog
 
 ROWS = Steady((4, 3, 3), 60)
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch) -> None:
+def soon(monkeypatch) -> Iterator[None]:
     monkeypatch.setattr("borealis_py.bench.reconcile.QUIET_S", 0.1)
+    yield
+    forget_all()
 
 
 class ListStage:
@@ -117,6 +122,46 @@ def test_another_state_in_the_end_is_another_result(log) -> None:
     less = ran(log.inline(log.job(290, 1)), log.live(), Ringing()).results[0]
     assert whole[1] == less[1] == {}
     assert bits_of(whole, log.kernel) != bits_of(less, log.kernel)
+
+
+class OwnContext:
+    """A SparkContext that runs each job in the thread that asks."""
+
+    def __init__(self) -> None:
+        self.groups: list[str] = []
+
+    def setJobGroup(self, group: str, what: str, interrupt: bool) -> None:
+        self.groups.append(group)
+
+    def parallelize(self, items: list[bytes], slices: int) -> OwnJob:
+        return OwnJob(items)
+
+
+class OwnJob:
+    def __init__(self, items: Iterable[bytes]) -> None:
+        self._items = items
+
+    def mapPartitions(self, part) -> OwnJob:
+        return OwnJob(part(self._items))
+
+    def collect(self) -> list[bytes]:
+        return list(self._items)
+
+
+def test_jobs_that_are_asked_for_by_letter_give_the_same() -> None:
+    bell, context = Ringing(), OwnContext()
+    with (
+        closing(Struck(ListStage(), ROWS, "1s")) as short,
+        closing(Desks(context, short, LetterLog(), bell)) as desks,
+    ):
+        first = bits_of(ran(short.inline(short.job(600, 1)), short.live(), Ringing()).results[0], short.kernel)
+        for number, slots in enumerate(SLOTS):
+            job = short.job(600, 2 + number)
+            both = AtOnce([Asked(job, redo) for redo in desks.redos[slots]])
+            found = ran(both, short.live(), bell)
+            assert [bits_of(result, short.kernel) for result in found.results] == [first, first]
+            assert both.refusals == 0
+        assert len(context.groups) == 4
 
 
 def test_a_job_is_the_beginning_of_the_log(log) -> None:
