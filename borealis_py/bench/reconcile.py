@@ -53,14 +53,14 @@ class Grid:
     rates: Sequence[int]
     rows: Sequence[int]
     keys: Sequence[int]
-    costly: Sequence[int] = (1_000, 10_000, 45_000)
+    costly: Sequence[int] = (1_000, 45_000)
     state_rates: Sequence[int] = (10_000,)
     state_rows: int = 45_000
     runs: int = 1
 
 
 GRIDS: dict[Size, Grid] = {
-    "short": Grid(rates=(1_000, 10_000), rows=(1_000, 10_000, 45_000), keys=(10, 100_000)),
+    "short": Grid(rates=(1_000, 10_000), rows=(1_000, 45_000), keys=(10, 100_000)),
     "usual": Grid(
         rates=(1_000, 10_000, 50_000),
         rows=(1_000, 5_000, 10_000, 45_000, 150_000, 450_000, 1_000_000),

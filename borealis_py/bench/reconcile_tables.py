@@ -243,7 +243,8 @@ def _ratios(lengths: Mapping[Of, Sequence[Redone]]) -> dict[str, float]:
                 found[f"{name}: inline to Spark"] = one.took_s(INLINE) / one.took_s(SPARK)
                 found[f"{name}: inline to thread"] = one.took_s(INLINE) / one.took_s(THREAD)
                 found[f"{name}: two jobs on one slot to two"] = one.took_s(ONE_SLOT) / one.took_s(TWO_SLOTS)
-                found[f"{name}: at most {GOAL_S:g} s"] = min(1.0, GOAL_S / one.took_s(one.best))
+                if not costly:
+                    found[f"{name}: at most {GOAL_S:g} s"] = min(1.0, GOAL_S / one.took_s(one.best))
     return found
 
 
