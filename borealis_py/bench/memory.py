@@ -83,6 +83,7 @@ def measure(stage: Stage, hour: Hour, host: str, bars: Bars) -> Replayed:
     _fill(stage, state, rows, 0, bars)
     bars.say(f"starting {REPLICAS} replicas")
     running = stage.start(state, host)
+    stage.wait_ready(running)
     watch = Watch(stage, running)
     try:
         with bars.bar("live, without the second input: buckets", rows.buckets) as at:
