@@ -175,7 +175,10 @@ def test_an_adoption_that_nobody_waits_for_reads_no_further(world: World) -> Non
     redo.start(job(FIRST, FIRST + 2))
     assert endless.reading.wait(20)
     redo.cancel(4)
-    assert endless.closed.wait(20), "it reads on"
+    try:
+        assert endless.closed.wait(20), "it reads on"
+    finally:
+        endless.closed.set()
     assert redo.results() == []
 
 
