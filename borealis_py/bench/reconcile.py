@@ -18,7 +18,17 @@ from borealis_py.bench.bars import At, Bars
 from borealis_py.bench.experiment import Outcome
 from borealis_py.bench.experiments import Options, Size
 from borealis_py.bench.figures import BenchError
-from borealis_py.bench.reconcile_tables import GOAL_RATE, INLINE, ONE_SLOT, SPARK, THREAD, TWO_SLOTS, Redone, Spell
+from borealis_py.bench.reconcile_tables import (
+    COSTLY_ROWS,
+    GOAL_RATE,
+    INLINE,
+    ONE_SLOT,
+    SPARK,
+    THREAD,
+    TWO_SLOTS,
+    Redone,
+    Spell,
+)
 from borealis_py.bench.redo import DEADLINE_S, Bits
 from borealis_py.bench.redo_desk import Desks
 from borealis_py.bench.redo_ways import Asked, AtOnce, Quiet, Ringing, Way, bits_of, ran
@@ -53,7 +63,7 @@ class Grid:
     rates: Sequence[int]
     rows: Sequence[int]
     keys: Sequence[int]
-    costly: Sequence[int] = (1_000, 45_000)
+    costly: Sequence[int] = (1_000, COSTLY_ROWS)
     state_rates: Sequence[int] = (10_000,)
     state_rows: int = 45_000
     runs: int = 1
@@ -65,7 +75,7 @@ GRIDS: dict[Size, Grid] = {
         rates=(1_000, 10_000, 50_000),
         rows=(1_000, 5_000, 10_000, 45_000, 150_000, 450_000, 1_000_000),
         keys=(10, 1_000, 100_000),
-        costly=(1_000, 5_000, 10_000, 45_000, 150_000),
+        costly=(1_000, 5_000, COSTLY_ROWS, 45_000, 150_000),
         state_rates=(1_000, 10_000),
         runs=3,
     ),
@@ -73,7 +83,7 @@ GRIDS: dict[Size, Grid] = {
         rates=(1_000, 10_000, 50_000),
         rows=(1_000, 2_000, 5_000, 10_000, 20_000, 45_000, 100_000, 150_000, 300_000, 450_000, 700_000, 1_000_000),
         keys=(10, 1_000, 10_000, 100_000),
-        costly=(1_000, 2_000, 5_000, 10_000, 20_000, 45_000, 100_000, 150_000, 300_000),
+        costly=(1_000, 2_000, 5_000, COSTLY_ROWS, 20_000, 45_000, 100_000, 150_000, 300_000),
         state_rates=(1_000, 10_000),
         runs=5,
     ),

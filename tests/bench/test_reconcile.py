@@ -14,6 +14,7 @@ from borealis_py.bench.reconcile import GRIDS, RATES, measure, spells
 from borealis_py.bench.reconcile_tables import (
     ALONE,
     COLUMNS,
+    COSTLY_ROWS,
     GOAL_ROWS,
     INLINE,
     ONE_SLOT,
@@ -291,15 +292,16 @@ def test_every_spell_is_whole_buckets_of_its_log_and_the_goal_is_in_each_size(gr
         assert sum(RATES[rate]) == rate // 10
         assert all(spell.rows % (rate // 10) == 0 for spell in of)
     assert {spell.rows for spell in spells(grid)[10_000, "1s", False]} >= {GOAL_ROWS}
+    assert {spell.rows for spell in spells(grid)[10_000, "1s", True]} >= {COSTLY_ROWS}
     assert set(ALONE) <= set(WAYS)
     assert SPARK in ALONE
 
 
 def test_a_costly_query_is_told_apart_and_has_no_goal() -> None:
-    told = outcome([*GROWING, redone(GOAL_ROWS, 9.0, 8.0, costly=True)])
+    told = outcome([*GROWING, redone(COSTLY_ROWS, 9.0, 8.0, costly=True)])
     assert "took" not in told.worse
-    assert "at 10,000/s, a costly query Spark is sooner from 45,000 rows on" in told.worse
-    name = "45000 rows at 10,000/s, a costly query"
+    assert "at 10,000/s, a costly query Spark is sooner from 10,000 rows on" in told.worse
+    name = "10000 rows at 10,000/s, a costly query"
     assert told.ratios[f"{name}: inline to Spark"] == 1.125
     assert f"{name}: at most 1 s" not in told.ratios
     assert [row[1] for row in told.rows] == ["sums", "sums", "sums", "costly"]
