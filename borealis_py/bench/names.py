@@ -8,5 +8,7 @@ EXPERIMENTS = {
     "weight": "CPU, memory, threads and connections of every process, idle and at work; times to start",
     "throughput": "Catching up by rows a record, beside the raw loop; what keeps up with 900 to 50 000 events/s",
     "overhead": "Delay without failure against bucket width and boundary interval; checkpoints against state size",
+    "memory": "An hour of one input while another is missing, then corrected: memory of the replicas, and what is lost",
+    "reconcile": "Seconds to redo 1 000 to 1 000 000 rows, inline and on Spark, and what that does to live results",
 }
 """What each measures, in one line."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
-from borealis_py.bench import catchup, delay, memory, redo
+from borealis_py.bench import catchup, delay, footprint, redo
 from borealis_py.bench.bars import Bars
 from borealis_py.bench.catchup import RAW_LOOP, Prepared, needs_raw_loop
 from borealis_py.bench.events import Backlog
@@ -83,7 +83,7 @@ def _delay(stage: Stage, options: Options, bars: Bars) -> tuple[Running, DelayFi
     length_s = options.seconds + STARTUP_US // 1_000_000
     with bars.bar(f"delay: {delay.RATE} tuples/s for {length_s} s", length_s) as at:
         figures = delay.measure(stage, running, options.seconds, at)
-    processes = memory.measure(stage, running)
+    processes = footprint.measure(stage, running)
     running.processes.stop()
     return running, figures, processes
 

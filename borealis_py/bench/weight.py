@@ -17,7 +17,7 @@ from borealis_py.bench.bars import Bars
 from borealis_py.bench.experiment import Curve, Outcome, Panel
 from borealis_py.bench.experiments import Options, Size
 from borealis_py.bench.figures import BenchError
-from borealis_py.bench.memory import MB
+from borealis_py.bench.footprint import MB
 from borealis_py.bench.stage import Stage, directory, staged
 from borealis_py.client.publisher import Publisher
 from borealis_py.host import classes

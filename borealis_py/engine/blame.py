@@ -42,19 +42,18 @@ def run_by_part(
     """
     found: list[pa.RecordBatch | None] = []
 
-    def search(low: int, high: int) -> None:
+    waiting = [(0, len(starts) - 1)]
+    while waiting:  # no function that calls itself: it would hold all of this until Python looks for cycles
+        low, high = waiting.pop()
         rows = batch.slice(starts[low], starts[high] - starts[low])
         if high - low == 1:
             found.append(one(rows))
-            return
+            continue
         try:
             found.append(runs.run(rows))
         except RowError:
             middle = (low + high) // 2
-            search(low, middle)
-            search(middle, high)
-
-    search(0, len(starts) - 1)
+            waiting += [(middle, high), (low, middle)]
     return found
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
+from typing import cast
 
 import structlog
 
-from borealis_py.log.base import Log, LogError, Lookup, Wake
+from borealis_py.log.base import Feed, Log, LogError, Lookup, Record, Wake
 from borealis_py.log.description import Life
 from borealis_py.log.stream import StreamDecoder, StreamGap, deleted, read_stable
 from borealis_py.node.checkpoints import CheckpointStore
@@ -162,6 +164,23 @@ class Unpublished:
         return any(deleted(lookup, feed, buckets, _decoder(spec, self._kernel), bucket) for feed in feeds)
 
 
+class _WhileWanted:
+    """What an adoption reads with. It ends once nobody waits for it: after a long failure a peer's stable words lie
+    behind all its tentative ones, so each attempt may read for a while, and given up ones would pile up.
+    """
+
+    def __init__(self, lookup: Lookup, wanted: Callable[[], bool]) -> None:
+        self._lookup, self._wanted = lookup, wanted
+        self.bounds, self.find = lookup.bounds, lookup.find
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        """Raises LogError: nobody wants it any more."""
+        for record in self._lookup.read(feed, first, end):
+            if not self._wanted():
+                raise LogError("nobody waits for it any more")
+            yield record
+
+
 class PeerRedo:
     """Runs adoptions, each in a thread of its own: reading files and logs takes longer than a turn."""
 
@@ -185,6 +204,7 @@ class PeerRedo:
     def _run(self, job: RedoJob) -> None:
         try:
             with closing(self._log.lookup()) as lookup:
-                self._results.put(self._peers.adopt(job, lookup))
+                wanted = partial(self._results.expects, job.id)
+                self._results.put(self._peers.adopt(job, cast(Lookup, _WhileWanted(lookup, wanted))))
         except Exception as exc:
             self._results.put(RedoFailed(job.id, f"{type(exc).__name__}: {exc}"))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from borealis_py.log.base import Log, Lookup, TopicSpec
+from borealis_py.log.base import Feed, Log, Lookup, Record, TopicSpec
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import PeerRedo, Peers
@@ -138,6 +140,46 @@ def test_an_adoption_runs_beside_the_turns_and_what_it_cannot_do_is_the_answer_o
     redo.start(job(FIRST, FIRST + 2))
     until(lambda: rung == ["rung", "again"], "it has failed")
     assert redo.results() == [RedoFailed(4, "RuntimeError: no more clients")]
+
+
+class Endless:
+    """A log that has a record for whoever asks, again and again. `closed`: its reader has let go of it."""
+
+    def __init__(self) -> None:
+        self.reading, self.closed = threading.Event(), threading.Event()
+
+    def lookup(self) -> Endless:
+        return self
+
+    def bounds(self, feed: Feed) -> tuple[int, int]:
+        return 0, 2**62
+
+    def find(self, feed: Feed, timestamp_ms: int) -> int:
+        return 0
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        for offset in range(first, end):
+            if self.closed.is_set():  # the test is over, and has failed
+                return
+            self.reading.set()
+            yield Record(feed, offset, 0, None, b"")
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def test_an_adoption_that_nobody_waits_for_reads_no_further(world: World) -> None:
+    world.checkpoint(FIRST + 2)
+    endless = Endless()
+    redo = PeerRedo(world.peers, cast(Log, endless), lambda: None)
+    redo.start(job(FIRST, FIRST + 2))
+    assert endless.reading.wait(20)
+    redo.cancel(4)
+    try:
+        assert endless.closed.wait(20), "it reads on"
+    finally:
+        endless.closed.set()
+    assert redo.results() == []
 
 
 def own(bucket: int) -> Start:
