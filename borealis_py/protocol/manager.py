@@ -225,7 +225,7 @@ class Manager:
         low = self.f_s + self.timing.inline_buckets
         kept = [(p.beat.kept, i) for i, p in self.control.peers.items() if low < p.beat.kept <= self.f_l]
         for bucket, peer in sorted(kept, reverse=True):
-            if peer != self.identity.replica and self.reconciliation.may_adopt(peer, bucket):
+            if peer != self.identity.replica and self.reconciliation.may_adopt(self._now, peer, bucket):
                 self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s, self._effects)
                 return
 

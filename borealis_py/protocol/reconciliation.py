@@ -9,6 +9,9 @@ from sunion.errors import RetentionLost
 from sunion.model import State
 from sunion.union import SUnion
 
+ADOPT_DOUBLINGS = 5
+"""After so many adoptions without an answer the time until the next one grows no more: 48 s."""
+
 
 class Reconciliation:
     """The current job, if any, and whether Spark is still trusted in this reconciliation.
@@ -32,6 +35,8 @@ class Reconciliation:
         self._retry_at = 0
         self._inline: tuple[int, int, int, int] | None = None  # first, end, rows, began
         self._refused: tuple[int, int] | None = None  # peer and bucket of a checkpoint that could not be adopted
+        self._unanswered = 0  # adoptions in a row
+        self._adopt_at: int | None = None  # none is tried before
 
     def begin(self) -> None:
         """A grant begins: Spark gets a fresh chance."""
@@ -121,9 +126,13 @@ class Reconciliation:
         self.deadline = None if local else now + self._timing.redo_deadline_us
         effects.append(StartRedo(self.job, local))
 
-    def may_adopt(self, peer: int, bucket: int) -> bool:
-        """This checkpoint has not failed to be adopted before."""
-        return self._refused != (peer, bucket)
+    def may_adopt(self, now: int, peer: int, bucket: int) -> bool:
+        """This checkpoint has not been refused, and none was without an answer lately.
+
+        What keeps one from being adopted in time (a peer's stable words lie behind all the tentative ones of a long
+        failure) keeps its next one too, and nothing is redone meanwhile.
+        """
+        return self._refused != (peer, bucket) and (self._adopt_at is None or now >= self._adopt_at)
 
     def adopt(self, now: int, peer: int, first: int, end: int, state: State, effects: list[Effect]) -> None:
         """Begin to take over a peer's checkpoint at `end`, with what it said of [first, end) (B44, B2)."""
@@ -150,7 +159,9 @@ class Reconciliation:
             self._give_up(now, result.reason, effects)
             return None
         self.job = self.deadline = None
-        if job.peer is None:
+        if job.peer is not None:
+            self._unanswered = 0
+        else:
             self._jobs_done += 1
             self._in_time = round(job.rows * self._timing.redo_us / max(1.0, result.seconds * 1e6))
         effects.append(Note("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds)))
@@ -161,6 +172,9 @@ class Reconciliation:
         if self.job is not None and self.deadline is not None and now >= self.deadline:
             effects.append(CancelRedo(self.job.id))
             timing = self._timing
+            if self.job.peer is not None:
+                self._unanswered += 1
+                self._adopt_at = now + (timing.adopt_deadline_us << min(self._unanswered, ADOPT_DOUBLINGS))
             within_us = timing.redo_deadline_us if self.job.peer is None else timing.adopt_deadline_us
             self._give_up(now, f"no answer within {within_us / 1e6:g} s", effects)
 

@@ -229,6 +229,25 @@ def test_an_adoption_is_a_job_with_a_number_of_its_own() -> None:
     assert [e.job.id for e in effects] == [1, 2, 3]
 
 
+def test_after_an_adoption_without_an_answer_the_next_one_waits_twice_as_long_each_time() -> None:
+    redo, effects, now, waits = Reconciliation(TIMING), [], 0, []
+    for end in range(9, 17):
+        assert redo.may_adopt(now, 1, 99)
+        redo.adopt(now, 1, 0, end, "S", effects)
+        redo.check_deadline(now + TIMING.adopt_deadline_us, effects)
+        assert redo.job is None
+        began = now = now + TIMING.adopt_deadline_us
+        while not redo.may_adopt(now, 1, 99):
+            now += TIMING.adopt_deadline_us
+        waits.append((now - began) // TIMING.adopt_deadline_us)
+    assert waits == [2, 4, 8, 16, 32, 32, 32, 32]
+    redo.adopt(now, 1, 0, 17, "S", effects)
+    assert redo.answered(now, done(effects[-1].job.id), 0, effects) is not None
+    redo.adopt(now, 1, 0, 18, "S", effects)
+    redo.check_deadline(now + TIMING.adopt_deadline_us, effects)
+    assert redo.may_adopt(now + 3 * TIMING.adopt_deadline_us, 1, 99)
+
+
 def test_a_peers_checkpoint_that_is_gone_is_no_loss() -> None:
     redo, effects = Reconciliation(TIMING), []
     redo.adopt(0, 1, 0, 9, "S", effects)
