@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -14,6 +15,7 @@ from borealis_py.bench.experiment import Curve, Outcome, Panel, write
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.machine import Machine
 from borealis_py.bench.names import EXPERIMENTS
+from borealis_py.bench.page import FIGURES, PAGE, page
 from borealis_py.bench.weight import Times, Weight, outcome
 
 FOUND = Outcome(
@@ -89,3 +91,18 @@ def test_rows_are_those_of_the_events() -> None:
     row = events.row(7, 7)
     assert list(row) == ["at", "customer", "amount", "shop", "kind"]
     assert row["customer"] == "c-0049"
+
+
+def test_the_page_shows_each_experiment_that_has_run_with_what_others_say(tmp_path: Path) -> None:
+    write(replace(FOUND, name="chain"), Machine.now(0.5), 2.0, tmp_path)
+    told = page(tmp_path)
+    assert "## What was found" in told
+    assert f"({tmp_path.name}/chain.svg)" in told
+    assert "| nodes | s |\n| --- | ---: |\n| 1 | 2.5 |" in told
+    assert "**Published.** elsewhere 3 s" in told
+    assert "borealis bench policies" not in told
+
+
+def test_the_page_in_docs_is_that_of_the_figures_beside_it() -> None:
+    root = Path(__file__).parents[2]
+    assert (root / PAGE).read_text() == page(root / FIGURES)
