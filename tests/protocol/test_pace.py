@@ -73,3 +73,14 @@ def test_buckets_that_are_overdue_run_half_a_second_of_them_a_turn_however_narro
     assert node.manager.f_l == 20
     node.manager.handle(Turn(now + 2, acked=10**9))
     assert node.manager.f_l == 40
+
+
+def test_turns_grow_to_what_fits_by_doubling_at_most() -> None:
+    pace, found = Pace(TIMING, W), []
+    for elapsed_us in (1, 1, 1, 1, 1, 1, 1, 1, 200 * MS, 1):
+        found.append(pace.rows)
+        assert pace.takes(0, pace.rows, 100)
+        assert not pace.takes(1, 20_000, 100)
+        pace.turn(elapsed_us, waited=False)
+    assert found == [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 20_000, 10_000]
+    assert pace.rows == 20_000
