@@ -148,5 +148,5 @@ class KafkaAppender:
 
     def _purge(self, producer: Producer) -> None:
         producer.purge()
-        with suppress(KafkaException):  # the fatal error once more
+        with suppress(KafkaException, SystemError):  # the fatal error once more, the latter from within a callback
             producer.flush(1.0)  # serves the reports of what was purged

@@ -75,13 +75,13 @@ def run_replica(
         store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel)
         redos.peers = PeerRedo(Peers(spec, store, kernel), spec.log, woken.set)
         replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline, seen)
-        opened.enter_context(_pulsing(replica, spec.timing.heartbeat_us / 1e6))
         why = ""
         try:
-            while not stop.is_set():
-                woken.clear()
-                replica.turn()
-                woken.wait(max(0.0, (replica.next_wakeup() - clock.now_us()) / 1e6))
+            with _pulsing(replica, spec.timing.heartbeat_us / 1e6):  # not beside `close`: it says what is the last word
+                while not stop.is_set():
+                    woken.clear()
+                    replica.turn()
+                    woken.wait(max(0.0, (replica.next_wakeup() - clock.now_us()) / 1e6))
         except RetentionLost as exc:
             why = str(exc)
             if replica.manager.state is ReplicaState.RECOVERING or isinstance(exc, NeverPublished):

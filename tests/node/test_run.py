@@ -82,12 +82,16 @@ class Busy(Losing):
     def pulse(self) -> None:
         self.beaten.set()
 
+    def close(self, why: str) -> None:
+        super().close(why)
+        assert not [t for t in threading.enumerate() if t.name == "pulse"], "nothing is said behind the last word"
+
 
 def test_a_heart_beats_while_a_turn_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replica = Busy()
     with pytest.raises(LostWhileRunning):
         start(replica, tmp_path, monkeypatch)
-    assert not [t for t in threading.enumerate() if t.name == "pulse"], "and stops with it"
+    assert replica.closed
 
 
 class Absent:
