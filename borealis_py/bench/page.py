@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from borealis_py.bench.experiment import Outcome
 from borealis_py.bench.machine import Machine
 from borealis_py.bench.names import EXPERIMENTS
 
@@ -23,15 +24,9 @@ compares them.
 """
 
 
-class _Told(msgspec.Struct):
-    """Of a file that an experiment has written, what the page shows."""
+class _Measured(msgspec.Struct):
+    """What `experiment.write` adds to an outcome."""
 
-    title: str
-    published: str
-    setup: str
-    worse: str
-    columns: list[str]
-    rows: list[list[str]]
     machine: Machine
     seconds: float
 
@@ -51,7 +46,8 @@ def page(directory: Path) -> str:
 
 
 def _section(directory: Path, name: str, what: str, written: bytes) -> Iterator[str]:
-    told = msgspec.json.decode(written, type=_Told)
+    told = msgspec.json.decode(written, type=Outcome)
+    where = msgspec.json.decode(written, type=_Measured)
     yield f"## {told.title}\n"
     yield f"`borealis bench {name}`: {what}.\n"
     if (directory / f"{name}.svg").exists():
@@ -61,7 +57,7 @@ def _section(directory: Path, name: str, what: str, written: bytes) -> Iterator[
     yield from (_line(row) for row in told.rows)
     for label, text in (("Published", told.published), ("Here", told.setup), ("Worse", told.worse)):
         yield f"\n**{label}.** {text}"
-    yield f"\nMeasured: {'; '.join(told.machine.lines(told.seconds))}.\n"
+    yield f"\nMeasured: {'; '.join(where.machine.lines(where.seconds))}.\n"
 
 
 def _line(cells: list[str]) -> str:

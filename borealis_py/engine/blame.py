@@ -42,19 +42,32 @@ def run_by_part(
     """
     found: list[pa.RecordBatch | None] = []
 
-    waiting = [(0, len(starts) - 1)]
-    while waiting:  # no function that calls itself: it would hold all of this until Python looks for cycles
-        low, high = waiting.pop()
+    def fails(low: int, high: int) -> bool:
         rows = batch.slice(starts[low], starts[high] - starts[low])
         if high - low == 1:
             found.append(one(rows))
-            continue
+            return False
         try:
             found.append(runs.run(rows))
         except RowError:
+            return True
+        return False
+
+    _search(0, len(starts) - 1, fails)
+    return found
+
+
+def _search(low: int, high: int, fails: Callable[[int, int], bool]) -> None:
+    """Ask of [low, high), and of the halves of what fails until they are single, in order.
+
+    A function that calls itself would hold its batches until Python looks for cycles.
+    """
+    waiting = [(low, high)]
+    while waiting:
+        low, high = waiting.pop()
+        if fails(low, high) and high - low > 1:
             middle = (low + high) // 2
             waiting += [(middle, high), (low, middle)]
-    return found
 
 
 class Blamed(NamedTuple):
@@ -87,22 +100,20 @@ def run_by_group(runs: Runs, batch: pa.RecordBatch, groups: Callable[[], np.ndar
 def _blame(runs: Runs, batch: pa.RecordBatch, group: np.ndarray, count: int, error: RowError) -> Blamed:
     bad: dict[int, str] = {}
 
-    def search(low: int, high: int) -> None:
+    def fails(low: int, high: int) -> bool:
         part = _rows(batch, (group >= low) & (group < high))
         try:
             runs.run(part)
         except RowError as exc:
-            if high - low > 1:
-                middle = (low + high) // 2
-                search(low, middle)
-                search(middle, high)
-            elif (again := _confirmed(runs, part, exc)) is not None:
+            if high - low == 1 and (again := _confirmed(runs, part, exc)) is not None:
                 bad[low] = again
+            return True
+        return False
 
     if count == 1:
         return _all_or_none(runs, batch, 1, error, bad)
-    search(0, count // 2)
-    search(count // 2, count)
+    _search(0, count // 2, fails)
+    _search(count // 2, count, fails)
     good = ~np.isin(group, list(bad))
     if not good.any():
         return Blamed(None, bad)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
@@ -36,7 +37,7 @@ class Reconciliation:
         self._inline: tuple[int, int, int, int] | None = None  # first, end, rows, began
         self._refused: tuple[int, int] | None = None  # peer and bucket of a checkpoint that could not be adopted
         self._unanswered = 0  # adoptions in a row
-        self._adopt_at: int | None = None  # none is tried before
+        self._adopt_at = ALWAYS  # none is tried before
 
     def begin(self) -> None:
         """A grant begins: Spark gets a fresh chance."""
@@ -132,7 +133,7 @@ class Reconciliation:
         What keeps one from being adopted in time (a peer's stable words lie behind all the tentative ones of a long
         failure) keeps its next one too, and nothing is redone meanwhile.
         """
-        return self._refused != (peer, bucket) and (self._adopt_at is None or now >= self._adopt_at)
+        return self._refused != (peer, bucket) and now >= self._adopt_at
 
     def adopt(self, now: int, peer: int, first: int, end: int, state: State, effects: list[Effect]) -> None:
         """Begin to take over a peer's checkpoint at `end`, with what it said of [first, end) (B44, B2)."""
@@ -171,11 +172,11 @@ class Reconciliation:
         """A job past its deadline is forgotten, then cancelled (B4)."""
         if self.job is not None and self.deadline is not None and now >= self.deadline:
             effects.append(CancelRedo(self.job.id))
-            timing = self._timing
+            within_us = self._timing.redo_deadline_us
             if self.job.peer is not None:
+                within_us = self._timing.adopt_deadline_us
                 self._unanswered += 1
-                self._adopt_at = now + (timing.adopt_deadline_us << min(self._unanswered, ADOPT_DOUBLINGS))
-            within_us = timing.redo_deadline_us if self.job.peer is None else timing.adopt_deadline_us
+                self._adopt_at = now + (within_us << min(self._unanswered, ADOPT_DOUBLINGS))
             self._give_up(now, f"no answer within {within_us / 1e6:g} s", effects)
 
     def _give_up(self, now: int, reason: str, effects: list[Effect]) -> None:
