@@ -13,10 +13,11 @@ from hypothesis import settings
 
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
+from tests.examples import examples
 
 # The same examples every time, so that a red run is red again; BOREALIS_EXPLORE=1 draws new ones. No deadlines: how
 # fast an example runs depends on what else the machine does.
-settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=examples(100))
 settings.register_profile("explore", deadline=None)
 settings.load_profile("explore" if os.environ.get("BOREALIS_EXPLORE") else "fixed")
 

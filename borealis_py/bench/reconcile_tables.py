@@ -99,16 +99,16 @@ class Redone:
 class Crossing:
     """From how many rows on a job on Spark takes less time than inline, and spares live turns a delay; None: never.
 
-    The others are what the same figures say of settings of `Timing`. `inline_rows`: what is done inline while the
-    least job on Spark takes its time. `redo_rows`: a job of which half is fixed cost. `redo_rows_max`: what a job does
-    in `redo_us`.
+    The others are what the same figures say of settings of `Timing`. `inline_s`: what as many rows as from which on
+    Spark spares live turns take inline; None: inline is always better. `redo_rows`: a job of which half is fixed cost.
+    `redo_rows_max`: what a job does in `redo_us`.
     """
 
     rate: int
     costly: bool
     in_time: float | None
     spared: float | None
-    inline_rows: int
+    inline_s: float | None
     redo_rows: int
     redo_rows_max: int
 
@@ -118,14 +118,15 @@ def crossing(found: Sequence[Redone], redo_s: float) -> Crossing:
     spark = [(one.spell.rows, one.took_s(SPARK)) for one in found]
     inline = [(one.spell.rows, one.took_s(INLINE)) for one in found]
     fixed_s = spark[0][1]
+    spared = _from(found, lambda one: one.late_ms(INLINE) - one.late_ms(SPARK) - SPARED_MS)
     return Crossing(
         rate=found[0].spell.rate,
         costly=found[0].spell.costly,
         in_time=_from(found, lambda one: one.took_s(INLINE) - one.took_s(SPARK)),
-        spared=_from(found, lambda one: one.late_ms(INLINE) - one.late_ms(SPARK) - SPARED_MS),
-        inline_rows=round(rows_in(inline, fixed_s)),
-        redo_rows=round(rows_in(spark, 2 * fixed_s)),
-        redo_rows_max=round(rows_in(spark, redo_s)),
+        spared=spared,
+        inline_s=None if spared is None else between([(s, rows) for rows, s in inline], spared),
+        redo_rows=round(between(spark, 2 * fixed_s)),
+        redo_rows_max=round(between(spark, redo_s)),
     )
 
 
@@ -140,15 +141,18 @@ def _from(found: Sequence[Redone], gain: Callable[[Redone], float]) -> float | N
     return float(gains[0][0])
 
 
-def rows_in(points: Sequence[tuple[int, float]], seconds: float) -> float:
-    """How many rows a way does in that time; `points`: rows and seconds, ascending. Beyond them as fast as there."""
+def between(points: Sequence[tuple[float, float]], at: float) -> float:
+    """The x where y is `at`, on the line through points (x, y), ascending; outside of them in the nearest's ratio.
+
+    Of (rows, seconds): how many rows a way does in so many seconds.
+    """
     first, last = points[0], points[-1]
-    if seconds <= first[1]:
-        return first[0] * seconds / first[1]
-    for (rows, took), (more, longer) in pairwise(points):
-        if took <= seconds < longer:
-            return rows + (more - rows) * (seconds - took) / (longer - took)
-    return last[0] * seconds / last[1]
+    if at <= first[1]:
+        return first[0] * at / first[1]
+    for (x, y), (next_x, next_y) in pairwise(points):
+        if y <= at < next_y:
+            return x + (next_x - x) * (at - y) / (next_y - y)
+    return last[0] * at / last[1]
 
 
 def outcome(found: Sequence[Redone], timing: Timing | None = None) -> Outcome:
@@ -224,9 +228,10 @@ def _worse(found: Sequence[Redone], crossings: Sequence[Crossing], timing: Timin
             if one.spared is None
             else f"it spares them delay from {one.spared:,.0f} rows on"
         )
+        inline = "no limit" if one.inline_s is None else f"{one.inline_s:.2f} s"
         said.append(
-            f"at {_named(one.rate, one.costly)} Spark is {time} than inline, and {live}; by that inline_rows "
-            f"{one.inline_rows:,} (is {timing.inline_rows:,}), redo_rows {one.redo_rows:,} ({timing.redo_rows:,}), "
+            f"at {_named(one.rate, one.costly)} Spark is {time} than inline, and {live}; by that inline_us "
+            f"{inline} (is {timing.inline_us / 1e6:g} s), redo_rows {one.redo_rows:,} ({timing.redo_rows:,}), "
             f"redo_rows_max {one.redo_rows_max:,} ({timing.redo_rows_max:,}) with redo_us {timing.redo_us / 1e6:g} s"
         )
     refused = sum(sum(one.refused.values()) for one in found)

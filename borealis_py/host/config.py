@@ -9,7 +9,7 @@ kafka:                             # handed to librdkafka untouched
   security.protocol: SASL_SSL
 timing:                            # protocol.settings.Timing, with units; `up` makes it part of the app's description
   delta: 125ms
-  inline_rows: 2000
+  inline: 1s                       # a redo that is expected to take longer becomes jobs on Spark
   row_max: 1000000                 # bytes of a row; a larger one is a dead letter
 spark:                             # of each replica process's application
   master: local[2]

@@ -77,13 +77,13 @@ class Manager:
         self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, origin)
-        self.reconciliation = Reconciliation(timing, spark)
+        self._pace = Pace(timing, buckets.width_us)
+        self.reconciliation = Reconciliation(timing, self._pace, spark)
         self.checkpointing = Checkpointing(timing, start.bucket)
         self.counts = Counts()
         self.f_s = self.f_l = start.bucket
         self.state = ReplicaState.RECOVERING
         self._recovery = Recovery()
-        self._pace = Pace(timing, buckets.width_us)
         self._heart = Heart(timing)
         self._fragment, self._ops = fragment, ops
         self._s = self._l = start.state

@@ -1,8 +1,11 @@
-"""How many rows one turn runs: as many as take about `slice_us` where this replica runs (protocol R4, "Pace")."""
+"""How many rows a turn runs, as many as take about `slice_us` here, and how long more would take (protocol R4)."""
 
 from __future__ import annotations
 
 from borealis_py.protocol.settings import Timing
+
+UNKNOWN_ROW_US = 1.0
+"""What a row is taken to cost until it is known: as little as the cheapest queries take."""
 
 
 class Pace:
@@ -21,14 +24,26 @@ class Pace:
         self.least_buckets = max(1, timing.slice_least_us // width_us)
         self.rows = max(1, timing.slice_rows // 200)  # few: what rows cost is not known yet
         """A turn may run so many, but one bucket at least."""
+        self._row_us = UNKNOWN_ROW_US
         self._ran = 0
         self._cut = False
 
+    def forget(self) -> None:
+        """What rows cost is to be measured again: a single slow turn may have told it."""
+        self._row_us = UNKNOWN_ROW_US
+
+    def expected_us(self, rows: int) -> float:
+        """How long so many would take inline."""
+        return rows * self._row_us
+
     def turn(self, elapsed_us: int, waited: bool) -> None:
         """The next turn begins. `elapsed_us`: since the last one. `waited`: for something else than its end."""
-        if self._cut and not waited and elapsed_us > 0:
-            fit = self._ran * self._timing.slice_us // elapsed_us
-            self.rows = max(1, min(fit, 2 * self.rows, self._timing.slice_rows))
+        if self._cut and self._ran and not waited and elapsed_us > 0:
+            within_us, most = self._timing.slice_us, self._timing.slice_rows
+            fit = max(1, min(self._ran * within_us // elapsed_us, 2 * self.rows, most))
+            self.rows = fit if elapsed_us > within_us else max(fit, self.rows)  # of small buckets no more were at hand
+            if 4 * elapsed_us >= within_us or 2 * self._ran >= most:  # else a turn's fixed cost is most of it
+                self._row_us = elapsed_us / self._ran
         self._ran, self._cut = 0, False
 
     def takes(self, n: int, rows: int, most: int) -> bool:

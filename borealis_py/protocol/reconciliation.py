@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from borealis_py.protocol.delay import ALWAYS
+from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
@@ -18,11 +19,13 @@ class Reconciliation:
     """The current job, if any, and whether Spark is still trusted in this reconciliation.
 
     Args:
+        pace: tells what rows cost inline; forgets it at each grant.
         spark: jobs may run on Spark. Without, buckets run from memory, and what left it is read again by local jobs.
     """
 
-    def __init__(self, timing: Timing, spark: bool = True) -> None:
+    def __init__(self, timing: Timing, pace: Pace, spark: bool = True) -> None:
         self._timing = timing
+        self._pace = pace
         self._spark = spark
         self.job: RedoJob | None = None
         self.deadline: int | None = None
@@ -42,6 +45,7 @@ class Reconciliation:
     def begin(self) -> None:
         """A grant begins: Spark gets a fresh chance."""
         self.end()
+        self._pace.forget()
         self._trust_spark = self._spark
         self._jobs_done = 0
 
@@ -68,7 +72,7 @@ class Reconciliation:
         return self._local and not self._trust_spark and now < self._retry_at
 
     def inline(self, union: SUnion, first: int, target: int) -> bool:
-        """Run from memory: few rows or buckets, or no Spark, or it has failed. Not if the rows were evicted."""
+        """Run from memory: little work, or no Spark, or it has failed. Not if the rows were evicted."""
         if self._took_all is not None and 2 * (target - first) > self._took_all:
             self._jobs_chase = True  # during a job life adds what it takes off: they would never end
         if first < union.evicted:
@@ -78,7 +82,7 @@ class Reconciliation:
         rows = 0
         for bucket in union.busy(first, target):
             rows += union.count(bucket)
-            if rows > self._timing.inline_rows:
+            if self._pace.expected_us(rows) > self._timing.inline_us:
                 return False
         return True
 

@@ -40,8 +40,9 @@ class Timing:
 
     In a turn that takes long the last heartbeat is said again for `pulse_max_us` (R7). A turn runs at most
     `slice_buckets` buckets with rows and `slice_rows` rows, and fewer where they take longer than `slice_us`, but
-    `slice_least_us` of the streams' time; a redo job `redo_rows` rows at first, up to `redo_rows_max` later, and fewer
-    where they take longer than `redo_us` (R4).
+    `slice_least_us` of the streams' time. A redo runs inline while what is left of it is expected to take at most
+    `inline_us`, by what its rows took so far, or has at most `inline_buckets`. Else it becomes jobs: of `redo_rows`
+    rows at first, up to `redo_rows_max` later, and fewer where they take longer than `redo_us` (R4).
     """
 
     heartbeat_us: int = 100_000
@@ -63,7 +64,7 @@ class Timing:
     patience_unknown_us: int = 50_000
     checkpoint_us: int = 2_000_000
     progress_only_us: int = 300_000
-    inline_rows: int = 2_000
+    inline_us: int = 1_000_000
     inline_buckets: int = 3
     redo_rows: int = 8_000
     redo_rows_max: int = 150_000

@@ -66,7 +66,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         delays=Delays(max(least, rng.choice((1_000_000, 2_000_000, 3_000_000, 4_000_000))), *_policies(rng)),
         timing=Timing(
             heartbeat_us=rng.choice((100_000, 200_000)),
-            inline_rows=rng.choice((0, 20, 100, 2_000)),
+            inline_us=rng.choice((0, 20, 100, 1_000_000)),
             redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than life
             slice_buckets=rng.choice((3, 20, 100)),  # and fewer where the outbox has less room
             slice_us=random.Random(f"slices {seed}").choice((1_000, 20_000, 100_000)),

@@ -23,9 +23,9 @@ from borealis_py.bench.reconcile_tables import (
     WAYS,
     Redone,
     Spell,
+    between,
     crossing,
     outcome,
-    rows_in,
 )
 from borealis_py.bench.redo_desk import SLOTS, Desks
 from borealis_py.bench.redo_ways import Asked, AtOnce, Quiet, Ringing, bits_of, ran
@@ -247,19 +247,20 @@ def test_where_spark_is_sooner_and_spares_live_turns() -> None:
     found = crossing(GROWING, 1.0)
     assert found.in_time == pytest.approx(11_000 + 34_000 * 0.09 / 0.49)
     assert found.spared == pytest.approx(11_000 + 34_000 * 0.01 / 0.1)
-    assert (found.inline_rows, found.redo_rows, found.redo_rows_max) == (10_000, 11_000, 90_000)
+    assert found.inline_s == pytest.approx(0.11 + 0.79 * 0.1)
+    assert (found.redo_rows, found.redo_rows_max) == (11_000, 90_000)
 
 
 def test_ways_that_never_cross_say_so() -> None:
     found = crossing([redone(1_000, 0.01, 0.1), redone(45_000, 0.1, 0.5)], 1.5)
-    assert (found.in_time, found.spared) == (None, None)
+    assert (found.in_time, found.spared, found.inline_s) == (None, None, None)
     always = crossing([redone(1_000, 0.2, 0.1), redone(45_000, 0.9, 0.5)], 1.5)
     assert always.in_time == 1_000
 
 
 def test_rows_in_a_time_lie_between_those_measured() -> None:
     points = [(1_000, 0.1), (2_000, 0.3)]
-    assert [rows_in(points, s) for s in (0.05, 0.1, 0.2, 0.6)] == pytest.approx([500, 1_000, 1_500, 4_000])
+    assert [between(points, s) for s in (0.05, 0.1, 0.2, 0.6)] == pytest.approx([500, 1_000, 1_500, 4_000])
 
 
 def test_the_table_has_a_cell_for_each_column_and_goals_are_judged() -> None:

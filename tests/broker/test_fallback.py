@@ -23,7 +23,7 @@ from tests.support.running import MakeRedos, RunningApp, running, until
 
 pytestmark = pytest.mark.broker
 
-TIMING = Timing(inline_rows=0, inline_buckets=0, redo_deadline_us=700_000)
+TIMING = Timing(inline_us=0, inline_buckets=0, redo_deadline_us=700_000)
 
 
 class HangingRedo(FailingRedo):

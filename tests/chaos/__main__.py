@@ -35,11 +35,11 @@ READY_S = 400.0
 
 
 def plan_of(host: str, threshold_ms: int) -> Plan:
-    """A chain of two nodes with two partitions and two replicas each; redos of more than 20 rows are jobs.
+    """A chain of two nodes with two partitions and two replicas each; all but the shortest redos are jobs.
 
     Spark tasks run as `up` has them, an application for each index; processes as containers may be, one for each node.
     """
-    timing = (("slack_us", min(SLACK_US, threshold_ms * 500)), ("inline_rows", 20))
+    timing = (("slack_us", min(SLACK_US, threshold_ms * 500)), ("inline_us", 0))
     return Plan(
         "chaos",
         True,

@@ -17,7 +17,7 @@ from tests.drills.plan import Member
 TAKE_OVER_S = 12.0
 """A peer that did not take over within this has nothing to publish, for want of an input."""
 HANG_BUCKETS = 15
-"""That many make a redo a job for Spark (`inline_buckets`, and `inline_rows` of the run's plan)."""
+"""That many make a redo a job for Spark (`inline_buckets`; `inline_us` of the run's plan is 0)."""
 SETTLED_S = 20.0
 
 

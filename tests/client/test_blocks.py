@@ -20,6 +20,7 @@ from borealis_py.client.pump import Pump
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.times import parse_stime, parse_stimes
 from tests.client.folded import SCHEMA, T0, W, World
+from tests.examples import examples
 
 HEADER = b"carrier,n,delay,late,at"
 
@@ -62,7 +63,7 @@ ends = st.sampled_from([b"\n", b"\n", b"\r\n"])
 blocks, stimes = st.integers(1, 200), st.sampled_from([None, "at"])
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     st.lists(st.tuples(csv_lines, ends), max_size=25), st.integers(1, 200), st.sampled_from([None, "at"]), st.booleans()
 )
@@ -79,7 +80,7 @@ def test_csv_read_in_blocks_is_csv_read_record_by_record(
     assert repr(found) == repr(expected)  # nan is not equal to itself, -0.0 is to 0.0
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(st.tuples(json_lines, ends), max_size=25),
     st.integers(1, 200),
@@ -181,7 +182,7 @@ def test_times_are_parsed_together_as_they_are_one_by_one(values: list[object]) 
         assert list(parse_stimes(values)) == expected
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.lists(st.sampled_from(["ok", "ok", "ok", "late", "bad", "untimed", "unfit"]), max_size=40),
     st.integers(1, 300),

@@ -18,6 +18,7 @@ from borealis_py.log.base import NewRecord
 from borealis_py.sim.publisher import SimPublisher
 from sunion.model import FOREVER
 from tests.client.folded import SCHEMA, T0, W, World, row
+from tests.examples import examples
 
 ROW_MAX = 200
 ENVELOPE = 1_200
@@ -141,7 +142,7 @@ def same_records(steps: list[Step], boundaries: Boundaries, lateness_us: int | N
 any_boundaries, any_lateness = st.sampled_from(list(Boundaries)), st.sampled_from((None, 0, W // 2, 2 * W + 7))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(steps_of, any_boundaries, any_lateness)
 def test_rows_sent_together_make_the_records_of_rows_sent_one_by_one(
     steps: list[Step], boundaries: Boundaries, lateness_us: int | None
@@ -159,7 +160,7 @@ times = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.lists(st.tuples(st.integers(0, W), times), min_size=1, max_size=4),
     any_boundaries,

@@ -25,6 +25,7 @@ from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, unpack_source, unpack_stimes
 from sunion.model import FOREVER
 from tests.client.folded import T0, W, World, inputs, row
+from tests.examples import examples
 
 
 def headers(world: World) -> list[tuple[int, ClaimHeader | BatchHeader]]:
@@ -488,7 +489,7 @@ def test_positions_of_an_input_skip_what_is_published_and_leave_gaps_for_what_is
 events = st.lists(st.tuples(st.sampled_from(["kill", "cut", "pause"]), st.integers(1, 60)), max_size=4)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     seed=st.integers(0, 1000),
     gaps=st.lists(st.integers(0, 3 * W), min_size=1, max_size=40),
@@ -531,7 +532,7 @@ def test_whatever_happens_to_publishers_each_input_row_is_in_the_source_exactly_
     assert folded.state.ended == end or last.error is not None
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(
     st.lists(st.tuples(st.integers(0, 250_000), st.one_of(st.none(), st.integers(-3 * W, 5 * W))), max_size=60),
     st.sampled_from(list(Boundaries)),

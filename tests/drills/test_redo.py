@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 
 def test_a_redo_runs_on_spark_and_one_that_hangs_inline(bootstrap: str, tmp_path: Path, chain: bool) -> None:
     it_redoes = Member(QUERY, 0)
-    timing = (SLACK, ("inline_rows", 20))
+    timing = (SLACK, ("inline_us", 0))
     plan = Plan("redo", chain, replicas=1, host="spark", timing=timing)
     with cluster(bootstrap, plan, tmp_path) as it:
         a_redo_on_spark(it, it_redoes)
@@ -28,7 +28,7 @@ def test_a_redo_runs_on_spark_and_one_that_hangs_inline(bootstrap: str, tmp_path
 
 
 ENOUGH = 20
-"""Buckets that make a job: more than `inline_buckets`, and more rows than `inline_rows`."""
+"""Buckets that make a job: more than `inline_buckets`; `inline_us` is 0."""
 
 
 def a_redo_on_spark(it: Cluster, member: Member) -> None:

@@ -68,9 +68,9 @@ def test_where_to_answer_http(here: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_timing_has_units(here: Path) -> None:
-    write(here, "timing:\n  delta: 200ms\n  slack_us: 300ms\n  inline_rows: 7\n")
+    write(here, "timing:\n  delta: 200ms\n  slack_us: 300ms\n  redo_rows: 7\n")
     timing = load().protocol_timing()
-    assert (timing.delta_us, timing.slack_us, timing.inline_rows) == (200_000, 300_000, 7)
+    assert (timing.delta_us, timing.slack_us, timing.redo_rows) == (200_000, 300_000, 7)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_a_file_that_makes_no_sense(here: Path, text: str, message: str) -> None
         ("delt: 100ms", "did you mean 'delta'"),
         ("delta: 100", "no unit"),
         ("delta: soon", "not a duration"),
-        ("inline_rows: 0", "at least 1"),
-        ("inline_rows: many", "at least 1"),
+        ("redo_rows: 0", "at least 1"),
+        ("redo_rows: many", "at least 1"),
     ],
 )
 def test_timing_that_makes_no_sense(here: Path, text: str, message: str) -> None:

@@ -30,7 +30,7 @@ from borealis_py.query import App
 from tests.host.test_changing import WritableLog
 from tests.host.test_follow import NAME
 
-SLOW = Timing(slack_us=1_500_000, inline_rows=20)
+SLOW = Timing(slack_us=1_500_000, redo_rows=20)
 
 
 class EmptyLog(WritableLog):
@@ -116,9 +116,7 @@ def test_another_one_is_refused_while_a_replica_runs_and_nothing_is_written(log:
     log.up(SLOW)
     log.runs()
     told = list(log.told)
-    with pytest.raises(
-        LaunchError, match=r"runs \(q\.r0\) .* slack 1500ms -> 250ms, inline_rows 20 -> 2000"
-    ) as refused:
+    with pytest.raises(LaunchError, match=r"runs \(q\.r0\) .* slack 1500ms -> 250ms, redo_rows 20 -> 8000") as refused:
         log.up(Timing())
     assert "`borealis down`" in str(refused.value)
     assert (log.told, log.read().timing) == (told, SLOW)
@@ -154,12 +152,12 @@ def test_a_description_without_one_has_the_defaults_until_up_says_otherwise(log:
 
 def test_differences_have_units() -> None:
     assert differences(SLOW, SLOW) == []
-    assert differences(Timing(), SLOW) == ["slack 250ms -> 1500ms", "inline_rows 2000 -> 20"]
+    assert differences(Timing(), SLOW) == ["slack 250ms -> 1500ms", "redo_rows 8000 -> 20"]
 
 
 def test_a_configuration_that_asks_for_what_does_not_run_is_named() -> None:
-    configured = dict(load(timing={"slack": "2s", "delta": "125ms", "inline_rows": 7}).timing_overrides())
-    assert ignored(configured, SLOW) == ["slack 2s (1500ms)", "inline_rows 7 (20)"]
+    configured = dict(load(timing={"slack": "2s", "delta": "125ms", "redo_rows": 7}).timing_overrides())
+    assert ignored(configured, SLOW) == ["slack 2s (1500ms)", "redo_rows 7 (20)"]
     assert ignored({}, SLOW) == []
 
 

@@ -10,6 +10,7 @@ docs/mutants.md; exits with 1 where fewer are killed than asked for, or a surviv
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 from collections.abc import Iterable, Sequence
@@ -69,6 +70,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     pragma_handling.get_lines_ignored_by_pattern = message_lines  # its own patterns see single lines, not statements
     if not options.report:
+        os.environ["BOREALIS_MUTANTS"] = "1"
         forget_tests()
         mutmut._run((SMALL,), options.processes)
         all_ = results()

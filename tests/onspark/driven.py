@@ -22,7 +22,7 @@ os.environ.setdefault("PYTHONPATH", str(ROOT))
 READY_S = 240.0
 END_S = 40.0
 """Beyond it a driver or its children do not end by themselves: Spark and its tasks are given less."""
-TIMING = {"inline_rows": 1, "inline_buckets": 1, "checkpoint_us": 300_000}
+TIMING = {"inline_us": 0, "inline_buckets": 1, "checkpoint_us": 300_000}
 """Nearly every redo is a job."""
 
 

@@ -227,7 +227,7 @@ def test_a_node_without_a_corrected_stream_publishes_only_dead_letters() -> None
 
 
 def test_whoever_waits_adopts_the_checkpoint_of_whoever_is_done() -> None:
-    timing = replace(TIMING, inline_rows=0, inline_buckets=3)
+    timing = replace(TIMING, inline_us=0, inline_buckets=3)
     world = make_world(replicas=2, timing=timing)
     world.peers = True
     cut(world, 2_000 * MS, 6_000 * MS, 1)
@@ -245,7 +245,7 @@ def test_whoever_waits_adopts_the_checkpoint_of_whoever_is_done() -> None:
 
 
 def test_a_checkpoint_beyond_the_live_frontier_is_not_adopted() -> None:
-    world = make_world(replicas=2, timing=replace(TIMING, inline_rows=0))
+    world = make_world(replicas=2, timing=replace(TIMING, inline_us=0))
     world.peers = True
     cut(world, 2_000 * MS, 4_000 * MS, 1)
     world.run(8_000 * MS)
@@ -255,7 +255,7 @@ def test_a_checkpoint_beyond_the_live_frontier_is_not_adopted() -> None:
 
 
 def test_an_adoption_that_fails_is_not_tried_again_and_the_work_is_done_alone() -> None:
-    world = make_world(replicas=2, timing=replace(TIMING, inline_rows=0))
+    world = make_world(replicas=2, timing=replace(TIMING, inline_us=0))
     world.peers = True
     cut(world, 2_000 * MS, 6_000 * MS, 1)
     world.replicas[1].redo = "fail"
@@ -277,7 +277,7 @@ def test_a_start_from_a_peers_checkpoint_fills_the_own_topic_first() -> None:
 
 def test_an_adopted_state_counts_only_at_the_frontier_it_was_asked_for() -> None:
     """B4, also for adoptions."""
-    world = make_world(replicas=2, timing=replace(TIMING, inline_rows=0))
+    world = make_world(replicas=2, timing=replace(TIMING, inline_us=0))
     world.peers = True
     cut(world, 2_000 * MS, 6_000 * MS, 1)
     second = world.replicas[1]
@@ -293,7 +293,7 @@ def test_an_adopted_state_counts_only_at_the_frontier_it_was_asked_for() -> None
 
 
 def test_an_adoption_is_started_as_a_job_of_its_own() -> None:
-    world = make_world(replicas=2, timing=replace(TIMING, inline_rows=0))
+    world = make_world(replicas=2, timing=replace(TIMING, inline_us=0))
     world.peers = True
     cut(world, 2_000 * MS, 6_000 * MS, 1)
     world.replicas[1].redo = "hold"

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.protocol.states import ReplicaState
+from tests.examples import examples
 from tests.protocol.toy import MS, TIMING, Broken, Replica, make_world
 
 STEP = 40 * MS
@@ -184,7 +185,7 @@ class Lives(RuleBasedStateMachine):
 
 TestLives = Lives.TestCase
 TestLives.settings = settings(
-    max_examples=60,
+    max_examples=examples(60),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -75,6 +75,38 @@ def test_buckets_that_are_overdue_run_half_a_second_of_them_a_turn_however_narro
     assert node.manager.f_l == 40
 
 
+@pytest.mark.parametrize(
+    ("row_us", "fixed_us", "expected"), [(1.0, 0, 1.0), (2.0, 1_000, 2.05), (50.0, 1_000, 51.0), (0.1, 0, 0.1)]
+)
+def test_what_rows_cost_is_known_once_a_turn_grows_no_more(row_us: float, fixed_us: int, expected: float) -> None:
+    pace = Pace(TIMING, W)
+    told = []
+    for _ in turns(pace, 200, row_us, fixed_us):
+        told.append(pace.expected_us(1))
+    assert told[0] == 1.0
+    assert told[-1] == pytest.approx(expected, rel=0.02)
+    pace.forget()
+    assert pace.expected_us(7) == 7.0
+
+
+def test_a_turn_of_few_rows_says_nothing_of_what_rows_cost() -> None:
+    pace = Pace(TIMING, W)
+    assert pace.takes(0, 100, 100)
+    assert not pace.takes(1, 20_000, 100)
+    pace.turn(5 * MS, waited=False)
+    assert (pace.rows, pace.expected_us(1)) == (200, 1.0)
+
+
+def test_turns_of_small_buckets_say_only_that_they_are_not_too_long() -> None:
+    pace = Pace(TIMING, W)
+    list(turns(pace, 200, 1.0))
+    for rows in (0, 1, 50):
+        list(turns(pace, rows, 1.0, fixed_us=10 * MS))
+        assert (pace.rows, pace.expected_us(1)) == (20_000, 1.0)
+    list(turns(pace, 50, 1.0, fixed_us=300 * MS))
+    assert pace.rows < 2_000
+
+
 def test_turns_grow_to_what_fits_by_doubling_at_most() -> None:
     pace, found = Pace(TIMING, W), []
     for elapsed_us in (1, 1, 1, 1, 1, 1, 1, 1, 200 * MS, 1):

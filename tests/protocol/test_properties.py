@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from borealis_py.protocol.settings import Timing
 from sunion.model import FOREVER, Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord
 from sunion.union import SUnion
+from tests.examples import examples
 from tests.protocol.toy import MS, SourceLog, World
 from tests.sunion.lists import AHEAD_US, BUCKETS, FRAGMENT, OPS, batch, truth
 from tests.sunion.test_union import logs
 
-QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -73,8 +74,8 @@ def test_two_replicas_that_read_differently_say_what_a_failure_free_run_says(
 def test_a_redo_gives_what_the_replica_would_have_given(sources: list[SourceLog], data: st.DataObject) -> None:
     """Whichever way the same buckets run: at once, inline after a failure, or as jobs on ranges of the log."""
     said = []
-    for inline_rows in (0, 10**6):
-        timing = Timing(inline_rows=inline_rows, inline_buckets=0, redo_rows=3)
+    for inline_us in (0, 10**6):
+        timing = Timing(inline_us=inline_us, inline_buckets=0, redo_rows=3)
         world = World([SourceLog(list(s.records), list(s.at)) for s in sources], timing)
         replica = world.start(0)
         replica.cut = {1}

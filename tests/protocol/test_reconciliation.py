@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
@@ -13,7 +14,11 @@ from sunion.model import Input
 from sunion.union import SUnion
 from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, batch, claim
 
-TIMING = Timing(inline_rows=3, inline_buckets=2, redo_rows=5)
+TIMING = Timing(inline_us=3, inline_buckets=2, redo_rows=5)
+
+
+def made_for(timing: Timing, spark: bool = True) -> Reconciliation:
+    return Reconciliation(timing, Pace(timing, W), spark)
 
 
 def union(rows_per_bucket: int = 2, buckets: int = 10) -> SUnion:
@@ -26,7 +31,7 @@ def union(rows_per_bucket: int = 2, buckets: int = 10) -> SUnion:
 
 
 def begun(now: int = 0) -> tuple[Reconciliation, list[Effect], SUnion]:
-    redo, effects, made = Reconciliation(TIMING), [], union()
+    redo, effects, made = made_for(TIMING), [], union()
     redo.begin()
     redo.start(now, made, 0, 10, "S", effects)
     return redo, effects, made
@@ -38,13 +43,28 @@ def done(job: int, seconds: float = 0.001) -> RedoDone:
 
 @pytest.mark.parametrize(("rows", "target", "inline"), [(2, 2, True), (1, 3, True), (2, 3, False), (0, 10, True)])
 def test_few_rows_or_few_buckets_run_inline(rows: int, target: int, inline: bool) -> None:
-    redo = Reconciliation(TIMING)
+    redo = made_for(TIMING)
     redo.begin()
     assert redo.inline(union(rows), 0, target) is inline
 
 
+@pytest.mark.parametrize(("turn_us", "rows", "inline"), [(5_000, 20, True), (5_000, 21, False), (20_000, 5, True)])
+def test_what_is_expected_to_take_longer_than_a_limit_becomes_jobs(turn_us: int, rows: int, inline: bool) -> None:
+    timing = Timing(inline_us=100_000, inline_buckets=0, slice_rows=200, slice_us=1_000)
+    pace = Pace(timing, W)
+    redo = Reconciliation(timing, pace)
+    redo.begin()
+    assert redo.inline(union(10**4), 0, 10), "what rows cost is not known yet"
+    pace.takes(0, 1, 1)
+    pace.takes(1, 1, 1)
+    pace.turn(turn_us, waited=False)
+    assert redo.inline(union(rows, 1), 0, 1) is inline
+    redo.begin()
+    assert redo.inline(union(rows, 1), 0, 1), "nor in the next one"
+
+
 def test_what_was_evicted_never_runs_from_memory() -> None:
-    redo, made = Reconciliation(TIMING), union(0)
+    redo, made = made_for(TIMING), union(0)
     made.evict(1)
     assert not redo.inline(made, 0, 1)
     assert redo.inline(made, 1, 2)
@@ -65,8 +85,8 @@ def test_a_job_is_cut_by_rows_and_knows_its_ranges_and_the_fold_before_them() ->
 def test_each_job_of_a_grant_may_be_twice_as_long_as_the_one_before_up_to_a_limit_of_rows_and_of_time(
     s_per_row: float, rows: list[int]
 ) -> None:
-    timing = Timing(inline_rows=0, inline_buckets=0, redo_rows=2, redo_rows_max=8, redo_us=1_500_000)
-    redo, made = Reconciliation(timing), union(2, 40)
+    timing = Timing(inline_us=0, inline_buckets=0, redo_rows=2, redo_rows_max=8, redo_us=1_500_000)
+    redo, made = made_for(timing), union(2, 40)
     redo.begin()
     first, sizes = 0, []
     for _ in range(4):
@@ -84,7 +104,7 @@ def test_each_job_of_a_grant_may_be_twice_as_long_as_the_one_before_up_to_a_limi
 
 
 def test_one_bucket_larger_than_a_job_is_a_job() -> None:
-    redo, effects = Reconciliation(TIMING), []
+    redo, effects = made_for(TIMING), []
     redo.start(0, union(9), 0, 10, "S", effects)
     assert (effects[0].job.first, effects[0].job.end) == (0, 1)
 
@@ -151,7 +171,7 @@ def test_after_spark_has_failed_one_local_job_follows_the_other_at_once() -> Non
 
 
 def test_without_spark_all_runs_from_memory_and_what_left_it_by_local_jobs() -> None:
-    redo, effects, made = Reconciliation(TIMING, spark=False), [], union()
+    redo, effects, made = made_for(TIMING, spark=False), [], union()
     for _ in range(2):  # a later grant gives no other chance
         redo.begin()
         assert redo.inline(made, 0, 10)
@@ -163,7 +183,7 @@ def test_without_spark_all_runs_from_memory_and_what_left_it_by_local_jobs() -> 
 
 
 def test_slices_in_a_row_are_told_as_one() -> None:
-    redo, effects = Reconciliation(TIMING), []
+    redo, effects = made_for(TIMING), []
     redo.note_inline(0, effects)
     assert effects == []
     redo.ran_inline(0, 2, 5, 1_000_000)
@@ -174,7 +194,7 @@ def test_slices_in_a_row_are_told_as_one() -> None:
 
 def test_jobs_that_only_chase_the_live_frontier_give_way_to_inline() -> None:
     """Found by the simulator: each job took as long as life needed to add the next one's buckets (seed 32)."""
-    redo, effects, made = Reconciliation(TIMING), [], union(buckets=20)
+    redo, effects, made = made_for(TIMING), [], union(buckets=20)
     redo.begin()
     redo.start(0, made, 0, 2, "S", effects, to_live=True)
     assert redo.answered(1, done(effects[0].job.id), 0, effects) is not None
@@ -185,7 +205,7 @@ def test_jobs_that_only_chase_the_live_frontier_give_way_to_inline() -> None:
 
 
 def test_while_jobs_chase_what_comes_during_the_next_one_stays_in_memory() -> None:
-    redo, effects, made = Reconciliation(TIMING), [], union(buckets=20)
+    redo, effects, made = made_for(TIMING), [], union(buckets=20)
     redo.begin()
     redo.start(0, made, 0, 2, "S", effects, to_live=True)
     assert redo.keep_from(0, 12) == 12, "over the budget all that a redo can read again may go"
@@ -202,7 +222,7 @@ def test_while_jobs_chase_what_comes_during_the_next_one_stays_in_memory() -> No
 
 
 def test_a_job_that_did_not_reach_the_live_frontier_says_nothing_of_the_next_one() -> None:
-    redo, effects, made = Reconciliation(TIMING), [], union(buckets=20)
+    redo, effects, made = made_for(TIMING), [], union(buckets=20)
     redo.begin()
     redo.start(0, made, 0, 2, "S", effects)
     assert redo.answered(1, done(effects[0].job.id), 0, effects) is not None
@@ -230,7 +250,7 @@ def test_an_adoption_is_a_job_with_a_number_of_its_own() -> None:
 
 
 def test_after_an_adoption_without_an_answer_the_next_one_waits_twice_as_long_each_time() -> None:
-    redo, effects, now, waits = Reconciliation(TIMING), [], 0, []
+    redo, effects, now, waits = made_for(TIMING), [], 0, []
     for end in range(9, 17):
         assert redo.may_adopt(now, 1, 99)
         redo.adopt(now, 1, 0, end, "S", effects)
@@ -249,7 +269,7 @@ def test_after_an_adoption_without_an_answer_the_next_one_waits_twice_as_long_ea
 
 
 def test_a_peers_checkpoint_that_is_gone_is_no_loss() -> None:
-    redo, effects = Reconciliation(TIMING), []
+    redo, effects = made_for(TIMING), []
     redo.adopt(0, 1, 0, 9, "S", effects)
     redo._local = True
     assert redo.answered(1, RedoFailed(effects[0].job.id, "no such file", lost=True), 0, effects) is None

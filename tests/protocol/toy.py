@@ -57,7 +57,7 @@ from sunion.view import Change
 from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim, truth, with_rejects
 
 MS = 1000
-TIMING = Timing(inline_rows=6, redo_rows=20, slice_buckets=5, slice_rows=10, publish_buckets=4, checkpoint_us=500 * MS)
+TIMING = Timing(inline_us=6, redo_rows=20, slice_buckets=5, slice_rows=10, publish_buckets=4, checkpoint_us=500 * MS)
 DELAYS = Delays(1_000 * MS)
 TURN = 20 * MS
 

@@ -37,7 +37,7 @@ def calm(replicas: int = 2, sources: int = 2, seconds: int = 12) -> Scenario:
 def test_an_aimed_fault_strikes_at_its_moment(aim: Aim) -> None:
     diverge = Fault("source_cut", 0, 2 * SECOND, 6 * SECOND)
     aimed = Fault("crash", 0, 0, SECOND, aim=aim)
-    scenario = replace(calm(), faults=(aimed, diverge), timing=replace(calm().timing, inline_rows=0))
+    scenario = replace(calm(), faults=(aimed, diverge), timing=replace(calm().timing, inline_us=0))
     result = run_scenario(scenario, trace=True, digest=False)
     assert result.ok, result.failure()
     assert [line for line in result.trace if "fault" in line and aim.value in line]
@@ -125,7 +125,7 @@ def test_a_replica_may_be_granted_its_reconciliation_while_it_still_recovers() -
         Fault("redos", 0, gone + SECOND // 2, 12 * SECOND, "hang"),
     )
     base = calm(replicas=1, seconds=13)
-    scenario = replace(base, width_us=50_000, timing=replace(base.timing, inline_rows=0), faults=faults)
+    scenario = replace(base, width_us=50_000, timing=replace(base.timing, inline_us=0), faults=faults)
     result = run_scenario(scenario, digest=False)
     assert result.ok, result.failure()
     assert any(cell[:2] == ("RECOVERING", "STABILIZATION") for cell in result.cells)

@@ -35,7 +35,7 @@ def rare(threshold_us: int = SECOND) -> Scenario:
         span=3,
         rate=5,
         delays=Delays(threshold_us, DelayPolicy.PROCESS, DelayPolicy.PROCESS),
-        timing=replace(drawn.timing, inline_rows=0, buffer_rows_max=2_000_000),
+        timing=replace(drawn.timing, inline_us=0, buffer_rows_max=2_000_000),
         latecomer=False,
         lost=(),
         bad=0.0,

@@ -31,14 +31,14 @@ R = reconciliation.Reconciliation
 
 def _small_buckets_on_spark(scenario: Scenario) -> Scenario:
     """Buckets come fast, and nothing is redone inline."""
-    return replace(scenario, width_us=50_000, timing=replace(scenario.timing, inline_rows=0, inline_buckets=1))
+    return replace(scenario, width_us=50_000, timing=replace(scenario.timing, inline_us=0, inline_buckets=1))
 
 
 def _hardly_any_memory(scenario: Scenario) -> Scenario:
     """Much less than arrives while a job runs, and buckets wait for as long as they may."""
     return replace(
         _small_buckets_on_spark(scenario),
-        timing=replace(scenario.timing, inline_rows=0, inline_buckets=1, buffer_rows_max=20),
+        timing=replace(scenario.timing, inline_us=0, inline_buckets=1, buffer_rows_max=20),
         delays=Delays(2_000_000, DelayPolicy.DELAY, DelayPolicy.DELAY),
     )
 
@@ -53,7 +53,7 @@ def _dies_while_asking(scenario: Scenario) -> Scenario:
         lost=(0,),
         faults=(fault,),
         delays=Delays(1_000_000),
-        timing=replace(scenario.timing, inline_rows=0, inline_buckets=1, redo_rows=1),
+        timing=replace(scenario.timing, inline_us=0, inline_buckets=1, redo_rows=1),
     )
 
 

@@ -34,7 +34,7 @@ def _policies(failure: DelayPolicy, stabilization: DelayPolicy, redos: str = "sl
         return replace(
             scenario,
             delays=Delays(1_000_000, failure, stabilization),
-            timing=replace(scenario.timing, inline_rows=0, inline_buckets=1),
+            timing=replace(scenario.timing, inline_us=0, inline_buckets=1),
             faults=(*jobs, *kept),
         )
 
@@ -206,7 +206,7 @@ def _cut_from_its_own_topic(scenario: Scenario) -> Scenario:
 
 
 def _small_jobs(scenario: Scenario) -> Scenario:
-    timing = replace(scenario.timing, inline_rows=0, inline_buckets=1, redo_rows=4 * scenario.rate)
+    timing = replace(scenario.timing, inline_us=0, inline_buckets=1, redo_rows=4 * scenario.rate)
     return replace(scenario, timing=timing)
 
 
@@ -236,7 +236,7 @@ def _again_within_a_window(scenario: Scenario) -> Scenario:
     """Two of three sources are lost, all come back, and one is lost again before the window ends."""
     first, again = _ms(3_000, 5_000), _ms(5_600, 8_000)
     faults = (Fault("source_failed", 0, *first), Fault("source_failed", 1, *first), Fault("source_failed", 0, *again))
-    return replace(_one_node(scenario, 3, faults, inline_rows=2_000), width_us=200_000, span=20)
+    return replace(_one_node(scenario, 3, faults, inline_us=1_000_000), width_us=200_000, span=20)
 
 
 def _asks_again_unheard(scenario: Scenario) -> Scenario:
@@ -246,14 +246,14 @@ def _asks_again_unheard(scenario: Scenario) -> Scenario:
         Fault("cut_control", 0, *_ms(5_150, 9_000)),
         Fault("source_failed", 0, *_ms(5_400, 7_000)),
     )
-    return _one_node(scenario, 2, faults, inline_rows=0, inline_buckets=1)
+    return _one_node(scenario, 2, faults, inline_us=0, inline_buckets=1)
 
 
 def _behind_a_hang(scenario: Scenario) -> Scenario:
     """Two replicas ask, and the job of the one that is head hangs."""
     hang = Fault("redos", 0, 0, scenario.heal_us, "hang"), Fault("redos", 1, 0, scenario.heal_us, "hang")
     faults = (*hang, Fault("source_failed", 0, *_ms(3_000, 5_000)))
-    world = _one_node(scenario, 2, faults, inline_rows=0, inline_buckets=1)
+    world = _one_node(scenario, 2, faults, inline_us=0, inline_buckets=1)
     return replace(world, nodes=(replace(world.nodes[0], replicas=2),))
 
 
