@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from queue import SimpleQueue
@@ -36,6 +36,8 @@ from borealis_py.log.base import (
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """Readers of the stream wait at most this long behind a dead writer's open transaction."""
+TIMEOUT_DOUBLINGS = 4
+"""Of it, once for each transaction that failed after most of it: a bucket of millions of rows takes long to write."""
 _ANSWER_S = 10.0
 _ABORT_S = 2.0
 _SLOW_S = 1.0
@@ -45,10 +47,11 @@ _SETTLE_S = 1.0
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 # Corrected streams are for any client; gzip is the compression that all of them can read as installed.
-_DEFAULTS = {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS), "compression.type": "gzip"}
+_TIMEOUT = "transaction.timeout.ms"
+_DEFAULTS = {_TIMEOUT: str(TRANSACTION_TIMEOUT_MS), "compression.type": "gzip"}
 
 Job = Callable[[], TransactorEvent]
-Records = Callable[[], Sequence[NewRecord]]
+Records = Callable[[], Iterable[NewRecord]]
 
 
 class KafkaTransactor:
@@ -78,6 +81,7 @@ class KafkaTransactor:
         self._events: deque[TransactorEvent] = deque()
         self._producer: Producer | None = None  # the thread's own
         self._told = ""  # likewise: why records could not be made, once each
+        self._too_long = 0  # likewise: transactions that failed after most of the time that they may take
         self._thread = threading.Thread(target=self._run, name="kafka-transactor", daemon=True)
         self._thread.start()
 
@@ -128,7 +132,7 @@ class KafkaTransactor:
     def _take_over(self, attempt: int) -> TransactorEvent:
         self._discard()
         try:
-            self._producer = Producer(self._config)
+            self._producer = Producer({**self._config, _TIMEOUT: str(self._timeout_ms)})
             self._producer.init_transactions(_ANSWER_S)
             still = self._mend(self._producer)
             if still is not None:
@@ -138,6 +142,10 @@ class KafkaTransactor:
             return self._failed(attempt, error_of(exc))
         except LogError as exc:
             return self._doubtful(attempt, str(exc))
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self._config[_TIMEOUT]) << min(self._too_long, TIMEOUT_DOUBLINGS)
 
     def _mend(self, producer: Producer) -> str | None:
         """Mend what those before left; what is still wrong after that. Raises KafkaException, LogError."""
@@ -195,12 +203,12 @@ class KafkaTransactor:
             producer.begin_transaction()
             refused = _produce_all(producer, records)
             if refused is not None:
-                return self._failed(attempt, refused)
+                return self._cut_short(attempt, refused, begun)
             producer.commit_transaction(_ANSWER_S)
             hangs = self._hangs() if time.monotonic() - begun > _SLOW_S else None
             return Committed(attempt) if hangs is None else self._doubtful(attempt, hangs)
         except KafkaException as exc:
-            return self._failed(attempt, error_of(exc))
+            return self._cut_short(attempt, error_of(exc), begun)
         except LogError as exc:
             return self._doubtful(attempt, str(exc))
 
@@ -208,23 +216,33 @@ class KafkaTransactor:
         self._discard()
         return Unknown(attempt, why)
 
+    def _cut_short(self, attempt: int, error: KafkaError, begun: float) -> TransactorEvent:
+        """A transaction has failed: the next may take longer if this one was at work for most of its time."""
+        if (time.monotonic() - begun) * 2000 > self._timeout_ms:
+            self._too_long += 1
+        return self._failed(attempt, error)
+
     def _failed(self, attempt: int, error: KafkaError) -> TransactorEvent:
-        fenced = error.code() in _FENCED
-        if not fenced and not error.fatal() and self._producer is not None:
-            with suppress(KafkaException):  # the successor's fence aborts as well; this spares readers the wait
+        if error.code() not in _FENCED and not error.fatal() and self._producer is not None:
+            try:  # the successor's fence aborts as well; this spares readers the wait
                 self._producer.abort_transaction(_ABORT_S)
+            except KafkaException as exc:
+                if error.code() == KafkaError._FATAL:  # says nothing of the reason
+                    error = error_of(exc)
+        fenced = error.code() in _FENCED
         self._discard()
         return Fenced(attempt) if fenced else Unknown(attempt, f"{error.str()} ({error.name()})")
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            with suppress(KafkaException):  # a fenced client says once more that it is; the answer is known already
-                producer.purge()
-                producer.flush(0.1)  # serves the reports of what was purged; else the client waits for them at its end
+            producer.purge()
+            for _ in range(2):  # a fenced client first says once more that it is
+                with suppress(KafkaException):
+                    producer.flush(0.1)  # serves the reports of what was purged: else they are waited for at its end
 
 
-def _produce_all(producer: Producer, records: Sequence[NewRecord]) -> KafkaError | None:
+def _produce_all(producer: Producer, records: Iterable[NewRecord]) -> KafkaError | None:
     """All records into the open transaction; the first refusal known by now (the commit tells the others)."""
     refusals: list[KafkaError] = []
 

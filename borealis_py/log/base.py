@@ -6,7 +6,7 @@ is polled, and calls the `wake` function it was opened with when there is someth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -201,8 +201,9 @@ class Transactor(Protocol):
         Answer: TookOver, Fenced or Unknown.
         """
 
-    def commit(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
-        """One transaction. `make_records` is called in the writer's thread, so that encoding costs no turn.
+    def commit(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
+        """One transaction. `make_records` is called in the writer's thread, so that encoding costs no turn, and what it
+        gives is taken one by one: there may be a million.
 
         Answer: Committed, Fenced or Unknown. One at a time.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import structlog
@@ -36,19 +36,17 @@ def transaction(
     buckets: Buckets,
     codec: RowCodec,
     corrected: bool = True,
-) -> list[NewRecord]:
+) -> Iterator[NewRecord]:
     """All records of one transaction, rows in order of id. `corrected`: False for a node without a corrected stream."""
     feed = topics.corrected(app, query)
-    records: list[NewRecord] = []
     for bucket in sorted(outputs):
         output = outputs[bucket]
         if output.rows is not None and corrected:
             at = buckets.timestamp_ms(bucket)
             rows = zip(codec.to_json(output.rows), codec.stimes(output.rows), strict=True)
-            records += [NewRecord(feed, v, None, at, row_headers(bucket, i, s)) for i, (v, s) in enumerate(rows)]
-        records += [dead_letter(app, query, bucket, reject, i) for i, reject in enumerate(output.rejects)]
-    records.append(progress_record(app, query, progress))
-    return records
+            yield from (NewRecord(feed, v, None, at, row_headers(bucket, i, s)) for i, (v, s) in enumerate(rows))
+        yield from (dead_letter(app, query, bucket, reject, i) for i, reject in enumerate(output.rejects))
+    yield progress_record(app, query, progress)
 
 
 def row_headers(bucket: int, index: int, stime: int) -> tuple[tuple[str, bytes], ...]:

@@ -7,7 +7,7 @@ runs this very class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 
@@ -269,7 +269,7 @@ class Replica:
         )
         self._pulse.say(NewRecord(self.spec.control_feed, value, beat_key(self.spec.query, me.replica)), now)
 
-    def _transaction(self, publish: Publish) -> Sequence[NewRecord]:
+    def _transaction(self, publish: Publish) -> Iterator[NewRecord]:
         """Runs in the writer's thread."""
         spec = self.spec
         memory = publish.outputs

@@ -6,7 +6,7 @@ The broker's side (who is fenced, what becomes visible) is `sim.broker`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,7 @@ class MemoryTransactor:
         self._epoch = 0
         self._client.after(self._client.link.delays.fence, lambda: self._fence(attempt))
 
-    def commit(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
+    def commit(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
         if attempt != self._attempt or not self._epoch:
             raise LogError(f"{self._id}: commit of attempt {attempt} without a take-over")
         self._client.after(self._client.link.delays.append, lambda: self._write(attempt, make_records))
@@ -156,11 +156,11 @@ class MemoryTransactor:
         opened, log = self._broker.write(self._id, self._epoch, records), self._client.log
         log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
 
-    def _write(self, attempt: int, make_records: Callable[[], Sequence[NewRecord]]) -> None:
+    def _write(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
         if not self._current(attempt):
             return
         try:
-            records = make_records()
+            records = list(make_records())
         except LogError as exc:
             self._answer(attempt, Unknown(attempt, str(exc)))
             return

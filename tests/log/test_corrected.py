@@ -20,7 +20,7 @@ OUTPUTS = {
 
 
 def test_rows_come_in_order_of_id_and_progress_last() -> None:
-    records = transaction("app", "q", OUTPUTS, Progress("a1", 9, 0, 1), BUCKETS, ListKernel())
+    records = list(transaction("app", "q", OUTPUTS, Progress("a1", 9, 0, 1), BUCKETS, ListKernel()))
     assert [r.feed.topic for r in records] == ["app.q", "app.deadletter", "app.q", "app.q", "app.q.progress"]
     assert [dict(r.headers)["id"] for r in records if r.feed.topic == "app.q"] == [b"5:0", b"7:0", b"7:1"]
     assert read_progress(Record(records[-1].feed, 0, 0, None, records[-1].value), Life("a1"), 0) == 9
@@ -28,7 +28,7 @@ def test_rows_come_in_order_of_id_and_progress_last() -> None:
 
 def test_a_node_without_a_corrected_stream_writes_no_rows() -> None:
     """Simulator, seed 15: rows read back from the own topic went to a topic that does not exist, for ever."""
-    records = transaction("app", "cut", OUTPUTS, Progress("a1", 9, 0, 1), BUCKETS, ListKernel(), corrected=False)
+    records = list(transaction("app", "cut", OUTPUTS, Progress("a1", 9, 0, 1), BUCKETS, ListKernel(), corrected=False))
     assert [r.feed.topic for r in records] == [topics.deadletter("app"), topics.progress("app", "cut")]
 
 

@@ -71,7 +71,7 @@ def records(first: int, end: int) -> list[NewRecord]:
     """Of each bucket two rows and two dead letters."""
     told = (Reject("s", -1, "unlucky"),) * 2
     outputs = {b: Output([(b * 1_000, "x"), (b * 1_000, "y")], told) for b in range(first, end)}
-    return transaction(APP, NODE, outputs, Progress("a1", end, 0, 1), Buckets(1_000), ListKernel())
+    return list(transaction(APP, NODE, outputs, Progress("a1", end, 0, 1), Buckets(1_000), ListKernel()))
 
 
 def both(first: int, end: int) -> tuple[list[str], list[str]]:

@@ -179,7 +179,7 @@ def test_a_redo_is_in_the_status_and_in_the_log(world: World) -> None:
 def test_rows_of_an_aborted_transaction_that_hangs_never_come_to_be_seen(world: World) -> None:
     """The next end of the same transactional id would end it, too: whoever takes over mends first (R10)."""
     broker = world.log.broker
-    made = transaction("app", "q", {FIRST: rows(FIRST, 99)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL)
+    made = list(transaction("app", "q", {FIRST: rows(FIRST, 99)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL))
     epoch = broker.init_producer(world.spec.transactional_id)
     broker.write(world.spec.transactional_id, epoch, made)
     broker.losing.append(lambda parts: [p for p in parts if p.feed == ROWS])

@@ -67,7 +67,7 @@ def _zombies_are_not_fenced() -> Any:
 
 def _transaction(change: Any) -> Any:
     def changed(*arguments: Any) -> Any:
-        return change(transaction(*arguments))
+        return change(list(transaction(*arguments)))
 
     return mock.patch.object(borealis_py.node.replica, "transaction", changed)
 
