@@ -197,8 +197,7 @@ def _expected(
                 letters.add(bucket, output.rejects)
             if output.rows is None or bucket >= limit:
                 continue
-            rows = zip(on.kernel.to_json(output.rows), on.kernel.stimes(output.rows), strict=True)
-            for index, (value, stime) in enumerate(rows):
+            for index, (value, stime) in enumerate(on.kernel.published(output.rows)):
                 yield CorrectedRow(TupleId(bucket, index), stime, value)
 
 

@@ -11,7 +11,7 @@ from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.kafka.properties import refuse_reserved
 from borealis_py.kafka.reader import KafkaReader
 from borealis_py.kafka.transactor import KafkaTransactor
-from borealis_py.log.base import Feed, Mending, Resume, Wake
+from borealis_py.log.base import Feed, Mending, Resume, Unended, Wake
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,15 @@ class KafkaLog:
         return KafkaLookup(self.bootstrap, dict(self.properties))
 
     def transactor(
-        self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume, mending: Mending | None = None
+        self,
+        transactional_id: str,
+        progress: Feed,
+        wake: Wake,
+        resume: Resume,
+        mending: Mending | None = None,
+        unended: Unended | None = None,
     ) -> KafkaTransactor:
-        return KafkaTransactor(self.bootstrap, dict(self.properties), transactional_id, wake, resume, mending)
+        return KafkaTransactor(self.bootstrap, dict(self.properties), transactional_id, wake, resume, mending, unended)
 
     def admin(self) -> KafkaAdmin:
         return KafkaAdmin(self.bootstrap, dict(self.properties))

@@ -21,6 +21,7 @@ from borealis_py.kafka.client import error_of, log, producer_config
 from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.log.base import (
     MENDS_MAX,
+    AtWork,
     Committed,
     Fenced,
     LogError,
@@ -30,6 +31,7 @@ from borealis_py.log.base import (
     Resume,
     TookOver,
     TransactorEvent,
+    Unended,
     Unknown,
     Wake,
 )
@@ -44,6 +46,9 @@ _SLOW_S = 1.0
 """A transaction that took longer met a broker that was away, and such a one has lost ends of transactions."""
 _SETTLE_S = 1.0
 """For how long what hangs may still be on its way."""
+_LOOK_S = 0.3
+"""Who writes nothing into its open transaction for so long is taken for dead."""
+_AGAIN_S = 0.02
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 # Corrected streams are for any client; gzip is the compression that all of them can read as installed.
@@ -65,6 +70,7 @@ class KafkaTransactor:
         wake: Wake,
         resume: Resume,
         mending: Mending | None = None,
+        unended: Unended | None = None,
     ) -> None:
         self._config = {
             **producer_config(bootstrap, {**_DEFAULTS, **properties}),
@@ -72,6 +78,7 @@ class KafkaTransactor:
         }
         self._resume = resume
         self._mending = mending
+        self._unended = unended
         self._lookup = KafkaLookup(bootstrap, properties)
         self._raw = partial(KafkaLookup, bootstrap, properties, committed=False)
         self._wake = wake
@@ -132,6 +139,8 @@ class KafkaTransactor:
     def _take_over(self, attempt: int) -> TransactorEvent:
         self._discard()
         try:
+            if self._at_work():
+                return AtWork(attempt)
             self._producer = Producer({**self._config, _TIMEOUT: str(self._timeout_ms)})
             self._producer.init_transactions(_ANSWER_S)
             still = self._mend(self._producer)
@@ -142,6 +151,18 @@ class KafkaTransactor:
             return self._failed(attempt, error_of(exc))
         except LogError as exc:
             return self._doubtful(attempt, str(exc))
+
+    def _at_work(self) -> bool:
+        """Whether somebody writes on into a transaction."""
+        if self._unended is None:
+            return False
+        with closing(self._raw()) as raw:
+            end = last = self._unended(self._lookup, raw)
+            deadline = time.monotonic() + _LOOK_S
+            while end is not None and last == end and time.monotonic() < deadline:
+                time.sleep(_AGAIN_S)
+                end = self._unended(self._lookup, raw)
+        return end is not None and end != last
 
     @property
     def _timeout_ms(self) -> int:
@@ -174,7 +195,7 @@ class KafkaTransactor:
             mend = mending(self._lookup, raw)
             if mend is None or mend.commit or time.monotonic() > deadline:
                 return mend
-            time.sleep(0.02)
+            time.sleep(_AGAIN_S)
 
     def _hangs(self) -> str | None:
         """Whether the transaction that was just committed has no end, or one before it."""

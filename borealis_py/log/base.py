@@ -164,11 +164,21 @@ class Unknown:
     reason: str
 
 
-TransactorEvent = TookOver | Committed | Fenced | Unknown
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """Another writer was seen to write on into its transaction: it was not fenced, or it would only begin again."""
+
+    attempt: int
+
+
+TransactorEvent = TookOver | Committed | Fenced | Unknown | AtWork
 
 
 Resume = Callable[[Lookup], int | None]
 """How far a stream is written: asked in the writer's thread, after fencing. Raises LogError: it cannot be told now."""
+Unended = Callable[[Lookup, Lookup], int | None]
+"""(what is committed, all that lies in the log) -> up to where a transaction is written that has no end; None: there is
+none. Asked in the writer's thread, before fencing. Raises LogError: it cannot be told now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +208,7 @@ class Transactor(Protocol):
     def take_over(self, attempt: int) -> None:
         """Fence whoever wrote before, mend what it left (`Mending`), *then* read how far it got (`Resume`).
 
-        Answer: TookOver, Fenced or Unknown.
+        Not while somebody writes on into a transaction (`Unended`). Answer: TookOver, Fenced, Unknown or AtWork.
         """
 
     def commit(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
@@ -254,7 +264,13 @@ class Log(Protocol):
     def lookup(self) -> Lookup: ...
 
     def transactor(
-        self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume, mending: Mending | None = None
+        self,
+        transactional_id: str,
+        progress: Feed,
+        wake: Wake,
+        resume: Resume,
+        mending: Mending | None = None,
+        unended: Unended | None = None,
     ) -> Transactor: ...
 
     def admin(self) -> Admin: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from sunion.model import Rows, State
@@ -36,12 +36,10 @@ class RowCodec(Protocol):
 
     def decode_state(self, payload: bytes) -> State: ...
 
-    def to_json(self, rows: Rows) -> list[bytes]:
-        """One JSON object a row, doubles in their shortest form; NaN and infinities become null."""
+    def published(self, rows: Rows) -> Iterator[tuple[bytes, int]]:
+        """Of each row one JSON object, doubles in their shortest form, NaN and infinities null; and its stime."""
 
     def to_dicts(self, rows: Rows) -> list[dict[str, object]]: ...
-
-    def stimes(self, rows: Rows) -> list[int]: ...
 
 
 class StreamCodec(RowCodec, Protocol):

@@ -43,8 +43,8 @@ def transaction(
         output = outputs[bucket]
         if output.rows is not None and corrected:
             at = buckets.timestamp_ms(bucket)
-            rows = zip(codec.to_json(output.rows), codec.stimes(output.rows), strict=True)
-            yield from (NewRecord(feed, v, None, at, row_headers(bucket, i, s)) for i, (v, s) in enumerate(rows))
+            rows = enumerate(codec.published(output.rows))
+            yield from (NewRecord(feed, v, None, at, row_headers(bucket, i, s)) for i, (v, s) in rows)
         yield from (dead_letter(app, query, bucket, reject, i) for i, reject in enumerate(output.rejects))
     yield progress_record(app, query, progress)
 

@@ -14,6 +14,7 @@ from functools import partial
 import structlog
 
 from borealis_py.log.base import (
+    AtWork,
     Committed,
     Fenced,
     Log,
@@ -55,6 +56,7 @@ from borealis_py.protocol.turn import (
     StartRedo,
     TakeOver,
     Turn,
+    WriterBusy,
     WriterCommitted,
     WriterEvent,
     WriterLost,
@@ -107,7 +109,7 @@ class Replica:
             opened.callback(self._appender.close)
             self._pulse = Pulse(self._appender, spec.timing)
             self._transactor = log_.transactor(
-                spec.transactional_id, spec.progress_feed, wake, self._resuming, self._mend
+                spec.transactional_id, spec.progress_feed, wake, self._resuming, self._mend, self._resuming.unended
             )
             opened.callback(self._transactor.close)
             self._life = Life(spec.app_uid)
@@ -294,6 +296,8 @@ class Replica:
             return WriterReady(event.attempt, event.progress)
         if isinstance(event, Committed):
             return WriterCommitted(event.attempt, self._writing_to)
+        if isinstance(event, AtWork):
+            return WriterBusy(event.attempt)
         return WriterLost(event.attempt, isinstance(event, Fenced) or self._resuming.doubts)
 
     def _checkpoint_written(self) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, Lookup, Mend
 from borealis_py.log.corrected import Progress
 from borealis_py.log.description import Life, OtherLife, OtherVersion, check_life
@@ -76,6 +77,13 @@ class Resuming:
         """
         with self._after_fence(lookup):
             return self._upto(lookup)
+
+    def unended(self, lookup: Lookup, raw: Lookup) -> int | None:
+        """Up to where a transaction of this node's is written that has no end; None: there is none. Raises LogError."""
+        spec = self._spec
+        feed = topics.corrected(spec.app, spec.query) if spec.corrected else spec.progress_feed
+        end = raw.bounds(feed)[1]
+        return end if lookup.bounds(feed)[1] < end else None
 
     def mend(self, lookup: Lookup, raw: Lookup, known: int | None, progress: Callable[[int], Progress]) -> Mend | None:
         """See `Mender.next`. Raises LogError: it cannot be told now."""

@@ -4,7 +4,7 @@ Whoever sees progress standing still behind what it could write, for its patienc
 goes on. Rows and progress are one transaction, so nothing is repeated or left out.
 
     IDLE --patience passed--> TAKING --ready--> READY <--committed-- COMMITTING
-      ^---------------- fenced or unknown ---------'--------------------'
+      ^------ at work, fenced or unknown ----------'--------------------'
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from borealis_py.protocol.turn import (
     Publish,
     TakeOver,
     Turn,
+    WriterBusy,
     WriterCommitted,
     WriterLost,
     WriterReady,
@@ -129,6 +130,10 @@ class Publishing:
             self._patience = patience << min(self._lost, DOUBLINGS_MAX)
             self._lost += 1
             return [DropWriter()]
+        if isinstance(event, WriterBusy):
+            self.phase = Phase.IDLE
+            self._stood_since = now
+            return []
         self._unbelieved = None  # its own word counts now
         if isinstance(event, WriterReady):
             if event.progress is not None:

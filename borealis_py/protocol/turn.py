@@ -54,7 +54,14 @@ class WriterLost:
     fenced: bool
 
 
-WriterEvent = WriterReady | WriterCommitted | WriterLost
+@dataclass(frozen=True, slots=True)
+class WriterBusy:
+    """The attempt is over before it began: another writer is at work in a transaction."""
+
+    attempt: int
+
+
+WriterEvent = WriterReady | WriterCommitted | WriterLost | WriterBusy
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +142,7 @@ class CancelRedo:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Fence the corrected stream's writer, then read how far it got (B7)."""
+    """Fence the corrected stream's writer, unless it is at work, then read how far it got (B7)."""
 
     attempt: int
 

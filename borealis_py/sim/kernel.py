@@ -7,7 +7,7 @@ and says each window's hash and count at its end. The value `UNLUCKY` is refused
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -227,14 +227,11 @@ class ToyKernel:
         window, digest, count = msgspec.json.decode(payload, type=list[int])
         return (window, digest, count)
 
-    def to_json(self, rows: Sequence[Row]) -> list[bytes]:
-        return [_encode(row) for row in rows]
+    def published(self, rows: Sequence[Row]) -> Iterator[tuple[bytes, int]]:
+        return ((_encode(row), row[0]) for row in rows)
 
     def to_dicts(self, rows: Sequence[Row]) -> list[dict[str, object]]:
         return [{"kind": kind, "value": value, "hash": digest} for _, kind, value, digest in rows]
-
-    def stimes(self, rows: Sequence[Row]) -> list[int]:
-        return [row[0] for row in rows]
 
     def close(self) -> None:
         pass

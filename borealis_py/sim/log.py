@@ -11,7 +11,18 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from borealis_py.log.base import Feed, LogError, LogUnreachable, Mending, NewRecord, Record, Resume, TopicSpec, Wake
+from borealis_py.log.base import (
+    Feed,
+    LogError,
+    LogUnreachable,
+    Mending,
+    NewRecord,
+    Record,
+    Resume,
+    TopicSpec,
+    Unended,
+    Wake,
+)
 from borealis_py.sim.appending import MemoryAppender
 from borealis_py.sim.broker import Broker
 from borealis_py.sim.clock import Scheduler
@@ -213,9 +224,15 @@ class MemoryClient:
         return MemoryLookup(self)
 
     def transactor(
-        self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume, mending: Mending | None = None
+        self,
+        transactional_id: str,
+        progress: Feed,
+        wake: Wake,
+        resume: Resume,
+        mending: Mending | None = None,
+        unended: Unended | None = None,
     ) -> MemoryTransactor:
-        return MemoryTransactor(self, transactional_id, progress, wake, resume, mending)
+        return MemoryTransactor(self, transactional_id, progress, wake, resume, mending, unended)
 
     def admin(self) -> MemoryAdmin:
         return MemoryAdmin(self)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from borealis_py.log.base import (
     MENDS_MAX,
+    AtWork,
     Committed,
     Feed,
     Fenced,
@@ -22,6 +23,7 @@ from borealis_py.log.base import (
     Resume,
     TookOver,
     TransactorEvent,
+    Unended,
     Unknown,
     Wake,
 )
@@ -45,6 +47,7 @@ Outcomes = Callable[[random.Random, str], Outcome]
 """(random, client's name) -> what becomes of its next commit."""
 
 
+_LOOK_US = 300_000
 _LATER_US = 300_000
 """Up to how much later a commit of unknown outcome may still happen."""
 
@@ -60,6 +63,7 @@ class MemoryTransactor:
         wake: Wake,
         resume: Resume,
         mending: Mending | None = None,
+        unended: Unended | None = None,
     ) -> None:
         self._client = client
         self._broker = client.log.broker
@@ -68,6 +72,7 @@ class MemoryTransactor:
         self._wake = wake
         self._resume = resume
         self._mending = mending
+        self._unended = unended
         self._doubt = False
         """Markers of this writer's were lost, by a broker so slow that it looks after this commit or the next."""
         self._attempt: int | None = None
@@ -78,7 +83,7 @@ class MemoryTransactor:
     def take_over(self, attempt: int) -> None:
         self._attempt = attempt
         self._epoch = 0
-        self._client.after(self._client.link.delays.fence, lambda: self._fence(attempt))
+        self._client.after(self._client.link.delays.fence, lambda: self._look(attempt))
 
     def commit(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
         if attempt != self._attempt or not self._epoch:
@@ -94,6 +99,29 @@ class MemoryTransactor:
 
     def close(self) -> None:
         self._attempt = None
+
+    def _look(self, attempt: int) -> None:
+        """Whether somebody writes on into a transaction: nobody fences him then."""
+        before = self._open_to(attempt)
+        if before is None:
+            self._fence(attempt)
+        else:
+            self._client.log.scheduler.after(_LOOK_US, lambda: self._look_again(attempt, before))
+
+    def _look_again(self, attempt: int, before: int) -> None:
+        now = self._open_to(attempt)
+        if now is None or now == before:
+            self._fence(attempt)
+        else:
+            self._emit(attempt, AtWork(attempt))
+
+    def _open_to(self, attempt: int) -> int | None:
+        if self._unended is None or not self._current(attempt) or not self._client.reaches(self._progress.topic):
+            return None
+        try:
+            return self._unended(self._client.lookup(), MemoryLookup(self._client, committed=False))
+        except LogError:
+            return None
 
     def _fence(self, attempt: int) -> None:
         if not self._current(attempt):

@@ -6,6 +6,7 @@ import pytest
 
 from borealis_py.log.base import (
     Appender,
+    AtWork,
     Committed,
     Feed,
     Fenced,
@@ -435,6 +436,25 @@ def test_a_take_over_fences_the_writer_before(log_world: LogWorld) -> None:
     assert commit(log_world, successor, 1, stale) == Fenced(1)
     for closing in (reader, zombie, successor):
         closing.close()
+
+
+def test_who_writes_on_into_a_transaction_is_not_fenced_and_who_has_stopped_is(log_world: LogWorld) -> None:
+    """What a transaction without an end reaches is told by the test, in place of a writer that takes long."""
+    rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    name = f"{rows.topic}.publisher"
+    writer = opened(log_world, "w1", name, progress)
+    take_over(log_world, writer, 1)
+    reached = iter([5, 6, 6, *[6] * 1_000])
+    successor = log_world.log("w2").transactor(
+        name, progress, log_world.wake, last_number(progress), None, lambda *_: next(reached)
+    )
+    successor.take_over(1)
+    assert event(log_world, successor) == AtWork(1)
+    assert commit(log_world, writer, 1, [NewRecord(rows, b"1"), NewRecord(progress, b"1", key=b"0")]) == Committed(1)
+    assert take_over(log_world, successor, 2) == 1
+    assert commit(log_world, writer, 1, [NewRecord(rows, b"2"), NewRecord(progress, b"2", key=b"0")]) == Fenced(1)
+    writer.close()
+    successor.close()
 
 
 def test_who_is_fenced_by_hand_commits_nothing_more_until_it_takes_over_again(log_world: LogWorld) -> None:

@@ -57,7 +57,7 @@ def turn(kernel: Kernel, rows: list[extremes.Values]) -> list[Any]:
     if output.rows is not None:
         for part in kernel.split(output.rows, 900_000):
             kernel.encode(part)
-        kernel.to_json(output.rows)
+        list(kernel.published(output.rows))
     return ["" if output.rows is None else canonical_hash(output.rows), [r.reason for r in output.rejects]]
 
 

@@ -126,8 +126,9 @@ def on() -> Iterator[Kernel]:
 @given(rows=st.lists(worlds.row_of(0), min_size=1, max_size=8))
 def test_results_travel_and_print_so_that_they_read_back(on: Kernel, rows: list[Row]) -> None:
     part = worlds.batch(rows)
-    assert on.stimes(on.decode(on.encode(part))) == [r[4] for r in rows]
-    for text, row in zip(on.to_json(part), rows, strict=True):
+    published = list(on.published(on.decode(on.encode(part))))
+    assert [stime for _, stime in published] == [r[4] for r in rows]
+    for (text, _), row in zip(published, rows, strict=True):
         read = json.loads(text)
         assert list(read) == ["k", "i", "x", "b"]
         assert (read["k"], read["i"], read["b"]) == (row[0], row[1], row[3])
@@ -157,3 +158,12 @@ def test_state_of_another_query_is_refused(on: Kernel) -> None:
 def test_the_schema_id_tells_schemas_apart(on: Kernel) -> None:
     with worlds.kernel(lambda app, a, b: a.map(k="k", i="x", x="x", b="b")) as other:
         assert other.schema_id != on.schema_id
+
+
+def test_rows_are_published_piece_by_piece_as_they_would_be_together(
+    on: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = worlds.batch([*ROWS, *ROWS, ROWS[0]])
+    together = list(on.published(rows))
+    monkeypatch.setattr("borealis_py.engine.codec.PUBLISHED_ROWS", 2)
+    assert list(on.published(rows)) == together

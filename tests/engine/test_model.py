@@ -136,7 +136,9 @@ def test_filter_and_map_keep_order_and_stime(stateless: Kernel, history: Buckets
     found = [
         (row["k2"], row["y"], stime)
         for b in sorted(outputs)
-        for row, stime in zip(stateless.to_dicts(outputs[b].rows), stateless.stimes(outputs[b].rows), strict=True)
+        for row, stime in zip(
+            stateless.to_dicts(outputs[b].rows), outputs[b].rows.column("stime").to_pylist(), strict=True
+        )
     ]
     rows = [r for r in in_order(history) if r[2] is not None and r[2] > 0 and r[0] is not None]
     assert found == [(r[0] + "?", r[2] * 2, r[4]) for r in rows if r[2] * 2 < 1000]

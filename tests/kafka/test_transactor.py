@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import kafka
 import pytest
@@ -14,9 +14,22 @@ from borealis_py.kafka import transactor as transactor_module
 from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.client import ClientLog
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.kafka.transactor import KafkaTransactor
 from borealis_py.log import progress
-from borealis_py.log.base import Committed, Feed, Fenced, LogError, NewRecord, TookOver, TransactorEvent, Unknown
+from borealis_py.log.base import (
+    AtWork,
+    Committed,
+    Feed,
+    Fenced,
+    LogError,
+    Lookup,
+    NewRecord,
+    TookOver,
+    TransactorEvent,
+    Unended,
+    Unknown,
+)
 from tests.kafka.conftest import Waiter
 from tests.support.resume import last_number
 
@@ -27,10 +40,12 @@ COMPACT = ("cleanup.policy", "compact")
 class Writer:
     """A transactor and its feeds."""
 
-    def __init__(self, log: KafkaLog, waiter: Waiter, rows: Feed, progress: Feed) -> None:
+    def __init__(
+        self, log: KafkaLog, waiter: Waiter, rows: Feed, progress: Feed, unended: Unended | None = None
+    ) -> None:
         self.rows, self.progress, self.waiter = rows, progress, waiter
         self.transactor: KafkaTransactor = log.transactor(
-            f"{rows.topic}.publisher", progress, waiter.wake, last_number(progress)
+            f"{rows.topic}.publisher", progress, waiter.wake, last_number(progress), None, unended
         )
 
     def event(self) -> TransactorEvent:
@@ -44,6 +59,16 @@ class Writer:
     def commit(self, attempt: int, *values: bytes) -> TransactorEvent:
         self.transactor.commit(attempt, lambda: self.records(*values))
         return self.event()
+
+    def commit_until(self, attempt: int, over: threading.Event) -> None:
+        """Begin a transaction that has more and more rows."""
+
+        def rows() -> Iterator[NewRecord]:
+            while not over.wait(0.005):
+                yield NewRecord(self.rows, b"x" * 5_000)
+            yield from self.records(b"1")
+
+        self.transactor.commit(attempt, rows)
 
     def records(self, *values: bytes) -> Sequence[NewRecord]:
         return [*(NewRecord(self.rows, v) for v in values), NewRecord(self.progress, values[-1], key=b"0")]
@@ -59,6 +84,48 @@ def committed(log: KafkaLog, feed: Feed) -> list[bytes | None]:
     values = [r.value for r in lookup.read(feed, *lookup.bounds(feed))]
     lookup.close()
     return values
+
+
+def test_who_writes_on_into_a_transaction_is_left_alone_and_who_has_stopped_is_fenced(
+    log: KafkaLog, waiter: Waiter, writer: Writer
+) -> None:
+    def unended(committed: Lookup, raw: Lookup) -> int | None:
+        end = raw.bounds(writer.rows)[1]
+        return end if committed.bounds(writer.rows)[1] < end else None
+
+    assert writer.take_over(1) == TookOver(1, None)
+    other, over = Writer(log, waiter, writer.rows, writer.progress, unended), threading.Event()
+    writer.commit_until(1, over)
+    raw = KafkaLookup(log.bootstrap, dict(log.properties), committed=False)
+    waiter.until(lambda: raw.bounds(writer.rows)[1] > 0)
+    assert other.take_over(1) == AtWork(1)
+    over.set()
+    assert writer.event() == Committed(1)
+    assert other.take_over(2) == TookOver(2, 1)
+    stopped = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": f"{writer.rows.topic}.publisher"})
+    stopped.init_transactions(30)
+    stopped.begin_transaction()
+    stopped.produce(writer.rows.topic, b"and no more", partition=0)
+    stopped.flush(30)
+    assert other.take_over(3) == TookOver(3, 1)
+    for each in (writer, other):
+        each.transactor.close()
+    raw.close()
+    stopped.purge()
+
+
+def test_a_writer_that_finds_itself_fenced_between_two_rows_says_so(
+    log: KafkaLog, waiter: Waiter, writer: Writer
+) -> None:
+    """What the client answers then is "fatal", and nothing of the reason."""
+    assert writer.take_over(1) == TookOver(1, None)
+    writer.commit_until(1, threading.Event())
+    other = Writer(log, waiter, writer.rows, writer.progress)
+    assert other.take_over(1) == TookOver(1, None)
+    assert writer.event() == Fenced(1)
+    assert other.commit(1, b"1") == Committed(1)
+    for each in (writer, other):
+        each.transactor.close()
 
 
 def test_a_writer_that_died_in_mid_transaction_leaves_nothing(

@@ -17,6 +17,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.sim.clock import Scheduler
 from borealis_py.sim.log import MemoryLog
+from borealis_py.sim.reading import MemoryLookup
 from sunion.bucket import Buckets
 from sunion.model import Input, Output
 from tests.reconcile.list_world import ListKernel
@@ -68,6 +69,19 @@ def test_progress_that_the_inputs_close_counts_at_once() -> None:
     world.publish(20, rows=(12,))
     assert world.resuming(world.lookup) == 20
     assert not world.resuming.doubts
+
+
+def test_a_transaction_without_an_end_is_told_up_to_where_it_is_written() -> None:
+    world = World(closed=20)
+    raw = MemoryLookup(world.log.client("writer"), committed=False)
+    assert world.resuming.unended(world.lookup, raw) is None
+    world.publish(13, rows=(12,))
+    assert world.resuming.unended(world.lookup, raw) is None
+    epoch = world.log.broker.init_producer("q.publisher")
+    opened = world.log.broker.write("q.publisher", epoch, [NewRecord(Feed("app.q"), b"half")])
+    assert world.resuming.unended(world.lookup, raw) == 2
+    world.log.broker.expire("q.publisher", opened)
+    assert world.resuming.unended(world.lookup, raw) is None
 
 
 def test_who_has_read_less_than_the_writer_before_waits_for_his_inputs_and_then_believes() -> None:

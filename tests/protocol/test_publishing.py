@@ -13,6 +13,7 @@ from borealis_py.protocol.turn import (
     Publish,
     TakeOver,
     Turn,
+    WriterBusy,
     WriterCommitted,
     WriterEvent,
     WriterLost,
@@ -287,3 +288,18 @@ def driven_with(driven: Driven, acked: bool) -> Driven:
     if acked:
         driven.output.acknowledged(10**9)
     return driven
+
+
+def test_a_writer_at_work_is_not_fenced_and_patience_begins_again() -> None:
+    driven = Driven()
+    driven.turn(0)
+    driven.say(0, end=1)
+    driven.turn(0)
+    assert driven.turn(FIRST_PATIENCE) == [TakeOver(1)]
+    at = FIRST_PATIENCE + 300 * MS
+    assert driven.turn(at, writer=(WriterBusy(1),)) == []
+    assert driven.publishing.phase is Phase.IDLE
+    assert driven.turn(at + FIRST_PATIENCE - 1) == []
+    assert driven.turn(at + FIRST_PATIENCE) == [TakeOver(2)]
+    driven.turn(at + FIRST_PATIENCE + 1, writer=(WriterBusy(1), WriterReady(2, None)))
+    assert driven.publishing.phase is not Phase.IDLE, "the first attempt's word is nothing"

@@ -60,14 +60,11 @@ class ListKernel:
     def decode_state(self, payload: bytes):
         return tuple(json.loads(payload))
 
-    def to_json(self, rows) -> list[bytes]:
-        return [json.dumps({"total": value}).encode() for _, value in rows]
+    def published(self, rows):
+        return ((json.dumps({"total": value}).encode(), stime) for stime, value in rows)
 
     def to_dicts(self, rows):
         return [{"total": value} for _, value in rows]
-
-    def stimes(self, rows) -> list[int]:
-        return [stime for stime, _ in rows]
 
     def take(self, rows, indices):
         return [rows[i] for i in indices]

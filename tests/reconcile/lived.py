@@ -94,7 +94,7 @@ class Lived:
             self.letters += [Record(Feed(""), 0, 0, None, new.value, new.headers) for new in told]
             if output.rows is None:
                 continue
-            values = zip(kernel.to_json(output.rows), kernel.stimes(output.rows), strict=True)
+            values = kernel.published(output.rows)
             rows += [Record(Feed(""), 0, 0, None, v, row_headers(bucket, i, s)) for i, (v, s) in enumerate(values)]
         self.logs[f"{app}.{name}"] = rows
         self.logs[f"{app}.{name}.progress"] = [msgspec.json.encode(Progress("a1", self.end, 0, 1))]

@@ -27,7 +27,7 @@ def published(upto: int) -> list[Record | None]:
     kernel = ListKernel()
     records: list[Record | None] = []
     for bucket, output in Replica(kernel, {"s": SOURCE}).expected(ORIGIN, upto).items():
-        for i, (value, stime) in enumerate(zip(kernel.to_json(output.rows), kernel.stimes(output.rows), strict=True)):
+        for i, (value, stime) in enumerate(kernel.published(output.rows)):
             records.append(Record(CORRECTED, 0, 0, None, value, row_headers(bucket, i, stime)))
         records.append(None)
     return records

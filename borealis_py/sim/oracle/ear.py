@@ -22,6 +22,7 @@ from borealis_py.log.base import (
     Record,
     Resume,
     Transactor,
+    Unended,
     Wake,
 )
 from borealis_py.log.codec import RowCodec
@@ -209,9 +210,15 @@ class HeardLog:
         return self._client.lookup()
 
     def transactor(
-        self, transactional_id: str, progress: Feed, wake: Wake, resume: Resume, mending: Mending | None = None
+        self,
+        transactional_id: str,
+        progress: Feed,
+        wake: Wake,
+        resume: Resume,
+        mending: Mending | None = None,
+        unended: Unended | None = None,
     ) -> Transactor:
-        return self._client.transactor(transactional_id, progress, wake, resume, mending)
+        return self._client.transactor(transactional_id, progress, wake, resume, mending, unended)
 
     def admin(self) -> Admin:
         return self._client.admin()
