@@ -85,8 +85,8 @@ def run(options: Options, bars: Bars) -> Outcome:
     for host in hosts:
         with directory(options.work) as work, terminated_as_interrupt(), staged(work / host) as stage:
             bars.say(f"{host}: starting {REPLICAS} replicas")
-            with _up(stage, host) as (state, processes, up_s):
-                weights += _weigh(stage, state, processes, host, options.size, bars)
+            with _up(stage, host) as (state, processes, up_s), _publishers(stage) as open_:
+                weights += _weigh(stage, open_, processes, host, options.size, bars)
                 bars.say(f"{host}: a replica is killed")
                 times.append(Times(host=host, up_s=up_s, again_s=_killed(stage, state, processes)))
     return outcome(weights, times)
@@ -109,20 +109,25 @@ def _up(stage: Stage, host: str) -> Iterator[tuple[AppState, ReplicaProcesses, f
         processes.stop()
 
 
-def _weigh(
-    stage: Stage, state: AppState, processes: ReplicaProcesses, host: str, size: Size, bars: Bars
-) -> list[Weight]:
-    found: list[Weight] = []
+@contextmanager
+def _publishers(stage: Stage) -> Iterator[Sequence[Publisher]]:
+    """One for each source. Without them replicas would miss their input and not be STABLE."""
     with ExitStack() as stack:
-        open_ = [
+        yield [
             stack.enter_context(publisher(f"s{i}", "0s", app=APP, bootstrap=stage.log.bootstrap))
             for i in range(SOURCES)
         ]
-        for rate in RATES[size]:
-            bars.say(f"{host}: {rate} events/s")
-            with _sending(open_, rate):
-                time.sleep(SETTLE_S)
-                found += _over(SECONDS[size], _family(stage, processes), host, rate)
+
+
+def _weigh(
+    stage: Stage, publishers: Sequence[Publisher], processes: ReplicaProcesses, host: str, size: Size, bars: Bars
+) -> list[Weight]:
+    found: list[Weight] = []
+    for rate in RATES[size]:
+        bars.say(f"{host}: {rate} events/s")
+        with _sending(publishers, rate):
+            time.sleep(SETTLE_S)
+            found += _over(SECONDS[size], _family(stage, processes), host, rate)
     return found
 
 
