@@ -179,14 +179,20 @@ class ArrowRowCodec:
     def decode(self, payload: bytes) -> pa.RecordBatch:
         return pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
 
-    def split(self, rows: pa.RecordBatch, bytes_max: int) -> list[pa.RecordBatch]:
-        """The same rows in pieces whose encoding stays below `bytes_max`, one row at least in each."""
-        size, count = len(self.encode(rows)), rows.num_rows
-        if count <= 1 or size <= bytes_max:
-            return [rows]
-        each = max(1, min(count // 2, int(_FILL * count * bytes_max / size)))
-        pieces = (rows.slice(at, each) for at in range(0, count, each))
-        return [part for piece in pieces for part in self.split(piece, bytes_max)]
+    def encode_parts(self, rows: pa.RecordBatch, bytes_max: int) -> list[bytes]:
+        """As `encode`, in as many parts as none exceeds `bytes_max`, one row at least in each."""
+        count, fits = rows.num_rows, _FILL * bytes_max / max(1, rows.nbytes)  # how large they are shows when encoded
+        each = max(1, count if fits >= 1 else int(count * fits))
+        parts: list[bytes] = []
+        todo = [rows.slice(at, each) for at in reversed(range(0, max(1, count), each))]
+        while todo:
+            piece = todo.pop()
+            encoded, half = self.encode(piece), piece.num_rows // 2
+            if len(encoded) <= bytes_max or not half:
+                parts.append(encoded)
+            else:
+                todo += [piece.slice(half), piece.slice(0, half)]
+        return parts
 
     def join(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         return parts[0] if len(parts) == 1 else pa.concat_batches(parts)

@@ -27,8 +27,8 @@ class RowCodec(Protocol):
 
     def decode(self, payload: bytes) -> Rows: ...
 
-    def split(self, rows: Rows, bytes_max: int) -> list[Rows]:
-        """The same rows in pieces whose encoding stays below `bytes_max`, one row at least in each."""
+    def encode_parts(self, rows: Rows, bytes_max: int) -> list[bytes]:
+        """As `encode`, in as many parts as none exceeds `bytes_max`, one row at least in each."""
 
     def join(self, parts: Sequence[Rows]) -> Rows: ...
 

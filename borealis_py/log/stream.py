@@ -109,12 +109,7 @@ class StreamEncoder:
         )
 
     def _parts(self, rows: Rows | None) -> list[bytes]:
-        if rows is None:
-            return [b""]
-        encoded = self._codec.encode(rows)
-        if len(encoded) <= ENVELOPE_BYTES_MAX:
-            return [encoded]
-        return [self._codec.encode(piece) for piece in self._codec.split(rows, ENVELOPE_BYTES_MAX)]
+        return [b""] if rows is None else self._codec.encode_parts(rows, ENVELOPE_BYTES_MAX)
 
     def _record(self, bucket: int, value: bytes) -> NewRecord:
         return NewRecord(self._feed, value, timestamp_ms=self._buckets.timestamp_ms(bucket))

@@ -210,12 +210,11 @@ class ToyKernel:
     def decode(self, payload: bytes) -> list[Row]:
         return _decode_rows(payload)
 
-    def split(self, rows: Sequence[Row], bytes_max: int) -> list[Sequence[Row]]:
-        middle = len(rows) // 2
-        fits = len(rows) <= self._part_rows and len(self.encode(rows)) <= bytes_max
-        if middle == 0 or fits:
-            return [rows]
-        return self.split(rows[:middle], bytes_max) + self.split(rows[middle:], bytes_max)
+    def encode_parts(self, rows: Sequence[Row], bytes_max: int) -> list[bytes]:
+        encoded, middle = self.encode(rows), len(rows) // 2
+        if middle == 0 or len(encoded) <= bytes_max:
+            return [encoded]
+        return self.encode_parts(rows[:middle], bytes_max) + self.encode_parts(rows[middle:], bytes_max)
 
     def join(self, parts: Sequence[Sequence[Row]]) -> list[Row]:
         return self.concat(parts)

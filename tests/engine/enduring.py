@@ -55,8 +55,7 @@ def turn(kernel: Kernel, rows: list[extremes.Values]) -> list[Any]:
     if output is None:
         return ["", []]
     if output.rows is not None:
-        for part in kernel.split(output.rows, 900_000):
-            kernel.encode(part)
+        kernel.encode_parts(output.rows, 900_000)
         list(kernel.published(output.rows))
     return ["" if output.rows is None else canonical_hash(output.rows), [r.reason for r in output.rejects]]
 

@@ -138,13 +138,25 @@ def test_results_travel_and_print_so_that_they_read_back(on: Kernel, rows: list[
             assert struct.pack("<d", read["x"]) == struct.pack("<d", row[2])
 
 
-def test_split_pieces_are_small_and_join_to_the_whole(on: Kernel) -> None:
+def test_parts_are_small_and_join_to_the_whole(on: Kernel) -> None:
     whole = worlds.batch([("k" * 50, i, 1.0, True, i) for i in range(500)])
-    pieces = on.split(whole, 4_000)
-    assert len(pieces) > 5
-    assert all(len(on.encode(p)) <= 4_000 for p in pieces)
-    assert on.join(pieces).equals(whole)
-    assert [p.num_rows for p in on.split(worlds.batch(ROWS), 1)] == [1, 1]
+    parts = on.encode_parts(whole, 4_000)
+    assert 5 < len(parts) < 15
+    assert all(len(part) <= 4_000 for part in parts)
+    assert on.join([on.decode(part) for part in parts]).equals(whole)
+    assert on.encode_parts(whole, 10**6) == [on.encode(whole)]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 3_000), max_size=40),
+    bytes_max=st.sampled_from((1, 900, 2_000, 10_000)),
+)
+def test_parts_of_rows_of_all_sizes_are_small_or_a_single_row(on: Kernel, sizes: list[int], bytes_max: int) -> None:
+    whole = worlds.batch([("k" * size, i, 1.0, True, i) for i, size in enumerate(sizes)])
+    parts = on.encode_parts(whole, bytes_max)
+    decoded = [on.decode(part) for part in parts]
+    assert all(len(part) <= bytes_max or rows.num_rows <= 1 for part, rows in zip(parts, decoded, strict=True))
+    assert on.join(decoded).equals(whole)
 
 
 def test_state_of_another_query_is_refused(on: Kernel) -> None:

@@ -39,11 +39,11 @@ class Json:
         rows: list[str] = json.loads(payload)
         return rows
 
-    def split(self, rows: list[str], bytes_max: int) -> list[list[str]]:
-        if len(rows) < 2 or len(self.encode(rows)) <= bytes_max:
-            return [rows]
-        half = len(rows) // 2
-        return [*self.split(rows[:half], bytes_max), *self.split(rows[half:], bytes_max)]
+    def encode_parts(self, rows: list[str], bytes_max: int) -> list[bytes]:
+        encoded, half = self.encode(rows), len(rows) // 2
+        if not half or len(encoded) <= bytes_max:
+            return [encoded]
+        return [*self.encode_parts(rows[:half], bytes_max), *self.encode_parts(rows[half:], bytes_max)]
 
     def join(self, parts: list[list[str]]) -> list[str]:
         return [row for part in parts for row in part]

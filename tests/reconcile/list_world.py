@@ -48,8 +48,8 @@ class ListKernel:
     def encode(self, rows: list[Row]) -> bytes:
         return json.dumps(rows).encode()
 
-    def split(self, rows, bytes_max):
-        return [rows]
+    def encode_parts(self, rows, bytes_max):
+        return [self.encode(rows)]
 
     def join(self, parts):
         return [row for part in parts for row in part]
