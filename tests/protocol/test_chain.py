@@ -12,7 +12,7 @@ from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.protocol.turn import Append, AskEnds, Effect, SaveCheckpoint, Turn
+from borealis_py.protocol.turn import Append, AskEnds, Beat, Effect, SaveCheckpoint, StartRedo, Turn
 from sunion.errors import RetentionLost
 from sunion.model import Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord, TentativeBucket
 from tests.protocol.test_scenarios import cut, settled
@@ -242,6 +242,20 @@ def test_whoever_waits_adopts_the_checkpoint_of_whoever_is_done() -> None:
     assert settled(world)
     assert any(n.redo is not None and n.redo[3] == "peer" for n in second.notes)
     assert not any(n.redo is not None and n.redo[3] == "peer" for n in first.notes)
+
+
+@pytest.mark.parametrize(("kept", "peer"), [((20, 30), 2), ((30, 20), 1), ((43, 5), 2), ((3, 4), 2), ((3, 3), None)])
+def test_of_the_checkpoints_that_save_work_the_furthest_is_adopted(kept: tuple[int, int], peer: int | None) -> None:
+    timing = replace(TIMING, inline_us=0, inline_buckets=3, slice_rows=1_000)
+    node = Node(Input.source("b"), Input.source("c"), timing=timing)
+    node.at(0, source=[claim(0), batch(1, 0, [(at * W, at) for at in range(41)], boundary=41 * W)])
+    for step in range(20):
+        node.at(100 * W + step)
+    assert (node.manager.f_s, node.manager.f_l) == (0, 42)
+    beats = [Beat(i, i, 1, f"u{i}", False, 0, 0, False, None, each) for i, each in enumerate(kept, 1)]
+    node.manager.handle(Turn(101 * W, beats=beats))
+    found = node.at(102 * W, source=[claim(0), batch(1, 0, boundary=50 * W)], index=0)
+    assert [effect.job.peer for effect in found if isinstance(effect, StartRedo)] == ([] if peer is None else [peer])
 
 
 def test_a_checkpoint_beyond_the_live_frontier_is_not_adopted() -> None:

@@ -97,6 +97,10 @@ def test_a_turn_of_few_rows_says_nothing_of_what_rows_cost() -> None:
     assert (pace.rows, pace.expected_us(1)) == (200, 1.0)
 
 
+def test_a_turn_runs_no_more_buckets_than_it_may() -> None:
+    assert [ran for ran, _ in turns(Pace(TIMING, W), 1, 1.0)][-1] == 100
+
+
 def test_turns_of_small_buckets_say_only_that_they_are_not_too_long() -> None:
     pace = Pace(TIMING, W)
     list(turns(pace, 200, 1.0))

@@ -188,8 +188,10 @@ def test_a_live_run_takes_tentative_rows_where_there_are_no_stable_ones() -> Non
     union.feed(0, batch(1, 0, [(0, 10)]))
     union.feed_stream(1, [(0, tentative(0, "b"))])
     assert [value for *_, value in union.ordered_live(0)[0]] == [10, 77]
+    assert [union.count_live(bucket) for bucket in (0, 1)] == [2, 0]
     union.feed_stream(1, [(0, stable(0))])
     assert [value for *_, value in union.ordered_live(0)[0]] == [10, 0]
+    assert union.count_live(0) == 2
 
 
 def test_a_stream_keeps_its_name_and_counts_the_rows_of_its_stable_buckets() -> None:
