@@ -128,6 +128,28 @@ def test_a_writer_that_finds_itself_fenced_between_two_rows_says_so(
         each.transactor.close()
 
 
+def test_a_transaction_that_took_longer_than_it_may_has_twice_the_time_when_it_is_tried_again(
+    log: KafkaLog, waiter: Waiter, new_feed: NewFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def noted(config: dict[str, str]) -> Producer:
+        asked.append(config["transaction.timeout.ms"])
+        return Producer(config)
+
+    monkeypatch.setattr(transactor_module, "Producer", noted)
+    short = KafkaLog(log.bootstrap, (*log.properties, ("transaction.timeout.ms", "1000")))
+    writer = Writer(short, waiter, new_feed(), new_feed(COMPACT))
+    assert writer.take_over(1) == TookOver(1, None)
+    writer.commit_until(1, threading.Event())
+    assert isinstance(writer.event(), Fenced | Unknown)
+    assert writer.take_over(2) == TookOver(2, None)
+    assert writer.commit(2, b"1") == Committed(2)
+    assert writer.take_over(3) == TookOver(3, 1)
+    assert asked == ["1000", "2000", "2000"]
+    writer.transactor.close()
+
+
 def test_a_writer_that_died_in_mid_transaction_leaves_nothing(
     log: KafkaLog, bootstrap: str, waiter: Waiter, writer: Writer
 ) -> None:
