@@ -20,6 +20,7 @@ import msgspec
 import psutil
 
 from borealis_py.bench import events
+from borealis_py.bench.cputime import tree_cpu_s
 from borealis_py.bench.events import Backlog, Totals
 from borealis_py.bench.figures import BenchError, RunFigures, ThroughputFigures, compared, run_figures
 from borealis_py.bench.stage import Running, Stage
@@ -177,23 +178,18 @@ class _Watch:
             self._woken.clear()
             for record in self._reader.poll():
                 if record.feed == self._settings and (record.key or b"").startswith(b"incarnation/"):
-                    began = record.timestamp_ms / 1000, _cpu_s(process)
+                    began = record.timestamp_ms / 1000, tree_cpu_s([process.pid])
                 elif (
                     began
                     and record.feed == self._progress
                     and (read_progress(record, self._life, 0) or 0) >= self._bucket
                 ):
-                    return began[0], time.time(), _cpu_s(process) - began[1]
+                    return began[0], time.time(), tree_cpu_s([process.pid]) - began[1]
             self._woken.wait(0.5)
         raise BenchError(f"the replica did not get through its backlog:\n{running.processes.log_tail(ONLY)}")
 
     def close(self) -> None:
         self._reader.close()
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
 
 
 def totals(records: list[Record]) -> Totals:

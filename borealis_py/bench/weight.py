@@ -14,6 +14,7 @@ import psutil
 
 from borealis_py.bench import events
 from borealis_py.bench.bars import Bars
+from borealis_py.bench.cputime import cpu_s
 from borealis_py.bench.experiment import Curve, Outcome, Panel
 from borealis_py.bench.experiments import Options, Size
 from borealis_py.bench.figures import BenchError
@@ -173,13 +174,13 @@ def _family(stage: Stage, processes: ReplicaProcesses) -> dict[psutil.Process, s
 
 
 def _over(seconds: float, family: Mapping[psutil.Process, str], host: str, rate: int) -> list[Weight]:
-    before = {process: at for process in family if (at := _cpu_s(process)) is not None}
+    before = {process: at for process in family if (at := cpu_s(process)) is not None}
     began = time.monotonic()
     time.sleep(seconds)
     took_s = time.monotonic() - began
     found = []
     for process, spent_s in before.items():
-        after_s = _cpu_s(process)
+        after_s = cpu_s(process)
         if after_s is None:
             continue
         memory = process.memory_full_info()
@@ -195,15 +196,6 @@ def _over(seconds: float, family: Mapping[psutil.Process, str], host: str, rate:
         )
         found.append(weight)
     return found
-
-
-def _cpu_s(process: psutil.Process) -> float | None:
-    """None: it has ended."""
-    try:
-        times = process.cpu_times()
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(times.user + times.system)
-    except psutil.NoSuchProcess:
-        return None
 
 
 def _killed(stage: Stage, state: AppState, processes: ReplicaProcesses) -> float:
