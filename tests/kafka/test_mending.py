@@ -59,7 +59,7 @@ class App:
         told = (Reject("s", -1, "unlucky"),) * 2 if letters else ()
         outputs = {b: Output([(b * 1_000_000, f"{b}a"), (b * 1_000_000 + 1, f"{b}b")], told) for b in range(first, end)}
         progress = Progress("a1", end, 0, 1)
-        return transaction(self.name, NODE, outputs, progress, BUCKETS, ListKernel(), self.corrected)
+        return list(transaction(self.name, NODE, outputs, progress, BUCKETS, ListKernel(), self.corrected))
 
     def writer(self, known: int | None = None) -> KafkaTransactor:
         told = Published(self.name, NODE, self.corrected, Life("a1"), ORIGIN)
