@@ -150,8 +150,8 @@ def test_a_record_that_no_replica_has_written_is_passed_over() -> None:
 class Texts:
     """Rows are lists of one text."""
 
-    def encode(self, rows: list[str]) -> bytes:
-        return rows[0].encode()
+    def encode_parts(self, rows: list[str], bytes_max: int) -> list[bytes]:
+        return [rows[0].encode()]
 
 
 def test_rows_of_another_schema_are_passed_over() -> None:
