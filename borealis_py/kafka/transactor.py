@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
 
@@ -80,7 +80,7 @@ class KafkaTransactor:
         self._mending = mending
         self._unended = unended
         self._lookup = KafkaLookup(bootstrap, properties)
-        self._raw = partial(KafkaLookup, bootstrap, properties, committed=False)
+        self._open_raw = partial(KafkaLookup, bootstrap, properties, committed=False)
         self._wake = wake
         self._jobs: SimpleQueue[tuple[int, int, Job] | None] = SimpleQueue()
         self._lock = threading.Lock()
@@ -139,11 +139,12 @@ class KafkaTransactor:
     def _take_over(self, attempt: int) -> TransactorEvent:
         self._discard()
         try:
-            if self._at_work():
-                return AtWork(attempt)
-            self._producer = Producer({**self._config, _TIMEOUT: str(self._timeout_ms)})
-            self._producer.init_transactions(_ANSWER_S)
-            still = self._mend(self._producer)
+            with self._raw() as raw:
+                if self._at_work(raw):
+                    return AtWork(attempt)
+                self._producer = Producer({**self._config, _TIMEOUT: str(self._timeout_ms)})
+                self._producer.init_transactions(_ANSWER_S)
+                still = self._mend(self._producer, raw)
             if still is not None:
                 return self._doubtful(attempt, still)
             return TookOver(attempt, self._resume(self._lookup))
@@ -152,41 +153,48 @@ class KafkaTransactor:
         except LogError as exc:
             return self._doubtful(attempt, str(exc))
 
-    def _at_work(self) -> bool:
+    @contextmanager
+    def _raw(self) -> Iterator[KafkaLookup]:
+        """Sees what is not committed, too. Opened where somebody looks with it: a connection costs a fail-over time."""
+        if self._mending is None and self._unended is None:
+            yield self._lookup
+            return
+        with closing(self._open_raw()) as raw:
+            yield raw
+
+    def _at_work(self, raw: KafkaLookup) -> bool:
         """Whether somebody writes on into a transaction."""
         if self._unended is None:
             return False
-        with closing(self._raw()) as raw:
-            end = last = self._unended(self._lookup, raw)
-            deadline = time.monotonic() + _LOOK_S
-            while end is not None and last == end and time.monotonic() < deadline:
-                time.sleep(_AGAIN_S)
-                end = self._unended(self._lookup, raw)
+        end = last = self._unended(self._lookup, raw)
+        deadline = time.monotonic() + _LOOK_S
+        while end is not None and last == end and time.monotonic() < deadline:
+            time.sleep(_AGAIN_S)
+            end = self._unended(self._lookup, raw)
         return end is not None and end != last
 
     @property
     def _timeout_ms(self) -> int:
         return int(self._config[_TIMEOUT]) << min(self._too_long, TIMEOUT_DOUBLINGS)
 
-    def _mend(self, producer: Producer) -> str | None:
+    def _mend(self, producer: Producer, raw: KafkaLookup) -> str | None:
         """Mend what those before left; what is still wrong after that. Raises KafkaException, LogError."""
         if self._mending is None:
             return None
-        with closing(self._raw()) as raw:
-            for _ in range(MENDS_MAX):
-                mend = self._settled(self._mending, raw)
-                if mend is None:
-                    return None
-                log.warning("transactor: %s", mend.why)
-                producer.begin_transaction()
-                refused = _produce_all(producer, mend.records)
-                producer.flush(_ANSWER_S)  # an abort would forget what has not been sent, and end nothing
-                if refused is not None or not mend.commit:
-                    producer.abort_transaction(_ANSWER_S)
-                else:
-                    producer.commit_transaction(_ANSWER_S)
+        for _ in range(MENDS_MAX):
             mend = self._settled(self._mending, raw)
-            return None if mend is None else mend.why
+            if mend is None:
+                return None
+            log.warning("transactor: %s", mend.why)
+            producer.begin_transaction()
+            refused = _produce_all(producer, mend.records)
+            producer.flush(_ANSWER_S)  # an abort would forget what has not been sent, and end nothing
+            if refused is not None or not mend.commit:
+                producer.abort_transaction(_ANSWER_S)
+            else:
+                producer.commit_transaction(_ANSWER_S)
+        mend = self._settled(self._mending, raw)
+        return None if mend is None else mend.why
 
     def _settled(self, mending: Mending, raw: KafkaLookup) -> Mend | None:
         """What is to be mended, once what hangs has done so for a while."""
@@ -201,7 +209,7 @@ class KafkaTransactor:
         """Whether the transaction that was just committed has no end, or one before it."""
         if self._mending is None:
             return None
-        with closing(self._raw()) as raw:
+        with self._raw() as raw:
             mend = self._settled(self._mending, raw)
         return None if mend is None else mend.why
 

@@ -48,6 +48,7 @@ Outcomes = Callable[[random.Random, str], Outcome]
 
 
 _LOOK_US = 300_000
+"""As kafka/transactor: who writes nothing into an open transaction for so long is taken for dead."""
 _LATER_US = 300_000
 """Up to how much later a commit of unknown outcome may still happen."""
 
