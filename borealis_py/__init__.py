@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from borealis_py.host.connect import publisher as publisher
-    from borealis_py.host.connect import subscribe as subscribe
+    from borealis_py.api import publisher as publisher
+    from borealis_py.api import subscribe as subscribe
     from borealis_py.query import App as App
     from borealis_py.query import QueryError as QueryError
 
@@ -21,8 +21,8 @@ __all__ = ["App", "QueryError", "publisher", "subscribe"]
 _HOME = {
     "App": "borealis_py.query",
     "QueryError": "borealis_py.query",
-    "publisher": "borealis_py.host.connect",
-    "subscribe": "borealis_py.host.connect",
+    "publisher": "borealis_py.api",
+    "subscribe": "borealis_py.api",
 }
 
 

@@ -38,7 +38,7 @@ class SparkRedo:
     """Runs each job as a Spark job.
 
     Args:
-        context: a SparkContext that is warm (`borealis_py.host.spark`).
+        context: a SparkContext that is warm (`borealis_py.runtime.spark.session`).
         codec: encodes state and decodes rows in this process.
         deadline_s: the task gives up by itself after this long; the replica's own deadline comes a little later.
         after_cancel: called when a cancelled job is gone; its worker was killed, so this is when to warm a new one.

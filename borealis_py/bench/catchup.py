@@ -19,13 +19,13 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from borealis_py.app.replicas import ProcessName
+from borealis_py.app.state import AppState
 from borealis_py.bench import events
 from borealis_py.bench.cputime import tree_cpu_s
 from borealis_py.bench.events import Backlog, Totals
 from borealis_py.bench.figures import BenchError, RunFigures, ThroughputFigures, compared, run_figures
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.host.appstate import AppState
-from borealis_py.host.replicas import ProcessName
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.corrected import read_progress

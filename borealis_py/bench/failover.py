@@ -24,14 +24,14 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from borealis_py.app import launch
+from borealis_py.app.child_processes import terminated_as_interrupt
+from borealis_py.app.replicas import ProcessName
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.gaps import GapFigures, Kill, gap_figures
 from borealis_py.bench.listening import CorrectedListener, Listener, LiveListener
 from borealis_py.bench.stage import Running, Stage, directory, staged
 from borealis_py.demo.checker.topics import read_all
-from borealis_py.host import launch
-from borealis_py.host.replicas import ProcessName
-from borealis_py.host.tidy import terminated_as_interrupt
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.clock import SystemClock

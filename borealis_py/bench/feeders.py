@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from borealis_py.api import Boundary
 from borealis_py.bench.feeding import SOURCES, Fed, Plan
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage
-from borealis_py.host.connect import Boundary
 from borealis_py.log import topics
 
 READY_S = 60.0

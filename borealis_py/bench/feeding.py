@@ -18,9 +18,9 @@ from typing import cast
 
 import msgspec
 
+from borealis_py.api import Boundary, publisher
 from borealis_py.bench import events
 from borealis_py.client.publisher import Publisher, wall_us
-from borealis_py.host.connect import Boundary, publisher
 
 SOURCES = 3
 SECOND_US = 1_000_000

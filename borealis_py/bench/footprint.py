@@ -6,7 +6,7 @@ import psutil
 
 from borealis_py.bench.figures import ProcessMemory
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.host.family import DRIVER, parts
+from borealis_py.observe.process_tree import DRIVER, parts
 
 MB = 1e6
 

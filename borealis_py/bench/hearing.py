@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
+from borealis_py.api import corrected, live
+from borealis_py.app.state import AppState
 from borealis_py.bench.figures import BenchError
 from borealis_py.client.subscriber import LiveChange, Row
 from borealis_py.demo.watch import StatusFollower, Story
-from borealis_py.host.appstate import AppState
-from borealis_py.host.connect import corrected, live
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.clock import SystemClock
 from sunion.errors import RetentionLost

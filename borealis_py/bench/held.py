@@ -7,9 +7,9 @@ import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from borealis_py.app.state import StatusReader, put_settings
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.host.appstate import StatusReader, put_settings
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.clock import SystemClock

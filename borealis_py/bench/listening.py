@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 
+from borealis_py.api import open_live
+from borealis_py.app.state import AppState
 from borealis_py.client.subscriber import CorrectedSubscription
-from borealis_py.host.appstate import AppState
-from borealis_py.host.connect import open_live
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.clock import SystemClock
 from sunion.bucket import Buckets

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from borealis_py.app.state import AppState, StatusReader
 from borealis_py.bench import events, memory_tables
 from borealis_py.bench.bars import At, Bars
 from borealis_py.bench.catchup import totals
@@ -22,13 +23,12 @@ from borealis_py.bench.memory_tables import CORRECTING, LIVE, Answer, Look, Repl
 from borealis_py.bench.report import stage_for
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.bench.steady import ORIGIN, Steady
-from borealis_py.host import classes
-from borealis_py.host.appstate import AppState, StatusReader
-from borealis_py.host.family import parts
 from borealis_py.log import topics
 from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Status
+from borealis_py.observe.process_tree import parts
 from borealis_py.protocol.settings import Timing
+from borealis_py.runtime.spark import class_archive
 
 APP, REPLICAS = "bench-memory", 2
 LOOK_S = 0.5
@@ -70,7 +70,7 @@ def run(options: Options, bars: Bars) -> Outcome:
         BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
     if options.host == "spark":
-        classes.prepare(bars.say)
+        class_archive.prepare(bars.say)
     with stage_for(options.work, bars) as stage:
         return memory_tables.outcome(measure(stage, HOURS[options.size], options.host, bars))
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from borealis_py.app import launch
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.state import AppState
 from borealis_py.bench import events, keyed
 from borealis_py.bench.bars import Say
 from borealis_py.bench.cputime import tree_cpu_s
@@ -21,9 +24,6 @@ from borealis_py.bench.events import Backlog
 from borealis_py.bench.held import Reached, hold, let_go
 from borealis_py.bench.scaling_figures import KeyedFigures, KeyedRun, keyed_figures
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.host import launch
-from borealis_py.host.appstate import AppState
-from borealis_py.host.replicas import ProcessName, ReplicaProcesses
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.clock import SystemClock

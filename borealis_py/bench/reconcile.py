@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 
+from borealis_py.app.topics import create_topics, redo_topics_of
 from borealis_py.bench import reconcile_tables
 from borealis_py.bench.bars import At, Bars
 from borealis_py.bench.experiment import Outcome
@@ -36,11 +37,10 @@ from borealis_py.bench.report import stage_for
 from borealis_py.bench.stage import Stage
 from borealis_py.bench.steady import Steady
 from borealis_py.bench.struck import Struck
-from borealis_py.host import classes
-from borealis_py.host.apptopics import create_topics, redo_topics_of
-from borealis_py.host.spark import ReplicaSession
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.protocol.redo import RedoJob
+from borealis_py.runtime.spark import class_archive
+from borealis_py.runtime.spark.session import ReplicaSession
 from reconcile.runner import ThreadRedo
 
 RATES = {1_000: (34, 33, 33), 10_000: (334, 333, 333), 50_000: (1_667, 1_667, 1_666)}
@@ -113,7 +113,7 @@ def run(options: Options, bars: Bars) -> Outcome:
         BenchError: a redo failed, or the ways disagree.
         BrokerError, LogError, SparkUnavailable: what it was to be measured on did not start.
     """
-    classes.prepare(bars.say)
+    class_archive.prepare(bars.say)
     grid = GRIDS[options.size]
     found: list[Redone] = []
     with stage_for(options.work, bars) as stage, ExitStack() as stack:

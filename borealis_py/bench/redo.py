@@ -14,11 +14,11 @@ from borealis_py.bench.catchup import Prepared
 from borealis_py.bench.figures import BenchError, RedoFigures, redo_figures
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.engine import Kernel, canonical_hash, compile_query
-from borealis_py.host.spark import ReplicaSession
 from borealis_py.log.description import Life
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.spec import AppSpec
+from borealis_py.runtime.spark.session import ReplicaSession
 from reconcile.decode import decode_source
 from reconcile.runner import Redo, ThreadRedo
 from reconcile.spark import SparkRedo

@@ -12,11 +12,11 @@ from typing import Any
 
 from borealis_py.bench.redo import DEADLINE_S
 from borealis_py.bench.struck import Struck
-from borealis_py.host.onspark.application import TURN_S, new_session
-from borealis_py.host.onspark.slots import SparkSlots
 from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
+from borealis_py.runtime.spark.application import TURN_S, new_session
+from borealis_py.runtime.spark.job_slots import SparkSlots
 from reconcile.asking import Address, AskingRedo
 from reconcile.runner import Redo
 from reconcile.serving import Desk, RedoServer

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from borealis_py.app.child_processes import terminated_as_interrupt
 from borealis_py.bench.bars import Bars, bars_on
 from borealis_py.bench.machine import Machine
 from borealis_py.bench.stage import Stage, directory, staged
-from borealis_py.host.tidy import terminated_as_interrupt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
+from borealis_py.app.state import AppState
 from borealis_py.bench import keyed, redo
 from borealis_py.bench.bars import Say
 from borealis_py.bench.events import Backlog
@@ -18,10 +19,9 @@ from borealis_py.bench.partitions import read_corrected
 from borealis_py.bench.scaling_figures import SlotFigures, slot_figures
 from borealis_py.bench.stage import Stage
 from borealis_py.engine import compile_query
-from borealis_py.host.appstate import AppState
-from borealis_py.host.spark import ReplicaSession, SparkSettings
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
 from borealis_py.query.partitions import parts_of
+from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
 from reconcile.spark import SparkRedo
 from reconcile.task import run_job
 from reconcile.work import Kernel, Work, node_work

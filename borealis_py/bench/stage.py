@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from borealis_py.app import launch
+from borealis_py.app.child_processes import end as end
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.state import AppState
+from borealis_py.app.topics import redo_topics_of, topics_of
 from borealis_py.bench.figures import BenchError
-from borealis_py.host import launch
-from borealis_py.host.appstate import AppState
-from borealis_py.host.apptopics import redo_topics_of, topics_of
-from borealis_py.host.replicas import ProcessName, ReplicaProcesses
-from borealis_py.host.tidy import end as end
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.log import KafkaLog

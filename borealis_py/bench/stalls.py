@@ -20,14 +20,11 @@ from statistics import median
 import msgspec
 
 from borealis_py import App
+from borealis_py.app.state import read_app
 from borealis_py.bench.bars import Bars
 from borealis_py.bench.events import BUCKET_US, START_US
 from borealis_py.bench.figures import BenchError, percentiles
 from borealis_py.bench.stage import Stage
-from borealis_py.host.appstate import read_app
-from borealis_py.host.lean import load_engine
-from borealis_py.host.specs import kernel_of, new_uid, replica_spec
-from borealis_py.host.threads import make_redos
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import NewRecord
@@ -41,6 +38,9 @@ from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import SaveCheckpoint
+from borealis_py.runtime.lean_imports import load_engine
+from borealis_py.runtime.specs import kernel_of, new_uid, replica_spec
+from borealis_py.runtime.threads import make_redos
 from sunion.bucket import Buckets
 
 SOURCE, QUERY = "s0", "kept"

@@ -13,12 +13,12 @@ from itertools import islice
 import msgspec
 
 from borealis_py import App
+from borealis_py.app.state import AppState
 from borealis_py.bench import events, keyed
 from borealis_py.bench.redo_ways import Inline, LiveTurns
 from borealis_py.bench.stage import Stage
 from borealis_py.bench.steady import BUCKETS, ORIGIN, UID, Steady
 from borealis_py.engine import compile_query
-from borealis_py.host.appstate import AppState
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.description import Life

@@ -14,6 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 
+from borealis_py.app.state import StatusReader
 from borealis_py.bench import events, throughput_tables
 from borealis_py.bench.bars import At, Bars
 from borealis_py.bench.catchup import RAW_LOOP, needs_raw_loop, raw_loop, totals
@@ -29,12 +30,11 @@ from borealis_py.bench.report import stage_for
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.bench.throughput_tables import CatchUp, Caught, HandLoop, KeptUp, Load
 from borealis_py.client.publisher import wall_us
-from borealis_py.host import classes
-from borealis_py.host.appstate import StatusReader
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Lookup, NewRecord
 from borealis_py.log.messages import Status
 from borealis_py.log.records import BatchHeader, unpack_source
+from borealis_py.runtime.spark import class_archive
 from sunion.bucket import Buckets
 
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
@@ -97,7 +97,7 @@ def run(options: Options, bars: Bars) -> Outcome:
     needs_raw_loop(RAW_LOOP)
     wanted = points(options.size, options.host)
     if any(point.host == "spark" for point in wanted):
-        classes.prepare(bars.say)
+        class_archive.prepare(bars.say)
     caught: list[Caught] = []
     loops: list[HandLoop] = []
     with stage_for(options.work, bars) as stage:

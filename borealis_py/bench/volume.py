@@ -15,13 +15,13 @@ from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
+from borealis_py.app.state import AppState, read_statuses
+from borealis_py.app.topics import topics_of
 from borealis_py.bench import events, keyed
 from borealis_py.bench.bars import Say
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.scaling_figures import VolumeFigures, volume_figures
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.host.appstate import AppState, read_statuses
-from borealis_py.host.apptopics import topics_of
 from borealis_py.log import topics
 
 RATE = 4_000

@@ -12,6 +12,10 @@ from dataclasses import asdict, dataclass
 
 import psutil
 
+from borealis_py.api import publisher
+from borealis_py.app.child_processes import terminated_as_interrupt
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.state import AppState, StatusReader, read_app
 from borealis_py.bench import events
 from borealis_py.bench.bars import Bars
 from borealis_py.bench.cputime import cpu_s
@@ -21,13 +25,9 @@ from borealis_py.bench.figures import BenchError
 from borealis_py.bench.footprint import MB
 from borealis_py.bench.stage import Stage, directory, staged
 from borealis_py.client.publisher import Publisher
-from borealis_py.host import classes
-from borealis_py.host.appstate import AppState, StatusReader, read_app
-from borealis_py.host.connect import publisher
-from borealis_py.host.family import JVM, members
-from borealis_py.host.replicas import ProcessName, ReplicaProcesses
-from borealis_py.host.tidy import terminated_as_interrupt
 from borealis_py.log.clock import SystemClock
+from borealis_py.observe.process_tree import JVM, members
+from borealis_py.runtime.spark import class_archive
 
 APP, SOURCES, REPLICAS = "weight", 3, 2
 RATES: Mapping[Size, tuple[int, ...]] = {"short": (0, 900), "usual": (0, 900, 50_000), "full": (0, 900, 50_000)}
@@ -82,7 +82,7 @@ def run(options: Options, bars: Bars) -> Outcome:
     weights: list[Weight] = []
     times: list[Times] = []
     if "spark" in hosts:
-        classes.prepare(bars.say)
+        class_archive.prepare(bars.say)
     for host in hosts:
         with directory(options.work) as work, terminated_as_interrupt(), staged(work / host) as stage:
             bars.say(f"{host}: starting {REPLICAS} replicas")

@@ -47,13 +47,13 @@ def audit(
 
 
 def _load(file: Path) -> AppSpec:
-    from borealis_py.host.appfile import load_app
+    from borealis_py.app.loader import load_app
 
     return load_app(file).describe()
 
 
 def _run(context: Context, todo: list[AuditSpec], spark: bool, spinner: Any) -> tuple[list[AuditResult], str]:
-    from borealis_py.host.spark import ReplicaSession, SparkSettings
+    from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
     from reconcile.audit import audit, audit_on_spark
 
     if not spark:

@@ -12,7 +12,7 @@ from borealis_py.cli.console import fail, print_json, print_table, say, waiting
 from borealis_py.cli.context import open_context
 
 if TYPE_CHECKING:
-    from borealis_py.host.settings import Change, Changed, Obeys
+    from borealis_py.app.settings import Change, Changed, Obeys
     from borealis_py.protocol.settings import Delays
 
 Query = Annotated[str, typer.Argument(help="A query of the app.", show_default=False)]
@@ -28,7 +28,7 @@ def carry_out(query: str, asked: Change, timeout: str, bootstrap: str | None, ap
     Raises:
         QueryError: unknown query, or a timeout that is no duration. LogError: no such app, or no broker.
     """
-    from borealis_py.host.settings import change
+    from borealis_py.app.settings import change
     from borealis_py.protocol.settings import SettingsError
     from borealis_py.query import format_duration, parse_duration
 

@@ -11,7 +11,7 @@ from borealis_py.cli.console import print_json, print_table
 from borealis_py.cli.options import Json
 
 if TYPE_CHECKING:
-    from borealis_py.host.check import NodeReport
+    from borealis_py.app.check import NodeReport
     from borealis_py.protocol.settings import Timing
     from borealis_py.query.spec import AppSpec
 
@@ -20,10 +20,10 @@ AppFile = Annotated[Path, typer.Argument(help="The Python file with the app.", s
 
 def check(file: AppFile, json: Json = False) -> None:
     """Load the app and every node as a replica would, and show what they are."""
-    from borealis_py.host.appfile import load_app
-    from borealis_py.host.check import check as check_app
-    from borealis_py.host.check import check_places
-    from borealis_py.host.config import load
+    from borealis_py.app.check import check as check_app
+    from borealis_py.app.check import check_places
+    from borealis_py.app.loader import load_app
+    from borealis_py.config.config import load
 
     spec, config = load_app(file).describe(), load()
     timing = config.protocol_timing()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from borealis_py.cli.console import say
 
 if TYPE_CHECKING:
-    from borealis_py.host.appstate import AppState
-    from borealis_py.host.config import Config
+    from borealis_py.app.state import AppState
+    from borealis_py.config.config import Config
     from borealis_py.kafka.log import KafkaLog
 
 
@@ -31,8 +31,8 @@ class Context:
         Raises:
             NoSuchApp, LogUnreachable: not there, or no broker. ConfigError: a timing that makes no sense.
         """
-        from borealis_py.host.appstate import read_app
-        from borealis_py.host.timing import ignored
+        from borealis_py.app.state import read_app
+        from borealis_py.app.timing import ignored
 
         state = read_app(self.log, name)
         if unused := ignored(dict(self.config.timing_overrides()), state.timing):
@@ -46,8 +46,8 @@ def open_context(bootstrap: str | None = None, data_dir: Path | None = None, htt
     Raises:
         ConfigError: a setting that makes no sense.
     """
-    from borealis_py.host.config import load
-    from borealis_py.host.kafka import log_of
+    from borealis_py.config.config import load
+    from borealis_py.config.kafka import log_of
 
     config = load(bootstrap=bootstrap, data_dir=data_dir, http=http)
     return Context(config, log_of(config))

@@ -8,9 +8,9 @@ from borealis_py.cli.options import AppName, DataDir
 
 def down(app: AppName = None, data_dir: DataDir = None) -> None:
     """Stop an app's replicas on this machine. `up` continues from where they were."""
-    from borealis_py.host.config import load
-    from borealis_py.host.errors import LaunchError
-    from borealis_py.host.replicas import ReplicaProcesses, apps_here
+    from borealis_py.app.errors import LaunchError
+    from borealis_py.app.replicas import ReplicaProcesses, apps_here
+    from borealis_py.config.config import load
 
     directory = load(data_dir=data_dir).data_dir
     running = apps_here(directory)

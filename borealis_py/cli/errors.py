@@ -7,17 +7,17 @@ def is_expected(exc: Exception) -> bool:
     """The message tells what happened and what to do: no traceback helps."""
     import msgspec
 
+    from borealis_py.app.errors import LaunchError
+    from borealis_py.app.loader import AppFileError
     from borealis_py.client.ingest import IngestError
     from borealis_py.client.target import PublisherError
+    from borealis_py.config.address import AddressError
+    from borealis_py.config.config import ConfigError
     from borealis_py.demo.scenario import DemoFailed
-    from borealis_py.host.address import AddressError
-    from borealis_py.host.appfile import AppFileError
-    from borealis_py.host.config import ConfigError
-    from borealis_py.host.errors import LaunchError
-    from borealis_py.host.spark import SparkUnavailable
     from borealis_py.log.base import LogError
     from borealis_py.protocol.settings import SettingsError
     from borealis_py.query.errors import QueryError
+    from borealis_py.runtime.spark.session import SparkUnavailable
     from sunion.errors import RetentionLost
 
     ours = (
@@ -37,8 +37,8 @@ def is_expected(exc: Exception) -> bool:
 
 def hint_of(exc: Exception) -> str | None:
     """What helps, where the message does not say it already."""
+    from borealis_py.app.loader import AppFileError
     from borealis_py.client.ingest import IngestError
-    from borealis_py.host.appfile import AppFileError
     from borealis_py.protocol.settings import SettingsError
 
     if isinstance(exc, SettingsError):

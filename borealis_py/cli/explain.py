@@ -13,15 +13,15 @@ from borealis_py.cli.options import Json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from borealis_py.host.explain import Effect, Explanation, NodePlan, QueryPlan
+    from borealis_py.app.explain import Effect, Explanation, NodePlan, QueryPlan
     from borealis_py.protocol.settings import Delays
 
 
 def explain(file: AppFile, json: Json = False) -> None:
     """Show nodes, delay budgets, topics, and what becomes of each result while a source or node is lost."""
-    from borealis_py.host.appfile import load_app
-    from borealis_py.host.config import load
-    from borealis_py.host.explain import explain as explained
+    from borealis_py.app.explain import explain as explained
+    from borealis_py.app.loader import load_app
+    from borealis_py.config.config import load
 
     found = explained(load_app(file).describe(), load().protocol_timing())
     if json:

@@ -12,7 +12,7 @@ from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
 
 if TYPE_CHECKING:
-    from borealis_py.host.appstate import AppState, StatusReader
+    from borealis_py.app.state import AppState, StatusReader
 
 app = typer.Typer(help="Drills: make something fail, on purpose.", no_args_is_help=True, rich_markup_mode=None)
 LOOK_S = 0.1
@@ -33,7 +33,7 @@ def source(
     json: Json = False,
 ) -> None:
     """Have the replicas stop reading a source for a while, as if it could not be reached. The publisher goes on."""
-    from borealis_py.host.appstate import StatusReader, put_settings
+    from borealis_py.app.state import StatusReader, put_settings
     from borealis_py.log.messages import SourceFailure
     from borealis_py.query import parse_duration
 
@@ -68,7 +68,7 @@ def _wait(state: AppState, source: str, reader: StatusReader, timeout_s: float) 
 
 
 def _tell(state: AppState, name: str, duration: str, seen: list[tuple[str, int]], until_us: int, json: bool) -> None:
-    from borealis_py.host.origin import show
+    from borealis_py.app.origin import show
 
     if json:
         replicas = [{"query": query, "replica": k} for query, k in seen]

@@ -59,7 +59,7 @@ def root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and log messages. Works anywhere.")] = False,
 ) -> None:
-    from borealis_py.host.logs import configure_logs
+    from borealis_py.config.logs import configure_logs
 
     configure_logs("debug" if debug else "warning", json=False)
 

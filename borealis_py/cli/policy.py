@@ -30,7 +30,7 @@ def policy(
     json: Json = False,
 ) -> None:
     """Change a query's policies while it runs, and wait until the replicas obey them."""
-    from borealis_py.host.settings import Change
+    from borealis_py.app.settings import Change
 
     if failure is None and stabilization is None:
         raise typer.BadParameter("say what to change: --failure, --stabilization or both")

@@ -14,12 +14,12 @@ import typer
 from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap
-from borealis_py.host.signals import setting
+from borealis_py.config.signals import setting
 
 if TYPE_CHECKING:
+    from borealis_py.app.state import AppState
     from borealis_py.client.items import Items
     from borealis_py.client.pump import Pace, Progress
-    from borealis_py.host.appstate import AppState
 
 PEEK_ROWS = 100
 
@@ -171,9 +171,9 @@ def _boundaries(kinds: Any, stime: str | None, pace: Pace | None, boundary: Boun
 
 
 def _pace(state: AppState, speed: int, start: str | None, base: str | None, first_us: int | None) -> Pace:
+    from borealis_py.app.origin import parse
     from borealis_py.client.ingest import IngestError
     from borealis_py.client.pump import Pace
-    from borealis_py.host.origin import parse
 
     base_us = first_us if base is None else parse(base, "--base")
     if base_us is None:
@@ -191,7 +191,7 @@ def _origin_us(state: AppState) -> int:
 
 
 def _warn_early(state: AppState, stream: str, first_us: int) -> None:
-    from borealis_py.host.origin import show
+    from borealis_py.app.origin import show
 
     origin_us = _origin_us(state)
     if first_us < origin_us:

@@ -19,7 +19,7 @@ from borealis_py.cli.options import AppName, Bootstrap, DataDir, Http
 from borealis_py.cli.up import Host, Master, TakeOver, check_host, process_options
 
 if TYPE_CHECKING:
-    from borealis_py.host.appstate import AppState
+    from borealis_py.app.state import AppState
 
 WAIT_S = 60.0
 """A broker and a description may come later: containers start in any order."""
@@ -45,19 +45,19 @@ def replica(
     context = open_context(bootstrap, data_dir, http)
     state = _described(context, app)
     options = process_options(context, take_over, host, master)
-    from borealis_py.host.replicas import ProcessName
+    from borealis_py.app.replicas import ProcessName
 
     if node is not None:
         state.spec.node(node)
     arguments = options.arguments(state.name, ProcessName(index, node or ""))
     sys.stderr.flush()
-    command = [sys.executable, "-m", "borealis_py.host.process", *arguments]
+    command = [sys.executable, "-m", "borealis_py.runtime.process", *arguments]
     os.execve(sys.executable, command, {**os.environ, **options.environment()})
 
 
 def _described(context: Context, app: str | None) -> AppState:
     """The app once it is there. Raises NoSuchApp, LogUnreachable after WAIT_S."""
-    from borealis_py.host.appstate import NoSuchApp
+    from borealis_py.app.state import NoSuchApp
     from borealis_py.log.base import LogUnreachable
 
     deadline, told = time.monotonic() + WAIT_S, ""

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from borealis_py.host.appstate import AppState, Statuses
-    from borealis_py.host.family import Footprint
-    from borealis_py.host.overview import Sight
-    from borealis_py.host.replicas import ProcessName
-    from borealis_py.host.supervised import Fate
+    from borealis_py.app.replica_health import ReplicaHealth
+    from borealis_py.app.replicas import ProcessName
+    from borealis_py.app.state import AppState, Statuses
+    from borealis_py.app.supervision import Fate
     from borealis_py.log.messages import InputStatus
+    from borealis_py.observe.process_tree import Footprint
 
 SILENT_S = 2.0
 DAY_S = 86_400
@@ -66,8 +66,9 @@ def replica_table(
         rates: tuples a second of each input, by (node, replica), as far as they are known.
         fates: of the processes on this machine that have ended since `up`.
     """
-    from borealis_py.host.overview import keys, queries_of, sight
-    from borealis_py.host.replicas import process_of
+    from borealis_py.app.replica_health import health_of
+    from borealis_py.app.replicas import process_of
+    from borealis_py.observe.overview import keys, queries_of
 
     columns = ["node" if state.spec.nodes else "query", *COLUMNS]
     rows: list[list[str | Text]] = []
@@ -76,7 +77,7 @@ def replica_table(
         if found is None:
             rows.append([query, str(k), Text("not running", "red"), *[""] * (len(columns) - 3)])
         else:
-            rows.append(row(sight(found, state.spec.bucket_us, now_us), now_us, (rates or {}).get((query, k), ())))
+            rows.append(row(health_of(found, state.spec.bucket_us, now_us), now_us, (rates or {}).get((query, k), ())))
     if fates:
         columns.insert(-1, "restarts>")
         for (query, k), cells in zip(keys(state, statuses), rows, strict=True):
@@ -114,7 +115,7 @@ def title(state: AppState) -> str:
 
 def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
     """Why replicas do not run, and which processes have no Spark for redos."""
-    from borealis_py.host.overview import apart_sources, inline_reasons, late_sources, stop_reasons
+    from borealis_py.observe.overview import apart_sources, inline_reasons, late_sources, stop_reasons
 
     stopped = [f"not running: {', '.join(them)}: {why}" for why, them in stop_reasons(statuses).items()]
     inline = [
@@ -171,7 +172,7 @@ def _fate(fate: Fate, now_us: int) -> str:
 
 def _set(state: AppState, query: str) -> str:
     """Threshold, and policies where they are not the usual ones."""
-    from borealis_py.host.overview import policies
+    from borealis_py.observe.overview import policies
     from borealis_py.query import format_duration
 
     x, (failure, stabilization) = format_duration(state.threshold_us(query)), policies(state, query)
@@ -179,7 +180,7 @@ def _set(state: AppState, query: str) -> str:
     return x if usual else f"{x} (failure {failure}, stabilization {stabilization})"
 
 
-def row(seen: Sight, now_us: int, rates: Sequence[float] = ()) -> list[str | Text]:
+def row(seen: ReplicaHealth, now_us: int, rates: Sequence[float] = ()) -> list[str | Text]:
     """One replica's cells. `rates`: tuples a second of each of its inputs; empty: not known."""
     from borealis_py.query import format_duration
 
@@ -213,7 +214,7 @@ def row(seen: Sight, now_us: int, rates: Sequence[float] = ()) -> list[str | Tex
     ]
 
 
-def _shown(seen: Sight, rates: Sequence[float]) -> list[str]:
+def _shown(seen: ReplicaHealth, rates: Sequence[float]) -> list[str]:
     """What to say of the rate of each input: nothing where it is not known, or not of now."""
     inputs = seen.status.inputs
     known = len(rates) == len(inputs) and not seen.gone

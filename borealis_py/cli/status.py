@@ -16,10 +16,10 @@ def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir =
     Of the processes that `up` started on this machine, below the data directory, what each takes of memory, and how
     those that died ended.
     """
-    from borealis_py.host.appstate import read_statuses
-    from borealis_py.host.family import parts, told
-    from borealis_py.host.overview import overview
-    from borealis_py.host.replicas import ReplicaProcesses
+    from borealis_py.app.replicas import ReplicaProcesses
+    from borealis_py.app.state import read_statuses
+    from borealis_py.observe.overview import overview
+    from borealis_py.observe.process_tree import parts, told
 
     context = open_context(bootstrap, data_dir)
     state = context.app(app)

@@ -14,10 +14,10 @@ import typer
 from borealis_py.cli.console import INTERRUPTED, print_json
 from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
-from borealis_py.host.signals import setting
+from borealis_py.config.signals import setting
 
 if TYPE_CHECKING:
-    from borealis_py.host.appstate import AppState
+    from borealis_py.app.state import AppState
 
 
 class View(StrEnum):
@@ -94,13 +94,13 @@ def _check(state: AppState, query: str, view: View, replica: int) -> None:
 def _lines(
     context: Context, state: AppState, query: str, view: View, beginning: bool, replica: int, stop: threading.Event
 ) -> Iterator[dict[str, Any]]:
-    from borealis_py.host import connect
+    from borealis_py import api
 
     if view is View.raw:
-        yield from connect.raw(context.log, state, query, replica, stop)
+        yield from api.raw(context.log, state, query, replica, stop)
         return
     whole = state.spec.query(query).partitions is None
-    follow = connect.live if view is View.live else connect.corrected
+    follow = api.live if view is View.live else api.corrected
     for found in follow(context.log, state, query, beginning, stop):
         line = asdict(found)
         if whole:

@@ -18,11 +18,11 @@ from borealis_py.cli.context import open_context
 from borealis_py.cli.keys import Keys
 from borealis_py.cli.options import AppName, Bootstrap, Json
 from borealis_py.cli.replica_table import remarks, replica_table
-from borealis_py.host.signals import setting
+from borealis_py.config.signals import setting
 
 if TYPE_CHECKING:
-    from borealis_py.host.follow import Follower, View
     from borealis_py.log.messages import Status
+    from borealis_py.observe.follower import Follower, View
 
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 """They end it like q does, so that the terminal is put back."""
@@ -51,7 +51,7 @@ def top(
     bootstrap: Bootstrap = None, app: AppName = None, every: Every = "1s", count: Count = None, json: Json = False
 ) -> None:
     """Watch all replicas of all nodes, and what happens to them, until q or Ctrl-C."""
-    from borealis_py.host.follow import Follower
+    from borealis_py.observe.follower import Follower
     from borealis_py.query import QueryError, parse_duration
 
     every_us = parse_duration(every, "--every")
@@ -67,7 +67,7 @@ def top(
 
 
 def _print(follower: Follower, every_s: float, count: int, json: bool, stop: threading.Event) -> None:
-    from borealis_py.host.overview import overview
+    from borealis_py.observe.overview import overview
 
     console = out()
     for number in range(count):
@@ -125,10 +125,11 @@ def picture(view: View, width: int, height: int | None, how: str) -> RenderableT
 
 
 def _headline(view: View) -> str:
-    from borealis_py.host.overview import keys, sight
+    from borealis_py.app.replica_health import health_of
+    from borealis_py.observe.overview import keys
 
     expected = keys(view.state, view.statuses)
-    seen = [sight(s, view.state.spec.bucket_us, view.now_us) for s in view.statuses.values()]
+    seen = [health_of(s, view.state.spec.bucket_us, view.now_us) for s in view.statuses.values()]
     states = [s.status.state for s in seen if not s.gone]
     counts = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
     gone = len(expected) - len(states)

@@ -14,9 +14,9 @@ from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.options import Bootstrap, DataDir, Http
 
 if TYPE_CHECKING:
-    from borealis_py.host.appstate import AppState
-    from borealis_py.host.launch import Pids, ProcessOptions
-    from borealis_py.host.replicas import ReplicaProcesses
+    from borealis_py.app.launch import Pids, ProcessOptions
+    from borealis_py.app.replicas import ReplicaProcesses
+    from borealis_py.app.state import AppState
     from borealis_py.log.messages import Status
 
 HOSTS = ("spark", "process")
@@ -86,12 +86,12 @@ def up(
     What dies is started again by a small supervisor, until `borealis down`.
     """
     check_host(host, master)
-    from borealis_py.host import launch
-    from borealis_py.host.appfile import load_app
-    from borealis_py.host.check import check_places
-    from borealis_py.host.replicas import ReplicaProcesses
-    from borealis_py.host.timing import differences
-    from borealis_py.host.uplock import alone
+    from borealis_py.app import launch
+    from borealis_py.app.check import check_places
+    from borealis_py.app.loader import load_app
+    from borealis_py.app.replicas import ReplicaProcesses
+    from borealis_py.app.timing import differences
+    from borealis_py.app.up_lock import alone
 
     context = open_context(bootstrap, data_dir, http)
     spec = load_app(file).describe()
@@ -126,8 +126,8 @@ def up(
 
 def process_options(context: Context, take_over: bool, host: str, master: str | None) -> ProcessOptions:
     """What replica processes are told: flags over configuration."""
-    from borealis_py.host.address import Address
-    from borealis_py.host.launch import ProcessOptions
+    from borealis_py.app.launch import ProcessOptions
+    from borealis_py.config.address import Address
 
     config = context.config
     configured, slots = config.spark.get("master"), config.spark.get("redo_slots")
@@ -149,14 +149,15 @@ def process_options(context: Context, take_over: bool, host: str, master: str | 
 def _start(
     context: Context, state: AppState, processes: ReplicaProcesses, options: ProcessOptions, restart: bool
 ) -> None:
-    from borealis_py.host import classes, launch
-    from borealis_py.host.replicas import process_of
-    from borealis_py.host.supervised import available
-    from borealis_py.host.tidy import terminated_as_interrupt
+    from borealis_py.app import launch
+    from borealis_py.app.child_processes import terminated_as_interrupt
+    from borealis_py.app.replicas import process_of
+    from borealis_py.app.supervision import available
+    from borealis_py.runtime.spark import class_archive
 
     if options.host == "spark":
         with waiting("starting replicas") as spinner:
-            classes.prepare(spinner.update)
+            class_archive.prepare(spinner.update)
     before, kept = set(processes.running()), processes.kept
     if restart and not available():
         restart = False
@@ -192,8 +193,8 @@ def _started(
     spinner: Any,
 ) -> Pids:
     """Start what does not run and wait until all replicas are ready; `seen` is left their last statuses."""
-    from borealis_py.host import launch
-    from borealis_py.host.replicas import process_names, process_of
+    from borealis_py.app import launch
+    from borealis_py.app.replicas import process_names, process_of
 
     since_ms = time.time_ns() // 1_000_000 - 1
     if restart:

@@ -18,16 +18,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from borealis_py.app import launch
+from borealis_py.app.child_processes import end, terminated_as_interrupt
+from borealis_py.app.replicas import ReplicaProcesses
+from borealis_py.app.state import AppState
 from borealis_py.demo import data, flights
 from borealis_py.demo.measure import Delays, measure
 from borealis_py.demo.report import Facts, Verdict, finish
 from borealis_py.demo.screen import Screen
 from borealis_py.demo.watch import Follower, StatusFollower
-from borealis_py.host import classes, launch
-from borealis_py.host.appstate import AppState
-from borealis_py.host.replicas import ReplicaProcesses
-from borealis_py.host.spark import ReplicaSession
-from borealis_py.host.tidy import end, terminated_as_interrupt
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -35,6 +34,8 @@ from borealis_py.log.base import Appender, Feed, NewRecord
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.messages import SourceFailure, encode
 from borealis_py.protocol.settings import Timing
+from borealis_py.runtime.spark import class_archive
+from borealis_py.runtime.spark.session import ReplicaSession
 from reconcile.audit import AuditResult, audit_on_spark, audit_specs
 
 LEAD_S = 6
@@ -144,7 +145,7 @@ def _start_app(
     processes = ReplicaProcesses(work, spec.name)
     stack.callback(processes.stop)
     if options.spark:
-        classes.prepare(screen.step)
+        class_archive.prepare(screen.step)
     screen.step("starting two replicas, each a Spark application of its own (about 20 s)")
     host = "spark" if options.spark else "process"
     pids = launch.start(state, processes, launch.ProcessOptions(log, work, host=host))

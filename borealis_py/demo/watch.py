@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
+from borealis_py.api import live
+from borealis_py.app.state import AppState, StatusReader
 from borealis_py.demo.measure import Arrival
-from borealis_py.host.appstate import AppState, StatusReader
-from borealis_py.host.connect import live
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.messages import RedoStatus, Status

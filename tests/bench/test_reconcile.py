@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from borealis_py import App
+from borealis_py.app.state import AppState
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.reconcile import GRIDS, RATES, measure, spells
 from borealis_py.bench.reconcile_tables import (
@@ -31,7 +32,6 @@ from borealis_py.bench.redo_desk import SLOTS, Desks
 from borealis_py.bench.redo_ways import Asked, AtOnce, Quiet, Ringing, bits_of, ran
 from borealis_py.bench.steady import Steady
 from borealis_py.bench.struck import Struck
-from borealis_py.host.appstate import AppState
 from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Description
 from borealis_py.protocol.redo import RedoFailed

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from borealis_py.app.state import AppState
 from borealis_py.bench import keyed, partitions, scaling, scaling_tables, volume
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.machine import Machine
@@ -23,7 +24,6 @@ from borealis_py.bench.scaling_figures import (
     volume_figures,
 )
 from borealis_py.bench.stage import Stage
-from borealis_py.host.appstate import AppState
 from borealis_py.kafka.broker import LocalBroker
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.messages import Description

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from borealis_py.app import launch
+from borealis_py.app.errors import LaunchError
+from borealis_py.app.state import AppState
 from borealis_py.client.target import StreamTaken
-from borealis_py.host import launch
-from borealis_py.host.appstate import AppState
-from borealis_py.host.errors import LaunchError
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec

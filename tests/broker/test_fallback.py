@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.host.appstate import put_settings
-from borealis_py.host.threads import make_redos
+from borealis_py.app.state import put_settings
 from borealis_py.log.base import Wake
 from borealis_py.log.messages import SourceFailure
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.redo import RedoJob
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
+from borealis_py.runtime.threads import make_redos
 from reconcile.runner import Redos
 from reconcile.work import Kernel
 from tests.support.redos import FailingRedo

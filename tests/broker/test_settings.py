@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from borealis_py.host.appstate import put_settings, read_app
-from borealis_py.host.connect import open_live
-from borealis_py.host.settings import Change, Changed, change
+from borealis_py.api import open_live
+from borealis_py.app.settings import Change, Changed, change
+from borealis_py.app.state import put_settings, read_app
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.messages import Status, Threshold, encode
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from borealis_py.host import launch
-from borealis_py.host.exits import OTHER_LIFE
-from borealis_py.host.replicas import ReplicaProcesses
+from borealis_py.app import launch
+from borealis_py.app.exit_codes import OTHER_LIFE
+from borealis_py.app.replicas import ReplicaProcesses
 from borealis_py.kafka.log import KafkaLog
 from tests.chaos.arena import ELSEWHERE, Arena, Steps
 from tests.chaos.faults import Fault

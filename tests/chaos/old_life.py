@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import msgspec
 
-from borealis_py.host import process
-from borealis_py.host.appstate import AppState, read_app
+from borealis_py.app.state import AppState, read_app
 from borealis_py.log.base import Log
+from borealis_py.runtime import process
 
 APP_UID = "0d11fe00"
 

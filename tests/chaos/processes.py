@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import psutil
 
-from borealis_py.host.exits import OTHER_LIFE
+from borealis_py.app.exit_codes import OTHER_LIFE
 from tests.chaos.arena import Arena, Steps, publishing
 from tests.chaos.faults import CameToNothing, Fault
 from tests.drills import family

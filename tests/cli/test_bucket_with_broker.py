@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from borealis_py import publisher
-from borealis_py.host.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed

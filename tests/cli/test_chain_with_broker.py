@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.host.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.conftest import Borealis, statuses
 from tests.support.running import until
 
@@ -44,7 +44,7 @@ def test_an_index_of_all_nodes_runs_in_one_process(borealis: Borealis, processes
 
 
 def test_an_index_of_a_node_that_runs_is_taken(bootstrap: str, site: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    from borealis_py.host.process import main as process
+    from borealis_py.runtime.process import main as process
 
     arguments = ["--bootstrap", bootstrap, "--app", APP, "--replica", "1", "--node", "cleaned", "--host", "process"]
     assert process([*arguments, "--data-dir", str(site / "other")]) == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from borealis_py.host.appstate import put_settings
+from borealis_py.app.state import put_settings
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.messages import Policy, Threshold
 from tests.cli.conftest import Borealis, status, statuses

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from borealis_py.app.exit_codes import REFUSED
+from borealis_py.app.origin import show
+from borealis_py.app.state import read_app
 from borealis_py.cli import replica
 from borealis_py.demo import data
-from borealis_py.host.appstate import read_app
-from borealis_py.host.exits import REFUSED
-from borealis_py.host.origin import show
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed

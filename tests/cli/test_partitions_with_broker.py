@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.host.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.conftest import Borealis, statuses
 from tests.support.running import until
 

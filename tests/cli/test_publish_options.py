@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from borealis_py.app.state import AppState
 from borealis_py.cli import publish
 from borealis_py.cli.main import app as command
 from borealis_py.client import publisher
 from borealis_py.client.session import Boundaries
-from borealis_py.host.appstate import AppState
 from borealis_py.log.messages import Description
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App

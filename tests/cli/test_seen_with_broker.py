@@ -21,9 +21,9 @@ from typing import Any
 import psutil
 import pytest
 
+from borealis_py.api import live, publisher
+from borealis_py.app.state import read_app
 from borealis_py.cli.main import main
-from borealis_py.host.appstate import read_app
-from borealis_py.host.connect import live, publisher
 from borealis_py.kafka.log import KafkaLog
 from sunion.model import Kind
 from tests.cli.conftest import Borealis, status

@@ -8,19 +8,20 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from borealis_py.app.replica_health import health_of
+from borealis_py.app.replicas import ProcessName
+from borealis_py.app.state import AppState, Statuses
+from borealis_py.app.supervision import Fate
 from borealis_py.cli.replica_table import COLUMNS, fate_lines, remarks, replica_table, row
-from borealis_py.host.appstate import AppState, Statuses
-from borealis_py.host.overview import overview, sight
-from borealis_py.host.replicas import ProcessName
-from borealis_py.host.supervised import Fate
 from borealis_py.log.messages import Description, InputStatus
+from borealis_py.observe.overview import overview
 from borealis_py.query import App
 from sunion.bucket import Buckets
 from tests.support.statuses import BUCKET_US, NOW, WALL_US, source, status
 
 
 def shown(now_us: int = WALL_US, **changes: object) -> dict[str, str]:
-    cells = row(sight(status(**changes), BUCKET_US, now_us), now_us)
+    cells = row(health_of(status(**changes), BUCKET_US, now_us), now_us)
     return dict(zip(("name", *(c.rstrip(">") for c in COLUMNS)), map(str, cells), strict=True))
 
 
@@ -65,7 +66,7 @@ def test_one_that_is_silent_is_gone() -> None:
     ],
 )
 def test_who_is_ready(changes: dict[str, object], now_us: int, ready: bool) -> None:
-    assert sight(status(**changes), BUCKET_US, now_us).ready is ready
+    assert health_of(status(**changes), BUCKET_US, now_us).ready is ready
 
 
 def test_history_shows_its_day() -> None:

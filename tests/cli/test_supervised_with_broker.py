@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.host.replicas import ProcessName, ReplicaProcesses
-from borealis_py.host.supervised import supervisor_of
-from borealis_py.host.uplock import alone
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.supervision import supervisor_of
+from borealis_py.app.up_lock import alone
 from tests.cli.conftest import Borealis, app_text, status, statuses
 from tests.support.running import until
 

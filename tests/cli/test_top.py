@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from borealis_py.app.state import Statuses
 from borealis_py.cli import top
 from borealis_py.cli.top import picture, watch
-from borealis_py.host.appstate import Statuses
-from borealis_py.host.follow import View
-from borealis_py.host.overview import overview
-from borealis_py.host.signals import setting
+from borealis_py.config.signals import setting
 from borealis_py.log.messages import RedoStatus
-from tests.host.test_board import app_state
+from borealis_py.observe.follower import View
+from borealis_py.observe.overview import overview
+from tests.observe.test_status_registry import app_state
 from tests.support.running import until
 from tests.support.statuses import WALL_US, source, status
 
@@ -108,7 +108,7 @@ def test_it_fits_the_terminal_and_the_newest_events_stay(width: int, height: int
 @pytest.fixture
 def follower(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     follower = Scripted(a_view())
-    monkeypatch.setattr("borealis_py.host.follow.Follower", lambda log, app: follower)
+    monkeypatch.setattr("borealis_py.observe.follower.Follower", lambda log, app: follower)
     return follower
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.host.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.conftest import Borealis, app_text, statuses
-from tests.onspark.driven import has_java
+from tests.runtime.spark.driven import has_java
 from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(400), pytest.mark.usefixtures("here")]

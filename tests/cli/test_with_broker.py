@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.host import launch
-from borealis_py.host.appfile import load_app
-from borealis_py.host.appstate import read_app
+from borealis_py.app import launch
+from borealis_py.app.loader import load_app
+from borealis_py.app.state import read_app
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed

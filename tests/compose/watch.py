@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from borealis_py.host.appstate import AppState, StatusReader, read_app
+from borealis_py.app.state import AppState, StatusReader, read_app
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError
 from borealis_py.log.messages import Status

@@ -1,6 +1,6 @@
 """A running app of real processes, to break: replicas, publishers, subscribers, each a process that can be killed.
 
-Processes are `borealis_py.host.process`, as `borealis up` and `borealis replica` start them. Everything waits for
+Processes are `borealis_py.runtime.process`, as `borealis up` and `borealis replica` start them. Everything waits for
 conditions that the status topic or a subscriber's own file shows.
 """
 
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
+from borealis_py.app import launch
+from borealis_py.app.replicas import ProcessName
+from borealis_py.app.state import AppState, StatusReader, put_settings
 from borealis_py.demo.checker.history import Raw
-from borealis_py.host import launch
-from borealis_py.host.appstate import AppState, StatusReader, put_settings
-from borealis_py.host.replicas import ProcessName
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError
 from borealis_py.log.messages import SourceFailure, Status
@@ -91,7 +91,7 @@ class Cluster:
         """Start replicas (again): the processes that run them. Does not wait."""
         for member in dict.fromkeys(map(self.plan.process, members)):
             arguments = self._arguments(member, self.directory, self.plan.host)
-            self.replicas[member] = self._spawn(str(member), "borealis_py.host.process", arguments)
+            self.replicas[member] = self._spawn(str(member), "borealis_py.runtime.process", arguments)
 
     def start_old(self, member: Member) -> Process:
         """Start one of another life of the app beside it, with files of its own. It is to end by itself."""

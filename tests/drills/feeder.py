@@ -14,10 +14,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from borealis_py.api import publisher
 from borealis_py.client.ingest import InputRow, read_jsonl
 from borealis_py.client.publisher import Publisher
-from borealis_py.host.connect import publisher
-from borealis_py.host.signals import set_by
+from borealis_py.config.signals import set_by
 from tests.drills.network import row_of
 from tests.drills.poison import Plan, line_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.host.exits import LOST
+from borealis_py.app.exit_codes import LOST
 from tests.drills.cluster import Cluster, cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
-from borealis_py.host.appstate import read_app
-from borealis_py.host.connect import corrected, live
+from borealis_py.api import corrected, live
+from borealis_py.app.state import read_app
 from borealis_py.kafka.log import KafkaLog
 
 

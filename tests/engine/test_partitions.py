@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
+from borealis_py.app.check import check
 from borealis_py.engine import Kernel, canonical_hash, compile_query
 from borealis_py.engine.parts import by_key, part_of, partitions_of
 from borealis_py.engine.rows import merge
-from borealis_py.host.check import check
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import AppSpec, Stream
 from borealis_py.query.partitions import physical

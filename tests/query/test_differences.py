@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from borealis_py import App
-from borealis_py.host.appstate import AppState
-from borealis_py.host.errors import LaunchError
-from borealis_py.host.launch import refuse_changed
+from borealis_py.app.errors import LaunchError
+from borealis_py.app.launch import refuse_changed
+from borealis_py.app.state import AppState
 from borealis_py.log.messages import Description
 from borealis_py.query import AppSpec
 from borealis_py.query.differences import of_partitions

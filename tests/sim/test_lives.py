@@ -16,7 +16,6 @@ import pytest
 from borealis_py.client.claim import Target
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import BegunAnew
-from borealis_py.host.ends import end_of
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, NewRecord
 from borealis_py.log.corrected import Progress, progress_record
@@ -28,6 +27,7 @@ from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.spec import Serves
+from borealis_py.runtime.ends import end_of
 from borealis_py.sim import oracles
 from borealis_py.sim.actors import LocalClock
 from borealis_py.sim.clock import Scheduler

@@ -15,8 +15,8 @@ from typing import Any
 
 import psutil
 
-from borealis_py.host.replicas import ProcessName, ReplicaProcesses
-from borealis_py.host.supervised import supervisor_of
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.supervision import supervisor_of
 from borealis_py.kafka.broker import free_port
 from tests.chaos.tidy import MARK
 from tests.drills.network import SOURCES

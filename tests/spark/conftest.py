@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.host.spark import ReplicaSession, SparkSettings
+from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = SparkSettings(extra=(("spark.executorEnv.PYTHONPATH", str(ROOT)),))

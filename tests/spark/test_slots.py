@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.host.onspark.slots import SparkSlots
-from borealis_py.host.spark import ReplicaSession
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
 from borealis_py.protocol.redo import RedoDone, RedoFailed
+from borealis_py.runtime.spark.job_slots import SparkSlots
+from borealis_py.runtime.spark.session import ReplicaSession
 from reconcile.asking import Address, AskingRedo
 from reconcile.serving import Desk, RedoServer
 from tests.reconcile.letter_log import LetterLog

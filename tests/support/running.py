@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from borealis_py.api import publisher
+from borealis_py.app import launch
+from borealis_py.app.state import AppState
 from borealis_py.client.publisher import Publisher
-from borealis_py.host import launch
-from borealis_py.host.appstate import AppState
-from borealis_py.host.connect import publisher
-from borealis_py.host.specs import replica_spec
-from borealis_py.host.threads import make_redos
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record, Wake
@@ -25,6 +23,8 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.query.partitions import parts_of
+from borealis_py.runtime.specs import replica_spec
+from borealis_py.runtime.threads import make_redos
 from reconcile.runner import Redos
 from reconcile.work import Kernel, make_kernel
 

@@ -1,0 +1,259 @@
+"""Python's own way in: `subscribe` and `publish` on a running app, wired to Kafka.
+
+for change in subscribe("carrier_delays", view="live"):
+    print(change.kind, change.rows, change.completeness, change.lacked)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any, Literal, get_args
+
+from borealis_py.app.state import AppState, read_app
+from borealis_py.client.publisher import Publisher
+from borealis_py.client.stimes import Boundaries
+from borealis_py.client.subscriber import (
+    CorrectedSubscription,
+    LiveChange,
+    LiveSubscription,
+    Row,
+    live_change,
+    published,
+    raw_records,
+)
+from borealis_py.config.config import load
+from borealis_py.config.kafka import log_of
+from borealis_py.engine import OperatorClass, compile_query
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Log, Wake
+from borealis_py.log.clock import SystemClock
+from borealis_py.protocol.settings import SettingsError, budget
+from borealis_py.query.partitions import parts_of
+from borealis_py.query.spec import AppSpec, count_of
+from borealis_py.query.units import parse_duration
+from reconcile.work import make_kernel
+from sunion.bucket import Buckets
+from sunion.model import Kind
+
+View = Literal["corrected", "live", "raw"]
+Boundary = Literal["clock", "data", "paced"]
+IDLE_S = 0.1
+"""How often a waiting iterator looks whether it is to stop."""
+
+
+def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake) -> list[LiveSubscription]:
+    """A live subscription of each of its partitions. By the app's timing it waits, and decides which thresholds can
+    hold, as the replicas do.
+
+    Raises:
+        QueryError: unknown query. SettingsError: the app's timing does not allow its threshold.
+    """
+    spec = state.spec
+    q, depth = spec.query(query), spec.position(query)
+
+    def wait_of(threshold_us: int) -> int:
+        return budget(state.timing, threshold_us, depth=depth)
+
+    try:
+        wait_us = wait_of(q.threshold_us)  # in force until a setting that holds says otherwise
+    except SettingsError as exc:
+        raise SettingsError(
+            f"{query}: {exc}. Its description has no timing that allows it: `borealis up` writes what it runs by"
+        ) from exc
+    buckets, clock, found = Buckets(spec.bucket_us), SystemClock(), []
+    with closing(log.lookup()) as lookup:
+        for part in parts_of(spec, query):
+            start = state.origin if from_beginning else published(lookup, spec.name, state.app_uid, part, state.origin)
+            found.append(
+                LiveSubscription(
+                    log,
+                    clock,
+                    spec.name,
+                    state.app_uid,
+                    part,
+                    q.replicas,
+                    buckets,
+                    start,
+                    wait_us,
+                    None,
+                    wake,
+                    wait_of,
+                )
+            )
+    return found
+
+
+def forgets(spec: AppSpec, query: str) -> bool:
+    """Whether every node that a query's rows come through is repeatable or convergent-capable.
+
+    A result of which nothing was missing is then the final one, whatever its state had lacked before (PROTOCOL.md 1.3).
+    """
+    with closing(compile_query(spec.flattened(query), query)) as whole:
+        return whole.operator_class in (OperatorClass.REPEATABLE, OperatorClass.CONVERGENT)
+
+
+def live(
+    log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event, empty: bool = False
+) -> Iterator[LiveChange]:
+    """Changes of the live view until `stop` or the end of the query. `empty`: tell of buckets without rows too."""
+    woken = threading.Event()
+    subscriptions = open_live(log, state, query, from_beginning, woken.set)
+    kernel = make_kernel(state.spec.to_json(), query)  # the rows of all partitions are alike
+    certain = forgets(state.spec, query)
+    last = Buckets(state.spec.bucket_us).last
+    try:
+        while not stop.is_set():
+            woken.clear()
+            for partition, subscription in enumerate(subscriptions):
+                for change in subscription.poll():
+                    if empty or change.output.rows is not None or change.kind not in (Kind.BOUNDARY, Kind.TENTATIVE):
+                        yield live_change(change, kernel, certain, partition)
+            if all(subscription.stream.next >= last for subscription in subscriptions):
+                return
+            times = [at for at in (s.next_wakeup() for s in subscriptions) if at is not None]
+            wait_s = (min(times) - SystemClock().now_us()) / 1e6 if times else IDLE_S
+            woken.wait(min(IDLE_S, max(0.0, wait_s)))
+    finally:
+        for subscription in subscriptions:
+            subscription.close()
+        kernel.close()
+
+
+def corrected(log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event) -> Iterator[Row]:
+    """Rows of the corrected stream until `stop` or the end of the query."""
+    state.spec.query(query)
+    woken = threading.Event()
+    buckets = Buckets(state.spec.bucket_us)
+    subscriptions = [
+        CorrectedSubscription(log, state.spec.name, state.app_uid, part, buckets, from_beginning, woken.set)
+        for part in parts_of(state.spec, query)
+    ]
+    try:
+        while not stop.is_set():
+            woken.clear()
+            for subscription in subscriptions:
+                yield from subscription.poll()
+            if all(subscription.ended for subscription in subscriptions):
+                return
+            woken.wait(IDLE_S)
+    finally:
+        for subscription in subscriptions:
+            subscription.close()
+
+
+def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Event) -> Iterator[dict[str, Any]]:
+    """One replica's records as they lie, from the beginning, until `stop` or the end. `query` may be any node, and any
+    partition of one.
+    """
+    exchange = state.runs.node(query).exchange
+    woken, last = threading.Event(), Buckets(state.spec.bucket_us).last
+    lookup, reader = log.lookup(), log.reader(woken.set)
+    feeds = set(topics.own_feeds(state.spec.name, query, replica, count_of(exchange)))
+    try:
+        for feed in feeds:
+            reader.open(feed, lookup.bounds(feed)[0])
+        while feeds and not stop.is_set():
+            woken.clear()
+            for feed, record in raw_records(reader.poll()):
+                yield record if exchange is None else {"partition": feed.partition, **record}
+                if record.get("end", 0) >= last:  # of a boundary: the sources have ended
+                    feeds.discard(feed)
+            woken.wait(IDLE_S if feeds else 0)
+    finally:
+        reader.close()
+        lookup.close()
+
+
+def publisher(
+    source: str,
+    lateness: str | None = None,
+    boundary: Boundary = "clock",
+    *,
+    app: str | None = None,
+    bootstrap: str | None = None,
+    kafka: Mapping[str, str] | None = None,
+    take_over: bool = False,
+) -> Publisher:
+    """A publisher of one source of a running app: `with publisher("ewr") as p: p.send({...})`.
+
+    Args:
+        lateness: how long after its stime a row may come, like "2s"; needed for `send(stime=...)`, where rows bear
+            times of their own. None: each row gets the time at which it is sent ("clock"), or rows come in the order of
+            their times ("data"). Results come so much later; a row that is later still is a dead letter.
+        boundary: what moves the promise that nothing older follows. "clock": the clock less the lateness, also while
+            nobody sends, so only for who knows that nothing is on its way then. "data": the largest stime sent less the
+            lateness; it stands while nobody sends, so that silence counts as a missing input. "paced": the clock, but
+            never past what `Publisher.hold` says: of a replay, that knows which row comes next; it has no lateness.
+        app: needed where the broker serves several.
+        bootstrap, kafka: address and properties of librdkafka, over borealis.yaml and BOREALIS_*, which hold as they do
+            for commands.
+        take_over: replace a publisher of this source that is at work.
+
+    Raises:
+        AppError: unknown app or source. LogUnreachable: no broker. ConfigError: a setting that makes no sense.
+        QueryError: a lateness that is no duration. ValueError: another boundary, or a lateness of a replay.
+    """
+    if boundary not in get_args(Boundary):
+        raise ValueError(f"source {source!r}: boundary={boundary!r}; choose clock, data or paced")
+    if boundary == "paced" and lateness is not None:
+        raise ValueError(f"source {source!r}: a replay knows which row comes next, and has no lateness")
+    lateness_us = None if lateness is None else parse_duration(lateness, f"lateness of {source!r}", zero=True)
+    log = _log(bootstrap, kafka)
+    state = read_app(log, app)
+    spec = state.spec
+    schema = state.schema(source)
+    ahead_max_us = state.timing.ahead_max_us
+    return Publisher(
+        log,
+        spec.name,
+        state.app_uid,
+        source,
+        schema,
+        spec.bucket_us,
+        state.origin,
+        take_over=take_over,
+        boundaries=Boundaries[boundary.upper()],
+        lateness_us=lateness_us,
+        ahead_max_us=ahead_max_us,
+        row_max_bytes=state.timing.row_max_bytes,
+    )
+
+
+def _log(bootstrap: str | None, kafka: Mapping[str, str] | None) -> KafkaLog:
+    return log_of(load(bootstrap=bootstrap, kafka=None if kafka is None else dict(kafka)))
+
+
+def subscribe(
+    query: str,
+    view: View = "corrected",
+    *,
+    app: str | None = None,
+    bootstrap: str | None = None,
+    kafka: Mapping[str, str] | None = None,
+    from_beginning: bool = True,
+    replica: int = 0,
+    stop: threading.Event | None = None,
+) -> Iterator[Any]:
+    """Follow a query's result; ends when its sources have ended.
+
+    Args:
+        view: "corrected" gives `Row`s (stable, in order, each once); "live" gives `LiveChange`s (tentative now, stable
+            later); "raw" gives one replica's records as dicts, of any node.
+        app: needed where the broker serves several.
+        bootstrap, kafka: as for `publisher`.
+
+    Raises:
+        AppError, QueryError: unknown app or query. LogUnreachable: no broker. ConfigError: a setting that makes no
+            sense.
+    """
+    log = _log(bootstrap, kafka)
+    state = read_app(log, app)
+    stop = stop or threading.Event()
+    if view == "live":
+        return live(log, state, query, from_beginning, stop)
+    if view == "raw":
+        return raw(log, state, query, replica, stop)
+    return corrected(log, state, query, from_beginning, stop)

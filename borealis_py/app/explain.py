@@ -1,0 +1,185 @@
+"""What an app will be when it runs: its nodes and topics, how long each may wait, and what the loss of an input does to
+every result. From its description alone: no broker, no clock.
+
+Losses follow protocol R1, R3 and R5: a node's completeness is the mean over its inputs of 1 (stable), 0 (missing) or
+the tentative input's own; a node that has no input left makes no buckets, so it says nothing rather than something
+tentative. A source counts as lost for longer than its nodes wait; one that has ended is not lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from borealis_py.app.check import NodeReport, check
+from borealis_py.app.topics import topics_of
+from borealis_py.log import topics
+from borealis_py.node.knobs import declared, effective
+from borealis_py.protocol.settings import DelayPolicy, Delays, Timing, grow_delta
+from borealis_py.query.names import base_name
+from borealis_py.query.partitions import physical
+from borealis_py.query.spec import AppSpec
+
+
+class Outcome(Enum):
+    """What a node's stream is while something is lost."""
+
+    STABLE = "stable"
+    TENTATIVE = "tentative"
+    SILENT = "silent"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One node during a loss. `lacked`: the sources missing in what it says, or would say."""
+
+    outcome: Outcome
+    completeness: float
+    lacked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node: what `check` found, and its part of the delay.
+
+    `delta_us`: how long past a bucket's end it waits for an input that is late already. `delays`: the policies it
+    obeys, the most eager of its queries'. `reads`: topics by input.
+    """
+
+    report: NodeReport
+    sources: tuple[str, ...]
+    replicas: int
+    delta_us: int
+    delays: Delays
+    reads: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """One query's delay threshold X and where it goes: X = slack + a hop for each node after the first + the first
+    node's wait. `least_us`: the smallest X that would do.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    declared: Delays
+    slack_us: int
+    hops_us: int
+    wait_us: int
+    least_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """`holds`: in a few words."""
+
+    name: str
+    partitions: int
+    holds: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An app as it runs, each partition a node. `losses`: source, or node that others read (all its replicas) -> each
+    node -> what becomes of it.
+    """
+
+    spec: AppSpec
+    nodes: tuple[NodePlan, ...]
+    queries: tuple[QueryPlan, ...]
+    topics: tuple[Topic, ...]
+    losses: Mapping[str, Mapping[str, Effect]]
+
+
+def explain(app: AppSpec, timing: Timing) -> Explanation:
+    """Raises QueryError, SettingsError: see `check.check`."""
+    spec = physical(app)
+    nodes = tuple(_node(spec, report, timing) for report in check(spec, timing))
+    obeyed = {plan.report.name: plan.delays.failure for plan in nodes}
+    return Explanation(
+        spec,
+        nodes,
+        tuple(_query(spec, name, timing) for name in spec.queries),
+        tuple(Topic(t.name, t.partitions, _held(spec)[t.name]) for t in topics_of(spec)),
+        {lost: effects(spec, lost, obeyed) for lost in (*spec.sources, *spec.nodes)},
+    )
+
+
+def effects(spec: AppSpec, lost: str, policies: Mapping[str, DelayPolicy]) -> dict[str, Effect]:
+    """What becomes of each node while a source, or all replicas of a node, cannot be read.
+
+    Args:
+        policies: what each node does on failure.
+    """
+    found: dict[str, Effect] = {}
+    for name in spec.all_nodes:
+        if name == lost:
+            found[name] = Effect(Outcome.LOST, 0.0, spec.sources_of(name))
+            continue
+        inputs = [_input(spec, i, lost, found) for i in spec.node(name).inputs]
+        lacked = tuple(dict.fromkeys(source for i in inputs for source in i.lacked))
+        completeness = sum(i.completeness for i in inputs) / len(inputs)
+        if all(i.outcome is Outcome.STABLE for i in inputs):
+            found[name] = Effect(Outcome.STABLE, 1.0)
+        elif policies[name] is DelayPolicy.SUSPEND or all(i.outcome is Outcome.LOST for i in inputs):
+            found[name] = Effect(Outcome.SILENT, 0.0, lacked)
+        else:
+            found[name] = Effect(Outcome.TENTATIVE, completeness, lacked)
+    return found
+
+
+def _input(spec: AppSpec, name: str, lost: str, found: Mapping[str, Effect]) -> Effect:
+    """As its reader has it: LOST or not (R5: a missing stream lacks all its sources)."""
+    if name in spec.sources:
+        return Effect(Outcome.LOST, 0.0, (name,)) if name == lost else Effect(Outcome.STABLE, 1.0)
+    said = found[name]
+    gone = said.outcome in (Outcome.SILENT, Outcome.LOST)
+    return Effect(Outcome.LOST, 0.0, spec.sources_of(name)) if gone else said
+
+
+def _node(spec: AppSpec, report: NodeReport, timing: Timing) -> NodePlan:
+    name = report.name
+    serves = spec.serves(name)
+    return NodePlan(
+        report=report,
+        sources=spec.sources_of(name),
+        replicas=spec.node(name).replicas,
+        delta_us=grow_delta(timing, report.position),
+        delays=effective(serves, {s.query: declared(spec.query(s.query)) for s in serves}, timing),
+        reads={i.name: tuple(f.topic for f in topics.input_feeds(spec.name, i)) for i in spec.inputs_of(name)},
+    )
+
+
+def _query(spec: AppSpec, name: str, timing: Timing) -> QueryPlan:
+    depth, delays = spec.position(name), declared(spec.query(name))
+    slack_us, hops_us = timing.slack_of(depth), (depth - 1) * timing.hop_us
+    return QueryPlan(
+        name=name,
+        nodes=spec.upstream_of(name),
+        declared=delays,
+        slack_us=slack_us,
+        hops_us=hops_us,
+        wait_us=delays.threshold_us - slack_us - hops_us,
+        least_us=timing.least_threshold_us(depth),
+    )
+
+
+def _held(spec: AppSpec) -> dict[str, str]:
+    """What each topic holds."""
+    app = spec.name
+    held = {topics.source(app, name).topic: f"source {base_name(name)}" for name in spec.sources}
+    for name in spec.queries:
+        corrected = topics.corrected(app, name).topic
+        held[corrected] = f"corrected stream of {base_name(name)}: stable rows as JSON"
+    for name, node in spec.all_nodes.items():
+        for k in range(node.replicas):
+            held[topics.replica(app, name, k)] = f"what replica {k} of {name} says, tentative and stable"
+        held[topics.progress(app, name)] = f"how far {name} is published"
+    return held | {
+        topics.control(app): "heartbeats; a partition for each node",
+        topics.settings(app): "description, thresholds, policies",
+        topics.status(app): "statuses of an hour",
+        topics.deadletter(app): "what could not be used, with the reason",
+    }

@@ -1,0 +1,57 @@
+"""How one replica does, by its newest status: its age, how far its frontiers lie behind, whether it runs. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from borealis_py.app import origin
+from borealis_py.app.state import GONE_S
+from borealis_py.log.messages import InputStatus, Status
+from sunion.bucket import Buckets
+
+
+@dataclass(frozen=True)
+class ReplicaHealth:
+    """One status and what follows from it. `stable_lag_s` and `live_lag_s`: how far the frontiers lie behind the
+    replica's clock; None: the sources have ended, nothing is left to do.
+    """
+
+    status: Status
+    age_s: float
+    stable_lag_s: float | None
+    live_lag_s: float | None
+    stable_until: str
+    live_until: str
+    bucket_us: int
+
+    def behind_s(self, source: InputStatus) -> float:
+        """How far the source's last boundary lies behind the clock of the replica."""
+        return (self.status.at_wall_us - source.closed * self.bucket_us) / 1e6
+
+    @property
+    def gone(self) -> bool:
+        return self.age_s > GONE_S or self.status.event == "STOPPED"
+
+    @property
+    def ready(self) -> bool:
+        """It runs and is past RECOVERING."""
+        return not self.gone and self.status.state != "RECOVERING"
+
+    @property
+    def uncorrected_buckets(self) -> int:
+        """How many buckets it has run for timeliness and not yet on complete input: F_l - F_s."""
+        return self.status.f_l - self.status.f_s
+
+
+def health_of(status: Status, bucket_us: int, now_us: int) -> ReplicaHealth:
+    """A status as seen at wall time `now_us`."""
+    s = status
+    (stable_until, stable_lag), (live_until, live_lag) = (_frontier(b, bucket_us, s.at_wall_us) for b in (s.f_s, s.f_l))
+    return ReplicaHealth(s, (now_us - s.at_wall_us) / 1e6, stable_lag, live_lag, stable_until, live_until, bucket_us)
+
+
+def _frontier(bucket: int, bucket_us: int, wall_us: int) -> tuple[str, float | None]:
+    buckets = Buckets(bucket_us)
+    if bucket >= buckets.last:
+        return "END", None
+    return origin.show(buckets.start(bucket)), (wall_us - buckets.start(bucket)) / 1e6

@@ -1,0 +1,290 @@
+"""The replica processes of one app on this machine: start, find again, stop.
+
+For each replica index one process runs that replica of all nodes and queries: what shares an index may fail together,
+since every other index has all of them. Containers may run nodes apart. A process is known by the pid file beside its
+log; a pid alone proves nothing, so the file has its start time too (`supervisor/notes.py`). A supervisor may keep them
+running. Knows no broker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from borealis_py.app import supervision
+from borealis_py.app.supervision import Fate, Start
+from borealis_py.app.supervisor import run_notes
+from borealis_py.app.supervisor.supervised_process import say_unseen
+from borealis_py.config import logfile
+from borealis_py.query.names import base_name
+from borealis_py.query.spec import AppSpec
+
+SAME_START_S = 0.05
+COMMAND = (sys.executable, "-m", "borealis_py.runtime.process")
+_STEM = re.compile(r"replica-(\d+)|([A-Za-z][A-Za-z0-9_-]*)\.r(\d+)")
+_TAIL_BYTES = 65_536
+
+KAFKA_PROPERTIES = "BOREALIS_KAFKA_PROPERTIES"
+"""Environment variable of a replica process: properties for Kafka's clients as a JSON object."""
+SPARK_PROPERTIES = "BOREALIS_SPARK_PROPERTIES"
+"""Likewise of its Spark application, with the Spark host."""
+CHECKPOINTS = "BOREALIS_CHECKPOINTS"
+"""Likewise: a URI of pyarrow.fs where checkpoints lie."""
+ENGINE_MEMORY = "BOREALIS_ENGINE_MEMORY_BYTES"
+"""Likewise: what the engine of each of its replicas may use."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ProcessName:
+    """Which process of an app: replica `replica` of all nodes and queries (`node` empty), or of one of them."""
+
+    replica: int
+    node: str = ""
+
+    @classmethod
+    def parse(cls, stem: str) -> ProcessName | None:
+        """From a file's name without its ending; None for what is no process of ours."""
+        found = _STEM.fullmatch(stem)
+        return None if found is None else cls(int(found[1] or found[3]), found[2] or "")
+
+    @property
+    def stem(self) -> str:
+        """Of its files: `replica-0`, `cleaned.r0` (no node's name has a dot)."""
+        return f"{self.node}.r{self.replica}" if self.node else f"replica-{self.replica}"
+
+    def __str__(self) -> str:
+        return f"replica {self.replica}" + (f" of node {self.node}" if self.node else "")
+
+
+def process_names(spec: AppSpec) -> list[ProcessName]:
+    """Every process that an app needs: one an index."""
+    return list(map(ProcessName, range(max((node.replicas for node in spec.all_nodes.values()), default=0))))
+
+
+def process_of(names: Container[ProcessName], node: str, replica: int) -> ProcessName:
+    """Which of these processes runs a replica of a node or query: one of its own, if it has any."""
+    apart = ProcessName(replica, base_name(node))  # one process runs all its partitions
+    return apart if apart in names else ProcessName(replica)
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """How a process ended: `forced` when it had to be killed."""
+
+    name: ProcessName
+    pid: int
+    forced: bool
+
+
+class ReplicaProcesses:
+    """Those of `app`, with a log and a pid file each: `<data_dir>/<app>/replica-<k>.log`, `<node>.r<k>.log`."""
+
+    def __init__(self, data_dir: Path, app: str) -> None:
+        self.app = app
+        self.directory = data_dir / app
+        self._started: dict[ProcessName, subprocess.Popen[bytes]] = {}
+
+    def log_file(self, name: ProcessName) -> Path:
+        """What the process writes to standard output and error."""
+        return self.directory / f"{name.stem}.log"
+
+    def running(self) -> dict[ProcessName, psutil.Process]:
+        """Those that run, by name."""
+        found = {name: self._process(name) for name in self._noted()}
+        return {name: process for name, process in found.items() if process is not None}
+
+    def start(self, name: ProcessName, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+        """Start a process, in a session of its own: it outlives this one, and nobody starts it again. Returns its pid.
+
+        Args:
+            arguments: of `borealis_py.runtime.process`.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path, run = str(self.directory / name.stem), os.urandom(4).hex()
+        before = run_notes.read(str(self._pid_file(name)))
+        say_unseen(path, before)
+        after = ["--after", before["run"]] if "run" in before else []
+        output = logfile.opened(str(self.log_file(name)))
+        try:
+            process = subprocess.Popen(
+                [*COMMAND, *arguments, *self._log_arguments(name), "--run", run, *after],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env={**os.environ, **(environment or {}), run_notes.RUN: run},
+            )
+        finally:
+            os.close(output)
+        self._started[name] = process
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):  # ended already: whoever waits for it will say why
+            run_notes.write(str(self._pid_file(name)), {**_known_by(process.pid), "run": run})
+        return process.pid
+
+    def _log_arguments(self, name: ProcessName) -> list[str]:
+        return ["--log", str(self.log_file(name))]
+
+    def keep(
+        self, arguments: Mapping[ProcessName, Sequence[str]], first: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        """Have a supervisor start what does not run, and start again what dies. One that runs gives way to it.
+
+        Args:
+            arguments: of each process. first: those of its first start alone.
+
+        Raises:
+            LaunchError: the supervisor did not start.
+        """
+        supervision.stop_supervisor(self.directory)
+        starts = [Start(n.stem, [*given, *self._log_arguments(n)], first) for n, given in arguments.items()]
+        supervision.start_supervisor(self.directory, COMMAND, starts, environment)
+
+    @property
+    def kept(self) -> bool:
+        """A supervisor runs."""
+        return supervision.supervisor_of(self.directory) is not None
+
+    def release_supervisor(self) -> bool:
+        """End the supervisor and leave the processes. Returns whether one ran."""
+        return supervision.stop_supervisor(self.directory)
+
+    def fates(self) -> dict[ProcessName, Fate]:
+        """How those ended that did since `up`, by name: the last end of each."""
+        found = {name: supervision.fate_of(self._pid_file(name)) for name in self._noted()}
+        return {name: fate for name, fate in found.items() if fate is not None}
+
+    def told(self) -> list[dict[str, Any]]:
+        """Each process for programs, as `status --json` has it. Times in us."""
+        running, fates, out = self.running(), self.fates(), []
+        for name, pid in self.pids().items():
+            fate = fates.get(name)
+            ended = None if fate is None else {"how": fate.how, "at_wall_us": fate.at_wall_us, "final": fate.final}
+            out.append(
+                {
+                    "process": name.stem,
+                    "pid": pid,
+                    "running": name in running,
+                    "restarts": 0 if fate is None else fate.restarts,
+                    "last_end": ended,
+                    "next_start_wall_us": None if fate is None else fate.next_wall_us,
+                }
+            )
+        return out
+
+    def pids(self) -> dict[ProcessName, int]:
+        """The last pid of each, whether it runs or not."""
+        found = {name: run_notes.read(str(self._pid_file(name))).get("pid") for name in self._noted()}
+        return {name: pid for name, pid in found.items() if isinstance(pid, int)}
+
+    def ended(self, name: ProcessName) -> int | None:
+        """The exit code of a process that `start` of this object started; None while it runs."""
+        process = self._started.get(name)
+        return None if process is None else process.poll()
+
+    def release(self) -> None:
+        """The started processes outlive this object: no warning about that when it goes."""
+        for process in self._started.values():
+            if process.returncode is None:
+                process.returncode = 0
+        self._started.clear()
+
+    def stop(self, names: Sequence[ProcessName] | None = None, timeout_s: float = 15.0) -> list[Stopped]:
+        """Ask the processes to end, and kill those that do not within `timeout_s`. The supervisor is ended first.
+
+        Args:
+            names: which; None: all.
+        """
+        supervision.stop_supervisor(self.directory)
+        chosen = {name: p for name, p in self.running().items() if names is None or name in names}
+        for process in chosen.values():
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+        _, alive = psutil.wait_procs(list(chosen.values()), timeout=timeout_s)
+        for process in alive:
+            with suppress(psutil.NoSuchProcess):
+                _kill_tree(process)
+        psutil.wait_procs(alive, timeout=10.0)
+        forced = {process.pid for process in alive}
+        for name in chosen:
+            self._pid_file(name).unlink(missing_ok=True)
+            if name in self._started:
+                self._started.pop(name).wait()
+        return [Stopped(name, process.pid, process.pid in forced) for name, process in chosen.items()]
+
+    def log_tail(self, name: ProcessName, lines: int = 12) -> str:
+        """The end of a process's output, its JSON lines made readable."""
+        path = self.log_file(name)
+        try:
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+                said = file.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return "\n".join(readable(line) for line in said[-lines:])
+
+    def _pid_file(self, name: ProcessName) -> Path:
+        return self.directory / f"{name.stem}.pid"
+
+    def _noted(self) -> list[ProcessName]:
+        names = (ProcessName.parse(path.stem) for path in self.directory.glob("*.pid"))
+        return sorted(name for name in names if name is not None)
+
+    def _process(self, name: ProcessName) -> psutil.Process | None:
+        note = run_notes.read(str(self._pid_file(name)))
+        try:
+            process = psutil.Process(int(note["pid"]))
+            started = process.create_time()
+            same = run_notes.running(note) if "ticks" in note else abs(started - float(note["created"])) < SAME_START_S
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except (ValueError, TypeError, KeyError, psutil.Error):
+            return None
+
+
+def _known_by(pid: int) -> dict[str, Any]:
+    """What a note says of a process. Raises ProcessLookupError, psutil.NoSuchProcess."""
+    return (
+        run_notes.of_process(pid)
+        if supervision.available()
+        else {"pid": pid, "created": psutil.Process(pid).create_time()}
+    )
+
+
+def apps_here(data_dir: Path) -> list[str]:
+    """The apps that have a replica process, or a supervisor, running below this directory."""
+    found = {
+        name: ReplicaProcesses(data_dir, name) for name in sorted({p.parent.name for p in data_dir.glob("*/*.pid")})
+    }
+    return [name for name, processes in found.items() if processes.running() or processes.kept]
+
+
+def readable(line: str) -> str:
+    """A log line as a person reads it; others as they are."""
+    try:
+        entry = json.loads(line)
+        event = entry.pop("event")
+        said = [str(entry.pop("level", "")), str(event)]
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return line
+    for noise in ("timestamp", "logger"):
+        entry.pop(noise, None)
+    trace = entry.pop("exception", None)
+    said += [f"{key}={value}" for key, value in entry.items()]
+    return " ".join(part for part in said if part) + (f"\n{trace}" if trace else "")
+
+
+def _kill_tree(process: psutil.Process) -> None:
+    """Spark's JVM and workers too: killed, the process cannot end them."""
+    for child in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    process.kill()

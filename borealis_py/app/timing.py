@@ -1,0 +1,81 @@
+"""When an app's timing may change, and in which words people are told.
+
+It lies in the app's description, which `up` writes. Replicas and subscribers take it from there when they start, so
+that all wait by the same slack and judge thresholds alike: it changes between runs only. Knows no commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from borealis_py.app.errors import LaunchError
+from borealis_py.app.replica_health import health_of
+from borealis_py.app.state import GONE_S, AppState, read_statuses
+from borealis_py.log.base import Log
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import format_duration
+
+
+def differences(before: Timing, after: Timing) -> list[str]:
+    """Each setting that is another, like "slack 250ms -> 2s"."""
+    wanted = asdict(after)
+    return [f"{_word(n)} {_shown(n, v)} -> {_shown(n, wanted[n])}" for n, v in asdict(before).items() if v != wanted[n]]
+
+
+def ignored(configured: Mapping[str, int], timing: Timing) -> list[str]:
+    """What a configuration asks for and the app does not run with, like "slack 2s (250ms)".
+
+    Args:
+        configured: fields of `Timing` that it sets.
+    """
+    runs = asdict(timing)
+    return [f"{_word(n)} {_shown(n, v)} ({_shown(n, runs[n])})" for n, v in configured.items() if v != runs[n]]
+
+
+def refuse_other(log: Log, before: AppState, timing: Timing, now_us: int) -> None:
+    """Look whether a described app may have this timing from now on.
+
+    A description without one (an older version's) says nothing, so nothing contradicts it.
+
+    Args:
+        now_us: wall time.
+
+    Raises:
+        LaunchError: replicas run by another one; or other tuples would count than those that counted so far.
+    """
+    told = before.description.timing
+    if told is None or told == timing:
+        return
+    if told.ahead_max_us != timing.ahead_max_us:  # part of the fold of a source (protocol A2), so of every result
+        raise LaunchError(
+            f"app {before.name!r} takes tuples up to {format_duration(told.ahead_max_us)} ahead of their source; with "
+            f"`timing: ahead_max` {format_duration(timing.ahead_max_us)} other tuples would be in its results, which "
+            f"could not be continued. Write `ahead_max: {format_duration(told.ahead_max_us)}`, or begin anew with "
+            "`borealis up --reset`"
+        )
+    if told.row_max_bytes != timing.row_max_bytes:  # likewise
+        raise LaunchError(
+            f"app {before.name!r} takes rows of up to {told.row_max_bytes} bytes; with `timing: row_max` "
+            f"{timing.row_max_bytes} other rows would be in its results, which could not be continued. Write "
+            f"`row_max: {told.row_max_bytes}`, or begin anew with `borealis up --reset`"
+        )
+    statuses = read_statuses(log, before, now_us // 1000)
+    running = [
+        f"{node}.r{k}" for (node, k), s in statuses.items() if not health_of(s, before.spec.bucket_us, now_us).gone
+    ]
+    if running:
+        raise LaunchError(
+            f"app {before.name!r} runs ({', '.join(running)}) by another `timing:` than it is to have now: "
+            f"{', '.join(differences(told, timing))}. All of its replicas and subscribers go by one, so it changes "
+            f"between runs: `borealis down` wherever it runs and then `borealis up`, or write the old one in "
+            f"borealis.yaml. (A replica that was killed counts as running for {GONE_S:g} s.)"
+        )
+
+
+def _word(field: str) -> str:
+    return field.removesuffix("_us") if field != "row_max_bytes" else "row_max"
+
+
+def _shown(field: str, value: int) -> str:
+    return format_duration(value) if field.endswith("_us") else str(value)

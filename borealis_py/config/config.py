@@ -1,0 +1,212 @@
+"""Configuration: flags over environment over file over defaults. Knows no commands.
+
+bootstrap: localhost:9092          # borealis.yaml; or BOREALIS_BOOTSTRAP, or --bootstrap
+data_dir: .borealis
+checkpoints: s3://bucket/path      # any URI of pyarrow.fs; else below data_dir
+http: 127.0.0.1:9400               # where replica processes answer HTTP; the others take the ports after it
+engine_memory: 1GiB                # what the SQL engine of each replica may use
+kafka:                             # handed to librdkafka untouched
+  security.protocol: SASL_SSL
+timing:                            # protocol.settings.Timing, with units; `up` makes it part of the app's description
+  delta: 125ms
+  inline: 1s                       # a redo that is expected to take longer becomes jobs on Spark
+  row_max: 1000000                 # bytes of a row; a larger one is a dead letter
+spark:                             # of each replica process's application
+  master: local[2]
+  redo_slots: 1                    # beside one for each replica; on this machine 2 for two replicas and up
+  slot_wait: 30s                   # slots missing for so long: the application is started again, where that helps
+  spark.executor.memory: 1g        # any property of Spark's
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+
+from borealis_py.config.address import Address
+from borealis_py.protocol.settings import Timing
+from borealis_py.query.errors import did_you_mean
+from borealis_py.query.units import parse_bytes, parse_duration
+
+FILE = "borealis.yaml"
+DEFAULT_BOOTSTRAP = "localhost:9092"
+ENGINE_MEMORY_LEAST = 64 << 20
+_SPARK = ("master", "redo_slots", "slot_wait")
+_TIMING = {f.name for f in fields(Timing)}
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message names the setting."""
+
+
+class Config(BaseSettings):
+    """What every command and replica process is configured with. Make one with `load`."""
+
+    model_config = SettingsConfigDict(env_prefix="BOREALIS_", env_nested_delimiter="__", extra="forbid", frozen=True)
+    file: ClassVar[Path | None] = None
+
+    bootstrap: str = Field(default=DEFAULT_BOOTSTRAP, min_length=1)
+    data_dir: Path = Path(".borealis")
+    checkpoints: str = ""
+    http: str | None = None
+    engine_memory: str = "1GiB"
+    kafka: dict[str, str] = {}
+    timing: dict[str, str | int] = {}
+    spark: dict[str, str | int] = {}
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _properties(cls, value: object) -> object:
+        """YAML's true and 5 are "true" and "5" to librdkafka; a nested map is not its dotted name."""
+        if not isinstance(value, dict):
+            return value
+        nested = [name for name, v in value.items() if isinstance(v, dict | list)]
+        if nested:
+            raise ValueError(f"write Kafka properties with dots, like security.protocol: SSL; {nested[0]!r} is nested")
+        return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in value.items()}
+
+    @field_validator("spark", mode="before")
+    @classmethod
+    def _spark(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        for name in value:
+            if name not in _SPARK and not name.startswith("spark."):
+                hint = did_you_mean(name, _SPARK) or ";"
+                raise ValueError(
+                    f"unknown setting {name!r}{hint} settings: {', '.join(_SPARK)}, and spark.* of Spark's"
+                )
+        slots = value.get("redo_slots", 1)
+        if not str(slots).isdigit():
+            raise ValueError(f"redo_slots: {slots!r} is not a whole number from 0 up")
+        if "slot_wait" in value:
+            parse_duration(value["slot_wait"], "slot_wait")
+        return {name: str(v).lower() if isinstance(v, bool) else v for name, v in value.items()}
+
+    @property
+    def spark_properties(self) -> dict[str, str]:
+        """Spark's own properties that the user set."""
+        return {name: str(value) for name, value in self.spark.items() if name.startswith("spark.")}
+
+    @property
+    def slot_wait_us(self) -> int | None:
+        """How long slots of Spark may be missing; None: not set."""
+        return parse_duration(str(self.spark["slot_wait"]), "slot_wait") if "slot_wait" in self.spark else None
+
+    @field_validator("engine_memory", mode="after")
+    @classmethod
+    def _memory(cls, value: str) -> str:
+        if parse_bytes(value, "engine_memory") < ENGINE_MEMORY_LEAST:
+            raise ValueError(f"{value} is too little for any query; at least 64MiB")
+        return value
+
+    @property
+    def engine_memory_bytes(self) -> int:
+        """What the engine of each replica may use."""
+        return parse_bytes(self.engine_memory, "engine_memory")
+
+    @field_validator("checkpoints", mode="after")
+    @classmethod
+    def _uri(cls, value: str) -> str:
+        if value and "://" not in value:
+            raise ValueError("write a URI, like s3://bucket/path, hdfs://host:port/path or file:///path")
+        return value
+
+    @field_validator("http", mode="after")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        return None if value is None else str(Address.parse(value))
+
+    @field_validator("data_dir", mode="after")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=config_file())
+
+    def protocol_timing(self) -> Timing:
+        """Raises ConfigError for what is no setting, SettingsError for settings that cannot hold together."""
+        timing = Timing(**dict(self.timing_overrides()))
+        timing.validate()
+        return timing
+
+    def timing_overrides(self) -> tuple[tuple[str, int], ...]:
+        """Fields of `Timing` that are not to have their defaults; times in microseconds. Raises ConfigError."""
+        return tuple((_field(name), _value(name, value)) for name, value in self.timing.items())
+
+
+def config_file() -> Path:
+    """BOREALIS_CONFIG, or borealis.yaml in the current directory (it need not be there)."""
+    return Path(os.environ.get("BOREALIS_CONFIG") or FILE)
+
+
+def load(**flags: Any) -> Config:
+    """Read the configuration.
+
+    Args:
+        flags: those that the user gave; None counts as not given.
+
+    Raises:
+        ConfigError: a setting that does not exist or has a value that makes no sense.
+    """
+    named = os.environ.get("BOREALIS_CONFIG")
+    if named and not Path(named).is_file():
+        raise ConfigError(f"BOREALIS_CONFIG names {named}, which is not there")
+    try:
+        return Config(**{name: value for name, value in flags.items() if value is not None})
+    except ValidationError as exc:
+        raise ConfigError("; ".join(_explain(e) for e in exc.errors())) from exc
+    except yaml.YAMLError as exc:
+        raise ConfigError(f"{config_file()} is not YAML: {' '.join(str(exc).split())}") from exc
+    except (OSError, ValueError, TypeError) as exc:
+        raise ConfigError(f"cannot read the configuration ({config_file()}, BOREALIS_*): {exc}") from exc
+
+
+def _explain(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        hint = did_you_mean(where, Config.model_fields) or ";"
+        return f"{config_file()}: unknown setting {where!r}{hint} settings: {', '.join(Config.model_fields)}"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"setting {where!r}: {message} (from {config_file()}, BOREALIS_{where.split('.')[0].upper()} or a flag)"
+
+
+def _field(name: str) -> str:
+    for candidate in (name, f"{name}_us", f"{name}_bytes"):
+        if candidate in _TIMING:
+            return candidate
+    known = sorted("row_max" if n == "row_max_bytes" else n.removesuffix("_us") for n in _TIMING)
+    hint = did_you_mean(name, known) or ";"
+    raise ConfigError(f"timing: unknown setting {name!r}{hint} settings: {', '.join(known)}")
+
+
+def _value(name: str, value: str | int) -> int:
+    if _field(name).endswith("_us"):
+        if not isinstance(value, str):
+            raise ConfigError(f'timing.{name}: {value} has no unit; write it like "125ms" or "3s"')
+        try:
+            return parse_duration(value, f"timing.{name}")
+        except ValueError as exc:
+            raise ConfigError(str(exc)) from exc
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ConfigError(f"timing.{name}: {value!r} is not a whole number of at least 1")
+    return number

@@ -1,0 +1,111 @@
+"""An app's settings and statuses, looked at again and again: for `borealis top`.
+
+A broker that does not answer for a while, or an app that is begun anew meanwhile, ends nothing: the view says so and
+keeps what was seen last. Blocking; works on any log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from borealis_py.app.state import (
+    RECENT_MS,
+    AppState,
+    NoSuchApp,
+    Statuses,
+    StatusReader,
+    read_app,
+    read_settings,
+    read_statuses,
+)
+from borealis_py.log.base import Log, LogError
+from borealis_py.log.messages import Status
+from borealis_py.observe.rates import Key, Rates
+
+SETTINGS_S = 3.0
+"""How old what is known of the settings may be: they change seldom and cost more to read than statuses."""
+EVENTS = 100
+"""So many of the newest events are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What there is to see at wall time `now_us`. `events`: oldest first. `problem`: why it is not of now; else "".
+    `rates`: tuples a second of each input of a replica, where they are known.
+    """
+
+    state: AppState
+    statuses: Statuses
+    now_us: int
+    events: tuple[Status, ...] = ()
+    problem: str = ""
+    rates: Mapping[Key, tuple[float, ...]] = field(default_factory=dict)
+
+
+class Follower:
+    """Looks at one app.
+
+    Args:
+        name: None: the only one on the broker.
+
+    Raises:
+        NoSuchApp, LogError: there is nothing to look at yet.
+    """
+
+    def __init__(self, log: Log, name: str | None) -> None:
+        self._log = log
+        self._reader: StatusReader | None = None
+        self._events: deque[Status] = deque(maxlen=EVENTS)
+        self._rates = Rates()
+        self._settings_at = time.monotonic()
+        state = read_app(log, name)
+        self.view = View(state, read_statuses(log, state, _now_us() // 1000), _now_us())
+
+    def look(self) -> View:
+        """What is to be seen now; takes as long as the broker takes to answer."""
+        try:
+            self.view = self._look()
+        except (LogError, NoSuchApp) as exc:
+            self.close()
+            self.view = replace(self.view, now_us=_now_us(), problem=str(exc))
+        return self.view
+
+    def _look(self) -> View:
+        before, state = self.view, self._settings()
+        anew = state.description.origin != before.state.origin or state.hash != before.state.hash
+        if anew:
+            self.close()
+            self._events.clear()
+            self._rates = Rates()
+        if self._reader is None:
+            self._reader = StatusReader(self._log, state.name, _now_us() // 1000 - RECENT_MS)
+            self._events.clear()
+        said = self._reader.poll()
+        self._events.extend(s for s in said if s.event)
+        self._rates.take(said)
+        statuses = {**({} if anew else before.statuses), **self._reader.newest}
+        now_us = max([_now_us(), *(s.at_wall_us for s in statuses.values())])
+        return View(state, statuses, now_us, tuple(self._events), rates=self._rates.per_second())
+
+    def _settings(self) -> AppState:
+        known = self.view.state
+        if time.monotonic() - self._settings_at < SETTINGS_S and not self.view.problem:
+            return known
+        state = read_settings(self._log, known.name)
+        if state is None:
+            raise NoSuchApp(f"app {known.name!r} is gone from the broker")
+        self._settings_at = time.monotonic()
+        return state
+
+    def close(self) -> None:
+        """Let go of the log's client; `look` would open another."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,90 @@
+"""What each HTTP request to a replica process is answered with. Pure but for the wall clock: no sockets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+from prometheus_client.exposition import choose_encoder
+
+from borealis_py.observe.metrics import registry
+from borealis_py.observe.status_registry import Board
+
+log = structlog.get_logger("borealis.http")
+
+TEXT = "text/plain; charset=utf-8"
+METHODS = ("GET", "HEAD")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Status code, body and its type, and headers beside that."""
+
+    code: int
+    body: bytes
+    kind: str = TEXT
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def say(code: int, message: str, *headers: tuple[str, str]) -> Answer:
+    """One line of text."""
+    return Answer(code, f"{message}\n".encode(errors="replace"), TEXT, headers)
+
+
+class Pages:
+    """The pages of one process."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._registry = registry(board)
+        self._pages: dict[str, Callable[[str], Answer]] = {
+            "/healthz": self._health,
+            "/readyz": self._ready,
+            "/metrics": self._metrics,
+            "/api/v1/status": self._status,
+        }
+
+    def answer(self, method: str, target: str, accept: str = "") -> Answer:
+        """What to say to one request. Never raises.
+
+        Args:
+            target: of the request line. accept: the header of that name.
+        """
+        try:
+            url = urlsplit(target)
+        except ValueError as exc:
+            return say(400, f"not an address: {exc}")
+        page = self._pages.get(url.path)
+        if page is None:
+            return say(404, f"nothing at {url.path!r}; there is {', '.join(self._pages)}")
+        if method not in METHODS:
+            return say(
+                405, f"{url.path} is read with {' or '.join(METHODS)}, not {method}", ("Allow", ", ".join(METHODS))
+            )
+        if url.query:
+            return say(400, f"{url.path} takes no parameters, got {url.query!r}")
+        try:
+            return page(accept)
+        except Exception as exc:
+            log.warning("a page could not be made", page=url.path, why=f"{type(exc).__name__}: {exc}", exc_info=True)
+            return say(500, f"{url.path} could not be made: {type(exc).__name__}; the log of this process says why")
+
+    def _health(self, accept: str) -> Answer:
+        hung = self._board.hung()
+        return say(503, "; ".join(hung)) if hung else say(200, "ok")
+
+    def _ready(self, accept: str) -> Answer:
+        unready = self._board.unready()
+        return say(503, "; ".join(unready)) if unready else say(200, "ok")
+
+    def _metrics(self, accept: str) -> Answer:
+        encode, kind = choose_encoder(accept)
+        return Answer(200, encode(self._registry), kind)
+
+    def _status(self, accept: str) -> Answer:
+        found = self._board.overview(time.time_ns() // 1000)
+        return Answer(200, msgspec.json.encode(found) + b"\n", "application/json")

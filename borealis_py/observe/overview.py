@@ -1,0 +1,138 @@
+"""What a person, a program or a probe is told about an app that runs: the statuses of its replicas and what follows
+from them. One model for `borealis status`, `borealis top` and a replica process's `/api/v1/status`.
+
+Pure: it is handed the statuses, from wherever they were read. Knows no log, no clock and no terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from borealis_py.app.replica_health import health_of
+from borealis_py.app.replicas import ProcessName
+from borealis_py.app.state import AppState, Statuses
+from borealis_py.log.messages import InputStatus, Status
+from borealis_py.protocol.settings import budget
+from borealis_py.query.names import base_name
+from borealis_py.query.spec import AppSpec
+from sunion.bucket import Buckets
+
+Key = tuple[str, int]
+"""(node, replica); a query is the node of its name."""
+
+
+def overview(state: AppState, statuses: Statuses, now_us: int, only: Sequence[Key] | None = None) -> dict[str, Any]:
+    """Everything known, for programs: what `status --json` prints.
+
+    Args:
+        now_us: wall time.
+        only: these replicas and the queries they serve, as a process tells of its own; None: the whole app.
+    """
+    shown = keys(state, statuses) if only is None else list(only)
+    told = {q for node, _ in shown for q in queries_of(state.runs, node)}
+    queries = [q for q in state.spec.queries if only is None or q in told]
+    buckets = Buckets(state.spec.bucket_us)
+    return {
+        "app": state.name,
+        "hash": state.hash,
+        "bucket_us": state.spec.bucket_us,
+        "origin_us": buckets.start(state.origin),
+        "at_wall_us": now_us,
+        "thresholds_us": {query: state.threshold_us(query) for query in queries},
+        "policies": {query: list(policies(state, query)) for query in queries},
+        "apart_sources": {
+            query: [least.name, most.name]
+            for query, (least, most) in apart_sources(state, statuses).items()
+            if query in queries
+        },
+        "failed_sources_until_wall_us": {s: until for s, until in state.failed_until.items() if until > now_us},
+        "replicas": [_one(state, statuses.get(key), key, now_us) for key in shown],
+    }
+
+
+def _one(state: AppState, found: Status | None, key: Key, now_us: int) -> dict[str, Any]:
+    node, replica = key
+    of = queries_of(state.runs, node)
+    if found is None:
+        return {"query": node, "of_queries": of, "replica": replica, "running": False, "ready": False, "state": None}
+    seen = health_of(found, state.spec.bucket_us, now_us)
+    return {
+        "running": not seen.gone,
+        "ready": seen.ready,
+        "age_s": seen.age_s,
+        "stable_until": seen.stable_until,
+        "live_until": seen.live_until,
+        "stable_lag_s": seen.stable_lag_s,
+        "live_lag_s": seen.live_lag_s,
+        "uncorrected_buckets": seen.uncorrected_buckets,
+        "of_queries": of,
+        **msgspec.to_builtins(found),
+    }
+
+
+def queries_of(spec: AppSpec, node: str) -> list[str]:
+    """The queries that read a node; none for one that the app does not have (any more)."""
+    return [s.query for s in spec.serves(node)] if node in spec.all_nodes else []
+
+
+def keys(state: AppState, statuses: Statuses) -> list[Key]:
+    """The replicas that should be, and others that spoke, in the order of the app."""
+    expected = state.replicas()
+    return expected + [key for key in statuses if key not in set(expected)]
+
+
+def policies(state: AppState, query: str) -> tuple[str, str]:
+    """For failure and stabilization: what was set, else the app's file."""
+    policy, spec = state.policies.get(query), state.spec.queries[query]
+    return (spec.on_failure, spec.on_stabilization) if policy is None else (policy.failure, policy.stabilization)
+
+
+def late_sources(statuses: Statuses) -> dict[str, InputStatus]:
+    """Sources of which rows came late, each as the replica that has seen most of it tells."""
+    found: dict[str, InputStatus] = {}
+    for status in statuses.values():
+        for source in status.inputs:
+            known = found.get(source.name)
+            if source.late_us[2] > 0 and (known is None or source.tuples > known.tuples):
+                found[source.name] = source
+    return found
+
+
+def apart_sources(state: AppState, statuses: Statuses) -> dict[str, tuple[InputStatus, InputStatus]]:
+    """Queries of whose sources one waits so much longer for late rows than another that buckets run without it: the
+    one that waits least, and the one that waits most. A replica names those that its own node reads (DRIFT); here they
+    may lie behind different nodes of a chain.
+    """
+    found: dict[str, tuple[InputStatus, InputStatus]] = {}
+    for query in state.spec.queries:
+        behind = state.spec.sources_of(query)
+        told = [s for status in statuses.values() for s in status.inputs if base_name(s.name) in behind]
+        alive = [s for s in told if not s.ended and (s.tuples or s.lateness_us)]
+        if len(alive) < 2:
+            continue
+        least, most = (pick(alive, key=lambda s: s.lateness_us) for pick in (min, max))
+        wait_us = budget(state.timing, state.threshold_us(query), depth=state.spec.position(query))
+        if most.lateness_us - least.lateness_us > wait_us:
+            found[query] = least, most
+    return found
+
+
+def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str, set[ProcessName]]:
+    """Why redos do not run on Spark, and in which processes that run."""
+    told: dict[str, set[ProcessName]] = {}
+    for (_, k), s in statuses.items():
+        if s.why_inline and not health_of(s, state.spec.bucket_us, now_us).gone:
+            told.setdefault(s.why_inline, set()).add(ProcessName(k))
+    return told
+
+
+def stop_reasons(statuses: Statuses) -> dict[str, list[str]]:
+    """Why replicas do not run, where they or who hosts them said so, and which these are (`sales.r0`)."""
+    told: dict[str, list[str]] = {}
+    for (node, k), s in statuses.items():
+        if s.event == "STOPPED" and s.detail:
+            told.setdefault(s.detail, []).append(f"{node}.r{k}")
+    return told

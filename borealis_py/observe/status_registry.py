@@ -1,0 +1,135 @@
+"""What the loops of one process last said of themselves, for its HTTP pages: health, readiness, status, counts.
+
+A loop leaves immutable values and never waits for who reads them. Knows nothing of HTTP, logs and brokers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from borealis_py.app.state import AppState, Statuses
+from borealis_py.log.messages import Policy
+from borealis_py.node.reporter import Glance
+from borealis_py.observe.overview import Key, overview
+
+HUNG_S = 10.0
+"""A loop says something every second; one that was silent for so long hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One replica: the last it said and when (monotonic), and sums over all it has said in this process.
+
+    `starts`: incarnations. `events`: name to number. `redos`: engine to (number, seconds in all).
+    """
+
+    glance: Glance
+    heard_s: float
+    starts: int = 1
+    events: Mapping[str, int] = field(default_factory=dict)
+    redos: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+
+
+class Board:
+    """Written by each replica's loop for its own replica, read by anybody.
+
+    Args:
+        state: the app when the process started. replicas: (node, index) of those that are to run here.
+        afar: the loops run in other processes (Spark tasks): that nothing is heard of one says nothing of this process.
+        clock: seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        state: AppState,
+        replicas: Sequence[Key],
+        afar: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.replicas = tuple(replicas)
+        self._started, self._afar = state, afar
+        self._clock = clock
+        self._entries: dict[Key, Entry | None] = dict.fromkeys(replicas)
+
+    def tell(self, glance: Glance) -> None:
+        """A loop's new status. Of a replica that is not to run here, or of an incarnation before the one that was heard
+        last (a cut-off task goes on until it hears of its successor): nothing happens."""
+        key = glance.status.query, glance.status.replica
+        if key not in self._entries:
+            return
+        before = self._entries[key]
+        if before is None or glance.status.inc >= before.glance.status.inc:
+            self._entries[key] = _added(before, glance, self._clock())  # no new key: readers may walk it meanwhile
+
+    @property
+    def entries(self) -> dict[Key, Entry]:
+        """Of the replicas that have said something."""
+        return {key: entry for key, entry in self._entries.items() if entry is not None}
+
+    @property
+    def state(self) -> AppState:
+        """The app with the settings that the replicas here obey."""
+        state = self._started
+        thresholds, policies, failed = dict(state.thresholds), dict(state.policies), dict(state.failed_until)
+        for entry in self.entries.values():
+            for query, delays in entry.glance.delays.items():
+                thresholds[query] = delays.threshold_us
+                policies[query] = Policy(delays.failure.value, delays.stabilization.value)
+            failed.update(entry.glance.failed_until)
+        return replace(state, thresholds=thresholds, policies=policies, failed_until=failed)
+
+    def overview(self, now_us: int) -> dict[str, Any]:
+        """As `borealis status --json` has it, of the replicas here. `now_us`: wall time."""
+        statuses: Statuses = {key: entry.glance.status for key, entry in self.entries.items()}
+        return overview(self.state, statuses, now_us, self.replicas)
+
+    def hung(self) -> list[str]:
+        """The loops of this process that no longer turn, one sentence each. One that starts or has ended does not."""
+        if self._afar:
+            return []
+        return [
+            f"{name(key)} has said nothing for {age_s:.0f} s"
+            for key, entry in self.entries.items()
+            if (age_s := self._age_s(entry)) > HUNG_S and entry.glance.status.event != "STOPPED"
+        ]
+
+    def unready(self) -> list[str]:
+        """The replicas that are not at work, one sentence each: not past RECOVERING, stopped, or hung."""
+        return [why for key in self.replicas if (why := self._why_unready(key))]
+
+    def _why_unready(self, key: Key) -> str:
+        entry = self._entries[key]
+        if entry is None:
+            return f"{name(key)} is starting"
+        status = entry.glance.status
+        if status.event == "STOPPED":
+            return f"{name(key)} has stopped{f': {status.detail}' if status.detail else ''}"
+        if self._age_s(entry) > HUNG_S:
+            return f"{name(key)} has said nothing for {self._age_s(entry):.0f} s"
+        return f"{name(key)} is RECOVERING" if status.state == "RECOVERING" else ""
+
+    def _age_s(self, entry: Entry) -> float:
+        return self._clock() - entry.heard_s
+
+
+def name(key: Key) -> str:
+    """`sales.r0`."""
+    return f"{key[0]}.r{key[1]}"
+
+
+def _added(before: Entry | None, glance: Glance, now_s: float) -> Entry:
+    if before is None:
+        before = Entry(glance, now_s)
+    status = glance.status
+    events, redos, starts = before.events, before.redos, before.starts
+    if status.inc > before.glance.status.inc:
+        starts += 1
+    if status.event:
+        events = {**events, status.event: events.get(status.event, 0) + 1}
+    if status.redo is not None:
+        count, seconds = redos.get(status.redo.engine, (0, 0.0))
+        redos = {**redos, status.redo.engine: (count + 1, seconds + status.redo.seconds)}
+    return Entry(glance, now_s, starts, events, redos)

@@ -1,0 +1,56 @@
+"""The ends by name of one replica: which exception is which exit of its process (`app/exit_codes.py`).
+
+Whatever raises one of these is not started again by anybody; every other exception is a failure that is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from borealis_py.app import exit_codes
+from borealis_py.app.exit_codes import Exit
+from borealis_py.log.description import OtherLife, OtherVersion
+from borealis_py.node.replica import Superseded
+from sunion.errors import EngineOutOfMemory, RetentionLost
+
+
+class KernelDiffers(Exception):
+    """This machine would compute other bits than the one that described the app: replicas would not agree."""
+
+
+class End(NamedTuple):
+    """One of them. `kind`: its word between a Spark task and its driver. `alone`: it ends this query only, and not the
+    other replicas of its process. `usual`: nothing is wrong.
+    """
+
+    kind: str
+    type: type[Exception]
+    exit: Exit
+    said: str
+    alone: bool = False
+    usual: bool = False
+
+
+ENDS = (
+    End("memory", EngineOutOfMemory, exit_codes.OUT_OF_MEMORY, "this replica ends: its engine needs more memory"),
+    End("superseded", Superseded, exit_codes.SUPERSEDED, "this replica ends: its index runs elsewhere", usual=True),
+    End("life", OtherLife, exit_codes.OTHER_LIFE, "this replica ends: the app was begun anew"),
+    End(
+        "version", OtherVersion, exit_codes.REFUSED, "this replica ends: another version of borealis-py writes this app"
+    ),
+    End("kernel", KernelDiffers, exit_codes.KERNEL, "this replica does not start"),
+    End(
+        "retention",
+        RetentionLost,
+        exit_codes.LOST,
+        "this query stops: records it needs are gone; nothing false was called stable",
+        alone=True,
+    ),
+)
+ALONE = frozenset(end.exit.code for end in ENDS if end.alone)
+"""Exit codes that concern one query."""
+
+
+def end_of(exc: Exception) -> End | None:
+    """None: a failure, after which the replica starts again."""
+    return next((end for end in ENDS if isinstance(exc, end.type)), None)

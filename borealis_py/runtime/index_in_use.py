@@ -1,0 +1,76 @@
+"""Is a replica index in use? Heartbeats tell: one that keeps arriving is somebody alive (design 2.4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from borealis_py.log.base import Log, Lookup, Record
+from borealis_py.log.messages import Heartbeat, beat_key, read_beat
+from borealis_py.node.inlet import CONTROL_TAIL
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.runtime.specs import of_run
+
+FRESH_MS = 5_000
+WATCH_S = 1.5
+LOOK_S = 0.05
+
+
+class IndexTaken(Exception):
+    """Another process runs this replica index."""
+
+
+def ensure_free(log: Log, specs: Sequence[ReplicaSpec], dead: str = "") -> None:
+    """Raises IndexTaken when a heartbeat of the same index arrives while watching.
+
+    Costs nothing when the last heartbeats are old, or the dead one's; else up to WATCH_S, however many there are to
+    watch.
+
+    Args:
+        dead: run of the process that was this index before and has ended: what it said last is no sign of life (R8).
+    """
+    lookup = log.lookup()
+    try:
+        watched = [(spec, end) for spec in specs if (end := _suspect(lookup, spec, dead)) is not None]
+        until = time.monotonic() + WATCH_S
+        while watched and time.monotonic() < until:
+            watched = [(spec, _looked(lookup, spec, end, dead)) for spec, end in watched]
+            time.sleep(LOOK_S)
+    finally:
+        lookup.close()
+
+
+def _suspect(lookup: Lookup, spec: ReplicaSpec, dead: str) -> int | None:
+    """Where to watch for more, if the last heartbeat is fresh."""
+    first, end = lookup.bounds(spec.control_feed)
+    last = _own(lookup, spec, max(first, end - CONTROL_TAIL), end, dead)
+    return None if last is None or time.time() * 1000 - last[0].timestamp_ms > FRESH_MS else end
+
+
+def _looked(lookup: Lookup, spec: ReplicaSpec, end: int, dead: str) -> int:
+    """The end of what was looked at so far."""
+    now = lookup.bounds(spec.control_feed)[1]
+    found = _own(lookup, spec, end, now, dead)
+    if found is not None:
+        _, by = found
+        kind = "query" if spec.corrected else "node"
+        raise IndexTaken(
+            f"replica {spec.replica} of {kind} {spec.query} is running already (incarnation {by.inc}, "
+            f"{by.uid}); stop it with `borealis down`, or take its place with --take-over"
+        )
+    return now
+
+
+def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int, dead: str) -> tuple[Record, Heartbeat] | None:
+    """The last heartbeat of this index in the range that is not the dead process's."""
+    key = beat_key(spec.query, spec.replica)
+    own = [record for record in lookup.read(spec.control_feed, first, end) if record.key == key]
+    for record in reversed(own):
+        with suppress(msgspec.MsgspecError):
+            beat = read_beat(record.key, record.value, spec.query)
+            if not of_run(beat.uid, dead):
+                return record, beat
+    return None

@@ -1,0 +1,30 @@
+"""Whether this machine may run an app: its kernel must compute the bits that the app was described with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from borealis_py.app.state import AppState
+from borealis_py.engine import compile_query
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.query.spec import AppSpec
+from borealis_py.runtime.ends import KernelDiffers
+
+
+def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
+    """Raises KernelDiffers, QueryError."""
+    check_kernel(spec, state.description.fingerprint.split(","))
+
+
+def check_kernel(spec: ReplicaSpec, known: Sequence[str]) -> None:
+    """Likewise, given the fingerprints that the app was described with."""
+    app = AppSpec.from_json(spec.app_json)
+    kernel = compile_query(app, spec.query)
+    own = kernel.fingerprint
+    kernel.close()
+    if own not in known:
+        raise KernelDiffers(
+            f"{app.label(spec.query)}: this machine's kernel has fingerprint {own}, the app was described with "
+            f"{', '.join(known)}. Replicas must run the same engine version on the same architecture and C library; "
+            "install the same version of borealis-py, or describe the app anew with `borealis up --reset`"
+        )

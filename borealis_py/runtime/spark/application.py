@@ -1,0 +1,196 @@
+"""One life of a Spark application: its replicas' tasks, the redos they ask for, and the look-out for its end.
+
+Holds no state of the data path. When it ends before it was told to, its host (`driver.py`) starts another one, whose
+replicas go on from their checkpoints.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Mapping, MutableMapping
+from functools import partial
+from typing import Any
+
+import msgspec
+import structlog
+
+from borealis_py.log.base import Log
+from borealis_py.log.clock import SystemClock
+from borealis_py.log.topics import redo_feeds
+from borealis_py.runtime.ends import ALONE
+from borealis_py.runtime.restarting import TaskDied, supervise
+from borealis_py.runtime.spark.cluster import UI_PORT, executor_hosts, free_slots
+from borealis_py.runtime.spark.job_slots import SparkSlots
+from borealis_py.runtime.spark.proxy_status import Notices
+from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, run_tasks, unpack_glance
+from borealis_py.runtime.spark.session import ReplicaSession
+from borealis_py.runtime.spark.slot_monitor import Advice, Shortage, Slots
+from borealis_py.runtime.spark.slot_plan import SlotPlan, slots_there, waiting
+from reconcile.serving import Desk, RedoServer
+from reconcile.spark import explain
+
+log = structlog.get_logger("borealis.host")
+
+LOOK_S = 0.5
+TURN_S = 0.1
+STOP_S = 5.0
+"""Tasks that were told to end have not by then: they are ended with Spark."""
+
+
+class Application:
+    """Runs tasks on a warm session until `stop`, or until the session has failed.
+
+    Args:
+        tasks: one a node; their `session` is this application's.
+        works: of each node, packed, for redo jobs.
+        ended: exit codes of nodes that cannot go on; filled in here.
+        shortage, notices: as `ended` shared by all lives of the application.
+    """
+
+    def __init__(
+        self,
+        session: ReplicaSession,
+        plan: SlotPlan,
+        tasks: list[NodeTask],
+        works: Mapping[str, bytes],
+        letters: Log,
+        stop: threading.Event,
+        ended: MutableMapping[str, int],
+        shortage: Shortage,
+        notices: Notices,
+    ) -> None:
+        self._session, self._plan, self._stop, self._ended = session, plan, stop, ended
+        self._context: Any = session.context
+        self._tasks = [task for task in tasks if task.name not in ended]
+        self._shortage, self._notices = shortage, notices
+        self._over = threading.Event()
+        self._news = threading.Event()
+        self._ailing: str | None = None
+        self._short: str | None = None
+        slots = SparkSlots(self._context, works, self._news.set, session.warm_soon)
+        desks = [_desk(task) for task in self._tasks]
+        self._server = RedoServer(
+            letters, desks, tasks[0].session, slots, plan.redos, self._news.set, SystemClock(), self._told
+        )
+
+    def run(self) -> str | None:
+        """Blocks. Returns why the application failed; None: it was stopped, or nothing is left to run."""
+        if self._stop.is_set():  # while it was starting
+            self._session.stop()
+            self._server.close()
+            return None
+        self._shortage.begin()
+        serving = threading.Thread(target=self._serve, name="redo letters", daemon=True)
+        looking = threading.Thread(target=self._look, name="watch Spark", daemon=True)
+        threads = [threading.Thread(target=self._keep, args=(t,), name=t.name, daemon=True) for t in self._tasks]
+        for thread in (serving, looking, *threads):
+            thread.start()
+        while any(t.is_alive() for t in threads) and not self._stop.is_set() and not (self._ailing or self._short):
+            self._stop.wait(TURN_S)
+        ailing, short = (None, None) if self._stop.is_set() else (self._ailing, self._short)
+        self._over.set()
+        if ailing is None:
+            self._stop_tasks(threads)
+        self._session.stop()
+        for thread in (serving, *threads):
+            thread.join(LOOK_S)
+        self._server.close()
+        return ailing or short
+
+    def _stop_tasks(self, threads: list[threading.Thread]) -> None:
+        """Tell them again and again: one that just starts has not heard it the first time."""
+        deadline = time.monotonic() + STOP_S
+        while any(t.is_alive() for t in threads) and time.monotonic() < deadline:
+            self._server.stop_tasks()
+            for thread in threads:
+                thread.join(LOOK_S / len(threads))
+
+    # A replica --------------------------------------------------------------------------------------------------------
+
+    def _keep(self, task: NodeTask) -> None:
+        """Run it until it ends for good; what concerns the whole process ends the others too."""
+        code = supervise(partial(self._run, task), task.spec, self._over)
+        if code:
+            self._ended[task.name] = code
+        if code and code not in ALONE:
+            self._stop.set()
+
+    def _run(self, task: NodeTask) -> None:
+        """One incarnation: a job of one task."""
+        context = self._context
+        try:
+            context.setJobGroup(self._group(task), f"replica {task.name}", False)
+            (answer,) = context.parallelize([task.pack()], 1).mapPartitions(run_tasks).collect()
+        except Exception as exc:
+            raise TaskDied(f"its task died. {explain(exc)}") from exc
+        msgspec.msgpack.decode(bytes(answer), type=TaskEnd).reraise()
+        if not self._over.is_set():
+            raise TaskDied("its task was ended from outside")
+
+    @staticmethod
+    def _group(task: NodeTask) -> str:
+        return f"replica {task.name} {task.session}"
+
+    # Beside them ------------------------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        while not self._over.is_set():
+            self._news.wait(TURN_S)
+            self._news.clear()
+            try:
+                self._server.turn()
+            except Exception as exc:
+                log.error("a turn of redos failed; tasks redo inline", why=str(exc), exc_info=exc)
+                self._over.wait(LOOK_S)
+
+    def _told(self, body: bytes) -> None:
+        glance = unpack_glance(body)
+        if glance is not None:
+            self._notices.see(glance)
+
+    def _look(self) -> None:
+        """In a thread, since a JVM that hangs does not answer."""
+        told = False
+        while not self._over.wait(LOOK_S):
+            try:
+                self._ailing = self._session.ailing or self._stopped()
+                self._look_for_slots()
+            except Exception as exc:
+                self._ailing = self._session.ailing
+                if not told:
+                    log.warning("Spark was asked in vain", why=explain(exc))
+                    told = True
+
+    def _stopped(self) -> str | None:
+        return "Spark has stopped the application" if self._context._jsc.sc().isStopped() else None
+
+    def _look_for_slots(self) -> None:
+        context = self._context
+        starved = tuple(task.name for task in self._tasks if waiting(context, self._group(task)))
+        advice = self._shortage.look(time.monotonic(), Slots(slots_there(context), starved), self._free)
+        if advice is not None:
+            self._tell(advice, starved)
+
+    def _tell(self, advice: Advice, starved: tuple[str, ...]) -> None:
+        log.warning("slots of the Spark application", said=advice.said)
+        self._notices.stopped(starved, advice.said)
+        if advice.again:
+            self._short = advice.said
+
+    def _free(self) -> int | None:
+        """Slots that the cluster could give beside those that are there."""
+        context = self._context
+        port = int(context.getConf().get("spark.master.ui.port", str(UI_PORT)))
+        return free_slots(self._plan.master, port, int(context._jsc.sc().executorMemory()), executor_hosts(context))
+
+
+def new_session() -> str:
+    """Name of one life of an application."""
+    return uuid.uuid4().hex[:8]
+
+
+def _desk(task: NodeTask) -> Desk:
+    spec = task.spec
+    return Desk(spec.query, *redo_feeds(spec.app, spec.query, spec.replica))

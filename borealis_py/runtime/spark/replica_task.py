@@ -1,0 +1,167 @@
+"""What a Spark task runs: one incarnation of one replica, the same `run_replica` as in a process.
+
+A task is told everything as a value and gives back how its incarnation ended; whether there will be another is the
+driver's to decide (`application.py`), so that every reason is in the driver's log.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import structlog
+
+from borealis_py.config.logs import configure_logs
+from borealis_py.log.base import Log, LogError, Wake
+from borealis_py.log.clock import SystemClock
+from borealis_py.log.topics import redo_feeds
+from borealis_py.node.reporter import Glance
+from borealis_py.node.run import LostWhileRunning, run_replica
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.runtime.ends import ENDS, KernelDiffers
+from borealis_py.runtime.spark.parent_watchdog import ended_with_host
+from borealis_py.runtime.specs import kernel_of, new_uid, work_of
+from reconcile.asking import Address, AskingRedo
+from reconcile.runner import Redos, ThreadRedo
+from reconcile.work import Kernel, forget_all
+
+log = structlog.get_logger("borealis.host")
+
+_ENDS: dict[str, type[Exception]] = {"lost": LostWhileRunning, **{end.kind: end.type for end in ENDS}}
+
+
+class TaskEnd(msgspec.Struct, array_like=True, frozen=True):
+    """How an incarnation ended: "" in order, "failed", or a key of `_ENDS`."""
+
+    kind: str = ""
+    why: str = ""
+
+    def reraise(self) -> None:
+        """Raise in the driver what the incarnation ended with."""
+        if self.kind in _ENDS:
+            raise _ENDS[self.kind](self.why)
+        if self.kind:
+            raise LogError(self.why)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTask:
+    """One replica of one node, or of one of its partitions, which are nodes of their own where they run.
+
+    Args:
+        session: of the driver's application. fingerprints: kernels that may run the app.
+        letters: the log to its driver (the data's, with patience where that costs nothing).
+        log_file: where this machine's driver writes its log; empty, or gone: the worker's own standard error is used.
+    log_bounded: it is turned over when it is too large, by whoever sees it.
+    """
+
+    spec: ReplicaSpec
+    session: str
+    fingerprints: tuple[str, ...]
+    letters: Log
+    log_file: str = ""
+    log_bounded: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def pack(self) -> bytes:
+        return pickle.dumps(self)
+
+    def run(self) -> TaskEnd:
+        """One incarnation, in this thread, which is the worker's main one."""
+        from borealis_py.engine.fingerprint import ingredients  # here: drivers load no engine
+        from borealis_py.runtime.kernel_check import check_kernel
+
+        stop = threading.Event()
+        with ended_with_host(stop):
+            try:
+                check_kernel(self.spec, self.fingerprints)
+                self._run(stop)
+            except KernelDiffers as exc:
+                return TaskEnd("kernel", f"{exc}. {different(self.spec.made_of, ingredients(), platform.node())}")
+            except Exception as exc:
+                return _end_of(exc)
+        return TaskEnd()
+
+    def _run(self, stop: threading.Event) -> None:
+        spec, uid = self.spec, new_uid(self.spec)
+        log.info("replica runs as a Spark task", query=spec.query, replica=spec.replica, worker_pid=os.getpid())
+        link = _Link()
+        run_replica(spec, kernel_of(spec), partial(self._make_redos, link, uid, stop), stop, uid, seen=link.tell)
+
+    def _make_redos(self, link: _Link, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake) -> Redos:
+        spec = self.spec
+        ask, answer = redo_feeds(spec.app, spec.query, spec.replica)
+        deadline_s = spec.timing.redo_deadline_us / 1e6
+        address = Address(self.session, uid, ask, answer)
+        link.asking = asking = AskingRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
+        local = ThreadRedo(work_of(spec), wake)
+        return Redos(asking, local, why_inline=lambda: asking.why_inline)
+
+
+class _Link:
+    """Sends what the loop leaves to be seen to the driver, once it can."""
+
+    asking: AskingRedo | None = None
+
+    def tell(self, glance: Glance) -> None:
+        if self.asking is not None:
+            self.asking.tell(pack_glance(glance))
+
+
+def pack_glance(glance: Glance) -> bytes:
+    return msgspec.msgpack.encode(glance)
+
+
+def unpack_glance(body: bytes) -> Glance | None:
+    """None for another version's."""
+    try:
+        return msgspec.msgpack.decode(body, type=Glance)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _end_of(exc: Exception) -> TaskEnd:
+    for kind, type_ in _ENDS.items():
+        if isinstance(exc, type_):
+            return TaskEnd(kind, str(exc))
+    if not isinstance(exc, LogError):
+        log.error("the replica failed", why=f"{type(exc).__name__}: {exc}", exc_info=exc)
+    return TaskEnd("failed", str(exc) if isinstance(exc, LogError) else f"{type(exc).__name__}: {exc}")
+
+
+def different(described: Iterable[tuple[str, str]], worker: Mapping[str, str], host: str) -> str:
+    """Which ingredients of two kernels are not the same."""
+    pairs = [(name, there, worker.get(name, "none")) for name, there in described]
+    found = [f"{name} {here}, described with {there}" for name, there, here in pairs if here != there]
+    if not found:
+        return f"The worker on {host} has what the app was described with, but another version of borealis-py"
+    return f"The worker on {host} has others: {'; '.join(found)}"
+
+
+def run_tasks(packed: Iterable[bytes]) -> Iterator[bytes]:
+    """In the worker: the tasks of a partition, of which there is one."""
+    for one in packed:
+        task: NodeTask = pickle.loads(one)
+        _say_where_the_driver_says(task.log_file)
+        configure_logs(json=True, file=task.log_file if task.log_bounded else "")
+        forget_all()
+        yield msgspec.msgpack.encode(task.run())
+
+
+def _say_where_the_driver_says(log_file: str) -> None:
+    with suppress(OSError):
+        handle = os.open(log_file, os.O_WRONLY | os.O_APPEND)
+        sys.stderr.flush()
+        os.dup2(handle, sys.stderr.fileno())
+        os.close(handle)

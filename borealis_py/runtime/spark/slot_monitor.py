@@ -1,0 +1,113 @@
+"""An application that is short of slots: how long that is borne, what is said of it, when starting it again helps.
+
+Spark's standalone master gives an application executors as cores become free, and may leave it short for ever: where
+free cores lie on workers without memory for one more executor; where the master has started anew and does not know it.
+Started again, an application asks for everything at once. Pure: no Spark, no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from borealis_py.runtime.spark.slot_plan import SlotPlan
+
+ASK_S = 5.0
+"""How often the cluster is asked while slots are missing."""
+PATIENCE_MAX_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """What an application has at one moment.
+
+    Args:
+        given: slots.
+        waiting: names of its tasks that run nowhere.
+    """
+
+    given: int
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One line for people; and whether to start the application again."""
+
+    said: str
+    again: bool = False
+
+
+class Shortage:
+    """The look-out of one driver, over all lives of its application.
+
+    Args:
+        patience_s: how long slots may be missing. Doubles with each start that was advised, until nothing is missing.
+            Counts anew when some come: what waits for them takes a moment to run.
+    """
+
+    def __init__(self, plan: SlotPlan, patience_s: float) -> None:
+        self._plan = plan
+        self._first_s = self._patience_s = patience_s
+        self._since_s: float | None = None
+        self._given = 0
+        self._asked_s = -ASK_S
+        self._told: Slots | None = None
+
+    def begin(self) -> None:
+        """A life of the application begins: what was missing in the one before is no longer known to be."""
+        self._since_s = self._told = None
+
+    def look(self, now_s: float, slots: Slots, ask_free: Callable[[], int | None]) -> Advice | None:
+        """What to say or do now, if anything: the same is not said twice in a row.
+
+        Args:
+            now_s: seconds that never go back.
+            ask_free: how many slots the application would be given beside those it has, were it to start again; None:
+                the cluster does not tell.
+        """
+        if slots.given >= self._plan.needed and not slots.waiting:
+            return self._enough()
+        if self._since_s is None or slots.given > self._given:
+            self._since_s = now_s
+        self._given = slots.given
+        if now_s - self._since_s < self._patience_s or now_s - self._asked_s < ASK_S:
+            return None
+        if slots.given < len(self._plan.tasks) and not slots.waiting:
+            return None  # Spark has yet to find out which tasks it has lost
+        self._asked_s = now_s
+        free = ask_free()
+        if self._helps(slots, free):
+            self.begin()
+            self._patience_s = min(2 * self._patience_s, PATIENCE_MAX_S)
+            return Advice(f"{self._missing(slots, free)}: it is started again", again=True)
+        if slots == self._told:
+            return None
+        self._told = slots
+        return Advice(f"{self._missing(slots, free)}. Add a worker or cores, or end what holds them")
+
+    def _enough(self) -> Advice | None:
+        told, self._told = self._told, None
+        self._since_s, self._patience_s = None, self._first_s
+        return Advice(f"the application has all its slots again: {self._plan}") if told is not None else None
+
+    def _helps(self, slots: Slots, free: int | None) -> bool:
+        """What runs is given up for what waits only if all of it will run."""
+        if not slots.waiting:
+            return False  # redos run inline meanwhile
+        if free is None:
+            return slots.given == 0
+        return slots.given + free >= self._plan.needed or (slots.given == 0 and free > 0)
+
+    def _missing(self, slots: Slots, free: int | None) -> str:
+        who = f"{', '.join(slots.waiting)} cannot run" if slots.waiting else "redos run inline"
+        if slots.given >= self._plan.needed:
+            return f"{who} although the application has its slots: it asked for {self._plan}, and has {slots.given}"
+        asked = f"{who} for want of slots: the application asked for {self._plan}; it has {slots.given}"
+        return f"{asked}, and {_more(free)}"
+
+
+def _more(free: int | None) -> str:
+    if free is None:
+        return "the master does not tell what is free"
+    return f"the cluster has {free} more that it could have" if free else "the cluster has none free"

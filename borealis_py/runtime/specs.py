@@ -1,0 +1,76 @@
+"""What each replica of an app is told. The same for every host. Loads no engine: drivers have none."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from borealis_py.app.state import AppState
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.node.knobs import declared
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.query.spec import AppSpec
+from reconcile.work import Kernel, Work, make_kernel, node_work
+
+
+def replica_spec(
+    state: AppState,
+    node: str,
+    replica: int,
+    kafka: KafkaLog,
+    data_dir: Path,
+    checkpoint_uri: str = "",
+    memory_bytes: int = 0,
+) -> ReplicaSpec:
+    """What replica `replica` of a node, as it runs, is told. Raises QueryError for an unknown one."""
+    spec = state.runs
+    serves = spec.serves(node)
+    return ReplicaSpec(
+        app=spec.name,
+        app_uid=state.app_uid,
+        query=node,
+        replica=replica,
+        inputs=spec.inputs_of(node),
+        bucket_us=spec.bucket_us,
+        origin=state.origin,
+        partition=list(spec.all_nodes).index(node),
+        query_hash=f"{spec.query_hash(node)}@{state.app_uid}",
+        app_json=spec.to_json(),
+        delays={s.query: declared(state.spec.query(s.query)) for s in serves},
+        log=kafka,
+        data_dir=data_dir / spec.name,
+        timing=state.timing,
+        serves=serves,
+        position=spec.position(node),
+        corrected=node in spec.queries,
+        exchange=spec.node(node).exchange,
+        checkpoint_uri=checkpoint_uri,
+        engine_memory_bytes=memory_bytes,
+        replicas=spec.node(node).replicas,
+        made_of=tuple(state.description.made_of.items()),
+    )
+
+
+def work_of(spec: ReplicaSpec) -> Work:
+    """The same for redo tasks."""
+    timing, app = spec.timing, AppSpec.from_json(spec.app_json)
+    how = timing.ahead_max_us, spec.app_uid, timing.row_max_bytes, spec.engine_memory_bytes
+    return node_work(app, spec.query, spec.log, *how, made_of=spec.made_of)
+
+
+def kernel_of(spec: ReplicaSpec) -> Callable[[], Kernel]:
+    """What compiles the replica's query, as its redos and audits do."""
+    bounds = spec.timing.row_max_bytes, spec.engine_memory_bytes
+    return partial(make_kernel, spec.app_json, spec.query, (), *bounds)
+
+
+def new_uid(spec: ReplicaSpec) -> str:
+    """Of an incarnation: random, and told by `of_run` to be of its process."""
+    return f"{spec.run}-{uuid.uuid4().hex[:6]}" if spec.run else uuid.uuid4().hex[:8]
+
+
+def of_run(uid: str, run: str) -> bool:
+    """Whether an incarnation with this uid ran in the process of that run."""
+    return bool(run) and uid.startswith(f"{run}-")

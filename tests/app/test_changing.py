@@ -1,0 +1,156 @@
+"""Changing a query's settings while somebody else does: twice the same, against each other, beside each other; an app
+or a query that goes meanwhile. On a log of lists.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+import typer
+
+from borealis_py.app import settings
+from borealis_py.app.settings import Change, Changed, change
+from borealis_py.app.state import NoSuchApp, read_settings
+from borealis_py.cli import changing
+from borealis_py.log import topics
+from borealis_py.log.base import Log, NewRecord
+from borealis_py.log.messages import Description, Policy, Threshold, encode
+from borealis_py.protocol.settings import DelayPolicy, Delays
+from borealis_py.query import App, QueryError
+from tests.observe.test_follower import NAME, ListLog
+
+SECOND, DELAY = 1_000_000, DelayPolicy.DELAY
+
+
+class WritableLog(ListLog):
+    """What is appended is there at once. `told`: keys of settings in the order they were written."""
+
+    def appender(self, wake: Callable[[], None]) -> Any:
+        return self
+
+    def append(self, record: NewRecord, token: object = None) -> None:
+        self.put(record.feed.topic, (record.key or b"").decode(), record.value or b"")
+
+    def deliveries(self) -> list[Any]:
+        return []
+
+    def flush(self, timeout_s: float) -> bool:
+        return True
+
+    @property
+    def told(self) -> list[str]:
+        return [(r.key or b"").decode() for r in self.lists[topics.settings(NAME)]]
+
+    def obey(self, threshold_us: int = 3 * SECOND, failure: str = "process") -> None:
+        """A status of the one replica that runs."""
+        wall_us = time.time_ns() // 1000
+        self.say(at_wall_us=wall_us, threshold_us=threshold_us, failure_policy=failure)
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> WritableLog:
+    monkeypatch.setattr(settings, "REREAD_S", 0.0)
+    monkeypatch.setattr(settings, "LOOK_S", 0.0)
+    log = WritableLog()
+    log.describe()
+    log.obey()
+    return log
+
+
+def changed(log: WritableLog, asked: Change, then: Callable[[Changed], None], query: str = "q") -> Changed:
+    """`then` is called at every look."""
+    state = read_settings(cast(Log, log), NAME)
+    assert state is not None
+    return change(cast(Log, log), state, query, asked, 20.0, then)
+
+
+def once(act: Callable[[], None]) -> Callable[[Changed], None]:
+    acts = iter([act])
+
+    def then(found: Changed) -> None:
+        next(acts, lambda: None)()
+
+    return then
+
+
+def test_a_change_sent_twice_is_written_once(log: WritableLog) -> None:
+    first = changed(log, Change(2 * SECOND), once(lambda: log.obey(2 * SECOND)))
+    assert (first.written, first.pending, first.overtaken) == (True, (), None)
+    log.obey(2 * SECOND)
+    again = changed(log, Change(2 * SECOND), once(lambda: None))
+    assert (again.written, again.before, again.pending) == (False, again.after, ())
+    assert log.told == ["app", "threshold/q"]
+
+
+def test_the_same_change_from_two_sides_at_once_is_in_force_for_both(log: WritableLog) -> None:
+    def same() -> None:
+        log.put(topics.settings(NAME), "threshold/q", encode(Threshold(2 * SECOND)))
+        log.obey(2 * SECOND)
+
+    found = changed(log, Change(2 * SECOND), once(same))
+    assert (found.written, found.pending, found.overtaken) == (True, (), None)
+
+
+def test_who_is_contradicted_meanwhile_is_told_what_the_query_has(
+    log: WritableLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def contradict() -> None:
+        log.put(topics.settings(NAME), "threshold/q", encode(Threshold(5 * SECOND)))
+        log.obey(5 * SECOND)
+
+    found = changed(log, Change(2 * SECOND), once(contradict))
+    assert found.overtaken == Delays(5 * SECOND)
+    assert [r.since_wall_us for r in found.pending] == [None]
+    with pytest.raises(typer.Exit) as ended:
+        changing._tell(found, "10s", json=True)
+    assert ended.value.exit_code == 1
+    assert "changed again meanwhile, by somebody else: q has threshold 5s, failure process" in capsys.readouterr().err
+    assert changing.as_json(NAME, found)["overtaken"]["threshold_us"] == 5 * SECOND
+
+
+def test_a_change_of_something_else_meanwhile_is_waited_for_too(log: WritableLog) -> None:
+    looks = 0
+
+    def then(found: Changed) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            log.put(topics.settings(NAME), "policy/q", encode(Policy("delay", "process")))
+        if looks == 3:
+            log.obey(2 * SECOND, "delay")
+
+    found = changed(log, Change(2 * SECOND), then)
+    assert (found.after, found.overtaken, found.pending) == (Delays(2 * SECOND, DELAY), None, ())
+    assert looks > 3
+
+
+def test_an_app_that_goes_meanwhile_is_named(log: WritableLog) -> None:
+    def go() -> None:
+        log.lists[topics.settings(NAME)] = []
+
+    with pytest.raises(NoSuchApp, match="app 'a' is gone from the broker"):
+        changed(log, Change(2 * SECOND), once(go))
+
+
+def test_a_query_that_goes_meanwhile_is_named(log: WritableLog) -> None:
+    def without() -> None:
+        app = App(NAME, bucket="100ms")
+        app.query("other", app.source("s", schema={"x": "int"}), "3s")
+        spec = app.describe()
+        log.put(topics.settings(NAME), "app", encode(Description(spec.to_json(), spec.hash, 0, "", "a1")))
+
+    with pytest.raises((NoSuchApp, QueryError), match="has no query 'q' any more; queries: other"):
+        changed(log, Change(2 * SECOND), once(without))
+
+
+def test_a_stopped_app_takes_a_change_and_nobody_is_waited_for(log: WritableLog) -> None:
+    log.say(at_wall_us=time.time_ns() // 1000, event="STOPPED")
+    found = changed(log, Change(failure=DELAY), once(lambda: None))
+    assert found.written
+    assert [(r.replica, r.running) for r in found.replicas] == [(0, False), (1, False)]
+    again = changed(log, Change(failure=DELAY), once(lambda: None))
+    assert not again.written
+    assert log.told == ["app", "policy/q"]

@@ -1,0 +1,211 @@
+"""Looking at an app again and again, on a log of lists: what is new, what is gone, what cannot be reached."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import pytest
+
+from borealis_py.app.state import NoSuchApp, StatusReader
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, Record
+from borealis_py.log.messages import Description, InputStatus, Status, Threshold, encode
+from borealis_py.observe import follower
+from borealis_py.observe.follower import EVENTS, Follower
+from borealis_py.query import App
+from tests.support.statuses import WALL_US, status
+
+NAME = "a"
+
+
+class ListLog:
+    """Topics as lists; `down`: nobody answers."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Record]] = {}
+        self.first: dict[str, int] = {}
+        self.down = False
+        self.open = 0
+
+    def put(self, topic: str, key: str, value: bytes) -> None:
+        records = self.lists.setdefault(topic, [])
+        feed, offset = Feed(topic), self.first.get(topic, 0) + len(records)
+        records.append(Record(feed, offset, time.time_ns() // 1_000_000, key.encode(), value, ()))
+
+    def describe(self, origin: int = 0) -> None:
+        """An app of one query in two replicas."""
+        app = App(NAME, bucket="100ms")
+        app.query("q", app.source("s", schema={"x": "int"}), "3s")
+        spec = app.describe()
+        for topic in (topics.settings(NAME), topics.control(NAME), topics.status(NAME)):
+            self.lists[topic] = []
+        self.put(topics.settings(NAME), "app", encode(Description(spec.to_json(), spec.hash, origin, "", "a1")))
+
+    def say(self, **changes: object) -> Status:
+        said = status(**changes)
+        self.put(topics.status(NAME), f"{said.query}/{said.replica}", encode(said))
+        return said
+
+    def admin(self) -> Any:
+        return self
+
+    def topics(self) -> list[str]:
+        return list(self.lists)
+
+    def lookup(self) -> Any:
+        self.open += 1
+        return _Lookup(self)
+
+    def close(self) -> None: ...
+
+
+class _Lookup:
+    def __init__(self, log: ListLog) -> None:
+        self.log = log
+
+    def bounds(self, feed: Feed) -> tuple[int, int]:
+        if self.log.down:
+            raise LogUnreachable("no Kafka broker answers")
+        if feed.topic not in self.log.lists:
+            raise LogError(f"no topic {feed.topic}")
+        first = self.log.first.get(feed.topic, 0)
+        return first, first + len(self.log.lists[feed.topic])
+
+    def find(self, feed: Feed, timestamp_ms: int) -> int:
+        first, end = self.bounds(feed)
+        records = self.log.lists[feed.topic]
+        return next((first + i for i, r in enumerate(records) if r.timestamp_ms >= timestamp_ms), end)
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        start = self.bounds(feed)[0]
+        yield from self.log.lists[feed.topic][first - start : end - start]
+
+    def close(self) -> None:
+        self.log.open -= 1
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> ListLog:
+    monkeypatch.setattr(follower, "SETTINGS_S", 0.0)
+    log = ListLog()
+    log.describe()
+    return log
+
+
+def following(log: ListLog, name: str | None = None) -> Follower:
+    return Follower(cast(Log, log), name)
+
+
+def states(follower: Follower) -> dict[tuple[str, int], str]:
+    return {key: s.state for key, s in follower.look().statuses.items()}
+
+
+def test_what_is_new_shows_and_what_was_stays(log: ListLog) -> None:
+    log.say()
+    follower = following(log)
+    assert states(follower) == {("q", 0): "STABLE"}
+    log.say(replica=1, state="RECOVERING")
+    assert states(follower) == {("q", 0): "STABLE", ("q", 1): "RECOVERING"}
+    log.say(replica=1)
+    assert states(follower) == {("q", 0): "STABLE", ("q", 1): "STABLE"}
+    follower.close()
+    assert log.open == 0
+
+
+def test_settings_show_when_they_change(log: ListLog) -> None:
+    follower = following(log)
+    log.put(topics.settings(NAME), "threshold/q", encode(Threshold(700_000)))
+    assert follower.look().state.threshold_us("q") == 700_000
+
+
+def test_the_newest_events_are_kept(log: ListLog) -> None:
+    log.say(event="READY", detail="before")
+    follower = following(log)
+    for n in range(2 * EVENTS):
+        log.say(event="SILENT" if n % 2 else "", detail=str(n))
+        if n == EVENTS:
+            follower.look()
+    events = follower.look().events
+    assert [e.detail for e in events] == ["before", *(str(n) for n in range(1, 2 * EVENTS, 2))][-EVENTS:]
+    assert follower.look().events == events
+
+
+def test_rates_come_of_two_looks_and_start_over_with_another_app(log: ListLog) -> None:
+    follower = following(log)
+    log.say(inputs=(InputStatus("s", 0, False, True, False, 0, 100),))
+    assert follower.look().rates == {}
+    log.say(at_wall_us=WALL_US + 1_000_000, inputs=(InputStatus("s", 0, False, True, False, 0, 150),))
+    assert follower.look().rates == {("q", 0): (50.0,)}
+    assert follower.look().rates == {("q", 0): (50.0,)}
+    log.lists.clear()
+    log.describe(origin=77)
+    assert follower.look().rates == {}
+
+
+def test_a_broker_that_is_away_ends_nothing(log: ListLog) -> None:
+    log.say()
+    follower = following(log)
+    follower.look()
+    log.down = True
+    view = follower.look()
+    assert "no Kafka broker answers" in view.problem
+    assert list(view.statuses) == [("q", 0)]
+    log.down = False
+    log.say(replica=1)
+    assert follower.look().problem == ""
+    assert list(follower.view.statuses) == [("q", 0), ("q", 1)]
+
+
+def test_an_app_that_is_gone_and_one_begun_anew(log: ListLog) -> None:
+    log.say(event="READY")
+    follower = following(log)
+    assert len(follower.look().events) == 1
+    log.lists.clear()
+    assert "no topic a.settings" in follower.look().problem
+    log.describe(origin=77)
+    log.say(replica=1)
+    view = follower.look()
+    assert (view.problem, view.state.origin, list(view.statuses), view.events) == ("", 77, [("q", 1)], ())
+
+
+def test_an_app_begun_anew_between_two_looks(log: ListLog) -> None:
+    """Its new topic is longer than the old one was when last read."""
+    log.say(event="READY", detail="old")
+    follower = following(log)
+    follower.look()
+    log.describe(origin=77)
+    for n in range(3):
+        log.say(replica=1, event="READY", detail=f"new {n}")
+    view = follower.look()
+    assert list(view.statuses) == [("q", 1)]
+    assert [e.detail for e in view.events] == ["new 0", "new 1", "new 2"]
+
+
+def test_a_reader_goes_on_where_records_were_deleted_or_the_topic_made_anew(log: ListLog) -> None:
+    topic = topics.status(NAME)
+    reader = StatusReader(cast(Log, log), NAME)
+    for n in range(3):
+        log.say(detail=str(n))
+    assert [s.detail for s in reader.poll()] == ["0", "1", "2"]
+    for n in range(3, 6):
+        log.say(detail=str(n))
+    log.first[topic], log.lists[topic] = 5, log.lists[topic][5:]
+    assert [s.detail for s in reader.poll()] == ["5"]
+    log.first[topic], log.lists[topic] = 0, []
+    log.say(detail="anew")
+    assert [s.detail for s in reader.poll()] == ["anew"]
+    assert reader.poll() == []
+
+
+@pytest.mark.parametrize("names", [(), ("b", "c")])
+def test_there_must_be_one_app_to_look_at(log: ListLog, names: Sequence[str]) -> None:
+    if not names:
+        log.lists.clear()
+    for name in names:
+        log.lists |= {topics.settings(name): [], topics.control(name): []}
+    with pytest.raises(
+        NoSuchApp, match="no app on this broker" if not names else "several apps on this broker: a, b, c"
+    ):
+        following(log)
