@@ -1,6 +1,6 @@
 """One query, one lost source, lived through in the simulator: what its client saw. For experiments with many points.
 
-The product runs unchanged on simulated clocks and a simulated log (`borealis_py.sim`), so a point is the same every
+The product runs unchanged on simulated clocks and a simulated log (`borealis_py.simulation`): a point is the same every
 time and on every machine. Every oracle of the simulator judges each world; only whether the bound was kept is left to
 tell.
 """
@@ -20,12 +20,12 @@ from borealis_py.bench.experiment import Curve
 from borealis_py.bench.figures import BenchError
 from borealis_py.demo.measure import Arrival, measure
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
-from borealis_py.sim.kernel import QUERY
-from borealis_py.sim.pictures import ClientPicture
-from borealis_py.sim.run import quiet
-from borealis_py.sim.scenario import SECOND, Fault, NodePlan, Scenario
-from borealis_py.sim.violation import Violation
-from borealis_py.sim.world import World
+from borealis_py.simulation.checkers.client_model import ClientPicture
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.runner.run import quiet
+from borealis_py.simulation.runner.scenario import SECOND, Fault, NodePlan, Scenario
 from sunion.model import Kind
 from sunion.view import Change
 

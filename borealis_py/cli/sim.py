@@ -16,8 +16,8 @@ from borealis_py.cli.options import Json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from borealis_py.sim.edits import Edits
-    from borealis_py.sim.run import Options, Result
+    from borealis_py.simulation.runner.run import Options, Result
+    from borealis_py.simulation.runner.shrink import Edits
 
 SHRUNK_MAX = 3
 """So many failures are made small; more would take long and tell little."""
@@ -47,8 +47,8 @@ def sim(
     heals, and is judged. Exit code 1 when a promise was broken; then it prints the smallest scenario that still fails,
     a story of one bucket, and the command that repeats it.
     """
-    from borealis_py.sim.edits import Edits
-    from borealis_py.sim.run import Options
+    from borealis_py.simulation.runner.run import Options
+    from borealis_py.simulation.runner.shrink import Edits
 
     edits = Edits(_kept(keep), brief, most_replicas, heal)
     if (trace or edits != Edits()) and seeds != 1:
@@ -82,7 +82,7 @@ def _kept(keep: str | None) -> tuple[int, ...] | None:
 def _one(seed: int, options: Options, trace: bool) -> list[Result]:
     from dataclasses import replace
 
-    from borealis_py.sim.run import run_seed
+    from borealis_py.simulation.runner.run import run_seed
 
     result = run_seed(seed, replace(options, trace=trace, twice=not trace))
     for line in result.trace:
@@ -103,7 +103,7 @@ def _many(seeds: int, first: int, seconds: float | None, processes: int | None) 
         TimeRemainingColumn,
     )
 
-    from borealis_py.sim.run import run_seeds
+    from borealis_py.simulation.runner.run import run_seeds
 
     columns = (
         BarColumn(),
@@ -127,7 +127,7 @@ def _many(seeds: int, first: int, seconds: float | None, processes: int | None) 
 def _show_failure(result: Result, options: Options, shrink: bool) -> None:
     from dataclasses import replace
 
-    from borealis_py.sim.run import minimise, run_seed
+    from borealis_py.simulation.runner.run import minimise, run_seed
 
     edits: Edits = options.edits
     if shrink:
@@ -141,7 +141,7 @@ def _show_failure(result: Result, options: Options, shrink: bool) -> None:
 
 
 def _figures(results: list[Result], first: int, took_s: float) -> dict[str, Any]:
-    from borealis_py.sim.coverage import cells, missing, total
+    from borealis_py.simulation.checkers.coverage import cells, missing, total
 
     hits = total(r.cells for r in results)
     simulated_s = sum(r.simulated_s for r in results)
@@ -188,8 +188,8 @@ def _show(results: list[Result], first: int, took_s: float) -> None:
 
 def _show_cells(results: list[Result]) -> None:
     from borealis_py.protocol.states import TRANSITIONS
-    from borealis_py.sim.coverage import IMPOSSIBLE, total
-    from borealis_py.sim.kinds import CLASSES
+    from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, total
+    from borealis_py.simulation.faults.catalogue import CLASSES
 
     hits = total(r.cells for r in results)
 
@@ -210,8 +210,8 @@ def _show_cells(results: list[Result]) -> None:
 
 
 def _enter(path: Path, results: list[Result], first: int) -> None:
-    from borealis_py.sim import ledger
-    from borealis_py.sim.coverage import IMPOSSIBLE, cells, total
+    from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, cells, total
+    from borealis_py.simulation.runner import ledger
 
     hits = total(r.cells for r in results)
     found = sum(1 for cell in cells() if hits[cell])

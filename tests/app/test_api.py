@@ -23,8 +23,8 @@ from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Description, Threshold, encode
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query import App
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.log import MemoryLog
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.log.client import MemoryLog
 
 SLACK_US = Timing().slack_us
 HURRIED = Timing(delta_us=110_000, slack_us=60_000, skew_us=50_000)

@@ -13,7 +13,7 @@ from borealis_py.bench.figures import BenchError
 from borealis_py.bench.simulated import PROCESS, SUSPEND, Point, Recorder, Results, Seen, see, see_all
 from borealis_py.log.stream import Encoded
 from borealis_py.protocol import delay
-from borealis_py.sim.world import World
+from borealis_py.simulation.cluster.world import World
 from sunion.model import Kind, Output
 from sunion.view import Change
 

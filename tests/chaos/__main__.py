@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from borealis_py.sim.ledger import commit_of
+from borealis_py.simulation.runner.ledger import commit_of
 from tests.chaos.arena import arena
 from tests.chaos.faults import GAP_S, draw, kinds_of
 from tests.chaos.load import Meter

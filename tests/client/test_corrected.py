@@ -11,9 +11,9 @@ from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
 from borealis_py.log.corrected import Progress, progress_record, row_headers
 from borealis_py.log.description import OtherLife
 from borealis_py.log.messages import Description, encode
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.kernel import ToyKernel
-from borealis_py.sim.log import MemoryLog
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.model import Kind, Output
 from sunion.view import Change

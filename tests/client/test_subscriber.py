@@ -14,9 +14,9 @@ from borealis_py.log.ends import LOOK_US
 from borealis_py.log.messages import Threshold, encode
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.protocol.settings import Timing, budget
-from borealis_py.sim.actors import LocalClock
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.log import MemoryLog
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.processes import LocalClock
+from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.model import Kind, Output, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.view import Change

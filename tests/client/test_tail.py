@@ -12,7 +12,7 @@ from borealis_py.client.target import Target
 from borealis_py.log.base import Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
-from borealis_py.sim.links import Way, cut_of
+from borealis_py.simulation.log.network import Way, cut_of
 from sunion.source import SourceFold
 from tests.client.folded import T0, W, World, row
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from borealis_py.log.base import Feed, Log, TopicSpec
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.log import MemoryLog
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.log.client import MemoryLog
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class LogWorld(Protocol):
 
 
 class MemoryWorld:
-    """`borealis_py.sim.log` under a simulated clock."""
+    """`borealis_py.simulation.log.client` under a simulated clock."""
 
     FIXTURES: tuple[str, ...] = ()
 

@@ -8,8 +8,8 @@ import pytest
 
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.ends import CUT_OFF_US, FIRST_US, GIVE_UP_US, EndsWatch
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.log import MemoryLog
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.log.client import MemoryLog
 
 NEAR, FAR = Feed("near"), Feed("far")
 MS = 1000

@@ -12,10 +12,10 @@ from borealis_py.log.corrected import Progress, letter_id, row_id, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.mending import Mender
 from borealis_py.log.progress import Published
-from borealis_py.sim.broker import Partition
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.log import MemoryLog
-from borealis_py.sim.reading import MemoryLookup
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.log.broker import Partition
+from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.simulation.log.reader import MemoryLookup
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject
 from tests.reconcile.list_world import ListKernel

@@ -10,8 +10,8 @@ from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
 from borealis_py.log.corrected import Progress, dead_letter, progress_record, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.progress import ProgressLost, Published
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.log import MemoryLog
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject
 from tests.reconcile.list_world import ListKernel

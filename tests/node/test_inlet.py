@@ -16,9 +16,9 @@ from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.inlet import Inlet
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.kernel import ToyKernel
-from borealis_py.sim.log import MemoryLog
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Input, Output, TentativeBucket

@@ -23,12 +23,12 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.turn import AskEnds, Note
 from borealis_py.query.spec import Serves
-from borealis_py.sim.actors import LocalClock
-from borealis_py.sim.appending import MemoryAppender
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.kernel import ToyKernel
-from borealis_py.sim.log import MemoryLog
-from borealis_py.sim.publisher import SimPublisher
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.processes import LocalClock
+from borealis_py.simulation.cluster.publisher import SimPublisher
+from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.log.appender import MemoryAppender
+from borealis_py.simulation.log.client import MemoryLog
 from reconcile.runner import Redos
 from sunion.bucket import Buckets
 from sunion.model import Input, Output, StableBucket, StableRange

@@ -15,9 +15,9 @@ from borealis_py.log.messages import Description, encode
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
-from borealis_py.sim.clock import Scheduler
-from borealis_py.sim.log import MemoryLog
-from borealis_py.sim.reading import MemoryLookup
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.simulation.log.reader import MemoryLookup
 from sunion.bucket import Buckets
 from sunion.model import Input, Output
 from tests.reconcile.list_world import ListKernel

@@ -17,7 +17,7 @@ from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.sim.kernel import ToyKernel
+from borealis_py.simulation.cluster.toy_query import ToyKernel
 from sunion.errors import RetentionLost
 
 

@@ -22,7 +22,7 @@ import psutil
 from rich.console import Console
 
 from borealis_py.kafka.broker import LocalBroker
-from borealis_py.sim.ledger import commit_of
+from borealis_py.simulation.runner.ledger import commit_of
 from tests.chaos.tidy import leaving_nothing
 from tests.drills.processes import ROOT
 from tests.soak.figures import KINDS, OURS, Drift, Sample, drifts, take

@@ -1,0 +1,375 @@
+"""Judging a world that is over: every oracle of protocol A5, node by node, against the naive recomputation."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, Record
+from borealis_py.log.corrected import letter_id, read_progress
+from borealis_py.log.description import Life
+from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
+from borealis_py.query.names import base_name
+from borealis_py.simulation.checkers import oracles
+from borealis_py.simulation.checkers.oracles import SETTLE_US
+from borealis_py.simulation.checkers.reference_model import SourceTruth, compute_all, read_source
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.faults.catalogue import KINDS, Target
+from borealis_py.simulation.runner.scenario import NodePlan
+from borealis_py.simulation.witness.judge import judge_processes
+from sunion.model import FOREVER, TupleId
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.cluster.machines import SourceSeat
+    from borealis_py.simulation.cluster.world import World
+
+SKEW_US = 10_000
+LOOK_US = 200_000
+"""From a record in a log to what a replica makes of it: the ways, two turns, a question for the ends."""
+READ_US = 500_000
+"""A replica that can reach a log has read it to its end within this, when it matters."""
+
+
+def judge(world: World) -> None:
+    """Raises Violation."""
+    s, watching = world.scenario, world.watching
+    watching.close()
+    sources = _sources(world)
+    truths = compute_all(s, sources, world.wiring.teller)
+    for redos in world.wiring.redos:
+        if redos.disagreements:
+            raise Violation("redo", redos.disagreements[0])
+    letters = _letters(world)
+    _inputs(world, sources, letters)
+    for plan in s.nodes:
+        truth = truths[plan.name]
+        for k in range(plan.replicas):
+            for p, feed in enumerate(topics.own_feeds(APP, plan.name, k, plan.exchange)):
+                log, name = world.log.committed(feed), f"{plan.name}.r{k}" + f"/{p}" * (plan.exchange > 1)
+                oracles.stable_records(name, log, truth.part(p, plan.exchange), world.origin, world.wiring.app_uid)
+    for name in dict.fromkeys(base_name(plan.name) for plan in s.nodes):
+        parts = [plan.name for plan in s.nodes if base_name(plan.name) == name]
+        oracles.dead_letters(name, letters, [(truths[part], _published(world, part)) for part in parts])
+    rows = world.log.committed(Feed(topics.stream(APP, QUERY)))
+    oracles.corrected(rows, watching.progress_seen, truths[QUERY], s.width_us)
+    oracles.client(world.picture, truths[QUERY])
+    if world.latecomer is not None:
+        oracles.client(world.latecomer, truths[QUERY])
+    Delays(world, sources).judge()
+    judge_processes(world, sources, truths)
+
+
+def _letters(world: World) -> list[Record]:
+    """The dead letters of all nodes. Where a life ends before somebody could mend what the broker hid: with those."""
+    feed = Feed(topics.deadletter(APP))
+    seen = world.log.decided(feed)
+    if not _cut_short(world):
+        return seen
+    partition, hidden = world.log.broker.partition(feed), dict[tuple[str, TupleId], Record]()
+    for node in dict.fromkeys(plan.name for plan in world.scenario.nodes):
+        there, published = {letter_id(record, node) for record in seen}, _published(world, node)
+        for record in partition.read_raw(partition.start, len(partition.records)):
+            at = letter_id(record, node)
+            if at is not None and at not in there and at.bucket < published:
+                hidden[node, at] = record
+    return [*seen, *hidden.values()]
+
+
+def _cut_short(world: World) -> bool:
+    """Its life, or that of a node, may have ended before somebody could mend what the broker hid."""
+    ended = bool(world.scenario.reset) or world.ended_by_retention is not None
+    return ended and any(f.kind == "markers_lost" for f in world.scenario.faults)
+
+
+def _published(world: World, node: str) -> int:
+    """How far a node is published, with what the broker hid: of a transaction the dead letters may be seen, and not the
+    progress."""
+    if not _cut_short(world):
+        return world.progress(node)
+    feed, life = Feed(topics.progress(APP, node)), Life(world.wiring.app_uid)
+    partition, seen = world.log.broker.partition(feed), {record.offset for record in world.log.decided(feed)}
+    hidden = (r for r in partition.read_raw(partition.start, len(partition.records)) if r.offset not in seen)
+    return max(world.progress(node), *(read_progress(record, life, world.origin) or 0 for record in hidden), 0)
+
+
+def _sources(world: World) -> dict[str, SourceTruth]:
+    s = world.scenario
+    how = s.width_us, world.origin, s.timing.ahead_max_us, world.wiring.app_uid
+    return {seat.name: read_source(seat.name, world.log.committed(seat.feed), *how) for seat in world.sources}
+
+
+def _inputs(world: World, sources: Mapping[str, SourceTruth], letters: Sequence[Record]) -> None:
+    """From what publishers were given to the source and the dead letters. Where strangers wrote in a publisher's name,
+    their records took positions of its input; where its boundaries were taken from its records, it alone knows them.
+    """
+    wiring, s = world.wiring, world.scenario
+    forged, mute = (
+        {f.index % s.sources for f in s.faults if f.kind in kinds}
+        for kinds in (("garbage", "big", "poison"), ("source_mute",))
+    )
+    for seat in world.sources:
+        if seat.index not in forged:
+            published, known = world.progress(wiring.teller(seat.name)), seat.index not in mute
+            taken = partial(_must_be_taken, world, seat)
+            oracles.inputs(seat.name, wiring.items[seat.index], sources[seat.name], letters, published, known, taken)
+
+
+def _must_be_taken(world: World, seat: SourceSeat, n: int) -> bool:
+    """The item came within its lateness to a publisher that was well."""
+    items, s = world.wiring.items[seat.index], world.scenario
+    if items.lateness_us is None or items.stime(n) < world.origin * s.width_us:
+        return False
+    at, left_us = items.at(n), items.lateness_us - (items.at(n) - items.stime(n))
+    if seat.index in s.by_data:
+        return left_us >= 0
+    well = world.watching.sources[seat.name].covers(at - SETTLE_US, at + s.width_us + LOOK_US)
+    return left_us >= s.width_us + LOOK_US and well
+
+
+class Delays:
+    """Everything that was promised about time."""
+
+    def __init__(self, world: World, sources: Mapping[str, SourceTruth]) -> None:
+        self.world, self.scenario, self.watching = world, world.scenario, world.watching
+        self.closings = {
+            seat.name: [
+                (closed, world.log.broker.partition(seat.feed).appended_us[offset])
+                for closed, offset in sources[seat.name].closings
+            ]
+            for seat in world.sources
+        }
+        self._app_uid = world.wiring.app_uid
+        self._stable: dict[tuple[str, int], dict[int, int]] = {}
+
+    def judge(self) -> None:
+        s = self.scenario
+        if self._memory_is_enough:  # a source that is throttled counts as unreachable (R6)
+            for plan in s.nodes:
+                for k in range(plan.replicas):
+                    self._needless(plan, k)
+                    self._avoidable(plan, k)
+        for plan in s.nodes:
+            for k in range(plan.replicas):
+                self._premature(plan, k)
+        if self._memory_is_enough:
+            self._availability()
+            self._content()
+
+    @property
+    def _memory_is_enough(self) -> bool:
+        s = self.scenario
+        return s.timing.buffer_rows_max > 200_000
+
+    def _ahead_us(self, bucket: int) -> int:
+        """A clock that is ahead makes buckets before their time, and gives others up so much earlier."""
+        width_us, start = self.scenario.width_us, self.world.start_us
+        return self.scenario.ahead_us(bucket * width_us - SETTLE_US - start, (bucket + 1) * width_us - start)
+
+    def _in_time_us(self, bucket: int) -> int:
+        """By when a source that is well closes it."""
+        return (bucket + 1) * self.scenario.width_us + self.scenario.timing.delta_us - self._ahead_us(bucket)
+
+    def _closed_us(self, source: str, bucket: int) -> int:
+        """When the source closed it."""
+        at = bisect_right(self.closings[source], (bucket, FOREVER))
+        return self.closings[source][at][1] if at < len(self.closings[source]) else FOREVER
+
+    def _premature(self, plan: NodePlan, k: int) -> None:
+        s = self.scenario
+        # behind other nodes what those have waited need not be waited for again (B12)
+        wait_us = s.timing.delta_us if self.closings.keys() >= set(plan.inputs) else 0
+
+        def least_us(bucket: int, lacks: bool) -> int:
+            return (bucket + 1) * s.width_us + (wait_us if lacks else 0) - 2 * SKEW_US - self._ahead_us(bucket)
+
+        log = self.world.log.committed(Feed(topics.replica(APP, plan.name, k)))
+        ran_us = self.watching.watch.ran_us.get((plan.name, k), {})
+        oracles.premature(f"{plan.name}.r{k}", log, ran_us, least_us, self._app_uid)
+
+    def _needless(self, plan: NodePlan, k: int) -> None:
+        log = self.world.log.committed(Feed(topics.replica(APP, plan.name, k)))
+        key = (plan.name, k)
+        origins = self.world.wiring.origins
+        upstream = {source for name in plan.inputs if name not in self.closings for source in origins[name]}
+        pairs = {  # what reads a source, too, may name it in what it says: then it was not this node that missed it
+            name: (self.watching.readable[key][name], self.closings[name])
+            for name in plan.inputs
+            if name in self.closings and name not in upstream
+        }
+        ran_us = self.watching.watch.ran_us.get(key, {})
+        oracles.needless(f"{plan.name}.r{k}", log, ran_us, pairs, self._in_time_us, self._app_uid)
+
+    def _avoidable(self, plan: NodePlan, k: int) -> None:
+        """Nothing tentative of a bucket that all inputs have said stably, where this replica could read it."""
+        key = (plan.name, k)
+        for at, _, bucket in self.watching.watch.began.get(key, ()):
+            if all(self._there(name, key, bucket, at) for name in plan.inputs):
+                detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs were there"
+                raise Violation("avoidable", detail, bucket)
+            limit = self._limit(plan.name, bucket, at)
+            if at < limit and all(self._comes(name, plan.name, k, bucket, limit) for name in plan.inputs):
+                detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs came in time"
+                raise Violation("avoidable", detail, bucket)
+
+    def _limit(self, node: str, bucket: int, at: int) -> int:
+        """Until when this node may wait for the bucket, whatever threshold it has had by `at` (R13); less what looking
+        takes."""
+        s, wiring = self.scenario, self.world.wiring
+        hops = wiring.hops[node]
+        least_us = s.threshold_min_us(at - self.world.start_us)
+        wait_us = least_us - s.timing.slack_of(wiring.depth) - hops * s.timing.hop_us
+        return (bucket + 1) * s.width_us + wait_us - LOOK_US - self._ahead_us(bucket)
+
+    def _comes(self, name: str, node: str, k: int, bucket: int, limit: int) -> bool:
+        """This input, well all the time, said the bucket stably in time: a source at once, a stream by some replica
+        that was STABLE and readable (B15)."""
+        watching, path = self.watching, self.watching.paths[node, k][name]
+        first = bucket * self.scenario.width_us - SETTLE_US - self._ahead_us(bucket)
+        if name in self.closings:
+            said = self._closed_us(name, bucket)
+            in_time = said < self._in_time_us(bucket)
+            return in_time and watching.sources[name].covers(first, said) and path.covers(first, said)
+        for j in range(self.world.wiring.plans[name].replicas):
+            said = self._said(name, j).get(bucket, FOREVER)
+            well = said < limit and watching.steady[name, j].covers(first, said)
+            if well and path.covers(first, said):
+                return True
+        return False
+
+    def _there(self, name: str, reader: tuple[str, int], bucket: int, at: int) -> bool:
+        """This input's bucket lay in a log, stably, for long enough before `at`."""
+        since = at - READ_US
+        if not self.watching.readable[reader][name].covers(since, at):
+            return False
+        if name in self.closings:
+            return self._closed_us(name, bucket) < since
+        replicas = self.world.wiring.plans[name].replicas
+        return any(self._said(name, j).get(bucket, FOREVER) < since for j in range(replicas))
+
+    def _said(self, node: str, k: int) -> dict[int, int]:
+        """When a replica's topic had each stable bucket first (empty ones only by the last of their range)."""
+        if (node, k) not in self._stable:
+            found: dict[int, int] = {}
+            for feed in topics.own_feeds(APP, node, k, self.world.wiring.plans[node].exchange):
+                for bucket, at in self._first(feed).items():
+                    found[bucket] = max(at, found.get(bucket, at))
+            self._stable[node, k] = found
+        return self._stable[node, k]
+
+    def _first(self, feed: Feed) -> dict[int, int]:
+        times, found = self.world.log.broker.partition(feed).appended_us, dict[int, int]()
+        for record in self.world.log.committed(feed):
+            header, _ = unpack_stream(record.value)
+            if header.app_uid != self._app_uid:
+                continue
+            if isinstance(header, StableHeader) and header.part + 1 == header.parts:
+                found.setdefault(header.bucket, times[record.offset])
+            elif isinstance(header, RangeHeader):
+                found.setdefault(header.end - 1, times[record.offset])
+        return found
+
+    def _availability(self) -> None:
+        world = self.world
+        world.asked, world.worst_us = oracles.availability(
+            world.picture.arrival,
+            range(world.origin + 2, world.buckets.of(world.scheduler.now_us)),
+            self.scenario.width_us,
+            self._bound_us,
+            lambda first, source_until, until: (
+                not self._suspended(until)
+                and self.watching.client.covers(first, until)
+                and self._way(QUERY, first, source_until + self.scenario.lag_us, until)
+            ),
+        )
+
+    def _bound_us(self, end: int) -> int:
+        """By when a bucket is promised that ends then, past that."""
+        free_us = self._failure_free_us
+        return self.scenario.threshold_us(end + free_us - self.world.start_us) + free_us
+
+    def _suspended(self, until: int) -> bool:
+        """Who suspends says nothing, and whoever reads it goes without."""
+        return until >= self.world.start_us + self.scenario.speaks_until_us
+
+    def _content(self) -> None:
+        """No bucket lacks a source that was well, and so was every replica that its rows pass.
+
+        Not asked where the promise is weaker (RELIABILITY.md): while a replica cannot reach a part of the log, it asks
+        for its end in vain; a lower threshold makes buckets overdue at every node at once (B19); and a node that
+        corrects under "delay" is late for one behind it that does not wait.
+        """
+        s, world = self.scenario, self.world
+        for bucket, missing in world.picture.missing.items():
+            end = (bucket + 1) * s.width_us
+            first = bucket * s.width_us - SETTLE_US - self._ahead_us(bucket)
+            until = end + self._bound_us(end)
+            if self._suspended(until) or self._weaker(first, until):
+                continue
+            for source in missing:
+                in_time = self._closed_us(source, bucket) < self._in_time_us(bucket)
+                clean = self.watching.sources[source].covers(first, end + s.width_us)
+                if in_time and clean and self._all_well(QUERY, source, first, until):
+                    detail = f"bucket {bucket} came without {source}, and all on its way was well"
+                    raise Violation("content", detail, bucket)
+
+    def _weaker(self, first: int, until: int) -> bool:
+        """A replica could not reach part of the log then, or the threshold changed."""
+        start = self.world.start_us
+        for fault in self.world.struck:
+            kind = KINDS[fault.kind]
+            cut = kind.fault_class in ("F4", "F5", "F10") and kind.target is not Target.SOURCE
+            if (cut or fault.kind == "threshold") and start + fault.at_us < until and start + fault.until_us > first:
+                return True
+        return False
+
+    def _all_well(self, node: str, source: str, first: int, until: int) -> bool:
+        """Every replica of every node between a source and this one's output."""
+        wiring, watching = self.world.wiring, self.watching
+        plan = wiring.plans[node]
+        for name in plan.inputs:
+            if source not in wiring.origins[name]:
+                continue
+            if not all(watching.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
+                return False
+            # who was away waits D anew, and who reads it does not wait for that
+            since = first - self.scenario.threshold_max_us
+            if name != source and not (self._prompt(name, since, until) and self._all_well(name, source, since, until)):
+                return False
+        return True
+
+    def _prompt(self, node: str, first: int, until: int) -> bool:
+        """None of its replicas held new buckets back while it corrected (policy "delay")."""
+        replicas = range(self.world.wiring.plans[node].replicas)
+        return all(self.watching.prompt[node, k].covers(first, until) for k in replicas)
+
+    def _way(self, node: str, first: int, source_until: int, until: int) -> bool:
+        """Some source is clean, and from it to this node's output one replica after the other."""
+        watching = self.watching
+        plan = self.world.wiring.plans[node]
+        for name in plan.inputs:
+            if not any(watching.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
+                continue
+            if name in watching.sources:
+                if watching.sources[name].covers(first, source_until):
+                    return True
+            elif self._way(name, first, source_until, until):
+                return True
+        return False
+
+    @cached_property
+    def _failure_free_us(self) -> int:
+        """The longest that a bucket takes to the client when all is well: at each node messages, turns; skew."""
+
+        class Longest(random.Random):
+            def random(self) -> float:
+                return 1.0
+
+        s = self.scenario
+        message = s.latencies.append(Longest())
+        return s.lag_us + self.world.wiring.depth * (4 * message + 2 * s.turn_us[1]) + SKEW_US + 1_000

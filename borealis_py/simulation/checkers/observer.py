@@ -1,0 +1,262 @@
+"""Looking on while a world runs: who is clean, who reconciles, which states were passed, what became visible when.
+
+Nothing here ticks: it is told of every fault and its end, of every turn, and of every record that it needs to see.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed
+from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import Life
+from borealis_py.protocol.publishing import Phase
+from borealis_py.protocol.settings import DelayPolicy
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.simulation.checkers.client_model import ClientPicture
+from borealis_py.simulation.checkers.coverage import Coverage
+from borealis_py.simulation.checkers.invariants import Overlap, Watch
+from borealis_py.simulation.checkers.oracles import Clean
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.machines import ReplicaSeat
+from borealis_py.simulation.cluster.roles import BURST, ReplicaProcess
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.faults.catalogue import Aim
+from borealis_py.simulation.runner.scenario import SECOND
+from borealis_py.simulation.witness.budgets import said_in_a_step
+from sunion.model import FOREVER
+from sunion.view import Change
+
+if TYPE_CHECKING:
+    from borealis_py.protocol.manager import Manager
+    from borealis_py.simulation.cluster.world import World
+
+MARKS = 3
+"""Records of a turn that are no bucket's: UNDO, REC_DONE, END."""
+Key = tuple[str, int]
+
+
+class Onlooker:
+    """What is seen of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        s = world.scenario
+        self.coverage = Coverage()
+        bursts = BURST if any(f.kind in ("burst", "big") for f in s.faults) else 1
+        rows_a_second = s.rate * bursts * s.sources * len(s.nodes)
+        most = s.timing.outbox_max + said_in_a_step(s.timing, s.span) + MARKS
+        self.watch = Watch(s.timing.buffer_rows_max + rows_a_second * 16 + 200, most)
+        self.overlaps = {plan.name: Overlap() for plan in s.nodes}
+        self.progress_seen: list[tuple[int, int]] = []
+        self._shown: int | None = None
+        self.sources = {name: Clean() for name in s.source_names}
+        keys = [(plan, k) for plan in s.nodes for k in range(plan.replicas)]
+        self.paths = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
+        self.readable = {(p.name, k): {name: Clean() for name in p.inputs} for p, k in keys}
+        self.steady = {(p.name, k): Clean() for p, k in keys}
+        self.prompt = {(p.name, k): Clean() for p, k in keys}
+        self.client = Clean()
+        self._states: dict[str, ReplicaState] = {}
+        self._phases: dict[str, Phase] = {}
+        self._told: dict[str, tuple[object, ...]] = {}
+        self._seen: dict[tuple[str, int], ReplicaProcess | None] = {}
+        self._troubled_until = dict.fromkeys(self.overlaps, 0)
+        self._progress_feed = Feed(topics.progress(APP, QUERY))
+        self._corrected_feed = Feed(topics.stream(APP, QUERY))
+        self._grown: dict[tuple[str, str], int] = {}
+        self.progress: dict[str, int] = {}
+        """How far each node is published, by the last record that can be believed."""
+        self._progress_of = {Feed(topics.progress(APP, plan.name)): plan.name for plan in s.nodes}
+        for feed in self._progress_of:
+            world.log.broker.watchers(feed)[self._see_progress] = None
+        self._rows = self._rows_at = 0
+
+    # What is told -----------------------------------------------------------------------------------------------------
+
+    def client_changed(self, name: str, picture: ClientPicture, changes: Sequence[Change]) -> None:
+        world = self._world
+        picture.apply(world.scheduler.now_us, changes)
+        if world.lines is not None:
+            for c in changes:
+                about = f"{c.kind.value}({c.bucket - world.origin}..{c.end - world.origin}) {c.lacked}"
+                world.trace(name, about)
+
+    def _see_progress(self, feed: Feed) -> None:
+        partition = self._world.log.broker.partition(feed)
+        last = next((r for r in reversed(partition.records[: partition.stable_end]) if r is not None), None)
+        life = Life(self._world.wiring.app_uid)
+        bucket = None if last is None else read_progress(last, life, self._world.origin)
+        if bucket is None or not self._can_be(bucket):
+            return
+        self._check_growth(self._progress_of[feed], bucket)
+        self.progress[self._progress_of[feed]] = bucket
+        if feed != self._progress_feed or bucket == self._shown:
+            return
+        self._shown = bucket
+        corrected = self._world.log.broker.partition(self._corrected_feed)
+        end = corrected.stable_end
+        if end < len(corrected.records):
+            return  # their end was lost: the broker itself shows progress without its rows, until they are mended
+        self._rows += sum(1 for r in corrected.records[self._rows_at : end] if r is not None)
+        self._rows_at = end
+        self.progress_seen.append((self._rows, bucket))
+
+    def _check_growth(self, node: str, bucket: int) -> None:
+        """It never falls within a life of the app, unless garbage may have displaced what told of it."""
+        scribbled = any(f.kind == "bad_progress" for f in self._world.scenario.faults)
+        known = self._grown.get((self._world.wiring.app_uid, node), 0)
+        if bucket < known and not scribbled:
+            raise Violation("corrected", f"progress of {node} fell from {known} to {bucket}", bucket)
+        self._grown[self._world.wiring.app_uid, node] = bucket
+
+    def _can_be(self, bucket: int) -> bool:
+        """Nobody publishes what no source can have closed, but for the end of all."""
+        far = self._world.buckets.of(self._world.scheduler.now_us + self._world.scenario.timing.ahead_max_us)
+        return bucket <= far or bucket == FOREVER // self._world.scenario.width_us
+
+    def after_turn(self, seat: ReplicaSeat, process: ReplicaProcess) -> None:
+        """After every turn of every replica."""
+        if self._world.over:
+            return
+        manager = process.replica.manager
+        self.watch.replica(self._world.scheduler.now_us, seat.node, process.name, manager)
+        before, after = self._states.get(process.name, ReplicaState.RECOVERING), manager.state
+        if before is not after:
+            self._states[process.name] = after
+            self._changed_state(seat, before, after)
+        phase = manager.publishing.phase
+        if self._phases.get(process.name) is not phase:
+            if phase in (Phase.READY, Phase.COMMITTING) and self._phases.get(process.name) is Phase.TAKING:
+                self._world.moments.come(Aim.PUBLISHER, seat)
+            self._phases[process.name] = phase
+        if self._world.lines is not None:
+            self._trace_state(process, manager)
+
+    def _changed_state(self, seat: ReplicaSeat, before: ReplicaState, after: ReplicaState) -> None:
+        self.coverage.step(before, after)
+        moments = self._world.moments
+        if after is ReplicaState.STABILIZATION:
+            self.watch.reconciliations += 1
+            moments.come(Aim.GRANTED, seat)
+            moments.come(Aim.RECONCILING, seat)
+        elif before is ReplicaState.STABILIZATION and after is ReplicaState.STABLE:
+            moments.come(Aim.REC_DONE, seat)
+        self.look()
+
+    # Looking ----------------------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """See who is clean now, and who reconciles: after each fault, its end, and each change of a state."""
+        world = self._world
+        if world.over or not hasattr(world, "clients"):
+            return  # or still being made
+        now = world.scheduler.now_us
+        for source in world.sources:
+            self.sources[source.name].update(now, source.at_work and not source.failed)
+        self.client.update(now, not world.clients.troubled)
+        for seat in world.replicas:
+            self._look_at(now, seat)
+            if seat.troubled:
+                self._troubled_until[seat.node] = now + 2 * world.scenario.timing.suspicion_us
+        self._look_for_overlaps(now)
+
+    def _look_at(self, now: int, seat: ReplicaSeat) -> None:
+        key = (seat.node, seat.index)
+        process = seat.current if isinstance(seat.current, ReplicaProcess) else None
+        names = seat.spec.inputs
+        by_input = [seat.input_topics(i) for i in range(len(names))]
+        own = seat.spec.own_feeds[0].topic
+        if self._seen.get(key) is not process:  # another one than before, which has to catch up first
+            self._seen[key] = process
+            for clean in (self.steady[key], self.prompt[key], *self.paths[key].values()):
+                clean.update(now, False)
+        manager = None if process is None else process.replica.manager
+        state = None if manager is None else manager.state
+        stable, ready = state is ReplicaState.STABLE, state not in (None, ReplicaState.RECOVERING)
+        self.steady[key].update(now, stable and seat.reaches_all([own, *frozenset().union(*by_input)]))
+        corrects = manager if state is ReplicaState.STABILIZATION else None
+        waits = corrects is not None and corrects.delays.stabilization is not DelayPolicy.PROCESS
+        self.prompt[key].update(now, ready and not waits)
+        up = not seat.down and not seat.odd
+        failed = {source.name for source in self._world.sources if source.failed}
+        for i, of in enumerate(names):
+            self.paths[key][of.name].update(now, ready and seat.reaches_all([own, *by_input[i]]))
+            readable = up and of.name not in failed and all(seat.reaches(t) for t in by_input[i])
+            self.readable[key][of.name].update(now, readable)
+
+    def _look_for_overlaps(self, now: int) -> None:
+        world = self._world
+        for node, overlap in self.overlaps.items():
+            reconciling = [
+                process.replica.manager
+                for seat in world.of_node(node)
+                for process in seat.replicas
+                if process.replica.manager.state is ReplicaState.STABILIZATION
+                and process is seat.current  # a zombie may sleep in the middle of one
+            ]
+            at = overlap.look(now, node, reconciling, self._excused_until(now, node))
+            if at is not None:
+                world.scheduler.at(at, partial(self._check, overlap, at, node))
+
+    def _check(self, overlap: Overlap, at: int, node: str) -> None:
+        if not self._world.over:
+            overlap.check(at, node)
+
+    def _excused_until(self, now: int, node: str) -> int:
+        """Until when a node's replicas may not know of each other, as far as can be seen now."""
+        seats, suspicion_us = self._world.of_node(node), self._world.scenario.timing.suspicion_us
+        if any(seat.troubled for seat in seats):
+            return FOREVER
+        started = max((process.started_us for seat in seats for process in seat.replicas), default=0)
+        return max(self._troubled_until[node], started + SECOND + suspicion_us)
+
+    def close(self) -> None:
+        """The world is over."""
+        now = self._world.scheduler.now_us
+        found = [self.client, *self.sources.values(), *self.steady.values(), *self.prompt.values()]
+        for some in (*self.paths.values(), *self.readable.values()):
+            found += some.values()
+        for clean in found:
+            clean.close(now)
+
+    @property
+    def overlap_us(self) -> int:
+        return max(overlap.longest_us for overlap in self.overlaps.values())
+
+    # For people -------------------------------------------------------------------------------------------------------
+
+    def _trace_state(self, process: ReplicaProcess, m: Manager) -> None:
+        publishes = m.publishing.phase in (Phase.READY, Phase.COMMITTING)
+        job = m.reconciliation.job
+        origin = self._world.origin
+        now = (
+            m.state.value,
+            "asking" if m.stagger.asking else "",
+            "granted" if m.stagger.granted else "",
+            "publishes" if publishes else "",
+            f"job {job.first - origin}..{job.end - origin}" if job else "",
+        )
+        if self._told.get(process.name) != now:
+            self._told[process.name] = now
+            detail = f"F_s {m.f_s - origin} F_l {m.f_l - origin} complete {m.complete - origin}"
+            self._world.trace(process.name, f"{' '.join(word for word in now if word)}: {detail}")
+
+    def digest(self) -> str:
+        """Of all that lies in the log (status apart: it names the machine's process) and of what the client saw."""
+        world = self._world
+        digest = hashlib.sha256()
+        for name in world.log.broker.topics():
+            if name.endswith(".status"):
+                continue
+            for partition in world.log.broker.partitions(name):
+                for record in partition.records:
+                    digest.update(repr(record).encode())
+        digest.update(repr(sorted(world.picture.arrival.items())).encode())
+        digest.update(str(world.scheduler.now_us).encode())
+        return digest.hexdigest()

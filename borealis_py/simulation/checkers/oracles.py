@@ -1,0 +1,365 @@
+"""What must hold in every simulated world, whatever goes wrong in it (protocol A5): of the log when it is over.
+
+Written against the protocol's statements, not against the code: the answer comes from `sim.truth`. What must hold at
+every moment is `sim.watching`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from borealis_py.log.base import Record
+from borealis_py.log.records import (
+    RangeHeader,
+    RecDoneHeader,
+    StableHeader,
+    TentativeHeader,
+    UndoHeader,
+    unpack_stream,
+)
+from borealis_py.simulation.checkers.client_model import ClientPicture
+from borealis_py.simulation.checkers.reference_model import Letter, SourceTruth, Truth
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.roles import Input
+from sunion.model import FOREVER
+
+_rows = msgspec.json.Decoder(list[list[Any]]).decode
+Said = dict[StableHeader | TentativeHeader, dict[int, tuple[list[Any], list[Letter]]]]
+"""Rows and dead letters of each part of what is being said, by what its parts have in common: of two processes of one
+index the parts may mingle, even while both have one number."""
+
+
+def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int, app_uid: str) -> int:
+    """S.r<k>: first occurrences without holes, every STABLE record the failure-free one. Returns the frontier."""
+    next_ = origin
+    said: Said = {}
+    for record in log:
+        header, payload = unpack_stream(record.value)
+        if header.app_uid != app_uid:
+            continue  # of another life of the app
+        if isinstance(header, RangeHeader):
+            _no_hole(name, header.first, next_, record.offset)
+            _empty(name, header, truth)
+            next_ = max(next_, header.end)
+        elif isinstance(header, StableHeader):
+            _no_hole(name, header.bucket, next_, record.offset)
+            letters = [(r.source, r.offset, r.reason.split()[0].strip(":")) for r in header.rejects]
+            whole = _gathered(said, msgspec.structs.replace(header, rejects=()), payload, letters)
+            if whole is not None:
+                _equal(name, header.bucket, record.offset, *whole, truth)
+                next_ = max(next_, header.bucket + 1)
+        elif isinstance(header, TentativeHeader):
+            whole = _gathered(said, header, payload, [])
+            if whole is not None:
+                _label(name, header, whole[0], truth)
+        else:
+            assert isinstance(header, UndoHeader | RecDoneHeader)
+    return next_
+
+
+def _gathered(
+    said: Said, header: StableHeader | TentativeHeader, payload: memoryview, letters: list[Letter]
+) -> tuple[list[Any], list[Letter]] | None:
+    """The whole, with its last part; None before."""
+    parts = said.setdefault(msgspec.structs.replace(header, part=0), {})
+    parts[header.part] = (_rows(payload) if payload else [], letters)
+    if header.part + 1 < header.parts:
+        return None
+    if len(parts) < header.parts:
+        raise Violation("hole", f"bucket {header.bucket}: only parts {sorted(parts)} of {header.parts}", header.bucket)
+    found = [parts[i] for i in range(header.parts)]
+    return [row for rows, _ in found for row in rows], [letter for _, own in found for letter in own]
+
+
+def _no_hole(name: str, first: int, next_: int, offset: int) -> None:
+    if first > next_:
+        raise Violation("hole", f"{name}: bucket {first} at offset {offset}, but {next_} was never said", next_)
+
+
+def _empty(name: str, header: RangeHeader, truth: Truth) -> None:
+    if header.end > truth.complete:
+        said = f"{name}: [{header.first}, {header.end}) is stable beyond {truth.complete}"
+        raise Violation("stable", said, truth.complete)
+    busy = [b for b in (*truth.rows, *truth.letters) if header.first <= b < header.end]
+    if busy:
+        said = f"{name}: [{header.first}, {header.end}) is said to be empty, {min(busy)} is not"
+        raise Violation("stable", said, min(busy))
+
+
+def _equal(name: str, bucket: int, offset: int, rows: list[Any], letters: list[Letter], truth: Truth) -> None:
+    if bucket >= truth.complete:
+        said = f"{name}: bucket {bucket} is stable, the sources close only {truth.complete}"
+        raise Violation("stable", said, bucket)
+    expected = truth.rows.get(bucket, [])
+    if rows != expected:
+        said = f"{name}: bucket {bucket} at offset {offset} has {rows}, expected {expected}"
+        raise Violation("stable", said, bucket)
+    wanted = truth.letters.get(bucket, [])
+    if Counter(letters) != Counter(wanted):
+        said = f"{name}: bucket {bucket} says {letters}, expected {wanted}"
+        raise Violation("dead letters", said, bucket)
+
+
+def _label(name: str, header: TentativeHeader, rows: list[Any], truth: Truth) -> None:
+    """A tentative result that differs must say what it lacks."""
+    partial, lacked = header.completeness < 1, set(header.lacked)
+    if not 0 <= header.completeness <= 1 or header.diverged_from > header.bucket:
+        raise Violation("label", f"{name}: {header}", header.bucket)
+    if partial != bool(lacked) or not lacked.issuperset(header.missing):
+        raise Violation("label", f"{name}: {header}", header.bucket)
+    if header.bucket >= truth.complete:
+        return
+    expected = truth.rows.get(header.bucket, [])
+    if rows != expected and header.completeness >= 1:
+        said = f"{name}: tentative bucket {header.bucket} differs and claims completeness 1"
+        raise Violation("label", said, header.bucket)
+    if rows != expected and not header.lacked:
+        said = f"{name}: tentative bucket {header.bucket} differs and lacks nothing"
+        raise Violation("label", said, header.bucket)
+    passed = [row[:3] for row in rows if row[1] == "row"]
+    if passed != [row[:3] for row in expected if row[1] == "row"] and not header.missing:
+        said = f"{name}: tentative bucket {header.bucket} misses rows of its own and names none missing"
+        raise Violation("label", said, header.bucket)
+
+
+def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth: Truth, width_us: int) -> None:
+    """Exactly once, in order, a prefix at all times; each with its own stime and the timestamp of its bucket.
+
+    Args:
+        progress: (rows visible, progress) at every moment at which progress became visible.
+    """
+    expected = [(bucket, i, row) for bucket in sorted(truth.rows) for i, row in enumerate(truth.rows[bucket])]
+    for n, record in enumerate(log):
+        one = (dict(record.headers)["id"].decode(), msgspec.json.decode(record.value or b"null"))
+        if n >= len(expected):
+            raise Violation("corrected", f"row {n} is {one}, expected nothing", int(one[0].partition(":")[0]))
+        bucket, i, row = expected[n]
+        if one != (f"{bucket}:{i}", row):
+            raise Violation("corrected", f"row {n} is {one}, expected {bucket}:{i} {row}", bucket)
+        stamps = int(dict(record.headers)["stime"]), record.timestamp_ms
+        if stamps != (row[0], bucket * width_us // 1000):
+            said = f"row {n} has stime and timestamp {stamps}, expected {row[0]}, {bucket * width_us // 1000}"
+            raise Violation("corrected", said, bucket)
+    before: dict[int, int] = {}
+    for rows, bucket in progress:
+        if bucket not in before:
+            before[bucket] = sum(len(v) for b, v in truth.rows.items() if b < bucket)
+        if rows != before[bucket]:
+            raise Violation("corrected", f"progress {bucket} with {rows} rows, expected {before[bucket]}", bucket)
+
+
+def dead_letters(node: str, log: Sequence[Record], parts: Sequence[tuple[Truth, int]]) -> None:
+    """Those of a node's published buckets, each once.
+
+    Args:
+        parts: for each of its partitions the truth and the progress.
+    """
+    mine = [dict(r.headers) for r in log]
+    found = Counter(
+        (h["source"].decode(), int(h["offset"]), h["reason"].decode().split()[0].strip(":"))
+        for h in mine
+        if h.get("query") == node.encode()
+    )
+    expected = Counter(
+        one for truth, progress in parts for b, many in truth.letters.items() if b < progress for one in many
+    )
+    if found != expected:
+        raise Violation("dead letters", f"{node}: too many {found - expected}, missing {expected - found}")
+
+
+def inputs(
+    source: str,
+    items: Input,
+    truth: SourceTruth,
+    letters: Sequence[Record],
+    published: int,
+    known: bool,
+    taken: Callable[[int], bool],
+) -> None:
+    """Each item of a publisher's input up to the last one sent is in the source or in the dead letters, once.
+
+    Args:
+        letters: the dead-letter topic. published: what is below this bucket is published of the node that tells them.
+        known: all boundaries that its publishers promised lie in the log.
+        taken: whether an item that is a row may not be late.
+    """
+    told = Counter[int]()
+    for record in letters:
+        headers = dict(record.headers)
+        if headers["source"] == source.encode() and "seq" in headers:
+            told[int(headers["seq"])] += 1
+    for n in range(max([-1, *truth.accepted, *truth.refused]) + 1):
+        refused = truth.refused.get(n)
+        if (n in truth.accepted) == (refused is not None):
+            raise Violation(
+                "input", f"{source}: item {n} of the input is in {'neither' if refused is None else 'both'}"
+            )
+        if refused is None:
+            _sent(source, items, n, *truth.accepted[n])
+        else:
+            _refused(source, items, n, *refused[1:3], refused[3] if known else FOREVER)
+            if not items.is_bad(n) and taken(n):
+                raise Violation("input", f"{source}: item {n} of the input came in time, and was refused: {refused[1]}")
+        due = refused is not None and refused[0] < published
+        if told[n] > (refused is not None) or told[n] < due:
+            raise Violation("input", f"{source}: item {n} of the input is {told[n]} times in the dead letters")
+
+
+def _sent(source: str, items: Input, n: int, stime: int, value: int) -> None:
+    """An accepted item: a row, with its value, at its time (or later, where it is stamped when it is sent)."""
+    right = stime >= items.at(n) if items.lateness_us is None else stime == items.stime(n)
+    if items.is_bad(n) or value != items.value(n) or not right:
+        raise Violation("input", f"{source}: item {n} of the input was sent as {value} at {stime}")
+
+
+def _refused(source: str, items: Input, n: int, reason: str, raw: bytes, boundary: int) -> None:
+    """A refused item: no row, or one that came too late."""
+    late = reason.startswith("late") and items.stime(n) < boundary
+    right = raw == items.raw(n) if items.is_bad(n) else late and msgspec.json.decode(raw) == {"v": items.value(n)}
+    if not right:
+        raise Violation("input", f"{source}: item {n} of the input was refused: {reason}, {raw!r}, boundary {boundary}")
+
+
+def client(picture: ClientPicture, truth: Truth) -> None:
+    """What the client holds below its stable frontier is the failure-free output."""
+    if picture.stable > truth.complete:
+        said = f"stable up to {picture.stable}, the sources close only {truth.complete}"
+        raise Violation("client", said, truth.complete)
+    for bucket in sorted(picture.rows.keys() | truth.rows.keys()):
+        if bucket < picture.start:
+            continue
+        if bucket >= picture.stable:
+            break
+        if bucket in picture.tentative or picture.rows.get(bucket, []) != truth.rows.get(bucket, []):
+            said = f"bucket {bucket} holds {picture.rows.get(bucket)}, not {truth.rows.get(bucket)}"
+            raise Violation("client", said, bucket)
+
+
+@dataclass(slots=True)
+class Clean:
+    """When something was free of faults: intervals of simulated time."""
+
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    since: int | None = None
+
+    def update(self, now_us: int, clean: bool) -> None:
+        if clean and self.since is None:
+            self.since = now_us
+        elif not clean and self.since is not None:
+            self.spans.append((self.since, now_us))
+            self.since = None
+
+    def close(self, now_us: int) -> None:
+        self.update(now_us, False)
+
+    def covers(self, first_us: int, last_us: int) -> bool:
+        return any(a <= first_us and last_us <= b for a, b in self.spans)
+
+
+UNREAD_US = 500_000
+"""A replica that is up and can reach a source has looked for its end within this."""
+
+
+def needless(
+    name: str,
+    log: Sequence[Record],
+    ran_us: Mapping[tuple[int, int], int],
+    sources: Mapping[str, tuple[Clean, Sequence[tuple[int, int]]]],
+    in_time_us: Callable[[int], int],
+    app_uid: str,
+) -> None:
+    """No bucket runs without a source that was in time for it and lies in the log, readable (B14).
+
+    One that was late for the bucket may be left out for good, if the replica had looked before it stood still.
+
+    Args:
+        ran_us: when (incarnation, bucket) ran live.
+        sources: for each one that the node reads itself, when this replica could read it, and (first open bucket, time
+            at which it became so).
+        in_time_us: bucket -> by when a source has closed it that is in time.
+    """
+    for record in log:
+        header, _ = unpack_stream(record.value)
+        if not isinstance(header, TentativeHeader) or header.app_uid != app_uid:
+            continue
+        at = ran_us.get((header.inc, header.bucket), 0)
+        for source in header.missing if at else ():
+            if source not in sources:
+                continue
+            readable, closings = sources[source]
+            closed = bisect_right(closings, (header.bucket, FOREVER))
+            if closed == len(closings):
+                continue
+            there = closings[closed][1]
+            in_time = there < in_time_us(header.bucket)
+            if in_time and there < at - UNREAD_US and readable.covers(at - UNREAD_US, at):
+                detail = f"bucket {header.bucket} ran without {source}, in the log for {(at - there) / 1e6} s"
+                raise Violation("needless", f"{name}: {detail}", header.bucket)
+
+
+def premature(
+    name: str,
+    log: Sequence[Record],
+    ran_us: Mapping[tuple[int, int], int],
+    least_us: Callable[[int, bool], int],
+    app_uid: str,
+) -> None:
+    """No bucket runs before its time (B9), nor without something that was not waited for.
+
+    Args:
+        ran_us: when (incarnation, bucket) ran live.
+        least_us: (bucket, whether it lacks something) -> the earliest time at which it may run.
+    """
+    headers = [unpack_stream(record.value)[0] for record in log]
+    lacking = {
+        (h.inc, h.bucket) for h in headers if isinstance(h, TentativeHeader) and h.missing and h.app_uid == app_uid
+    }
+    for (inc, bucket), at in ran_us.items():
+        early = least_us(bucket, (inc, bucket) in lacking) - at
+        if early > 0:
+            said = f"{name}.{inc}: bucket {bucket} ran {early / 1e6:.3f} s before its time"
+            raise Violation("premature", said, bucket)
+
+
+SETTLE_US = 1_000_000
+"""How long a replica and a source must have been clean before a bucket, for a promise to be asked of it."""
+
+
+def availability(
+    arrival: Mapping[int, int],
+    buckets: range,
+    width_us: int,
+    bounds_us: Callable[[int], int],
+    could: Callable[[int, int, int], bool],
+) -> tuple[int, int]:
+    """Every bucket that some clean way could carry from a source to the client has left within the bound.
+
+    Args:
+        arrival: when the client first had anything of a bucket.
+        bounds_us: a bucket's end -> X plus what a bucket takes without failures, past that.
+        could: (from, until when the source must be clean, until when replicas) -> there is such a way.
+
+    Returns:
+        How many buckets the bound was asked of, and the greatest delay among them.
+    """
+    asked = worst = 0
+    for bucket in buckets:
+        end = (bucket + 1) * width_us
+        bound_us = bounds_us(end)
+        first, last = end - width_us - SETTLE_US, end + bound_us
+        if not could(first, end + width_us, last):
+            continue
+        asked += 1
+        delay = arrival.get(bucket, last + 10**9) - end
+        worst = max(worst, delay)
+        if delay > bound_us:
+            when = f"{delay / 1e6:.3f} s past its end" if bucket in arrival else "never"
+            said = f"bucket {bucket} came {when}, bound {bound_us / 1e6:.3f} s"
+            raise Violation("availability", said, bucket)
+    return asked, worst

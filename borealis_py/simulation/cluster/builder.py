@@ -1,0 +1,252 @@
+"""How a simulated world puts product and simulated parts together: what a host does in production."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+from borealis_py.client.target import Target
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.description import APP_KEY
+from borealis_py.log.messages import Description, encode
+from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.peers import Peers
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Delays, budget
+from borealis_py.query.spec import Partitioning, Serves
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.processes import LocalClock
+from borealis_py.simulation.cluster.roles import ClientProcess, Ended, Input, PublisherProcess, ReplicaProcess
+from borealis_py.simulation.cluster.storage import Disk, Engine, SimRedos, Spark
+from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
+from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.simulation.runner.scenario import NodePlan, Scenario
+from borealis_py.simulation.witness.ear import Ear, Heard, HeardCheckpoints, HeardLog, HeardRedos
+from reconcile.work import Work
+from sunion import model
+from sunion.bucket import Buckets
+from sunion.view import Change
+
+APP = "sim"
+APP_UIDS = ("first", "second", "third", "fourth")
+"""Of the lives of a world; later ones are counted."""
+OF_A_LIFE = 10**9
+"""So far apart are the seeds of what the lives of an app have for input."""
+NOWHERE = Path("/nonexistent")
+"""Simulated replicas have no files."""
+
+
+class Wiring:
+    """Makes the processes of one scenario. `start_us`: when its time begins. `prefix`: of its processes' names. `life`:
+    how many there were of the app before. `over`: it has been begun anew since.
+    """
+
+    def __init__(self, scenario: Scenario, scheduler: Scheduler, log: MemoryLog, app: str = APP, life: int = 0) -> None:
+        self.app, self.life, self.over = app, life, False
+        self.prefix = f"{app}:" if app != APP else f"{life + 1}:" if life else ""
+        self.scenario, self.scheduler, self.log = scenario, scheduler, log
+        self.app_uid = APP_UIDS[life] if life < len(APP_UIDS) else f"life {life + 1}"
+        self.buckets = Buckets(scenario.width_us)
+        self.start_us = scheduler.now_us
+        self.origin = self.buckets.of(self.start_us)
+        self.plans: Mapping[str, NodePlan] = {plan.name: plan for plan in scenario.nodes}
+        self.disks = {plan.name: {k: Disk() for k in range(plan.replicas)} for plan in scenario.nodes}
+        self.sparks = {plan.name: [Spark() for _ in range(plan.replicas)] for plan in scenario.nodes}
+        self.engines = {plan.name: [Engine() for _ in range(plan.replicas)] for plan in scenario.nodes}
+        self.redos: list[SimRedos] = []
+        self.heard: list[Heard] = []
+        """Of every process that was a replica what it has read and said."""
+        self.items = [
+            Input(
+                scenario.seed + OF_A_LIFE * life,
+                i,
+                self.start_us,
+                scenario.rate,
+                self._bursts(i),
+                scenario.bad,
+                scenario.lateness_us,
+            )
+            for i in range(scenario.sources)
+        ]
+
+    def _bursts(self, source: int) -> list[tuple[int, int]]:
+        found = [f for f in self.scenario.faults if f.kind == "burst" and f.index % self.scenario.sources == source]
+        return [(self.start_us + f.at_us, self.start_us + f.until_us) for f in found]
+
+    @property
+    def specs(self) -> list[TopicSpec]:
+        """All topics."""
+        s = self.scenario
+        cut = {plan.name: plan.replicas for plan in s.nodes if plan.name != QUERY}
+        exchanges = {plan.name: plan.exchange for plan in s.nodes}
+        return topics.of_app(self.app, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
+
+    def make_topics(self) -> None:
+        """And the description."""
+        self.log.client("up").admin().create(self.specs)
+        description = Description("{}", "hash", self.origin, "", self.app_uid)
+        self.log.broker.append(NewRecord(Feed(topics.settings(self.app)), encode(description), APP_KEY.encode()))
+
+    # Shape ------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Of each node in its longest chain, from 1."""
+        return self.scenario.positions
+
+    @cached_property
+    def hops(self) -> dict[str, int]:
+        """Of each node to the query's result, the longest way."""
+        found = {QUERY: 0}
+        for plan in reversed(self.scenario.nodes):
+            for name in plan.inputs:
+                if name in self.plans:
+                    found[name] = max(found.get(name, 0), found[plan.name] + 1)
+        return found
+
+    @cached_property
+    def origins(self) -> dict[str, tuple[str, ...]]:
+        """The sources that each node's rows come from."""
+        found: dict[str, tuple[str, ...]] = {name: (name,) for name in self.scenario.source_names}
+        for plan in self.scenario.nodes:
+            found[plan.name] = tuple(sorted({source for name in plan.inputs for source in found[name]}))
+        return found
+
+    @property
+    def depth(self) -> int:
+        return self.positions[QUERY]
+
+    def serves(self, node: str) -> tuple[Serves, ...]:
+        return (Serves(query=QUERY, hops=self.hops[node], depth=self.depth),)
+
+    def inputs(self, node: str) -> tuple[model.Input, ...]:
+        return tuple(
+            model.Input(
+                name, self.plans[name].replicas, self.origins[name], partition=self.scenario.partition(node, name)
+            )
+            if name in self.plans
+            else model.Input(name, 0, (name,), letters=self.teller(name) == node)
+            for name in self.plans[node].inputs
+        )
+
+    def teller(self, source: str) -> str:
+        """The node that tells a source's dead letters: the first that reads it."""
+        return next(plan.name for plan in self.scenario.nodes if source in plan.inputs)
+
+    def spec(self, node: str, replica: int) -> ReplicaSpec:
+        s = self.scenario
+        partition = [plan.name for plan in s.nodes].index(node)
+        exchange = s.nodes[partition].exchange
+        delays: Mapping[str, Delays] = {QUERY: s.delays}
+        return ReplicaSpec(
+            self.app,
+            self.app_uid,
+            node,
+            replica,
+            self.inputs(node),
+            s.width_us,
+            self.origin,
+            partition,
+            f"hash@{self.app_uid}",
+            "{}",
+            delays,
+            self.log.client("nobody"),
+            NOWHERE,
+            s.timing,
+            self.serves(node),
+            self.positions[node],
+            node == QUERY,
+            None if exchange == 1 else Partitioning(by=("value",), count=exchange),
+            replicas=self.plans[node].replicas,
+            host=APP,
+        )
+
+    def source_feed(self, index: int) -> Feed:
+        return topics.source(self.app, self.scenario.source_names[index])
+
+    # Processes --------------------------------------------------------------------------------------------------------
+
+    def _kernel(self, node: str, fails: Callable[[], bool] = lambda: False) -> ToyKernel:
+        s, plan = self.scenario, self.plans[node]
+        return ToyKernel(s.width_us, s.span, node, s.part_rows, fails, s.picks(plan), plan.parts)
+
+    def publisher(
+        self, index: int, name: str, clock: LocalClock, take_over: bool, ended: Ended, changed: Callable[[], None]
+    ) -> PublisherProcess:
+        """Raises LogError."""
+        s = self.scenario
+        target = Target(self.app, self.app_uid, s.source_names[index], s.width_us, self.origin, s.timing.ahead_max_us)
+        rng = random.Random(f"{s.seed} {name}")
+        client = self.log.client(name)
+        input_ = self.items[index]
+        by_data = index in s.by_data
+        return PublisherProcess(
+            self.scheduler, name, client, target, input_, ended, changed, take_over, clock, rng, by_data
+        )
+
+    def replica(
+        self,
+        node: str,
+        index: int,
+        name: str,
+        skew_us: int,
+        ended: Ended,
+        after: Callable[[ReplicaProcess], None],
+        writing: Callable[[], object],
+    ) -> ReplicaProcess:
+        """Raises LogError, RetentionLost."""
+        s = self.scenario
+        rng = random.Random(f"{s.seed} {name}")
+        client = self.log.client(name)
+        spec = self.spec(node, index)
+        ear = Ear(self.scheduler, node, index, name, (spec.settings_feed, spec.control_feed))
+        spec = replace(spec, log=HeardLog(client, ear))
+        engine = self.engines[node][index]
+        kernel = self._kernel(node, lambda: engine.fails(rng))
+        feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
+        worker = self.log.client(f"{self.prefix}spark.{node}.{index}")
+        how = s.width_us, s.timing.ahead_max_us, self.app_uid
+        work = Work(node, lambda: self._kernel(node), worker, spec.inputs, feeds, *how)
+        redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, s.spark)
+        redos.rows_us = s.rows_us
+        store = HeardCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing, ear)
+        redos.peers = Peers(spec, cast(CheckpointStore, store), kernel)
+        clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
+
+        def turned(process: ReplicaProcess) -> None:
+            ear.end()
+            after(process)
+
+        process = ReplicaProcess(
+            self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, s.rows_us
+        )
+        ear.heard.bucket = process.replica.manager.f_s
+        self.heard.append(ear.heard)
+        self.redos.append(redos)
+        return process
+
+    def client(
+        self, name: str, start: int, changed: Callable[[Sequence[Change]], None], lost: Callable[[str], None]
+    ) -> ClientProcess:
+        s = self.scenario
+        rng = random.Random(f"{s.seed} {name}")
+        wait_us = budget(s.timing, s.delays.threshold_us, 0, self.depth)
+        return ClientProcess(
+            self.scheduler,
+            self.log.client(name),
+            self.app,
+            self.app_uid,
+            QUERY,
+            self.plans[QUERY].replicas,
+            s.width_us,
+            wait_us,
+            start,
+            changed,
+            lost,
+            rng,
+        )

@@ -1,0 +1,161 @@
+"""The seats of a world: one a source, one a replica of each node. What faults are done to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from borealis_py.log import topics
+from borealis_py.log.base import LogError
+from borealis_py.log.description import OtherLife
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.builder import Wiring
+from borealis_py.simulation.cluster.processes import LocalClock, Process, Seat
+from borealis_py.simulation.cluster.roles import PublisherProcess, ReplicaProcess
+from borealis_py.simulation.cluster.storage import Disk, Engine, Spark
+from sunion.errors import RetentionLost
+
+
+def _known_to_be_over(wiring: Wiring, told: bool, why: str) -> None:
+    """Raises Violation: it is told that this life of the app is over, and it is not."""
+    if told and not wiring.over:
+        raise Violation("life", why)
+
+
+class SourceSeat(Seat):
+    """Where the publisher of a source runs. `failed`: drills that keep replicas from reading it."""
+
+    def __init__(self, wiring: Wiring, index: int, skew_us: int, changed: Callable[[], None]) -> None:
+        super().__init__(f"{wiring.prefix}p{index}", wiring.log, self._make, changed)
+        self.name = wiring.scenario.source_names[index]
+        self.feed = wiring.source_feed(index)
+        self.index = index
+        self.failed = 0
+        self.take_over = False
+        self.clock = LocalClock(wiring.scheduler, 0, skew_us)
+        self._wiring, self._look = wiring, changed
+
+    def _make(self, name: str) -> Process | None:
+        try:
+            process = self._wiring.publisher(self.index, name, self.clock, self.take_over, self.ended, self._look)
+        except LogError:
+            return None
+        process.wake()
+        return process
+
+    def ended(self, process: Process) -> None:
+        if isinstance(process, PublisherProcess) and process.forgotten:
+            _known_to_be_over(self._wiring, process.other_life, process.forgotten)
+            self.give_up(process.forgotten)
+        super().ended(process)
+
+    @property
+    def at_work(self) -> bool:
+        """It publishes, in time."""
+        return isinstance(self.current, PublisherProcess) and self.current.session.ready and not self.troubled
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """What a publisher talks to."""
+        return frozenset((self.feed.topic,))
+
+
+class ReplicaSeat(Seat):
+    """Where a replica index of a node runs.
+
+    Args:
+        after: called after each turn. writing: called when a checkpoint begins to be written.
+    """
+
+    def __init__(
+        self,
+        wiring: Wiring,
+        node: str,
+        index: int,
+        changed: Callable[[], None],
+        after: Callable[[ReplicaSeat, ReplicaProcess], None],
+        writing: Callable[[ReplicaSeat], object],
+    ) -> None:
+        super().__init__(f"{wiring.prefix}{node}r{index}", wiring.log, self._make, changed)
+        self.node, self.index = node, index
+        self.skew_us = 0
+        self.spec: ReplicaSpec = wiring.spec(node, index)
+        self._wiring, self._after, self._writing = wiring, after, writing
+
+    def _make(self, name: str) -> Process | None:
+        try:
+            process = self._wiring.replica(
+                self.node,
+                self.index,
+                name,
+                self.skew_us,
+                self.ended,
+                lambda process: self._after(self, process),
+                lambda: self._writing(self),
+            )
+        except OtherLife as exc:
+            _known_to_be_over(self._wiring, True, f"{name}: {exc}")
+            self.give_up(str(exc))
+            return None
+        except LogError:
+            return None
+        except RetentionLost as exc:
+            self.give_up(str(exc))
+            return None
+        process.wake()
+        return process
+
+    def ended(self, process: Process) -> None:
+        if isinstance(process, ReplicaProcess):
+            self._for_good(process)
+        super().ended(process)
+
+    def _for_good(self, process: ReplicaProcess) -> None:
+        """Who ends by name is not started again: only whom there is reason to end may end so."""
+        if process.final:
+            _known_to_be_over(self._wiring, process.other_life, f"{process.name}: {process.why}")
+            self.give_up(process.why)
+        by = process.superseded_by
+        if by is not None and by not in (f"{self.label}.{n + 1}" for n in range(self._made)):
+            raise Violation("superseded", f"{process.name} has made way for {by!r}, which has never run here")
+
+    @property
+    def disk(self) -> Disk:
+        return self._wiring.disks[self.node][self.index]
+
+    @property
+    def spark(self) -> Spark:
+        return self._wiring.sparks[self.node][self.index]
+
+    @property
+    def engine(self) -> Engine:
+        return self._wiring.engines[self.node][self.index]
+
+    @property
+    def replicas(self) -> list[ReplicaProcess]:
+        """Its processes."""
+        return [p for p in self.processes if isinstance(p, ReplicaProcess)]
+
+    def input_topics(self, index: int) -> frozenset[str]:
+        """What is read of one input."""
+        return frozenset(feed.topic for feed in self.spec.feeds(index))
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """All that a replica talks to."""
+        spec = self.spec
+        mine = {f.topic for i in range(len(spec.inputs)) for f in spec.feeds(i)} | self.written
+        return frozenset(mine | {spec.control_feed.topic, spec.settings_feed.topic})
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Its own stream, and what it publishes."""
+        spec = self.spec
+        return frozenset((spec.own_feeds[0].topic, *self.corrected))
+
+    @property
+    def corrected(self) -> frozenset[str]:
+        """What it publishes."""
+        spec = self.spec
+        rows = {topics.stream(spec.app, spec.query)} if spec.corrected else set()
+        return frozenset({spec.progress_feed.topic, topics.deadletter(spec.app)} | rows)

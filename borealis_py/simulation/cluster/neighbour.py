@@ -1,0 +1,127 @@
+"""Another app on the same log: its name is a prefix of the first one's, or the other way round, and its nodes have the
+same names. No fault is done to it, so nothing in it may show that the first app has any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, Record
+from borealis_py.log.records import TentativeHeader, unpack_stream
+from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.simulation.checkers import oracles
+from borealis_py.simulation.checkers.client_model import ClientPicture
+from borealis_py.simulation.checkers.reference_model import compute_all, read_source
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.builder import Wiring
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.machines import ReplicaSeat, SourceSeat
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.simulation.runner.scenario import SECOND, NodePlan, Scenario
+from sunion.view import Change
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.cluster.roles import ReplicaProcess
+
+LAG_US = 2 * SECOND
+"""Two nodes whose machine is slow are not further behind."""
+WRITERS_MAX = 3
+"""Replicas that start together may fence each other before they have heard of each other."""
+NODES = (NodePlan("n1", ("s0",), 2), NodePlan(QUERY, ("n1", "s1"), 2))
+
+
+def calm(scenario: Scenario) -> Scenario:
+    """A small app, on machines and ways like those of the first one."""
+    return Scenario(
+        seed=scenario.seed,
+        sources=2,
+        nodes=NODES,
+        width_us=100_000,
+        span=3,
+        rate=5,
+        delays=Delays(3 * SECOND),
+        timing=Timing(),
+        message_us=scenario.message_us,
+        turn_us=scenario.turn_us,
+        poll_records_max=scenario.poll_records_max,
+        heal_us=scenario.heal_us,
+        ends=False,
+        latecomer=False,
+    )
+
+
+class Neighbour:
+    """The processes of the other app, on the same scheduler and log. `first`: the scenario of the first one."""
+
+    def __init__(self, first: Scenario, scheduler: Scheduler, log: MemoryLog) -> None:
+        self.app = first.neighbour
+        self.scenario = calm(first)
+        self.wiring = Wiring(self.scenario, scheduler, log, self.app)
+        self.wiring.make_topics()
+        self._scheduler, self._log = scheduler, log
+        self._picture = ClientPicture(self.wiring.origin)
+        self._sources = [SourceSeat(self.wiring, i, 0, _nothing) for i in range(self.scenario.sources)]
+        self._replicas = [
+            ReplicaSeat(self.wiring, plan.name, k, _nothing, self._turned, _nothing)
+            for plan in NODES
+            for k in range(plan.replicas)
+        ]
+
+    def owns(self, client: str) -> bool:
+        """Whether this client of the log is one of its processes."""
+        return client.startswith(self.wiring.prefix)
+
+    def start(self) -> None:
+        for seat in (*self._sources, *self._replicas):
+            seat.start()
+        changed = partial(_told, self._scheduler, self._picture)
+        self.wiring.client(f"{self.wiring.prefix}client", self.wiring.origin, changed, self._picture.end).wake()
+
+    def _turned(self, seat: ReplicaSeat, process: ReplicaProcess) -> None:
+        """Nobody of it has ever started a second time, or diverged, or been fenced once it was the writer."""
+        manager = process.replica.manager
+        state, begun = manager.state, manager.publishing._attempt
+        if begun > WRITERS_MAX:
+            raise Violation("neighbour", f"{process.name} has begun to publish {begun} times: somebody fences it")
+        if process.name != f"{seat.label}.1" or state not in (ReplicaState.RECOVERING, ReplicaState.STABLE):
+            raise Violation("neighbour", f"{self.app}: {process.name} is {state.value}, and nothing was done to it")
+
+    def judge(self) -> None:
+        """Raises Violation."""
+        s, origin = self.scenario, self.wiring.origin
+        app_uid = self.wiring.app_uid
+        how = s.width_us, origin, s.timing.ahead_max_us, app_uid
+        read = {seat.name: read_source(seat.name, self._committed(seat.feed), *how) for seat in self._sources}
+        truths = compute_all(s, read, self.wiring.teller)
+        current = self.wiring.buckets.of(self._scheduler.now_us - LAG_US)
+        for plan in NODES:
+            for k in range(plan.replicas):
+                name, log = (
+                    f"{self.app}.{plan.name}.r{k}",
+                    self._committed(Feed(topics.replica(self.app, plan.name, k))),
+                )
+                stable = oracles.stable_records(name, log, truths[plan.name], origin, app_uid)
+                if stable < current:
+                    raise Violation("neighbour", f"{name} is stable only up to {stable}, it is {current}")
+                if any(isinstance(unpack_stream(record.value)[0], TentativeHeader) for record in log):
+                    raise Violation("neighbour", f"{name} said something tentative, and nothing was done to it")
+        oracles.corrected(self._committed(Feed(topics.stream(self.app, QUERY))), (), truths[QUERY], s.width_us)
+        oracles.client(self._picture, truths[QUERY])
+        if self._picture.stable < current:
+            raise Violation("neighbour", f"its client is stable only up to {self._picture.stable}, it is {current}")
+
+    def _committed(self, feed: Feed) -> list[Record]:
+        return self._log.committed(feed)
+
+
+def _told(scheduler: Scheduler, picture: ClientPicture, changes: Sequence[Change]) -> None:
+    picture.apply(scheduler.now_us, changes)
+
+
+def _nothing(*_: object) -> None:
+    pass

@@ -1,0 +1,166 @@
+"""Lives of an app in one world: at a reset all topics are deleted and made again under a new `app_uid`, while parts of
+the life before go on, and learn of it later or not at all (PROTOCOL 1.0).
+
+A world with resets is several ones, one after the other on the same log. Each is judged by every oracle up to its end;
+of what lives on it is asked that it ends by name, and of the life that it meets whatever is asked of any.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from borealis_py.log import topics
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.world import World, writes
+from borealis_py.simulation.log.network import Cut, Way, cut_of
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from borealis_py.simulation.cluster.processes import Seat
+
+RESET = "reset"
+LIVES_ON = 0.6
+"""How likely each process lives on of those that a reset is about; one of them does in any case."""
+LATE_US = 2 * SECOND
+"""Up to how much later lands what the others had on their way."""
+GAPS_US = (0, 0, 300_000, 1_500_000)
+"""For how long nobody describes the app."""
+MODES = ("away", "asleep", "deaf", "half", "blind", "there")
+"""Cut off from everything; not running; what it sends arrives, and it hears nothing; or only of what it publishes;
+it cannot read the description; nothing is in its way."""
+
+
+def split(scenario: Scenario) -> list[Scenario]:
+    """One scenario a life. Faults end with the life that they began in; each life but the first begins with its reset,
+    which is over when what lives on meets the new topics."""
+    resets = [f for f in scenario.faults if f.kind == RESET and f.at_us < scenario.heal_us]
+    if not resets:
+        return [replace(scenario, faults=tuple(f for f in scenario.faults if f.kind != RESET))]
+    begins, ends = [0, *(f.at_us for f in resets)], [*(f.at_us for f in resets), scenario.heal_us]
+    lives: list[Scenario] = []
+    for life, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        struck = [f for f in scenario.faults if begin <= f.at_us < end and f.kind != RESET]
+        faults = [*(resets[life - 1 : life] if life else ()), *struck]
+        moved = tuple(replace(f, at_us=f.at_us - begin, until_us=min(f.until_us, end) - begin) for f in faults)
+        lives.append(replace(scenario, faults=moved, heal_us=end - begin))
+    followed = zip(lives[:-1], resets, strict=True)
+    return [*(replace(s, reset=about_of(f), ends=False, lost=()) for s, f in followed), lives[-1]]
+
+
+def about_of(fault: Fault) -> str:
+    """What the reset is about; behind a slash its detail may name a mode."""
+    return fault.detail.partition("/")[0]
+
+
+def worlds(scenario: Scenario, keep_trace: bool = False) -> Iterator[World]:
+    """The worlds of a scenario: each is to be run before the next is asked for."""
+    parts = split(scenario)
+    world = World(parts[0], keep_trace)
+    yield world
+    for part in parts[1:]:
+        world = World(part, keep_trace, end(world, part.faults[0]))
+        yield world
+
+
+@dataclass(frozen=True)
+class LivesOn:
+    """A seat of a life that is over. `mode`: see `MODES`."""
+
+    seat: Seat
+    mode: str
+    cut: Cut | None
+
+
+class Past:
+    """What a life leaves to the next one: the log, the time, and what of it lives on."""
+
+    def __init__(self, world: World, survivors: list[LivesOn]) -> None:
+        self.world, self.survivors = world, survivors
+
+    @property
+    def lives(self) -> int:
+        """How many there were."""
+        return self.world.wiring.life + 1
+
+    def meet(self) -> None:
+        """Who was away meets the topics as they are now."""
+        for one in self.survivors:
+            if one.cut is not None:
+                one.seat.mend(one.cut)
+            elif one.mode == "asleep":
+                one.seat.resume()
+
+    def unaware(self) -> str | None:
+        """Who of this life, or of one before, still does not know that it is over."""
+        world = self.world
+        for one in self.survivors:
+            learnt = world.picture.lost if one.seat is world.clients else one.seat.given_up
+            if learnt is None:
+                return f"{one.seat.label} ({one.mode}) lives on, and its life of the app is over"
+        if world.latecomer is not None and world.latecomer.lost is None:
+            return "a late client lives on, and its life of the app is over"
+        before = world.past
+        return None if before is None else before.unaware()
+
+
+def end(world: World, fault: Fault) -> Past:
+    """What `up --reset` does: the description goes, then all topics, and the writers are fenced."""
+    rng = random.Random(f"{RESET} {world.scenario.seed} {world.wiring.life} {fault.detail}")
+    world.over = world.wiring.over = True
+    mode = fault.detail.partition("/")[2]
+    survivors = [_part(world, seat, mode or rng.choice(MODES)) for seat in _survivors(rng, world, about_of(fault))]
+    left = {id(one.seat) for one in survivors}
+    for seat in (*world.sources, *world.replicas, world.clients):
+        if id(seat) not in left:
+            for process in seat.processes if rng.random() < 0.5 else ():
+                world.log.late(process.name, 1 + rng.randrange(LATE_US))
+            seat.give_up("its life of the app is over")
+            seat.crash()
+    admin, names = world.log.client("up").admin(), [spec.name for spec in world.wiring.specs]
+    settings = topics.settings(world.wiring.app)
+    admin.delete([settings])
+    admin.delete([name for name in names if name != settings])
+    admin.fence([topics.transactional_id(world.wiring.app, plan.name) for plan in world.scenario.nodes])
+    world.scheduler.run_until(world.scheduler.now_us + rng.choice(GAPS_US))
+    return Past(world, survivors)
+
+
+def _survivors(rng: random.Random, world: World, about: str) -> list[Seat]:
+    seats_of: dict[str, Callable[[], list[Seat]]] = {
+        "replica": lambda: [*world.replicas],
+        "publisher": lambda: [*world.sources],
+        "writer": lambda: [seat for seat in world.replicas if any(map(writes, seat.replicas))],
+        "all": lambda: [*world.sources, *world.replicas, world.clients],
+    }
+    seats = seats_of[about]()
+    found = [seat for seat in seats if rng.random() < LIVES_ON or about == "writer"] or seats[:1]
+    if world.clients not in found and rng.random() < LIVES_ON:
+        found.append(world.clients)
+    return found
+
+
+def _part(world: World, seat: Seat, mode: str) -> LivesOn:
+    """Part it from what happens now."""
+    app, settings = world.wiring.app, topics.settings(world.wiring.app)
+    published = {
+        topics.stream(app, QUERY),
+        topics.deadletter(app),
+        *(topics.progress(app, plan.name) for plan in world.scenario.nodes),
+    }
+    cuts = {
+        "away": cut_of(),
+        "deaf": cut_of(way=Way.IN),
+        "half": cut_of(published, Way.IN, but=True),
+        "blind": cut_of({settings}),
+    }
+    one = LivesOn(seat, mode, cuts.get(mode))
+    if one.cut is not None:
+        seat.cut(one.cut)
+    elif mode == "asleep":
+        seat.pause()
+    return one

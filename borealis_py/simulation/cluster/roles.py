@@ -1,0 +1,292 @@
+"""The three kinds of processes in a simulated world: a publisher with its input, a replica, a live client."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from borealis_py.client.session import PublisherSession
+from borealis_py.client.stimes import Boundaries
+from borealis_py.client.subscriber import LiveSubscription
+from borealis_py.client.target import BegunAnew, PublisherError, StreamForgotten, Target
+from borealis_py.log.base import LogError
+from borealis_py.log.description import OtherLife
+from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.replica import Replica, Superseded
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.processes import LocalClock, Process
+from borealis_py.simulation.cluster.storage import MemoryCheckpoints, SimRedos
+from borealis_py.simulation.cluster.toy_query import UNLUCKY, KernelFailed, ToyKernel
+from borealis_py.simulation.log.client import MemoryClient
+from reconcile.runner import Redos
+from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
+from sunion.view import Change
+
+Ended = Callable[[Process], None]
+EVENT_STEP_US = 10_000
+"""stimes are multiples of this, so that tuples of different sources tie."""
+BURST = 8
+"""How many times faster tuples come in a burst."""
+
+
+class Input:
+    """What a source has to publish: item n is there from `at(n)` on. The same however often it is read.
+
+    Args:
+        bursts: (from, until) in simulated time, when items come faster.
+        bad: share of items that are no rows. lateness_us: how long after their stime most items come.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        index: int,
+        start_us: int,
+        rate: int,
+        bursts: Sequence[tuple[int, int]] = (),
+        bad: float = 0.0,
+        lateness_us: int | None = None,
+    ) -> None:
+        self._rng = random.Random(f"input {seed} {index}")
+        self._name, self._bad, self.lateness_us = f"item {seed} {index}", bad, lateness_us
+        self._every_us = 1_000_000 // rate
+        self._bursts = bursts
+        self._next_us = start_us
+        self._times: list[int] = []
+        self._values: list[int] = []
+
+    def at(self, n: int) -> int:
+        while len(self._times) <= n:
+            self._times.append(self._next_us // EVENT_STEP_US * EVENT_STEP_US)
+            fast = any(a <= self._next_us < b for a, b in self._bursts)
+            self._next_us += max(1, self._every_us // BURST) if fast else self._every_us
+        return self._times[n]
+
+    def taken(self, n: int, now_us: int) -> None:
+        """A stranger's records took the positions below `n`: what comes next is item `n`."""
+        self._times += [now_us // EVENT_STEP_US * EVENT_STEP_US] * (n - len(self._times))
+
+    def value(self, n: int) -> int:
+        while len(self._values) <= n:
+            unlucky = self._rng.random() < 0.01
+            self._values.append(UNLUCKY if unlucky else self._rng.randrange(1_000_000))
+        return self._values[n]
+
+    def is_bad(self, n: int) -> bool:
+        return random.Random(f"{self._name} bad {n}").random() < self._bad
+
+    def stime(self, n: int) -> int:
+        """The time that an item bears, where it is not stamped when it is sent. One of twenty comes too late."""
+        if self.lateness_us is None:
+            return self.at(n)
+        rng = random.Random(f"{self._name} late {n}")
+        late = rng.uniform(1, 1.5) if rng.random() < 0.05 else rng.random()
+        return (self.at(n) - int(late * self.lateness_us)) // EVENT_STEP_US * EVENT_STEP_US
+
+    @staticmethod
+    def raw(n: int) -> bytes:
+        """What a bad item is."""
+        return b"bad item %d" % n
+
+
+class PublisherProcess(Process):
+    """Publishes its input as time goes on: rows shortly before the end of their bucket, boundaries at it."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        name: str,
+        client: MemoryClient,
+        target: Target,
+        input_: Input,
+        ended: Ended,
+        changed: Callable[[], None],
+        take_over: bool,
+        clock: LocalClock,
+        rng: random.Random,
+        by_data: bool = False,
+    ) -> None:
+        super().__init__(scheduler, name, rng, (3_000, 6_000))
+        self._input, self._ended, self._changed = input_, ended, changed
+        self._clock = clock
+        self._width_us = target.bucket_us
+        self._was_ready = False
+        self.forgotten = ""
+        """Why nobody can publish this source any more."""
+        self.other_life = False
+        """It says that its life of the app is over."""
+        boundaries = Boundaries.DATA if by_data else Boundaries.CLOCK
+        lateness_us = input_.lateness_us or 0
+        self.session = PublisherSession(
+            client, target, {"v": "int64"}, name, self.wake, take_over, boundaries, lateness_us
+        )
+
+    def turn(self) -> int | None:
+        now = self._clock.wall_us()
+        try:
+            if self.session.ready and not self.session.closed:
+                self._send(now)
+            self.session.turn(now)
+        except (PublisherError, LogError) as exc:
+            self.forgotten = str(exc) if isinstance(exc, StreamForgotten | BegunAnew) else ""
+            self.other_life = isinstance(exc, BegunAnew)
+            self._ended(self)
+            return None
+        if self.session.ready is not self._was_ready:
+            self._was_ready = self.session.ready
+            self._changed()
+        dues = [self.session.next_wakeup(), self._next() if self.session.ready else None]
+        due = min((at for at in dues if at is not None), default=None)
+        if due is None:
+            return None
+        early = due - 8_000
+        return (early if early > now else due) - self._clock.skew_us
+
+    def _next(self) -> int | None:
+        """When the next item comes; where it is stamped when it is sent, each bucket's end is soon enough."""
+        session, input_ = self.session, self._input
+        if session.closed or session.full or (input_.lateness_us is None and session.next_boundary is not None):
+            return None
+        return input_.at(session.last_seq + 1) + 8_000
+
+    def _send(self, now: int) -> None:
+        session, input_ = self.session, self._input
+        n = session.last_seq + 1
+        while input_.at(n) <= now and not session.full:
+            if input_.is_bad(n):
+                session.reject(input_.raw(n), "malformed: no row", n, now)
+            else:
+                stime = max(input_.at(n), session.boundary) if input_.lateness_us is None else input_.stime(n)
+                session.send({"v": input_.value(n)}, stime, n, now)
+            n += 1
+
+    def end(self) -> None:
+        """The input is finite, and this was the last of it."""
+        if self.session.ready:
+            self.session.close(end=True)
+            self.wake()
+
+    def close(self) -> None:
+        if self.session.ready:
+            self.session.close(end=False)
+
+
+class ReplicaProcess(Process):
+    """The production replica with a host around it."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        name: str,
+        spec: ReplicaSpec,
+        clock: LocalClock,
+        kernel: ToyKernel,
+        redos: SimRedos,
+        store: MemoryCheckpoints,
+        ended: Ended,
+        after: Callable[[ReplicaProcess], None],
+        rng: random.Random,
+        turn_us: tuple[int, int],
+        rows_us: Callable[[int], int],
+    ) -> None:
+        super().__init__(scheduler, name, rng, turn_us)
+        self.started_us = scheduler.now_us
+        self.node, self.index = spec.query, spec.replica
+        self.clock = clock
+        self.why = ""
+        self.final = False
+        """It met what another start would meet again (`node.run`)."""
+        self.other_life = False
+        """It says that its life of the app is over."""
+        self.superseded_by: str | None = None
+        """The uid for which it made way."""
+        self._ended, self._after = ended, after
+        self._store, self._redos = store, redos
+        self._kernel, self._rows_us = kernel, rows_us
+        redos.wake = self.wake
+        self.replica = Replica(
+            spec, spec.log, clock, kernel, cast(Redos, redos), cast(CheckpointStore, store), name, self.wake
+        )
+
+    def turn(self) -> int | None:
+        ran = self._kernel.ran
+        try:
+            self.replica.turn()
+        except (Superseded, LogError, RetentionLost, KernelFailed) as exc:
+            self.superseded_by = self._owner() if isinstance(exc, Superseded) else None
+            self.other_life = isinstance(exc, OtherLife)
+            lost = isinstance(exc, RetentionLost) and self.replica.manager.state is ReplicaState.RECOVERING
+            self.final = lost or self.other_life
+            self.why = f"{type(exc).__name__}: {exc}"
+            self._ended(self)
+            return None
+        self._busy(self._rows_us(self._kernel.ran - ran))
+        self._after(self)
+        return self.replica.next_wakeup() - self.clock.offset_us
+
+    def _busy(self, us: int) -> None:
+        """The turn takes so much longer; its heart beats beside it."""
+        self.ticker.not_before += us
+        every_us = self.replica.spec.timing.heartbeat_us
+        for at in range(every_us, us, every_us):
+            self.scheduler.after(at, self._pulse)
+
+    def _pulse(self) -> None:
+        if not self.ticker.stopped and not self.ticker.paused:
+            self.replica.pulse()
+
+    def _owner(self) -> str:
+        return self.replica.manager.control.peers[self.index].uid
+
+    def die(self) -> None:
+        self._store.die()
+        self._redos.close()
+
+    def close(self) -> None:
+        self.replica.close("asked to stop")
+
+
+class ClientProcess(Process):
+    """A live subscriber from bucket `origin` on. `changed` gets the changes as they come, `lost` why none come."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        client: MemoryClient,
+        app: str,
+        app_uid: str,
+        query: str,
+        replicas: int,
+        width_us: int,
+        wait_us: int,
+        origin: int,
+        changed: Callable[[Sequence[Change]], None],
+        lost: Callable[[str], None],
+        rng: random.Random,
+    ) -> None:
+        super().__init__(scheduler, client.name, rng, (200, 500))
+        self._changed, self._lost = changed, lost
+        self._clock = LocalClock(scheduler, 5_000_000)
+        buckets, schema = Buckets(width_us), ToyKernel.schema_id
+        try:
+            self.subscription = LiveSubscription(
+                client, self._clock, app, app_uid, query, replicas, buckets, origin, wait_us, schema, self.wake
+            )
+        except LogError:
+            self.ticker.stopped = True
+            raise
+
+    def turn(self) -> int | None:
+        try:
+            changes = self.subscription.poll()
+        except (RetentionLost, LogError) as exc:  # it is told, and may subscribe anew further on
+            self._lost(str(exc))
+            return None
+        if changes:
+            self._changed(changes)
+        due = self.subscription.next_wakeup()
+        return None if due is None else due - self._clock.offset_us

@@ -1,0 +1,47 @@
+"""What grows with a backlog: commits that take the longer the more they hold, a corrected stream that is away for
+longer than memory holds its rows (F10, F11).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from borealis_py.log import topics
+from borealis_py.log.base import NewRecord
+from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.faults.base import Doing, Undo, nothing
+from borealis_py.simulation.runner.scenario import ROWS_MAX, Fault
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.cluster.world import World
+
+
+def too_large(records: Sequence[NewRecord]) -> bool:
+    """Whether a transaction never commits within the limit: by its rows and dead letters, counted by their bucket."""
+    found = Counter(_bucket(r) for r in records if not r.feed.topic.endswith(".progress"))
+    return found.total() - max(found.values(), default=0) > ROWS_MAX
+
+
+def _bucket(record: NewRecord) -> bytes:
+    """A row says it in its id; a dead letter has no timestamp that would tell it."""
+    headers = dict(record.headers)
+    return headers["id"].partition(b":")[0] if "id" in headers else headers["bucket"]
+
+
+def _commits_grow(world: World, fault: Fault) -> Undo:
+    """From now on, after all has healed, too: that is what commits are like."""
+    world.log.too_large = too_large
+    return nothing
+
+
+def _corrected_away(world: World, fault: Fault) -> Undo:
+    """No replica can write the corrected stream: its partitions have no leader."""
+    away = [topics.stream(APP, QUERY), topics.progress(APP, QUERY)]
+    world.log.depose(away)
+    return lambda: world.log.elect(away)
+
+
+FAULTS: dict[str, Doing] = {"commits_grow": _commits_grow, "corrected_away": _corrected_away}

@@ -1,0 +1,79 @@
+"""What all faults have in common: which seat is meant, and things done again and again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from borealis_py.simulation.cluster.machines import ReplicaSeat, SourceSeat
+from borealis_py.simulation.cluster.processes import Seat
+from borealis_py.simulation.runner.scenario import Fault
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.cluster.world import World
+
+Undo = Callable[[], object]
+Doing = Callable[["World", Fault], Undo]
+
+
+def replica_of(world: World, fault: Fault) -> ReplicaSeat:
+    """The replica meant: counted through all nodes."""
+    return world.replicas[fault.index % len(world.replicas)]
+
+
+def node_of(world: World, fault: Fault) -> list[ReplicaSeat]:
+    """The replicas of the node meant."""
+    return world.of_node(world.scenario.nodes[fault.index % len(world.scenario.nodes)].name)
+
+
+def source_of(world: World, fault: Fault) -> SourceSeat:
+    """The source meant."""
+    return world.sources[fault.index % len(world.sources)]
+
+
+def chance(world: World, fault: Fault) -> random.Random:
+    """This fault's own dice: leaving another fault out does not change its throws."""
+    return random.Random(f"{fault.kind} {world.scenario.seed} {fault.at_us}")
+
+
+def again_and_again(world: World, fault: Fault, do: Callable[[random.Random], tuple[Undo, int]], pause_us: int) -> Undo:
+    """`do` begins something that lasts so long and returns what ends it; after a pause, again, until the fault ends."""
+    rng = chance(world, fault)
+    over = False
+    ends: list[Undo] = []
+
+    def begin() -> None:
+        if over:
+            return
+        undo, lasts_us = do(rng)
+        ends.append(undo)
+        world.scheduler.after(lasts_us, finish)
+
+    def finish() -> None:
+        while ends:
+            ends.pop()()
+        world.scheduler.after(1 + rng.randrange(pause_us), begin)
+
+    def end() -> None:
+        nonlocal over
+        over = True
+        while ends:
+            ends.pop()()
+
+    begin()
+    return end
+
+
+def of_all(seats: Sequence[Seat], do: Callable[[Seat], object]) -> Undo:
+    """Does the same to each."""
+
+    def all_of_them() -> None:
+        for seat in seats:
+            do(seat)
+
+    return all_of_them
+
+
+def nothing() -> None:
+    """Undoes nothing."""

@@ -1,0 +1,54 @@
+"""Aimed faults: they wait for a moment instead of a time, and strike the first one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from borealis_py.simulation.cluster.machines import ReplicaSeat
+from borealis_py.simulation.faults.catalogue import AT_SUBJECT, KINDS, Aim, Target
+from borealis_py.simulation.runner.scenario import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from borealis_py.simulation.cluster.world import World
+
+
+class Moments:
+    """Faults that are armed, by the moment they wait for."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._armed: dict[Aim, list[tuple[Fault, Callable[[Fault], object]]]] = {aim: [] for aim in Aim}
+
+    def arm(self, fault: Fault, strike: Callable[[Fault], object]) -> None:
+        """`strike` is called with the fault as it happens: with its replica and its times."""
+        assert fault.aim is not None
+        self._armed[fault.aim].append((fault, strike))
+
+    def come(self, aim: Aim, subject: ReplicaSeat) -> None:
+        """This moment is now, at this replica. The fault itself comes right after what is being done."""
+        armed = self._armed[aim]
+        if not armed:
+            return
+        self._armed[aim] = []
+        world = self._world
+        now = world.scheduler.now_us - world.start_us
+        for fault, strike in armed:
+            if now >= world.scenario.heal_us:
+                continue
+            until = min(world.scenario.heal_us, now + fault.until_us - fault.at_us)
+            happening = replace(fault, index=self._index(fault, aim, subject), at_us=now, until_us=until)
+            world.scheduler.after(0, partial(strike, happening))
+
+    def _index(self, fault: Fault, aim: Aim, subject: ReplicaSeat) -> int:
+        if KINDS[fault.kind].target is not Target.REPLICA:
+            return fault.index
+        replicas = self._world.replicas
+        at = replicas.index(subject)
+        if aim in AT_SUBJECT:
+            return at
+        others = [i for i, seat in enumerate(replicas) if seat is not subject and seat.node == subject.node]
+        return others[fault.index % len(others)] if others else at

@@ -1,0 +1,278 @@
+"""Ways that are cut, one-way, slow, lossy, or clogged, and a log that refuses or does not answer (F4, F5, F6, F10,
+F11, F13)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from borealis_py.log.records import BatchHeader, EnvelopeError, pack, unpack_source
+from borealis_py.simulation.cluster.processes import Seat
+from borealis_py.simulation.faults.base import (
+    Doing,
+    Undo,
+    again_and_again,
+    chance,
+    node_of,
+    nothing,
+    of_all,
+    replica_of,
+    source_of,
+)
+from borealis_py.simulation.log.client import Refusal
+from borealis_py.simulation.log.latency import Delay, Delays, between
+from borealis_py.simulation.log.network import Cut, Way, cut_of
+from borealis_py.simulation.runner.scenario import Fault
+
+if TYPE_CHECKING:
+    from borealis_py.log.base import NewRecord
+    from borealis_py.simulation.cluster.world import World
+    from borealis_py.simulation.log.broker import Partition
+
+
+def _cut(seats: Sequence[Seat], cut: Cut) -> Undo:
+    for seat in seats:
+        seat.cut(cut)
+    return of_all(seats, lambda seat: seat.mend(cut))
+
+
+def _cut_replica(world: World, fault: Fault) -> Undo:
+    seat = replica_of(world, fault)
+    spec = seat.spec
+    control = {spec.control_feed.topic}
+    makes: dict[str, Callable[[], Cut]] = {
+        "cut_all": lambda: cut_of(),
+        "cut_control": lambda: cut_of(control),
+        "cut_but_control": lambda: cut_of(control, but=True),
+        "cut_own": lambda: cut_of({spec.own_feeds[0].topic}),
+        "cut_input": lambda: cut_of(seat.input_topics(int(fault.detail or 0) % len(spec.inputs))),
+        "cut_corrected": lambda: cut_of(seat.corrected),
+        "cut_some": lambda: cut_of(_some(seat.topics, chance(world, fault))),
+        "one_way": lambda: cut_of(None, Way.IN if fault.detail == "in" else Way.OUT),
+        "beats_lost": lambda: cut_of(control, Way.OUT),
+    }
+    return _cut([seat], makes[fault.kind]())
+
+
+def _some(topics: frozenset[str], rng: random.Random) -> frozenset[str]:
+    return frozenset(t for t in sorted(topics) if rng.random() < 0.5)
+
+
+def _cut_node(world: World, fault: Fault) -> Undo:
+    return _cut(node_of(world, fault), cut_of())
+
+
+def _source_cut(world: World, fault: Fault) -> Undo:
+    return _cut([source_of(world, fault)], cut_of())
+
+
+def _broker_gone(world: World, fault: Fault) -> Undo:
+    return _cut([*world.sources, *world.replicas, world.clients], cut_of())
+
+
+def _leader(world: World, fault: Fault) -> Undo:
+    """Some topics lose their leader for a while: appends wait, nothing is read of them."""
+    rng = chance(world, fault)
+    topics = _some(frozenset(t for t in world.log.broker.topics() if t.startswith(f"{world.wiring.app}.")), rng)
+    for seat in (*world.sources, *world.replicas):
+        seat.disturb()
+    world.log.depose(sorted(topics))
+
+    def undo() -> None:
+        world.log.elect(sorted(topics))
+        for seat in (*world.sources, *world.replicas):
+            seat.settle()
+
+    return undo
+
+
+def _resets(world: World, fault: Fault) -> Undo:
+    """The connection breaks again and again: what is in flight waits, and commits have no answer."""
+    return _off_and_on(world, fault, replica_of(world, fault), (20_000, 250_000), 700_000)
+
+
+def _source_flaps(world: World, fault: Fault) -> Undo:
+    """Cut off and back, faster than any timeout."""
+    return _off_and_on(world, fault, source_of(world, fault), (50_000, 600_000), 400_000)
+
+
+def _off_and_on(world: World, fault: Fault, seat: Seat, lasts_us: tuple[int, int], pause_us: int) -> Undo:
+    def once(rng: random.Random) -> tuple[Undo, int]:
+        cut = cut_of()
+        seat.cut(cut)
+        return partial(seat.mend, cut), rng.randrange(*lasts_us)
+
+    return again_and_again(world, fault, once, pause_us)
+
+
+def _slowed(world: World, seat: Seat, make: Callable[[Delays], Delays]) -> Undo:
+    slow = make(world.scenario.latencies)
+    seat.disturb()
+    names = [process.name for process in seat.processes]
+    for name in names:
+        world.log.link(name).slow(slow)
+
+    def undo() -> None:
+        for name in names:
+            world.log.link(name).fast(slow)
+        seat.settle()
+
+    return undo
+
+
+def _every(delays: Delays, one: Delay) -> Delays:
+    return Delays(append=one, ack=one, fetch=one, ends=one, fence=delays.fence, commit=one)
+
+
+def _loss(world: World, fault: Fault) -> Undo:
+    """One in five messages is sent again, after a fifth of a second or two."""
+
+    def lossy(usual: Delay) -> Delay:
+        return lambda rng: usual(rng) + (rng.choice((200_000, 200_000, 600_000)) if rng.random() < 0.2 else 0)
+
+    return _slowed(world, replica_of(world, fault), lambda d: _every(d, lossy(d.append)))
+
+
+def _slow(world: World, fault: Fault) -> Undo:
+    return _slowed(world, replica_of(world, fault), lambda d: _every(d, between(30_000, 150_000)))
+
+
+def _source_slow(world: World, fault: Fault) -> Undo:
+    return _slowed(world, source_of(world, fault), lambda d: _every(d, between(50_000, 500_000)))
+
+
+def _reorder(world: World, fault: Fault) -> Undo:
+    """Every message takes its own time: topics overtake each other."""
+    return _slowed(world, replica_of(world, fault), lambda d: _every(d, between(200, 120_000)))
+
+
+def _clogged(world: World, fault: Fault) -> Undo:
+    """Nothing passes, then everything at once."""
+    seat = replica_of(world, fault)
+    seat.disturb()
+    undo = _cut([seat], cut_of(None, Way.IN))
+
+    def release() -> None:
+        undo()
+        seat.settle()
+
+    return release
+
+
+def _late_requests(world: World, fault: Fault) -> Undo:
+    """The process dies, and what it had sent arrives much later."""
+    seat = replica_of(world, fault)
+    for process in seat.processes:
+        world.log.late(process.name, 3_000_000)
+    seat.crash()
+    return seat.restart
+
+
+def _refused(world: World, fault: Fault) -> Undo:
+    """The log refuses a record of the replica's stream: an error code."""
+    seat = replica_of(world, fault)
+    for process in seat.processes:
+        world.log.refuse(process.name, seat.spec.own_feeds[0].topic, Refusal("NOT_ENOUGH_REPLICAS"))
+    return nothing
+
+
+def _sends(world: World, fault: Fault) -> Undo:
+    """A send times out, and has happened."""
+    seat = replica_of(world, fault)
+    for process in seat.processes:
+        world.log.refuse(process.name, seat.spec.own_feeds[0].topic, Refusal("REQUEST_TIMED_OUT", landed=True))
+    return nothing
+
+
+def _source_sends(world: World, fault: Fault) -> Undo:
+    seat = source_of(world, fault)
+    landed = chance(world, fault).random() < 0.7
+    for process in seat.processes:
+        world.log.refuse(process.name, seat.feed.topic, Refusal("REQUEST_TIMED_OUT", landed))
+    return nothing
+
+
+def _commits(world: World, fault: Fault) -> Undo:
+    world.commits_unknown += 1
+
+    def undo() -> None:
+        world.commits_unknown -= 1
+
+    return undo
+
+
+def _markers_lost(world: World, fault: Fault) -> Undo:
+    """The broker takes transactions for ended, and has not written their ends into some partitions, or into any.
+
+    Those of the neighbour are written: no fault is done to it.
+    """
+    rng, broker = chance(world, fault), world.log.broker
+    spared = "" if world.neighbour is None else f"{world.neighbour.app}."
+
+    def losing(partitions: Sequence[Partition]) -> Collection[Partition]:
+        ours = [p for p in partitions if not (spared and p.feed.topic.startswith(spared))]
+        if not ours or rng.random() < 0.5:
+            return ()
+        return [p for p in ours if fault.detail == "all" or rng.random() < 0.6]
+
+    broker.losing.append(losing)
+    return lambda: broker.losing.remove(losing)
+
+
+def _source_mute(world: World, fault: Fault) -> Undo:
+    """Its boundaries are lost, its tuples are not."""
+    seat = source_of(world, fault)
+    seat.disturb()
+    world.log.alter(seat.feed, _without_boundary)
+
+    def undo() -> None:
+        world.log.alter(seat.feed, None)
+        seat.settle()
+
+    return undo
+
+
+def _without_boundary(record: NewRecord) -> NewRecord:
+    try:
+        header, payload = unpack_source(record.value)
+    except EnvelopeError:
+        return record
+    if not isinstance(header, BatchHeader):
+        return record
+    mute = msgspec.structs.replace(header, boundary=None)
+    return type(record)(record.feed, pack(mute, bytes(payload)), record.key, record.timestamp_ms, record.headers)
+
+
+FAULTS: dict[str, Doing] = {
+    "cut_all": _cut_replica,
+    "cut_control": _cut_replica,
+    "cut_but_control": _cut_replica,
+    "cut_own": _cut_replica,
+    "cut_input": _cut_replica,
+    "cut_corrected": _cut_replica,
+    "cut_some": _cut_replica,
+    "one_way": _cut_replica,
+    "beats_lost": _cut_replica,
+    "cut_node": _cut_node,
+    "source_cut": _source_cut,
+    "broker_gone": _broker_gone,
+    "leader": _leader,
+    "resets": _resets,
+    "loss": _loss,
+    "slow": _slow,
+    "source_slow": _source_slow,
+    "source_flaps": _source_flaps,
+    "reorder": _reorder,
+    "clogged": _clogged,
+    "late_requests": _late_requests,
+    "refused": _refused,
+    "sends": _sends,
+    "source_sends": _source_sends,
+    "commits": _commits,
+    "markers_lost": _markers_lost,
+    "source_mute": _source_mute,
+}

@@ -1,0 +1,177 @@
+"""Disks, redo jobs and retention (F8, F9, F10, F12)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed
+from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.faults.base import Doing, Undo, chance, node_of, nothing, replica_of, source_of
+from borealis_py.simulation.runner.scenario import Fault
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.cluster.machines import ReplicaSeat
+    from borealis_py.simulation.cluster.storage import File
+    from borealis_py.simulation.cluster.world import World
+
+
+def _disk_full(world: World, fault: Fault) -> Undo:
+    disk = replica_of(world, fault).disk
+    disk.broken += 1
+
+    def undo() -> None:
+        disk.broken -= 1
+
+    return undo
+
+
+def _disk_torn(world: World, fault: Fault) -> Undo:
+    """The machine crashes, and the newest checkpoint turns out to be cut in half."""
+    seat = replica_of(world, fault)
+    seat.crash()
+    seat.disk.tear()
+    return seat.restart
+
+
+def _disk_zombie(world: World, fault: Fault) -> Undo:
+    """A process that was replaced writes what it had of checkpoints over those of its successor."""
+    seat = replica_of(world, fault)
+    old = dict(seat.disk.files)
+    seat.crash()
+
+    def undo() -> None:
+        seat.restart()
+        for bucket, file in old.items():
+            seat.disk.put(bucket, file)
+
+    return undo
+
+
+def _redos(world: World, fault: Fault) -> Undo:
+    return _mode([replica_of(world, fault)], fault.detail)
+
+
+def _redo_zombie(world: World, fault: Fault) -> Undo:
+    """Redo jobs answer late, also when nobody wants to know any more."""
+    return _mode(node_of(world, fault), "late")
+
+
+def _mode(seats: list[ReplicaSeat], mode: str) -> Undo:
+    for seat in seats:
+        seat.spark.modes.append(mode)
+
+    def undo() -> None:
+        for seat in seats:
+            seat.spark.modes.remove(mode)
+
+    return undo
+
+
+def _jvm(world: World, fault: Fault) -> Undo:
+    """The JVM dies: what ran is lost, and every job fails until it is back."""
+    seats = node_of(world, fault)
+    for seat in seats:
+        seat.spark.gone += 1
+
+    def undo() -> None:
+        for seat in seats:
+            seat.spark.gone -= 1
+
+    return undo
+
+
+def _kernel(world: World, fault: Fault) -> Undo:
+    """The engine fails, and no row is to blame: now and then, or whatever it is to do."""
+    engine, share = replica_of(world, fault).engine, 1.0 if fault.detail == "always" else 0.05
+    engine.shares.append(share)
+
+    def undo() -> None:
+        engine.shares.remove(share)
+
+    return undo
+
+
+def _trim(world: World, fault: Fault) -> Undo:
+    """Retention as it should be: what nobody can need any more goes."""
+    log, wiring = world.log, world.wiring
+    for source in world.sources:
+        marks = [_mark(world, seat, source.name) for seat in world.replicas if _reads(seat, source.name)]
+        if marks and min(marks) > 0:
+            log.delete_before(source.feed, min(min(marks), _last(world, source.feed)))
+    for plan in world.scenario.nodes:
+        bucket = min(_needed(world, plan.name), world.progress(plan.name))
+        for k in range(plan.replicas):
+            for feed in topics.own_feeds(APP, plan.name, k, plan.exchange):
+                at = log.broker.partition(feed).find(wiring.buckets.timestamp_ms(max(world.origin, bucket - 1)))
+                log.delete_before(feed, at)
+    return nothing
+
+
+def _reads(seat: ReplicaSeat, source: str) -> bool:
+    return any(of.name == source and not of.replicas for of in seat.spec.inputs)
+
+
+def _mark(world: World, seat: ReplicaSeat, source: str) -> int:
+    """The lowest offset of this source that a checkpoint of this replica reads on from."""
+    sources = [of.name for of in seat.spec.inputs if not of.replicas]
+    return min((file.marks[sources.index(source)].offset for file in _sound(world, seat).values()), default=0)
+
+
+def _oldest(world: World, seat: ReplicaSeat) -> int:
+    """The lowest bucket that a checkpoint of this replica goes on from."""
+    return min(_sound(world, seat), default=world.origin)
+
+
+def _sound(world: World, seat: ReplicaSeat) -> dict[int, File]:
+    """Checkpoints to go by: none when those that this world tears might be all there are."""
+    tears = sum(f.kind == "disk_torn" for f in world.scenario.faults)
+    found = {bucket: file for bucket, file in seat.disk.files.items() if not file.torn}
+    return found if len(found) > tears else {}
+
+
+def _needed(world: World, node: str) -> int:
+    """The lowest bucket of a node's stream that somebody may still ask for."""
+    readers = [seat for seat in world.replicas if any(of.name == node for of in seat.spec.inputs)]
+    found = [_oldest(world, seat) for seat in (*readers, *world.of_node(node))]
+    if node == QUERY:
+        found.append(world.picture.stable)
+        late = world.latecomer
+        found.append(max(world.origin, world.picture.stable - 30) if late is None else late.stable)
+    return min(found)
+
+
+def _last(world: World, feed: Feed) -> int:
+    """The offset of the last record: a source keeps at least that."""
+    return max(0, world.log.broker.partition(feed).stable_end - 1)
+
+
+def _retention(world: World, fault: Fault) -> Undo:
+    """Some replicas stand still, and retention takes the source's records that they have not read yet."""
+    source = source_of(world, fault)
+    rng = chance(world, fault)
+    readers = [seat for seat in world.replicas if _reads(seat, source.name)]
+    still = [seat for seat in readers if rng.random() < 0.6] or readers[:1]
+    for seat in still:
+        seat.pause()
+
+    def undo() -> None:
+        world.log.delete_before(source.feed, _last(world, source.feed))
+        for seat in still:
+            seat.resume()
+
+    return undo
+
+
+FAULTS: dict[str, Doing] = {
+    "disk_full": _disk_full,
+    "disk_torn": _disk_torn,
+    "disk_zombie": _disk_zombie,
+    "redos": _redos,
+    "redo_zombie": _redo_zombie,
+    "jvm": _jvm,
+    "kernel": _kernel,
+    "trim": _trim,
+    "retention": _retention,
+}

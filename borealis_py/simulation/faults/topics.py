@@ -1,0 +1,205 @@
+"""What befalls the topics beside the data: control, settings and progress expire, are compacted, are deleted and made
+again, or hold what nobody of ours has written (F10, F14)."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.faults.base import (
+    Doing,
+    Undo,
+    again_and_again,
+    chance,
+    node_of,
+    nothing,
+    of_all,
+    replica_of,
+)
+from borealis_py.simulation.runner.scenario import Fault
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.cluster.world import World
+
+Scribble = tuple[bytes | None, bytes | None]
+"""Key and value of a record that nobody of ours has written."""
+HUGE = (2**63 - 1, 2**64 - 1, 10**30)
+AHEAD = 100_000
+"""Buckets that no world comes to."""
+NO_JSON = (None, b"", b"\x00\xff\x00", b'{"replica": "\xff\xfe"}', b"garbage", b"{", b"[" * 100_000, b'{"a":' * 50_000)
+NO_STRUCT = (b"null", b"5", b"[]", b"{}", b'"text"', b"true", b"1e999")
+
+
+def _expired(world: World, fault: Fault) -> Undo:
+    """Retention takes heartbeats; "unread": at its end also what a replica that stood still has yet to read,
+    "starting": one that had just begun."""
+    seat, rng = replica_of(world, fault), chance(world, fault)
+    feed = seat.spec.control_feed
+
+    def expire() -> None:
+        partition = world.log.broker.existing(feed)
+        if partition is not None:
+            partition.delete_before(partition.stable_end - rng.choice((0, 1, rng.randrange(40))))
+
+    if fault.detail == "read":
+        expire()
+        return nothing
+    if fault.detail == "starting":
+        seat.crash()
+        expire()
+        seat.restart()
+    seat.pause()
+
+    def undo() -> None:
+        expire()
+        seat.resume()
+
+    return undo
+
+
+def _made_again(world: World, fault: Fault) -> Undo:
+    """The control topic is deleted, and made again after a while: all that it told of is told anew in time."""
+    topic, admin = topics.control(APP), world.log.client("admin").admin()
+    for seat in world.replicas:
+        seat.disturb()
+    admin.delete([topic])
+
+    def undo() -> None:
+        admin.create([TopicSpec(topic, len(world.scenario.nodes))])
+        of_all(world.replicas, lambda seat: seat.settle())()
+
+    return undo
+
+
+def _compacted(world: World, fault: Fault) -> Undo:
+    """The log cleaner passes through the compacted topics again and again, whoever is reading them."""
+
+    def once(rng: random.Random) -> tuple[Undo, int]:
+        for topic in [topics.settings(APP), *(topics.progress(APP, plan.name) for plan in world.scenario.nodes)]:
+            partition = world.log.broker.partition(Feed(topic))
+            partition.compact(rng.choice((partition.stable_end, rng.randint(0, partition.stable_end))))
+        return nothing, 1
+
+    return again_and_again(world, fault, once, 400_000)
+
+
+def _bad_control(world: World, fault: Fault) -> Undo:
+    """Garbage in a node's partition of the control log, again and again."""
+    feed = node_of(world, fault)[0].spec.control_feed
+    return _scribbling(world, fault, feed, lambda rng: _bad_beat(world, rng, feed))
+
+
+def _bad_settings(world: World, fault: Fault) -> Undo:
+    """Garbage in the settings, under keys that mean something and under others."""
+    return _scribbling(world, fault, Feed(topics.settings(APP)), lambda rng: _bad_setting(world, rng))
+
+
+def _bad_progress(world: World, fault: Fault) -> Undo:
+    """Garbage in a node's progress: the cleaner may take what it displaces. Two kinds of it alone, which
+    are not drawn: "before" (the app's first bucket), "ahead" (of what any input has closed; that would be a lie)."""
+    feed = node_of(world, fault)[0].spec.progress_feed
+    return _scribbling(world, fault, feed, lambda rng: _bad_progress_record(world, rng, fault.detail))
+
+
+def _bad_progress_record(world: World, rng: random.Random, detail: str) -> Scribble:
+    said = {"app_uid": world.wiring.app_uid, "bucket": world.origin, "replica": 0, "inc": 1}
+    if detail:
+        ahead = world.buckets.of(world.scheduler.now_us) + AHEAD
+        return b"0", json.dumps({**said, "bucket": ahead if detail == "ahead" else world.origin - 1}).encode()
+    wrongs: Sequence[dict[str, object]] = (
+        {"bucket": rng.choice((-1, 0, world.origin - 1, 0.5, "5", None, True, *HUGE))},
+        {"app_uid": rng.choice(("another", "", None, 5)), "bucket": world.buckets.of(world.scheduler.now_us)},
+        {"replica": rng.choice((-1, "0", None))},
+        {"inc": rng.choice((-1, 10**30, "1", None))},
+    )
+    text = json.dumps({**said, **rng.choice(wrongs)}).encode()
+    return rng.choice((b"0", b"0", b"0", b"", b"1")), rng.choice((text, text, *NO_JSON, *NO_STRUCT))
+
+
+def _scribbling(world: World, fault: Fault, feed: Feed, make: Callable[[random.Random], Scribble]) -> Undo:
+    def once(rng: random.Random) -> tuple[Undo, int]:
+        for _ in range(rng.randint(1, 4) if world.log.broker.exists(feed.topic) else 0):
+            key, value = make(rng)
+            world.log.broker.append(NewRecord(feed, value, key))
+        return nothing, 1
+
+    return again_and_again(world, fault, once, 500_000)
+
+
+def _bad_beat(world: World, rng: random.Random, feed: Feed) -> Scribble:
+    """Nothing that one of the node's replicas could have said: a false heartbeat in its name would be a lie."""
+    others = [f for i in range(len(world.scenario.nodes)) if (f := Feed(feed.topic, i)) != feed]
+    elsewhere = [r for f in others for r in world.log.committed(f)[-20:]]
+    if elsewhere and rng.random() < 0.25:
+        record = rng.choice(elsewhere)
+        return record.key, record.value
+    app_uid = world.wiring.app_uid
+    beat: dict[str, Any] = {
+        "app_uid": app_uid, "replica": 0, "inc": 1, "uid": "scribbled", "state": "STABLE", "ack_s": world.origin,
+        "ack_l": world.origin, "asking": True, "ask_offset": 0, "progress": world.origin, "kept": -1,
+    }  # fmt: skip
+    for record in reversed(world.log.committed(feed)):
+        if record.value is not None and b"uid" in record.value and b"scribbled" not in record.value:
+            beat = {**beat, **json.loads(record.value), "uid": "scribbled"}
+            break
+    wrongs: Sequence[dict[str, object]] = (
+        {"replica": rng.choice((-1, -(2**31), 0.5, "0", None, [], *HUGE))},
+        {"inc": rng.choice((0, -1, -(2**63), 1.5, "1", None, {}, *HUGE))},
+        {rng.choice(("ack_s", "ack_l", "progress", "kept")): rng.choice(("1", None, 0.5, 10**30, True))},
+        {"asking": rng.choice((1, "yes", None))},
+        {"ask_offset": rng.choice(("0", -0.5, 10**30, True))},
+        {"uid": rng.choice((5, None, []))},
+        {"state": rng.choice((5, None, []))},
+    )
+    text = json.dumps({**beat, **rng.choice(wrongs)}).encode()
+    return rng.choice((b"0", b"7", b"-1", b"", None)), rng.choice((text, text, *NO_JSON, *NO_STRUCT))
+
+
+def _bad_setting(world: World, rng: random.Random) -> Scribble:
+    s = world.scenario
+    node = rng.choice(s.nodes)
+    replica, uid = rng.randrange(node.replicas), world.wiring.app_uid
+    number: object = rng.choice((-1, 0, 0.5, "1000000", None, [], {}, True, 10**30))
+    choices: tuple[tuple[str, object], ...] = (
+        (f"threshold/{QUERY}", {"threshold_us": number}),
+        (f"policy/{QUERY}", {"failure": rng.choice(("never", "", 5, None)), "stabilization": "process"}),
+        (f"policy/{QUERY}", {"failure": "process"}),
+        (f"fail/{rng.choice(s.source_names)}", {"until_wall_us": rng.choice((-1, 0.5, "soon", None, 10**30))}),
+        ("fail/nobody", {"until_wall_us": world.scheduler.now_us + 60_000_000}),
+        (
+            f"incarnation/{node.name}/{replica}",
+            {"app_uid": uid, "inc": rng.choice((number, *HUGE)), "uid": "scribbled"},
+        ),
+        (f"incarnation/{node.name}/{replica}", {"app_uid": uid, "inc": 1, "uid": 5}),
+        (
+            f"incarnation/{node.name}/{rng.choice((-1, 99, 'x', ''))}",
+            {"app_uid": uid, "inc": 2**40, "uid": "scribbled"},
+        ),
+        (f"incarnation/nobody/{replica}", {"app_uid": uid, "inc": 2**40, "uid": "scribbled"}),
+        ("threshold/nobody", {"threshold_us": 1_000_000}),
+        ("threshold", {"threshold_us": 1_000_000}),
+        ("", {}),
+        ("app" if all(f.kind != "compacted" for f in s.faults) else "App", {"version": 2, "app_uid": 5}),
+    )
+    key, value = rng.choice(choices)
+    raw = key.encode()
+    if rng.random() < 0.2 and not key.startswith("incarnation"):
+        return rng.choice((b"\xff\xfe/\x00", raw + b"\xff", raw + b"/")), rng.choice((*NO_JSON, *NO_STRUCT))
+    text = json.dumps(value).encode()
+    return raw, rng.choice((text, text, text, *NO_JSON, *NO_STRUCT)) if not key.startswith("incarnation") else text
+
+
+FAULTS: dict[str, Doing] = {
+    "expired": _expired,
+    "made_again": _made_again,
+    "compacted": _compacted,
+    "bad_control": _bad_control,
+    "bad_settings": _bad_settings,
+    "bad_progress": _bad_progress,
+}

@@ -1,0 +1,143 @@
+"""Appending to the simulated log: in order per feed, late, refused, or answered by silence."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from borealis_py.log.base import Delivery, LogError, NewRecord, Wake
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.log.client import MemoryClient
+
+
+UNKNOWN_US = 30_000_000
+"""For how long a client takes a topic that no broker knows for one that is to be made, or made again."""
+
+
+class _Lane:
+    """A feed's appends in flight, in order."""
+
+    __slots__ = ("acked_at_us", "acks", "broken", "landing_at_us", "queue", "topic", "waiting")
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.queue: deque[tuple[NewRecord, object, int]] = deque()
+        self.waiting = 0  # how many of them stand before a cut
+        self.acks: deque[Delivery] = deque()
+        self.broken: str | None = None  # a record was refused: none may follow it, or there would be a gap
+        self.landing_at_us = self.acked_at_us = 0
+
+
+class MemoryAppender:
+    """Implements `log.base.Appender`."""
+
+    def __init__(self, client: MemoryClient, wake: Wake) -> None:
+        self._client = client
+        self._wake = wake
+        self._lanes: dict[str, _Lane] = {}
+        self._delivered: list[Delivery] = []
+        self._outstanding = 0
+        self._open = True
+
+    def append(self, record: NewRecord, token: object = None) -> None:
+        if not self._open:
+            raise LogError(f"{record.feed.topic}: append after close")
+        key = f"{record.feed.topic} {record.feed.partition}"
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(record.feed.topic)
+        lane.queue.append((record, token, self._client.log.scheduler.now_us))
+        self._outstanding += 1
+        self._send(lane)
+
+    def deliveries(self) -> list[Delivery]:
+        delivered, self._delivered = self._delivered, []
+        return delivered
+
+    def flush(self, timeout_s: float) -> bool:
+        """Whether all is delivered: simulated time does not pass in here."""
+        return self._outstanding == 0
+
+    def close(self) -> None:
+        self._open = False
+
+    def die(self, later_us: int = 0) -> None:
+        """The process is gone: of each feed a prefix of what is in flight still lands, up to `later_us` late."""
+        log = self._client.log
+        for lane in self._lanes.values():
+            for _ in range(len(lane.queue) - log.rng.randint(0, len(lane.queue))):
+                lane.queue.pop()
+            if later_us and lane.queue:
+                records = [record for record, _, _ in lane.queue]
+                lane.queue.clear()
+                log.scheduler.after(log.rng.randrange(later_us), partial(log.land_late, records))
+        self._open = False
+
+    def healed(self) -> None:
+        for lane in self._lanes.values():
+            again, lane.waiting = lane.waiting, 0
+            for _ in range(again):
+                self._send(lane)
+            while lane.acks:
+                self._ack(lane, lane.acks.popleft())
+
+    def _send(self, lane: _Lane) -> None:
+        client = self._client
+        scheduler = client.log.scheduler
+        at = max(scheduler.now_us + client.link.delays.append(client.log.rng), lane.landing_at_us)
+        lane.landing_at_us = at
+        scheduler.at(at, lambda: self._land(lane))
+
+    def _land(self, lane: _Lane) -> None:
+        if not lane.queue:
+            return
+        record, token, asked_us = lane.queue[0]
+        log = self._client.log
+        there = log.broker.exists(record.feed.topic)
+        if not there or not self._client.sends(record.feed.topic):
+            lane.waiting += 1
+            patience_us = log.append_timeout_us if there else min(log.append_timeout_us, UNKNOWN_US)
+            log.scheduler.at(asked_us + patience_us, lambda: self._expire(lane, asked_us))
+            return
+        lane.queue.popleft()
+        told = log.refusal(self._client.name, record)
+        try:
+            if lane.broken is not None:
+                raise LogError(f"after a record that was refused: {lane.broken}")
+            if told is not None:
+                lane.broken = told.reason
+            if told is not None and not told.landed:
+                raise LogError(told.reason)
+            delivery = Delivery(token, log.broker.append(log.altered(record)), told.reason if told else None)
+        except LogError as exc:
+            delivery = Delivery(token, -1, str(exc))
+        self._ack(lane, delivery)
+
+    def _expire(self, lane: _Lane, asked_us: int) -> None:
+        while lane.waiting and lane.queue and lane.queue[0][2] <= asked_us:
+            record, token, _ = lane.queue.popleft()
+            lane.waiting -= 1
+            lane.broken = "the log was unreachable for too long"
+            self._deliver(Delivery(token, -1, f"{record.feed.topic}: the log was unreachable for too long"))
+
+    def _ack(self, lane: _Lane, delivery: Delivery) -> None:
+        client = self._client
+        scheduler = client.log.scheduler
+        lane.acked_at_us = max(scheduler.now_us + client.link.delays.ack(client.log.rng), lane.acked_at_us)
+        scheduler.at(lane.acked_at_us, lambda: self._acked(lane, delivery))
+
+    def _acked(self, lane: _Lane, delivery: Delivery) -> None:
+        if not self._client.alive:
+            return
+        if self._client.hears(lane.topic):
+            self._deliver(delivery)
+        else:
+            lane.acks.append(delivery)
+
+    def _deliver(self, delivery: Delivery) -> None:
+        self._outstanding -= 1
+        if self._client.alive and delivery.token is not None:
+            self._delivered.append(delivery)
+            self._wake()

@@ -1,0 +1,71 @@
+"""The way between one client and the simulated log: what is cut, in which direction, and how long things take on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from borealis_py.simulation.log.latency import Delays
+
+
+class Way(Enum):
+    """Directions of a cut, as the client sees them."""
+
+    BOTH = "both"
+    OUT = "what it sends does not leave"
+    IN = "nothing comes to it, not even an answer"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Cut:
+    """Cut off from `topics` (None: from all; `but`: from all others), in one direction or both."""
+
+    topics: frozenset[str] | None = None
+    way: Way = Way.BOTH
+    but: bool = False
+
+    def blocks(self, topic: str | None, out: bool) -> bool:
+        """Whether a message about `topic` (None: about the log as a whole) cannot pass, out or in."""
+        if self.way is (Way.IN if out else Way.OUT):
+            return False
+        if self.topics is None:
+            return True
+        return (topic in self.topics) is not self.but
+
+
+def cut_of(topics: Collection[str] | None = None, way: Way = Way.BOTH, but: bool = False) -> Cut:
+    """A cut of its own: two equal ones are still two."""
+    return Cut(None if topics is None else frozenset(topics), way, but)
+
+
+class Link:
+    """One client name's way to the log; it outlives the client."""
+
+    __slots__ = ("_base", "_slow", "cuts", "delays")
+
+    def __init__(self, delays: Delays) -> None:
+        self.cuts: list[Cut] = []
+        self.delays = self._base = delays
+        self._slow: list[Delays] = []
+
+    def sends(self, topic: str | None) -> bool:
+        """What the client sends about this topic arrives."""
+        return not self.cuts or not any(cut.blocks(topic, True) for cut in self.cuts)
+
+    def hears(self, topic: str | None) -> bool:
+        """What the log answers or sends arrives."""
+        return not self.cuts or not any(cut.blocks(topic, False) for cut in self.cuts)
+
+    def reaches(self, topic: str | None) -> bool:
+        """A request arrives, and its answer."""
+        return not self.cuts or (self.sends(topic) and self.hears(topic))
+
+    def slow(self, delays: Delays) -> None:
+        """From now on things take this long, until `fast` with the same."""
+        self._slow.append(delays)
+        self.delays = delays
+
+    def fast(self, delays: Delays) -> None:
+        self._slow = [d for d in self._slow if d is not delays]
+        self.delays = self._slow[-1] if self._slow else self._base

@@ -1,0 +1,188 @@
+"""Reading the simulated log: cursors that see what has had the time to arrive, and blocking questions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, Record, Wake
+from borealis_py.simulation.log.broker import Partition
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.log.client import MemoryClient
+
+
+class _Cursor:
+    """`partition`: None while there is none; a deleted one until all that had come of it has been polled."""
+
+    __slots__ = ("partition", "position", "shown_at_us", "visible")
+
+    def __init__(self, partition: Partition | None, offset: int) -> None:
+        self.partition = partition
+        self.position = offset
+        self.visible = offset  # what the fetches so far brought; records lie in the partition itself
+        self.shown_at_us = 0
+
+
+class MemoryReader:
+    """Implements `log.base.Reader`."""
+
+    def __init__(self, client: MemoryClient, wake: Wake) -> None:
+        self._client = client
+        self._wake = wake
+        self._cursors: dict[Feed, _Cursor] = {}
+
+    def open(self, feed: Feed, offset: int) -> None:
+        """See `log.base.Reader.open`. Of what does not exist nothing comes until it does."""
+        broker = self._client.log.broker
+        self._cursors[feed] = _Cursor(broker.existing(feed), offset)
+        broker.watchers(feed)[self._advanced] = None
+        self._advanced(feed)
+
+    def stop(self, feed: Feed) -> None:
+        if self._cursors.pop(feed, None) is not None:
+            self._client.log.broker.watchers(feed).pop(self._advanced, None)
+
+    def poll(self) -> list[Record]:
+        """See `log.base.Reader.poll`.
+
+        Raises:
+            OffsetGone: a cursor is below what the log still has.
+            LogError: a cursor is beyond the end: the topic was deleted and made again.
+        """
+        readable = self._readable()
+        records: list[Record] = []
+        limit = left = self._client.log.poll_records_max
+        for cursor, partition in readable:
+            position, visible = cursor.position, cursor.visible
+            if visible > position:
+                end = visible if left is None else min(visible, position + left)
+                records += [r for r in partition.records[position:end] if r is not None]
+                if left is not None:
+                    left -= end - position
+                    if end < visible:
+                        self._client.log.scheduler.after(0, self._wake)
+                cursor.position = end
+        if limit is not None and left == 0:  # the next poll begins with another feed, so that none starves
+            cursors = list(self._cursors.items())
+            self._cursors = dict([*cursors[1:], *cursors[:1]])
+        return records
+
+    def _readable(self) -> list[tuple[_Cursor, Partition]]:
+        """What can be read on, before any of it is: an error of one feed loses nothing of another."""
+        found = []
+        for feed, cursor in self._cursors.items():
+            partition = cursor.partition
+            if partition is None or partition.deleted:
+                partition = self._made_again(feed, cursor)
+                if partition is None:
+                    continue
+            if partition.start <= cursor.position <= len(partition.records):
+                found.append((cursor, partition))
+            elif self._client.reaches(feed.topic):
+                raise _lost(partition, cursor.position)
+        return found
+
+    def position(self, feed: Feed) -> int:
+        return self._cursors[feed].position
+
+    def close(self) -> None:
+        for feed in tuple(self._cursors):
+            self.stop(feed)
+
+    def healed(self) -> None:
+        """A cut has ended: what had not come comes now."""
+        for feed in self._cursors:
+            self._advanced(feed)
+
+    def _made_again(self, feed: Feed, cursor: _Cursor) -> Partition | None:
+        """Where to read on, after the feed's partition has been deleted: there, as long as something has come of it."""
+        if cursor.partition is None or cursor.visible <= cursor.position:
+            cursor.partition = self._client.log.broker.existing(feed)
+            cursor.visible = cursor.position
+            if cursor.partition is not None:
+                self._advanced(feed)
+        return cursor.partition
+
+    def _advanced(self, feed: Feed) -> None:
+        cursor, client = self._cursors[feed], self._client
+        partition = cursor.partition
+        if partition is None or partition.deleted:
+            if client.log.broker.exists(feed.topic):
+                client.after(client.link.delays.fetch, self._wake)
+            return
+        end = partition.stable_end
+        scheduler = client.log.scheduler
+        at = max(scheduler.now_us + client.link.delays.fetch(client.log.rng), cursor.shown_at_us)
+        cursor.shown_at_us = at
+        scheduler.at(at, lambda: self._show(feed, cursor, partition, end))
+
+    def _show(self, feed: Feed, cursor: _Cursor, partition: Partition, end: int) -> None:
+        if self._cursors.get(feed) is not cursor or cursor.partition is not partition:
+            return
+        lost = not partition.start <= cursor.position <= len(partition.records)
+        if (end > cursor.visible or lost) and self._client.hears(feed.topic):
+            cursor.visible = max(cursor.visible, end)
+            self._wake()
+
+
+def _lost(partition: Partition, position: int) -> LogError:
+    feed, end = partition.feed, len(partition.records)
+    if position < partition.start:
+        return OffsetGone(feed, position)
+    where = f"{feed.topic}[{feed.partition}]: offset {position} lies beyond the log's end {end}"
+    return LogError(f"{where}. Was the topic deleted and made again?")
+
+
+class MemoryEnds:
+    """Implements `log.base.EndsQuery`."""
+
+    def __init__(self) -> None:
+        self.answer: dict[Feed, int | None] | None = None
+
+    def poll(self) -> Mapping[Feed, int | None] | None:
+        return self.answer
+
+
+class MemoryLookup:
+    """Implements `log.base.Lookup`. Blocking calls answer at once: time does not pass in them.
+
+    `committed` False: sees what was aborted and what has no end yet, too.
+    """
+
+    def __init__(self, client: MemoryClient, committed: bool = True) -> None:
+        self._client = client
+        self._committed = committed
+
+    def bounds(self, feed: Feed) -> tuple[int, int]:
+        partition = self._partition(feed)
+        return partition.start, partition.stable_end if self._committed else len(partition.records)
+
+    def find(self, feed: Feed, timestamp_ms: int) -> int:
+        return self._partition(feed).find(timestamp_ms)
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        partition = self._partition(feed)
+        return iter(partition.read(first, end) if self._committed else partition.read_raw(first, end))
+
+    def ask_ends(self, feeds: Sequence[Feed]) -> MemoryEnds:
+        query, client = MemoryEnds(), self._client
+        asked = tuple(feeds)
+
+        def answer() -> None:
+            broker, reaches = client.log.broker, client.reaches
+            there = {f: broker.existing(f) if reaches(f.topic) else None for f in asked}
+            query.answer = {f: None if partition is None else partition.stable_end for f, partition in there.items()}
+
+        delays = client.link.delays
+        reachable = all(client.reaches(f.topic) for f in asked)
+        client.after(delays.ends if reachable else delays.unreachable, answer)
+        return query
+
+    def close(self) -> None:
+        pass
+
+    def _partition(self, feed: Feed) -> Partition:
+        if not self._client.reaches(feed.topic):
+            raise LogUnreachable(f"{feed.topic}: no broker answered {self._client.name}")
+        return self._client.log.broker.partition(feed)

@@ -1,0 +1,276 @@
+"""Transactions of the simulated log as their writer sees them: they take time, are fenced, or end who knows how.
+
+The broker's side (who is fenced, what becomes visible) is `sim.broker`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from borealis_py.log.base import (
+    MENDS_MAX,
+    AtWork,
+    Committed,
+    Feed,
+    Fenced,
+    LogError,
+    Mend,
+    Mending,
+    NewRecord,
+    Resume,
+    TookOver,
+    TransactorEvent,
+    Unended,
+    Unknown,
+    Wake,
+)
+from borealis_py.simulation.log.broker import ProducerFenced
+from borealis_py.simulation.log.reader import MemoryLookup
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.log.client import MemoryClient
+
+
+class Outcome(Enum):
+    """What becomes of a commit."""
+
+    COMMITTED = "committed, and the writer is told so"
+    UNTOLD = "committed, and the writer cannot know"
+    LATER = "committed a little after the writer was told that it cannot know, unless fenced first"
+    LOST = "never committed: open until somebody fences or it times out"
+
+
+Outcomes = Callable[[random.Random, str], Outcome]
+"""(random, client's name) -> what becomes of its next commit."""
+
+
+_LOOK_US = 300_000
+"""As kafka/transactor: who writes nothing into an open transaction for so long is taken for dead."""
+_LATER_US = 300_000
+"""Up to how much later a commit of unknown outcome may still happen."""
+
+
+class MemoryTransactor:
+    """Implements `log.base.Transactor`."""
+
+    def __init__(
+        self,
+        client: MemoryClient,
+        transactional_id: str,
+        progress: Feed,
+        wake: Wake,
+        resume: Resume,
+        mending: Mending | None = None,
+        unended: Unended | None = None,
+    ) -> None:
+        self._client = client
+        self._broker = client.log.broker
+        self._id = transactional_id
+        self._progress = progress
+        self._wake = wake
+        self._resume = resume
+        self._mending = mending
+        self._unended = unended
+        self._doubt = False
+        """Markers of this writer's were lost, by a broker so slow that it looks after this commit or the next."""
+        self._attempt: int | None = None
+        self._epoch = 0
+        self._events: list[TransactorEvent] = []
+        self._written: Sequence[NewRecord] = ()
+
+    def take_over(self, attempt: int) -> None:
+        self._attempt = attempt
+        self._epoch = 0
+        self._client.after(self._client.link.delays.fence, lambda: self._look(attempt))
+
+    def commit(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
+        if attempt != self._attempt or not self._epoch:
+            raise LogError(f"{self._id}: commit of attempt {attempt} without a take-over")
+        self._client.after(self._client.link.delays.append, lambda: self._write(attempt, make_records))
+
+    def drop(self) -> None:
+        self._attempt = None
+
+    def events(self) -> list[TransactorEvent]:
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        self._attempt = None
+
+    def _look(self, attempt: int) -> None:
+        """Whether somebody writes on into a transaction: nobody fences him then."""
+        before = self._open_to(attempt)
+        if before is None:
+            self._fence(attempt)
+        else:
+            self._client.log.scheduler.after(_LOOK_US, lambda: self._look_again(attempt, before))
+
+    def _look_again(self, attempt: int, before: int) -> None:
+        now = self._open_to(attempt)
+        if now is None or now == before:
+            self._fence(attempt)
+        else:
+            self._emit(attempt, AtWork(attempt))
+
+    def _open_to(self, attempt: int) -> int | None:
+        if self._unended is None or not self._current(attempt) or not self._client.reaches(self._progress.topic):
+            return None
+        try:
+            return self._unended(self._client.lookup(), MemoryLookup(self._client, committed=False))
+        except LogError:
+            return None
+
+    def _fence(self, attempt: int) -> None:
+        if not self._current(attempt):
+            return
+        if not self._client.sends(self._progress.topic):
+            self._unreachable(attempt)
+            return
+        self._epoch = self._broker.init_producer(self._id)  # also if its answer will not come
+        self._doubt = False
+        self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt, 0))
+
+    def _read(self, attempt: int, mended: int) -> None:
+        if not self._current(attempt):
+            return
+        if not self._client.reaches(self._progress.topic):
+            self._unreachable(attempt)
+            return
+        try:
+            mend = self._left()
+            if mend is None:
+                self._emit(attempt, TookOver(attempt, self._resume(self._client.lookup())))
+            elif mended == MENDS_MAX:
+                self._answer(attempt, Unknown(attempt, mend.why))
+            else:
+                self._mend(attempt, mend, mended + 1)
+        except ProducerFenced:
+            self._answer(attempt, Fenced(attempt))
+        except LogError as exc:
+            self._answer(attempt, Unknown(attempt, str(exc)))
+
+    def _left(self) -> Mend | None:
+        """What those before left to be mended."""
+        if self._mending is None:
+            return None
+        return self._mending(self._client.lookup(), MemoryLookup(self._client, committed=False))
+
+    def _mend(self, attempt: int, mend: Mend, steps: int) -> None:
+        if not all(self._client.sends(r.feed.topic) for r in mend.records):
+            self._unreachable(attempt)
+            return
+        self._open(mend.records)
+        epoch = self._epoch
+        self._client.after(self._client.link.delays.commit, lambda: self._mended(attempt, epoch, mend, steps))
+
+    def _mended(self, attempt: int, epoch: int, mend: Mend, steps: int) -> None:
+        if not self._current(attempt):
+            return
+        if not self._client.sends(self._progress.topic):
+            self._unreachable(attempt)
+            return
+        try:
+            (self._broker.commit if mend.commit else self._broker.abort)(self._id, epoch)
+        except ProducerFenced:
+            self._answer(attempt, Fenced(attempt))
+            return
+        self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt, steps))
+
+    def _open(self, records: Sequence[NewRecord]) -> None:
+        """Write into a transaction that ends by itself if nobody ends it. Raises ProducerFenced, LogError."""
+        opened, log = self._broker.write(self._id, self._epoch, records), self._client.log
+        log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
+
+    def _write(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
+        if not self._current(attempt):
+            return
+        try:
+            records = list(make_records())
+        except LogError as exc:
+            self._answer(attempt, Unknown(attempt, str(exc)))
+            return
+        if not all(self._client.sends(r.feed.topic) for r in records):
+            self._unreachable(attempt)
+            return
+        try:
+            self._open(records)
+        except ProducerFenced:
+            self._answer(attempt, Fenced(attempt))
+            return
+        except LogError as exc:
+            self._answer(attempt, Unknown(attempt, str(exc)))
+            return
+        self._written = records
+        log = self._client.log
+        if log.on_transaction is not None:
+            log.on_transaction(self._client.name)
+        epoch = self._epoch
+        self._client.after(self._client.link.delays.commit, lambda: self._commit(attempt, epoch))
+
+    def _commit(self, attempt: int, epoch: int) -> None:
+        log = self._client.log
+        if not self._client.alive and log.rng.random() < 0.5:
+            self._commit_late(epoch)  # it was on its way when the process died
+        if not self._current(attempt):
+            return
+        if not self._client.sends(self._progress.topic):
+            self._unreachable(attempt)
+            return
+        outcome = Outcome.LOST if log.too_large(self._written) else log.outcomes(log.rng, self._client.name)
+        if outcome is Outcome.LOST:
+            self._unreachable(attempt)
+            return
+        if outcome is Outcome.LATER:
+            self._answer(attempt, Unknown(attempt, "no answer to the commit"))
+            log.scheduler.after(1 + log.rng.randrange(_LATER_US), lambda: self._commit_late(epoch))
+            return
+        try:
+            ended = self._broker.commit(self._id, epoch)
+        except ProducerFenced:
+            self._answer(attempt, Fenced(attempt))
+            return
+        if (self._doubt or (not ended and log.rng.random() < 0.5)) and (why := self._hangs()):
+            self._answer(attempt, Unknown(attempt, why))
+            return
+        self._doubt = not ended
+        told = outcome is Outcome.COMMITTED
+        self._answer(attempt, Committed(attempt) if told else Unknown(attempt, "no answer to the commit"))
+
+    def _hangs(self) -> str | None:
+        """What a look after a slow commit finds."""
+        try:
+            left = self._left()
+        except LogError as exc:
+            return str(exc)
+        return None if left is None else left.why
+
+    def _commit_late(self, epoch: int) -> None:
+        try:
+            self._broker.commit(self._id, epoch)
+        except ProducerFenced:
+            return  # the successor fenced first: the transaction was aborted by that
+
+    def _unreachable(self, attempt: int) -> None:
+        reason = f"{self._progress.topic}: no broker answered {self._client.name}"
+        self._client.after(self._client.link.delays.unreachable, lambda: self._emit(attempt, Unknown(attempt, reason)))
+
+    def _answer(self, attempt: int, event: Committed | Fenced | Unknown) -> None:
+        self._client.after(self._client.link.delays.ack, lambda: self._told(attempt, event))
+
+    def _told(self, attempt: int, event: Committed | Fenced | Unknown) -> None:
+        if self._client.hears(self._progress.topic):
+            self._emit(attempt, event)
+        else:
+            self._unreachable(attempt)
+
+    def _emit(self, attempt: int, event: TransactorEvent) -> None:
+        if self._current(attempt):
+            self._events.append(event)
+            self._wake()
+
+    def _current(self, attempt: int) -> bool:
+        return self._client.alive and attempt == self._attempt

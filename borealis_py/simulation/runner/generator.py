@@ -1,0 +1,290 @@
+"""Draws a scenario from its seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
+from borealis_py.simulation.cluster.toy_query import BIG, QUERY
+from borealis_py.simulation.faults.catalogue import KINDS, LATER, Target
+from borealis_py.simulation.runner.scenario import ROWS_MAX, SECOND, SIZES, Fault, NodePlan, Scenario, names_of
+
+NODES_MAX = 4
+REPLICA_SECONDS_MAX = 75
+"""Big worlds live shorter, so that no seed takes for ever."""
+LEAST_S, MOST_S = 12, 56
+INPUT_FAILS = ("source_cut", "source_failed", "source_hangs", "source_crashes", "source_mute", "source_flaps")
+"""What makes replicas diverge: most other faults are of interest only meanwhile."""
+ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
+LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1}
+"""In which share of the worlds a kind is drawn that came later; 0.04 where none is said."""
+LATER_DICE = {"twins": "later"}
+PARTED_SHARE = 0.1
+"""Of the worlds that have partitioned sources and nodes."""
+NEIGHBOURS = ("si", "sim2", "sim-q", "simq", "q")
+"""Names of a second app: the first one is "sim"."""
+NEIGHBOUR_SHARE = 0.06
+SPARKLESS_SHARE = 0.125
+PARTS = 2
+REPLICAS_MAX = 8
+SLOW_SHARE = 0.15
+"""How often a row costs time that shows."""
+TINY = 2
+"""Rows of a part in worlds with twins: what each of them says of a bucket must take many records to mingle."""
+
+
+def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nodes: int | None = None) -> Scenario:
+    """The scenario of this seed.
+
+    Args:
+        kinds: draw faults of these kinds only.
+        seconds: how long the world lives until it heals; None: drawn, 12 to 56 s.
+        nodes: how many nodes; None: drawn.
+    """
+    rng = random.Random(f"scenario {seed}")
+    sources = rng.choice((1, 1, 2, 2, 3, 4))
+    plans = _exchanges(seed, _nodes(rng, sources, nodes))
+    plans = plans if kinds else _shared(seed, plans)
+    replicas = sum(n.replicas for n in plans)
+    most = max(LEAST_S + 2, min(MOST_S, REPLICA_SECONDS_MAX // replicas))
+    drawn_s = LEAST_S + rng.random() ** 3 * (most - LEAST_S)
+    heal_us = int((drawn_s if seconds is None else max(3.0, seconds)) * SECOND)
+    rate = rng.choice((5, 5, 10, 20, 50))
+    low = rng.choice((200, 500, 1_000))
+    width_us = rng.choice((100_000, 100_000, 50_000, 200_000, 200_000))
+    depth = len(plans)
+    least = 250_000 + 125_000 + 3 * 100_000 * (depth > 1)
+    scenario = Scenario(
+        seed=seed,
+        sources=sources,
+        nodes=plans,
+        width_us=width_us,
+        span=rng.choice((1, 3, 10, 20)),
+        rate=rate,
+        delays=Delays(max(least, rng.choice((1_000_000, 2_000_000, 3_000_000, 4_000_000))), *_policies(rng)),
+        timing=Timing(
+            heartbeat_us=rng.choice((100_000, 200_000)),
+            inline_us=rng.choice((0, 20, 100, 1_000_000)),
+            redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than life
+            slice_buckets=rng.choice((3, 20, 100)),  # and fewer where the outbox has less room
+            slice_us=random.Random(f"slices {seed}").choice((1_000, 20_000, 100_000)),
+            outbox_max=random.Random(f"outbox {seed}").choice((20, 80, 200)),
+            publish_buckets=rng.choice((5, 200)),
+            checkpoint_us=rng.choice((500_000, 2_000_000)),
+            buffer_rows_max=rng.choice((2 * rate * sources, 2_000_000, 2_000_000)),
+        ),
+        message_us=(low, low * rng.choice((2, 5, 10))),
+        turn_us=rng.choice(((1_000, 5_000), (10_000, 30_000), (20_000, 45_000), (25_000, 45_000), (25_000, 45_000))),
+        poll_records_max=rng.choice((50, 200, None)),
+        heal_us=heal_us,
+        ends=rng.random() < 0.4,
+        latecomer=rng.random() < 0.4,
+        lost=_lost(rng, plans),
+        faults=_faults(rng, sources, plans, heal_us, kinds or ORDINARY),
+    )
+    later = () if kinds else _later(seed, sources, plans, heal_us)
+    faults = tuple(sorted((*scenario.faults, *later), key=lambda f: f.at_us))
+    part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
+    timing = small(scenario.timing) if any(f.kind in SIZES for f in faults) else scenario.timing
+    whole = _publishers(replace(scenario, faults=faults, part_rows=part_rows, timing=timing))
+    if kinds:
+        return whole
+    beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
+    neighbour = beside.choice(NEIGHBOURS) if beside.random() < NEIGHBOUR_SHARE else ""
+    whole = replace(whole, neighbour=neighbour, spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE)
+    slow = random.Random(f"slow rows {seed}")
+    if slow.random() < SLOW_SHARE:
+        whole = replace(whole, rows_per_s=slow.choice((10, 40)) * rate * sources)
+    return whole if rng.random() > PARTED_SHARE else parted(rng, whole)
+
+
+def small(timing: Timing) -> Timing:
+    """The timing of a world in which a backlog matters (`SIZES`)."""
+    return replace(timing, publish_rows=ROWS_MAX, unpublished_rows_max=ROWS_MAX // 3)
+
+
+def _publishers(scenario: Scenario) -> Scenario:
+    """What comes in, and how late. Drawn apart, so that all else of the world stays as it is."""
+    rng = random.Random(f"publishers {scenario.seed}")
+    bad, lateness_us = rng.choice((0.0, 0.02, 0.2)), rng.choice((150_000, 400_000, 1_500_000))
+    data = frozenset(i for i in range(scenario.sources) if rng.random() < 0.5)
+    how = rng.random()
+    if how < 0.15:
+        return replace(scenario, bad=bad, lateness_us=lateness_us)
+    return (
+        replace(scenario, bad=bad, lateness_us=lateness_us, by_data=data) if how < 0.3 else replace(scenario, bad=bad)
+    )
+
+
+def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[NodePlan, ...]:
+    """A chain, or a small graph: every source and node is read by somebody."""
+    count = rng.choices((1, 2, 3, 4), (50, 32, 13, 5))[0]
+    count = min(count, NODES_MAX) if wanted is None else wanted
+    names = [*(f"n{i}" for i in range(1, count)), QUERY]
+    unread = [f"s{i}" for i in range(sources)]
+    rng.shuffle(unread)
+    plans: list[NodePlan] = []
+    for i, name in enumerate(names):
+        last = i == count - 1
+        take = len(unread) if last else max(1 if i == 0 else 0, rng.randint(0, len(unread)))
+        mine, unread = unread[:take], unread[take:]
+        before = [p.name for p in plans]
+        read = {n for p in plans for n in p.inputs}
+        streams = [n for n in before if n not in read and (last or rng.random() < 0.7 or not mine)]
+        if not mine and not streams:
+            streams = before[-1:] or []
+        again = [n for n in before if n not in streams and rng.random() < 0.15]
+        inputs = sorted({*mine, *streams, *again})
+        if not inputs:
+            inputs = [f"s{rng.randrange(sources)}"]
+        plans.append(NodePlan(name, tuple(inputs), rng.choices((1, 2, 3), (4, 5, 2))[0]))
+    return tuple(plans)
+
+
+def _exchanges(seed: int, plans: tuple[NodePlan, ...]) -> tuple[NodePlan, ...]:
+    """Some nodes write their stream in partitions. Drawn apart, so that all else of the world stays as it is."""
+    rng = random.Random(f"exchanges {seed}")
+    *cut, query = plans
+    return (*(replace(p, exchange=rng.choice((2, 3))) if rng.random() < 0.25 else p for p in cut), query)
+
+
+def parted(rng: random.Random, scenario: Scenario) -> Scenario:
+    """The same with sources and cut nodes in partitions: each is a source, or a node, of its own (PROTOCOL 1.6)."""
+    counts = {name: PARTS if rng.random() < 0.5 else 1 for name in scenario.source_names}
+    *cut, _ = scenario.nodes
+    replicas = scenario.replicas
+    for plan in cut:
+        split = rng.random() < 0.6 and replicas + plan.replicas <= REPLICAS_MAX
+        counts[plan.name] = PARTS if split else 1
+        replicas += plan.replicas if split else 0
+    if all(count == 1 for count in counts.values()):
+        counts[rng.choice(scenario.source_names)] = PARTS
+    sources = sum(counts[name] for name in scenario.source_names)
+    whole = [name for name in scenario.source_names for _ in range(counts[name])]
+    by_data = {name for i, name in enumerate(scenario.source_names) if i in scenario.by_data}
+    more = -(-sources // scenario.sources)
+    timing = scenario.timing  # what was drawn for so many sources is for as many more
+    few, small = timing.redo_rows < 20_000, timing.buffer_rows_max < 2_000_000
+    return replace(
+        scenario,
+        sources=sources,
+        source_parts=tuple(counts[name] for name in scenario.source_names),
+        by_data=frozenset(i for i, name in enumerate(whole) if name in by_data),
+        nodes=tuple(part for plan in scenario.nodes for part in _parts(plan, counts, scenario.nodes)),
+        lost=(),
+        timing=replace(
+            timing,
+            redo_rows=timing.redo_rows * (more if few else 1),
+            buffer_rows_max=timing.buffer_rows_max * (more if small else 1),
+        ),
+    )
+
+
+def _parts(plan: NodePlan, counts: Mapping[str, int], plans: Sequence[NodePlan]) -> list[NodePlan]:
+    """A node's partitions, which read all partitions of its inputs."""
+    readers = {counts.get(other.name, 1) for other in plans if plan.name in other.inputs}
+    apart = readers == {PARTS}
+    exchange = PARTS if apart else plan.exchange if readers == {1} else 1
+    count = counts.get(plan.name, 1)
+    inputs = tuple(part for name in plan.inputs for part in names_of(name, counts.get(name, 1)))
+    return [
+        replace(plan, name=name, inputs=inputs, exchange=exchange, parts=count) for name in names_of(plan.name, count)
+    ]
+
+
+def _shared(seed: int, plans: tuple[NodePlan, ...]) -> tuple[NodePlan, ...]:
+    """In some worlds the query reads a source itself that a node before it reads, too. Drawn apart as well."""
+    rng = random.Random(f"shared {seed}")
+    *cut, query = plans
+    sources = sorted({name for p in cut for name in p.inputs if name.startswith("s")} - set(query.inputs))
+    if not sources or rng.random() > 0.15:
+        return plans
+    return (*cut, replace(query, inputs=tuple(sorted((*query.inputs, rng.choice(sources))))))
+
+
+def _lost(rng: random.Random, plans: Sequence[NodePlan]) -> tuple[int, ...]:
+    """Replicas that do not come back; each node keeps one."""
+    if rng.random() > 0.15:
+        return ()
+    lost, at = [], 0
+    for plan in plans:
+        if plan.replicas > 1 and rng.random() < 0.6:
+            lost.append(at + rng.randrange(plan.replicas))
+        at += plan.replicas
+    return tuple(lost)
+
+
+def _policies(rng: random.Random) -> tuple[DelayPolicy, DelayPolicy]:
+    if rng.random() < 0.75:
+        return DelayPolicy.PROCESS, DelayPolicy.PROCESS
+    return rng.choice(list(DelayPolicy)), rng.choice(list(DelayPolicy))
+
+
+def _faults(
+    rng: random.Random, sources: int, plans: Sequence[NodePlan], heal_us: int, kinds: Sequence[str]
+) -> tuple[Fault, ...]:
+    """A few inputs that fail, for long enough to matter, and other faults, most of them while those are at work."""
+    counts = _counts(sources, plans)
+    last_us = heal_us - SECOND
+    inputs = [k for k in kinds if k in INPUT_FAILS]
+    faults = []
+    for _ in range(rng.randint(1, 1 + heal_us // (9 * SECOND)) if inputs else 0):
+        at = rng.randrange(SECOND, last_us)
+        lasts = int((1.0 + rng.random() * 6.0) * SECOND)
+        faults.append(_fault(rng, rng.choice(inputs), counts, at, min(heal_us, at + lasts)))
+    others = [kind for kind in kinds if kind not in INPUT_FAILS] or list(kinds)
+    weights = [KINDS[kind].weight for kind in others]
+    failures = tuple(faults)
+    for name in rng.choices(others, weights, k=rng.randint(1, 5 + heal_us // (5 * SECOND))):
+        at = rng.randrange(SECOND, last_us)
+        if failures and rng.random() < 0.6:
+            during = rng.choice(failures)
+            at = min(last_us - 1, rng.randrange(during.at_us, during.until_us + 2 * SECOND))
+        lasts = int((0.1 + rng.random() ** 1.5 * KINDS[name].longest_s) * SECOND)
+        faults.append(_fault(rng, name, counts, at, min(heal_us, at + lasts)))
+    if kinds == ORDINARY and rng.random() < 0.07:
+        faults += _slow_start(rng, counts, heal_us)
+    return tuple(sorted(faults, key=lambda f: f.at_us))
+
+
+def _later(seed: int, sources: int, plans: Sequence[NodePlan], heal_us: int) -> list[Fault]:
+    """Faults of the kinds that came later: each has dice of its own, so that a new one moves none of the others."""
+    faults = []
+    for kind in LATER:
+        rng = random.Random(f"{LATER_DICE.get(kind, kind)} {seed}")
+        if rng.random() > LATER_SHARE.get(kind, 0.04):
+            continue
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(SECOND, heal_us - SECOND)
+            rng.choice((kind,))
+            lasts = int((0.1 + rng.random() ** 1.5 * KINDS[kind].longest_s) * SECOND)
+            faults.append(_fault(rng, kind, _counts(sources, plans), at, min(heal_us, at + lasts)))
+    return faults
+
+
+def _counts(sources: int, plans: Sequence[NodePlan]) -> dict[Target, int]:
+    """How many there are of what a fault may be about."""
+    replicas = sum(p.replicas for p in plans)
+    return {Target.SOURCE: sources, Target.REPLICA: replicas, Target.NODE: len(plans), Target.WORLD: 1}
+
+
+def _slow_start(rng: random.Random, counts: Mapping[Target, int], heal_us: int) -> list[Fault]:
+    """A replica that starts while an input is gone, whose heartbeats are lost until long after that is back, so that it
+    goes on after T while it is still RECOVERING, and whose redo takes long."""
+    replica, at = rng.randrange(counts[Target.REPLICA]), rng.randrange(SECOND, 2 * SECOND)
+    back = at + 5 * SECOND
+    return [
+        Fault("source_cut", rng.randrange(counts[Target.SOURCE]), at, back),
+        Fault("crash", replica, at + SECOND // 4, at + SECOND // 2),
+        Fault("beats_lost", replica, at + SECOND // 2 + 50, min(heal_us, back + rng.randrange(3 * SECOND, 5 * SECOND))),
+        Fault("redos", replica, at, heal_us, rng.choice(("hang", "slow"))),
+    ]
+
+
+def _fault(rng: random.Random, name: str, counts: Mapping[Target, int], at: int, until: int) -> Fault:
+    kind = KINDS[name]
+    aim = rng.choice(kind.aims) if kind.aims and rng.random() < 0.3 else None
+    detail = "/".join(p.value for p in _policies(rng)) if name == "policy" else rng.choice(kind.details)
+    return Fault(name, rng.randrange(counts[kind.target]), at, until, detail, aim)

@@ -1,0 +1,217 @@
+"""Runs seeds: each a world of its own, on all cores, and shrinks those that fail."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+import structlog
+
+from borealis_py.simulation.checkers.coverage import Cell, total
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.resets import worlds
+from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.runner.generator import draw
+from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.runner.shrink import Edits, shrink
+from borealis_py.simulation.runner.story import tell
+
+TWICE_EVERY = 20
+"""Every so many seeds one is run twice, and must give the same history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run a seed.
+
+    Attributes:
+        twice: run it again and compare the histories.
+        trace: keep what happens, as lines.
+        digest: compute the history's hash.
+        seconds: how long the world lives until it heals (None: drawn).
+        edits: make it smaller.
+    """
+
+    twice: bool = False
+    trace: bool = False
+    digest: bool = True
+    seconds: float | None = None
+    edits: Edits = field(default_factory=Edits)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one seed went. `oracle` is None when all held. `asked`: buckets that the delay bound was asked of."""
+
+    seed: int
+    oracle: str | None
+    detail: str
+    scenario: str
+    digest: str = ""
+    simulated_s: float = 0.0
+    seconds: float = 0.0
+    asked: int = 0
+    worst_us: int = 0
+    bound_us: int = 0
+    tentative: int = 0
+    reconciliations: int = 0
+    adoptions: int = 0
+    overlap_us: int = 0
+    healed_us: int = 0
+    named_error: str | None = None
+    cells: Mapping[Cell, int] = field(default_factory=dict)
+    trace: tuple[str, ...] = ()
+    bucket: int | None = None
+    story: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.oracle is None
+
+    def failure(self) -> str:
+        """What to print of a failure."""
+        lines = [f"seed {self.seed}: oracle {self.oracle!r} failed: {self.detail}", self.scenario]
+        if self.story:
+            lines += [f"the story of bucket {self.bucket}:", *self.story]
+        return "\n".join(lines)
+
+
+def run_seed(seed: int, options: Options | None = None) -> Result:
+    """Live through one seed's world."""
+    options = options or Options()
+    scenario = options.edits.apply(draw(seed, seconds=options.seconds))
+    result = run_scenario(scenario, options.trace, options.digest or options.twice)
+    if options.twice and result.ok:
+        again = run_scenario(scenario)
+        if again.digest != result.digest:
+            return Result(seed, "determinism", f"digests {result.digest} and {again.digest}", str(scenario))
+    return result
+
+
+def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -> Result:
+    """Live through one world, however its scenario came about."""
+    began = time.perf_counter()
+    lived: list[World] = []
+    failed = None
+    with quiet():
+        try:
+            for world in worlds(scenario, trace):
+                lived.append(world)
+                world.run()
+        except Violation as exc:
+            failed = exc
+        except Exception as exc:  # the product may not raise, whatever happens to it
+            failed = Violation("exception", f"{type(exc).__name__}: {exc}\n{traceback.format_exc()}")
+    return _result(scenario, lived, failed, time.perf_counter() - began, digest)
+
+
+def _result(scenario: Scenario, lived: list[World], failed: Violation | None, seconds: float, digest: bool) -> Result:
+    """Of the lives of an app in one world: what is counted, of all; the rest of the last one."""
+    oracle, detail = (None, "") if failed is None else (failed.oracle, failed.detail)
+    if not lived:
+        return Result(scenario.seed, oracle, detail, str(scenario), seconds=seconds)
+    bucket = None if failed is None else failed.bucket
+    first, world = lived[0], lived[-1]
+    watching = world.watching
+    return Result(
+        seed=scenario.seed,
+        oracle=oracle,
+        detail=detail,
+        scenario=str(scenario),
+        digest=watching.digest() if failed is None and digest else "",
+        simulated_s=(world.scheduler.now_us - first.start_us) / 1e6,
+        seconds=seconds,
+        asked=sum(each.asked for each in lived),
+        worst_us=max(each.worst_us for each in lived),
+        bound_us=scenario.threshold_max_us,
+        tentative=sum(each.picture.tentative_seen for each in lived),
+        reconciliations=sum(each.watching.watch.reconciliations for each in lived),
+        adoptions=sum(redos.adopted for each in lived for redos in each.wiring.redos),
+        overlap_us=max(each.watching.overlap_us for each in lived),
+        healed_us=world.healed_us or 0,
+        named_error=world.ended_by_retention,
+        cells=dict(total(each.watching.coverage.hits for each in lived)),
+        trace=tuple(line for each in lived for line in _told(each)),
+        bucket=bucket,
+        story=() if bucket is None else tuple(tell(world, bucket)),
+    )
+
+
+def _told(world: World) -> list[str]:
+    """Its trace. The times of each life count from its beginning."""
+    lines, life = world.lines or [], world.wiring.life
+    return [f"life {life + 1} of the app", *lines] if life and lines else lines
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """The product logs nothing: its clocks are simulated, and what it says of faults is expected."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def minimise(result: Result, options: Options) -> Edits:
+    """The smallest edits under which the seed still fails the same oracle."""
+    scenario = draw(result.seed, seconds=options.seconds)
+    return shrink(scenario, lambda smaller: run_scenario(smaller, digest=False).oracle == result.oracle, options.edits)
+
+
+def run_seeds(
+    n: int,
+    first: int = 1,
+    processes: int | None = None,
+    seconds: float | None = None,
+    twice_every: int = TWICE_EVERY,
+) -> Iterator[Result]:
+    """Results of seeds [first, first + n) as they come. Every `twice_every`th is run twice.
+
+    Args:
+        processes: None: one a core.
+    """
+    jobs = [
+        (seed, Options(twice=bool(twice_every) and seed % twice_every == 0, digest=False, seconds=seconds))
+        for seed in range(first, first + n)
+    ]
+    processes = min(processes or os.cpu_count() or 1, n)
+    if processes <= 1:
+        for seed, options in jobs:
+            yield run_seed(seed, options)
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn"), _begin) as pool:
+        yield from _as_they_come(pool, jobs, 4 * processes)
+
+
+def _as_they_come(pool: ProcessPoolExecutor, jobs: Sequence[tuple[int, Options]], ahead: int) -> Iterator[Result]:
+    running: set[Future[Result]] = set()
+    left = iter(jobs)
+    try:
+        for job in left:
+            running.add(pool.submit(run_seed, *job))
+            if len(running) >= ahead:
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        while running:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def _begin() -> None:
+    """Of each worker: worlds are many small objects that all go at once."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 20)

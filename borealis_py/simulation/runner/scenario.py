@@ -1,0 +1,254 @@
+"""What one simulated world is: sizes, latencies, policies, and a list of faults. Values only; `sim.drawing` draws them.
+
+The same seed gives the same scenario, and one with fewer faults is a smaller world to look at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
+from borealis_py.query.names import part_index, part_name
+from borealis_py.simulation.cluster.toy_query import BIG, QUERY
+from borealis_py.simulation.faults.catalogue import KINDS, Aim
+from borealis_py.simulation.log.latency import Delays as Latencies
+from borealis_py.simulation.log.latency import between
+from sunion.model import FOREVER
+
+START_US = 1_700_000_000_000_000
+SECOND = 1_000_000
+FENCE_US = (50_000, 800_000)
+SIZES = ("corrected_away", "commits_grow")
+"""Kinds of faults whose worlds keep little that is not published, and publish little at once."""
+ROWS_MAX = 60
+"""What commits in time where commits grow, beside the largest bucket of a transaction, which goes whatever its size."""
+STANDS_ROWS = 5
+"""By the data a boundary may stand for so many rows when all is well: some are bad, or later than those before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong from `at_us` to `until_us` (since the start).
+
+    `index`: which source, replica or node (counted through, modulo how many there are). `aim`: it strikes at the first
+    such moment after `at_us`, for as long; not at all if none comes.
+    """
+
+    kind: str
+    index: int
+    at_us: int
+    until_us: int
+    detail: str = ""
+    aim: Aim | None = None
+
+    def __str__(self) -> str:
+        what = f"{self.kind}({self.index}{', ' + self.detail if self.detail else ''})"
+        aimed = f", aimed: {self.aim.value}" if self.aim else ""
+        label = KINDS[self.kind].fault_class
+        return f"{self.at_us / 1e6:7.3f} .. {self.until_us / 1e6:7.3f} s  {label:3} {what}{aimed}"
+
+
+def names_of(name: str, parts: int) -> list[str]:
+    """Of a source's or a node's partitions, as they run."""
+    return [name] if parts == 1 else [part_name(name, i) for i in range(parts)]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """A node: its name (its stream's too), the sources and earlier nodes it reads, its number of replicas. `exchange`:
+    in how many partitions its stream is written; each of its readers reads one. `parts`: of how many partitions of a
+    node this is one, which its name tells; it picks out its rows where its input is not apart for each of them.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    replicas: int
+    exchange: int = 1
+    parts: int = 1
+
+    @property
+    def part(self) -> int:
+        """Which partition this is."""
+        return part_index(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One world.
+
+    Attributes:
+        nodes: each after those it reads; the last one is the query that clients read.
+        span: buckets in a window of the toy query. rate: tuples a second and source.
+        message_us: between which times a message takes. turn_us: likewise a turn.
+        heal_us: when everything heals. lost: replicas (counted through) that stay away then: only a core heals.
+        ends: the sources end when all is well again. latecomer: a second client comes in the middle.
+        part_rows: an output of more rows is said in parts.
+        bad: share of the sources' input that is no row. lateness_us: how late rows come, most of them; None: stamped
+            when they are sent. by_data: sources (by index) whose boundaries go by their rows' times.
+        neighbour: the name of another app on the same log; empty: there is none.
+        source_parts: in how many partitions each source lies that a user would name (none said: all in one); `sources`
+            counts partitions.
+        spark: redo jobs run on Spark; without, all are local.
+        reset: it does not heal: the app is begun anew then, and this is the part of it that lives on.
+        rows_per_s: how fast a replica's kernel and a redo job run rows; None: rows take no time of their own.
+    """
+
+    seed: int
+    sources: int
+    nodes: tuple[NodePlan, ...]
+    width_us: int
+    span: int
+    rate: int
+    delays: Delays
+    timing: Timing
+    message_us: tuple[int, int]
+    turn_us: tuple[int, int]
+    poll_records_max: int | None
+    heal_us: int
+    ends: bool
+    latecomer: bool
+    lost: tuple[int, ...] = ()
+    faults: tuple[Fault, ...] = field(default=())
+    part_rows: int = BIG
+    bad: float = 0.0
+    lateness_us: int | None = None
+    by_data: frozenset[int] = frozenset()
+    source_parts: tuple[int, ...] = ()
+    neighbour: str = ""
+    spark: bool = True
+    reset: str = ""
+    rows_per_s: int | None = None
+
+    def rows_us(self, rows: int) -> int:
+        """How long so many rows take."""
+        return 0 if self.rows_per_s is None else rows * SECOND // self.rows_per_s
+
+    def without(self, index: int) -> Scenario:
+        """The same without one fault."""
+        return replace(self, faults=self.faults[:index] + self.faults[index + 1 :])
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        parts = self.source_parts or (1,) * self.sources
+        return tuple(name for i, count in enumerate(parts) for name in names_of(f"s{i}", count))
+
+    @property
+    def lag_us(self) -> int:
+        """How long after its end a source closes a bucket when all is well: its lateness. By the data it closes it with
+        the next row whose stime is later by the lateness, and such a row may itself be as late as that.
+        """
+        lateness_us = self.lateness_us or 0
+        return lateness_us + (lateness_us + 2 * SECOND // self.rate + self.width_us if self.by_data else 0)
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Of each node in its longest chain, from 1."""
+        found: dict[str, int] = {}
+        for plan in self.nodes:
+            found[plan.name] = 1 + max((found.get(name, 0) for name in plan.inputs), default=0)
+        return found
+
+    @property
+    def healed_threshold_us(self) -> int | None:
+        """To what the delay threshold is raised when all heals; None: it stays as it is.
+
+        An input by the data that stands for longer than D is missing (R3): with less, failures go on for ever.
+        """
+        if not self.by_data or self.reset:
+            return None
+        depth = self.positions[QUERY]
+        stands_us = (self.lateness_us or 0) + STANDS_ROWS * SECOND // self.rate + self.width_us + self.timing.hop_us
+        least_us = stands_us + self.timing.slack_of(depth) + (depth - 1) * self.timing.hop_us
+        found = [self.delays.threshold_us, *(us for at_us, us in self._set_thresholds() if at_us <= self.heal_us)]
+        return least_us if found[-1] < least_us else None
+
+    def partition(self, reader: str, of: str) -> int:
+        """Which partition of a node's stream another node reads."""
+        names = [node.name for node in self.nodes]
+        node = self.nodes[names.index(reader)]
+        return (node.part if node.parts > 1 else names.index(reader)) % self.nodes[names.index(of)].exchange
+
+    def picks(self, reader: NodePlan) -> frozenset[int]:
+        """Of which inputs a partition of a node picks out its rows: of the others it gets those alone."""
+        divided = {node.name for node in self.nodes if node.exchange > 1}
+        return frozenset(i for i, name in enumerate(reader.inputs) if reader.parts > 1 and name not in divided)
+
+    @property
+    def replicas(self) -> int:
+        """Of all nodes together."""
+        return sum(node.replicas for node in self.nodes)
+
+    @property
+    def latencies(self) -> Latencies:
+        message = between(*self.message_us)
+        return Latencies(append=message, ack=message, fetch=message, fence=between(*FENCE_US))
+
+    @property
+    def threshold_max_us(self) -> int:
+        """The largest delay threshold that is ever in force."""
+        return self.threshold_us(self.heal_us)
+
+    def threshold_us(self, end_us: int) -> int:
+        """The largest one that may still have been in force when a bucket was due that had ended then."""
+        most = self.delays.threshold_us
+        for at_us, new_us in self._thresholds():
+            if at_us <= end_us + most:
+                most = max(most, new_us)
+        return most
+
+    def threshold_min_us(self, at_us: int) -> int:
+        """The smallest one until then."""
+        return min([self.delays.threshold_us, *(new_us for since, new_us in self._thresholds() if since <= at_us)])
+
+    def _thresholds(self) -> list[tuple[int, int]]:
+        """Changes: (from when, to what)."""
+        healed_us = self.healed_threshold_us
+        return self._set_thresholds() + ([] if healed_us is None else [(self.heal_us, healed_us)])
+
+    def _set_thresholds(self) -> list[tuple[int, int]]:
+        """Those among the faults."""
+        return [(f.at_us, int(f.detail)) for f in self.faults if f.kind == "threshold"]
+
+    @property
+    def speaks_until_us(self) -> int:
+        """From then on some policy may hold tentative results back altogether."""
+        if DelayPolicy.SUSPEND in (self.delays.failure, self.delays.stabilization):
+            return 0
+        return min((f.at_us for f in self.faults if f.kind == "policy" and "suspend" in f.detail), default=FOREVER)
+
+    def ahead_us(self, first_us: int, last_us: int) -> int:
+        """How far some publisher's clock is ahead at most between these times: buckets come into being that early."""
+        ahead_us = 0
+        for fault in self.faults:
+            if fault.kind not in ("source_clock", "source_drift"):
+                continue
+            per_us = SECOND if fault.kind == "source_clock" else fault.until_us - fault.at_us
+            by_us = int(float(fault.detail) * per_us)
+            if by_us > 0 and fault.at_us <= last_us and first_us <= fault.until_us + by_us:
+                ahead_us += by_us
+        return ahead_us
+
+    @property
+    def eaten(self) -> frozenset[str]:
+        """Sources of which retention may take what is still needed: then the named error is as good an end as any."""
+        return frozenset(self.source_names[f.index % self.sources] for f in self.faults if f.kind == "retention")
+
+    def __str__(self) -> str:
+        d, healed_us = self.delays, self.healed_threshold_us
+        nodes = "; ".join(
+            f"{n.name} reads {', '.join(n.inputs)} x{n.replicas}" + f" in {n.exchange} partitions" * (n.exchange > 1)
+            for n in self.nodes
+        )
+        head = (
+            f"{self.sources} sources of {self.rate} tuples/s; {nodes}; W {self.width_us / 1e3:g} ms, "
+            f"window {self.span} buckets, X {d.threshold_us / 1e6:g} s, {d.failure.value}/{d.stabilization.value}, "
+            f"memory {self.timing.buffer_rows_max} rows, heals at {self.heal_us / 1e6:g} s"
+            + (f" with X {healed_us / 1e6:g} s" if healed_us is not None else "")
+            + (f", but for replicas {', '.join(map(str, self.lost))}" if self.lost else "")
+            + (f", beside an app {self.neighbour!r}" if self.neighbour else "")
+            + ("" if self.spark else ", without Spark")
+            + (f"; of the input {self.bad:.0%} is bad" if self.bad else "")
+            + (f"; rows up to {self.lateness_us / 1e3:g} ms late" if self.lateness_us is not None else "")
+            + (f"; by their data: {', '.join(f's{i}' for i in sorted(self.by_data))}" if self.by_data else "")
+        )
+        return "\n".join([head, *(f"  [{i}] {fault}" for i, fault in enumerate(self.faults))])

@@ -1,0 +1,117 @@
+"""The story of one bucket: when it came into being, who said what about it, when it ran, when it was published.
+
+Told from what lies in the log of a world that is over, so that telling it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed
+from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import Life
+from borealis_py.log.records import (
+    BatchHeader,
+    EnvelopeError,
+    RangeHeader,
+    RecDoneHeader,
+    StableHeader,
+    TentativeHeader,
+    UndoHeader,
+    unpack_source,
+    unpack_stream,
+)
+from borealis_py.simulation.cluster.builder import APP
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.cluster.world import World
+
+LINES_MAX = 60
+
+
+def tell(world: World, bucket: int) -> list[str]:
+    """Lines, in the order of time."""
+    width = world.scenario.width_us
+    events = [
+        (bucket * width, "time", f"bucket {bucket} begins"),
+        ((bucket + 1) * width, "time", "it ends"),
+        *_sources(world, bucket),
+        *_streams(world, bucket),
+        *_published(world, bucket),
+    ]
+    for name, picture in (("client", world.picture), ("latecomer", world.latecomer)):
+        if picture is not None and bucket in picture.arrival:
+            events.append((picture.arrival[bucket], name, "sees something of it for the first time"))
+    lines = [f"{(at - world.start_us) / 1e6:9.4f}  {who:12} {what}" for at, who, what in sorted(events)]
+    cut = len(lines) - LINES_MAX
+    return lines if cut <= 0 else [*lines[:LINES_MAX], f"... and {cut} more"]
+
+
+def _sources(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
+    width = world.scenario.width_us
+    for seat in world.sources:
+        closed, rows = 0, 0
+        partition = world.log.broker.partition(seat.feed)
+        for record in world.log.committed(seat.feed):
+            try:
+                header, _ = unpack_source(record.value)
+            except EnvelopeError:
+                continue
+            if not isinstance(header, BatchHeader) or header.app_uid != world.wiring.app_uid:
+                continue
+            at = partition.appended_us[record.offset]
+            stimes = memoryview(header.stimes).cast("q") if header.stimes else ()
+            rows += sum(1 for stime in stimes if stime // width == bucket)
+            boundary = min(header.boundary or 0, 2**62) // width
+            if closed <= bucket - 1 < boundary:
+                yield at, seat.name, f"opens it: boundary {boundary} (offset {record.offset})"
+            if closed <= bucket < boundary:
+                yield at, seat.name, f"closes it with {rows} rows in the log"
+            closed = max(closed, boundary)
+
+
+def _streams(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
+    for plan in world.scenario.nodes:
+        for k in range(plan.replicas):
+            for p, feed in enumerate(topics.own_feeds(APP, plan.name, k, plan.exchange)):
+                name, partition = f"{plan.name}.r{k}" + f"/{p}" * (plan.exchange > 1), world.log.broker.partition(feed)
+                for record in world.log.committed(feed):
+                    said = _said(record.value, bucket, world.wiring.app_uid)
+                    if said is not None:
+                        yield partition.appended_us[record.offset], name, f"{said} (offset {record.offset})"
+
+
+def _said(value: bytes | None, bucket: int, app_uid: str) -> str | None:
+    try:
+        header, payload = unpack_stream(value)
+    except EnvelopeError:
+        return None
+    if header.app_uid != app_uid:
+        return None
+    if isinstance(header, RangeHeader) and header.first <= bucket < header.end:
+        return f"STABLE and empty, with [{header.first}, {header.end}), inc {header.inc}"
+    if isinstance(header, StableHeader) and header.bucket == bucket:
+        part = f", part {header.part + 1} of {header.parts}" if header.parts > 1 else ""
+        return f"STABLE, {len(payload)} bytes{part}, held {header.held / 1e6:g} s, inc {header.inc}"
+    if isinstance(header, TentativeHeader) and header.bucket == bucket:
+        lacked = f"{', '.join(header.lacked) or 'nothing'} ({', '.join(header.missing) or 'nothing'} itself)"
+        return (
+            f"TENTATIVE, {len(payload)} bytes, lacks {lacked}, completeness {header.completeness:.2f}, diverged from "
+            f"{header.diverged_from}, held {header.held / 1e6:g} s, inc {header.inc}"
+        )
+    if isinstance(header, UndoHeader | RecDoneHeader) and header.bucket == bucket:
+        return "UNDO from it" if isinstance(header, UndoHeader) else "REC_DONE up to it"
+    return None
+
+
+def _published(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
+    for plan in world.scenario.nodes:
+        feed = Feed(topics.progress(APP, plan.name))
+        partition = world.log.broker.partition(feed)
+        for record in world.log.committed(feed):
+            progress = read_progress(record, Life(world.wiring.app_uid), world.origin)
+            if progress is not None and progress > bucket:
+                yield partition.appended_us[record.offset], plan.name, f"published, progress {progress}"
+                break

@@ -1,0 +1,166 @@
+"""Budgets of one replica counted from outside: records on their way, redo jobs, checkpoints (B43, R4, R12, R14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from borealis_py.log.base import Feed
+from borealis_py.log.records import RangeHeader, StableHeader, StreamHeader
+from borealis_py.protocol.redo import RedoDone, RedoJob, RedoResult
+from borealis_py.protocol.settings import Timing
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.witness.ear import Asked, Dropped
+
+
+def said_in_a_step(timing: Timing, span: int) -> int:
+    """Most records that a step of complete buckets may say: half of the outbox's room in buckets with rows, windows
+    that end behind each, and empty stretches around it."""
+    return min(timing.slice_buckets, timing.outbox_max // 2 + 1) * (span + 1) + 1
+
+
+class Acks:
+    """What was said on the own stream, and what of it the log has told to hold, in every partition of it.
+
+    Args:
+        span: so many empty buckets behind one with rows may have output.
+    """
+
+    def __init__(self, feeds: Sequence[Feed], timing: Timing, span: int) -> None:
+        self._feeds, self._room, self._step = feeds, timing.outbox_max, said_in_a_step(timing, span)
+        self._first = True
+        self._pieces = dict.fromkeys(feeds, 0)
+        self._acked = dict.fromkeys(feeds, 0)
+        self._ends: dict[Feed, list[int]] = {feed: [] for feed in feeds}
+        self._stable_at: list[tuple[int, int]] = []  # (number of the record, where it ends)
+        self._whole = dict.fromkeys(feeds, 0)
+        self.stable = 0
+        """All below this bucket was said stably, and is acknowledged."""
+
+    def said(self, feed: Feed, header: StreamHeader, last: bool) -> None:
+        """One record; a bucket's count as one, with its last."""
+        self._pieces[feed] += 1
+        if not last:
+            return
+        self._ends[feed].append(self._pieces[feed])
+        if feed != self._feeds[0]:
+            return
+        if isinstance(header, StableHeader):
+            self._stable_at.append((len(self._ends[feed]), header.bucket + 1))
+        elif isinstance(header, RangeHeader):
+            self._stable_at.append((len(self._ends[feed]), header.end))
+
+    def turn(self, acked: Sequence[Feed]) -> None:
+        self._first = True
+        for feed in acked:
+            self._acked[feed] += 1
+        for feed in self._feeds:
+            ends = self._ends[feed]
+            while self._whole[feed] < len(ends) and ends[self._whole[feed]] <= self._acked[feed]:
+                self._whole[feed] += 1
+        whole = min(self._whole.values())
+        while self._stable_at and self._stable_at[0][0] <= whole:
+            self.stable = self._stable_at.pop(0)[1]
+
+    @property
+    def waiting(self) -> int:
+        """Records that were said and are not acknowledged."""
+        return len(self._ends[self._feeds[0]]) - min(self._whole.values())
+
+    def may_run(self, name: str, bucket: int) -> None:
+        """A turn's first bucket runs with no more than `outbox_max` records on their way, beside its own; the others,
+        which may be of the same step, with those that a step may say."""
+        most = self._room + (1 if self._first else self._step)
+        self._first = False
+        if self.waiting > most:
+            detail = f"{name}: bucket {bucket} is run with {self.waiting} records not acknowledged"
+            raise Violation("outbox", detail, bucket)
+
+
+class Jobs:
+    """Redo jobs: one at a time, no longer than they may be, and not waited for beyond their deadline.
+
+    Args:
+        rows: how many a complete bucket has.
+        spark: jobs may run on Spark.
+    """
+
+    def __init__(self, timing: Timing, rows: Callable[[int], int], spark: bool) -> None:
+        self._timing, self._rows, self._spark = timing, rows, spark
+        self._job: tuple[RedoJob, bool, int] | None = None
+        self._rows_max = timing.redo_rows
+        self._given = range(0)
+
+    def granted(self) -> None:
+        """The first jobs of a reconciliation are short."""
+        self._rows_max = self._timing.redo_rows
+
+    def turn(self, answers: Sequence[RedoResult]) -> None:
+        """What has come of them: an answer counts for the job that is out, and for no other (B4)."""
+        self._given = range(0)
+        for answer in answers:
+            if self._job is None or self._job[0].id != answer.id:
+                continue
+            job, self._job = self._job[0], None
+            if isinstance(answer, RedoDone):
+                self._given = range(job.first, job.end)
+                if job.peer is None:
+                    self._rows_max = min(2 * self._rows_max, self._timing.redo_rows_max)
+
+    def asked(self, name: str, now_us: int, asked: Asked, stable: int, live: int) -> None:
+        job = asked.job
+        if self._job is not None:
+            raise Violation("job", f"{name}: job {job.id} is given out beside {self._job[0].id}", job.first)
+        if not (asked.local or self._spark or job.peer is not None):
+            raise Violation("job", f"{name}: job {job.id} is for Spark, and there is none", job.first)
+        if job.first != stable or not stable < job.end <= live:
+            said = f"{name}: job {job.id} of [{job.first}, {job.end}) at ({stable}, {live})"
+            raise Violation("job", said, job.first)
+        counts = [n for bucket in range(job.first, job.end) if (n := self._rows(bucket))] if job.peer is None else []
+        if sum(counts) > self._rows_max and len(counts) > 1:
+            said = f"{name}: job {job.id} has {sum(counts)} rows, {self._rows_max} are the most now"
+            raise Violation("job", said, job.first)
+        self._job = job, asked.local, now_us
+
+    def dropped(self, dropped: Dropped) -> None:
+        if self._job is not None and self._job[0].id == dropped.job_id:
+            self._job = None
+
+    def gives(self, first: int, end: int) -> bool:
+        """These buckets are said because a job has given them in this turn."""
+        return bool(self._given) and self._given.start <= first < end <= self._given.stop
+
+    def turn_ended(self, name: str, now_us: int) -> None:
+        if self._job is None:
+            return
+        job, local, since = self._job
+        limit = None if local else self._timing.redo_deadline_us if job.peer is None else self._timing.adopt_deadline_us
+        if limit is not None and now_us - since >= limit:
+            said = f"{name}: job {job.id} is waited for since {(now_us - since) / 1e6:.3f} s"
+            raise Violation("job", said, job.first)
+
+
+class Checkpoints:
+    """R14: who is STABLE again hands a checkpoint out as soon as the log has acknowledged all below it. Where another
+    checkpoint stood before it until then, one of the next turn's frontier."""
+
+    def __init__(self) -> None:
+        self._due: int | None = None
+        self._second: int | None = None
+        self._freed = False
+
+    def soon(self, bucket: int) -> None:
+        self._due, self._second, self._freed = bucket, None, False
+
+    def saved(self, bucket: int) -> None:
+        if self._due is not None and bucket >= self._due:
+            self._due = None
+
+    def turn_ended(self, name: str, acked: int, stable: int) -> None:
+        if self._due is None:
+            return
+        if self._second is not None and acked >= self._second:
+            said = f"{name} is STABLE again at {self._due}, which is acknowledged, and no checkpoint was handed out"
+            raise Violation("checkpoint", said, self._due)
+        if self._freed and self._second is None:
+            self._second = stable
+        self._freed = acked >= self._due

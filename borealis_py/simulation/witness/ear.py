@@ -1,0 +1,268 @@
+"""What one replica process has read, said and asked for, turn by turn: heard between it and its log.
+
+Nothing here judges. The product's objects are wrapped, not changed: they cannot know that somebody listens.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from borealis_py.log.base import (
+    Admin,
+    Appender,
+    Delivery,
+    Feed,
+    Lookup,
+    Mending,
+    NewRecord,
+    OffsetGone,
+    Reader,
+    Record,
+    Resume,
+    Transactor,
+    Unended,
+    Wake,
+)
+from borealis_py.log.codec import RowCodec
+from borealis_py.protocol.redo import RedoJob, RedoResult
+from borealis_py.protocol.turn import SaveCheckpoint
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.storage import Disk, MemoryCheckpoints, SimRedos, Spark
+from borealis_py.simulation.log.broker import Broker
+from borealis_py.simulation.log.client import MemoryClient
+from reconcile.work import Opened
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A redo job that was given out."""
+
+    job: RedoJob
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A redo job that was called off."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint that was handed out to be written."""
+
+    bucket: int
+
+
+Done = NewRecord | Asked | Dropped | Saved
+
+
+@dataclass(slots=True)
+class HeardTurn:
+    """One turn, in the order of its parts.
+
+    Attributes:
+        read: what came out of the reader. acked: feeds whose appends were told to be in the log, one entry each.
+        done: what it appended, and what it asked others to do. moved: cursors opened (offset) and stopped (None).
+        answers: of redo jobs. gone: whose next record was found to be deleted. ended: it got to its end.
+    """
+
+    now_us: int
+    read: list[Record] = field(default_factory=list)
+    acked: list[Feed] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+    moved: dict[Feed, int | None] = field(default_factory=dict)
+    answers: list[RedoResult] = field(default_factory=list)
+    gone: Feed | None = None
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Where a process began to read a log, and of control and settings what lay there before: it is compacted later,
+    expires, or is made again."""
+
+    offset: int
+    records: tuple[Record, ...]
+
+
+@dataclass(slots=True)
+class Heard:
+    """One process from its start to its end. The first turn is its start. `bucket`: where it began to run.
+
+    `opened`: of each feed where it was opened first.
+    """
+
+    node: str
+    replica: int
+    name: str
+    bucket: int = 0
+    turns: list[HeardTurn] = field(default_factory=list)
+    opened: dict[Feed, Before] = field(default_factory=dict)
+
+
+class Ear:
+    """Hears one process.
+
+    Args:
+        known: what it reads to its end when it starts, before it follows it.
+    """
+
+    def __init__(self, scheduler: Scheduler, node: str, replica: int, name: str, known: Collection[Feed]) -> None:
+        self._scheduler, self.known = scheduler, known
+        self.heard = Heard(node, replica, name, turns=[HeardTurn(scheduler.now_us)])
+
+    @property
+    def turn(self) -> HeardTurn:
+        return self.heard.turns[-1]
+
+    def begin(self, read: list[Record]) -> None:
+        """A turn begins with a look at what has come."""
+        self.heard.turns.append(HeardTurn(self._scheduler.now_us, read))
+
+    def end(self) -> None:
+        self.turn.ended = True
+
+
+class HeardReader:
+    """Implements `log.base.Reader`."""
+
+    def __init__(self, reader: Reader, ear: Ear, broker: Broker) -> None:
+        self._reader, self._ear, self._broker = reader, ear, broker
+        self._moved: dict[Feed, int | None] = {}
+
+    def open(self, feed: Feed, offset: int) -> None:
+        self._moved[feed] = offset
+        if feed not in self._ear.heard.opened:
+            partition, known = self._broker.partition(feed), feed in self._ear.known
+            lay = partition.records[partition.start : offset] if known else ()
+            self._ear.heard.opened[feed] = Before(offset, tuple(r for r in lay if r is not None))
+        self._reader.open(feed, offset)
+
+    def stop(self, feed: Feed) -> None:
+        self._moved[feed] = None
+        self._reader.stop(feed)
+
+    def poll(self) -> list[Record]:
+        records: list[Record] = []
+        gone = None
+        try:
+            records = self._reader.poll()
+        except OffsetGone as exc:
+            gone = exc.feed
+            raise
+        finally:
+            self._ear.begin(records)
+            self._ear.turn.gone = gone
+            self._ear.turn.moved, self._moved = self._moved, {}
+        return records
+
+    def position(self, feed: Feed) -> int:
+        return self._reader.position(feed)
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+class HeardAppender:
+    """Implements `log.base.Appender`."""
+
+    def __init__(self, appender: Appender, ear: Ear) -> None:
+        self._appender, self._ear = appender, ear
+
+    def append(self, record: NewRecord, token: object = None) -> None:
+        self._ear.turn.done.append(record)
+        self._appender.append(record, None if token is None else (record.feed, token))
+
+    def deliveries(self) -> list[Delivery]:
+        found = []
+        for delivery in self._appender.deliveries():
+            assert isinstance(delivery.token, tuple)
+            feed, token = delivery.token
+            if delivery.error is None:
+                self._ear.turn.acked.append(feed)
+            found.append(Delivery(token, delivery.offset, delivery.error))
+        return found
+
+    def flush(self, timeout_s: float) -> bool:
+        return self._appender.flush(timeout_s)
+
+    def close(self) -> None:
+        self._appender.close()
+
+
+class HeardLog:
+    """Implements `log.base.Log`."""
+
+    def __init__(self, client: MemoryClient, ear: Ear) -> None:
+        self._client, self._ear = client, ear
+
+    def reader(self, wake: Wake) -> Reader:
+        return HeardReader(self._client.reader(wake), self._ear, self._client.log.broker)
+
+    def appender(self, wake: Wake) -> Appender:
+        return HeardAppender(self._client.appender(wake), self._ear)
+
+    def lookup(self) -> Lookup:
+        return self._client.lookup()
+
+    def transactor(
+        self,
+        transactional_id: str,
+        progress: Feed,
+        wake: Wake,
+        resume: Resume,
+        mending: Mending | None = None,
+        unended: Unended | None = None,
+    ) -> Transactor:
+        return self._client.transactor(transactional_id, progress, wake, resume, mending, unended)
+
+    def admin(self) -> Admin:
+        return self._client.admin()
+
+
+class HeardRedos(SimRedos):
+    """Tells of the jobs that it is given."""
+
+    def __init__(
+        self, opened: Opened, client: MemoryClient, spark: Spark, rng: random.Random, ear: Ear, on_spark: bool
+    ) -> None:
+        super().__init__(opened, client, spark, rng, on_spark)
+        self._ear = ear
+
+    def start(self, job: RedoJob, local: bool = False) -> None:
+        self._ear.turn.done.append(Asked(job, local))
+        super().start(job, local)
+
+    def results(self) -> list[RedoResult]:
+        found = super().results()
+        self._ear.turn.answers += found
+        return found
+
+    def cancel(self, job_id: int) -> None:
+        self._ear.turn.done.append(Dropped(job_id))
+        super().cancel(job_id)
+
+
+class HeardCheckpoints(MemoryCheckpoints):
+    """Tells of the checkpoints that it is given."""
+
+    def __init__(
+        self,
+        disks: dict[int, Disk],
+        replica: int,
+        codec: RowCodec,
+        scheduler: Scheduler,
+        rng: random.Random,
+        writing: Callable[[], object],
+        ear: Ear,
+    ) -> None:
+        super().__init__(disks, replica, codec, scheduler, rng, writing)
+        self._ear = ear
+
+    def save(self, checkpoint: SaveCheckpoint) -> None:
+        self._ear.turn.done.append(Saved(checkpoint.bucket))
+        super().save(checkpoint)

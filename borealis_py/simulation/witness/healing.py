@@ -1,0 +1,35 @@
+"""How soon a world that has healed must be well: all replicas STABLE, current and published (PROTOCOL 3).
+
+Derived from the protocol's constants. The first replica of a node may wait for a head that has died or hangs (T); once
+it is STABLE it saves a checkpoint, and the others adopt that, all at once (R14); nodes of a chain correct while those
+before them still do.
+"""
+
+from __future__ import annotations
+
+from borealis_py.protocol.settings import Timing
+from borealis_py.simulation.runner.scenario import SECOND, Scenario
+
+START_US = 3 * SECOND
+"""A process starts again (0.3 s, and again if its log was away), a publisher watches for a predecessor (1.5 s), the
+log's first answers and a fence take a second."""
+SAVED_US = SECOND // 2
+"""Until a checkpoint is acknowledged and written."""
+INLINE_US = SECOND
+"""What a job that failed leaves, run in slices of turns: at most a few seconds' rows."""
+
+
+def bound_us(scenario: Scenario, depth: int) -> int:
+    """The latest time after healing, in simulated microseconds. `depth`: nodes in the longest chain."""
+    timing = scenario.timing
+    most = max(plan.replicas for plan in scenario.nodes)
+    correcting = _one_us(timing)
+    if most > 1:
+        correcting += timing.stagger_us + timing.adopt_deadline_us + timing.heartbeat_us + SAVED_US
+    publishing = timing.patience_us + timing.patience_step_us * (most - 1) + timing.patience_unknown_us
+    return START_US + correcting + (depth - 1) * (INLINE_US + timing.hop_us) + publishing
+
+
+def _one_us(timing: Timing) -> int:
+    """One reconciliation: a job that hangs until its deadline, then inline."""
+    return timing.redo_deadline_us + INLINE_US

@@ -1,0 +1,75 @@
+"""Every process of a world, judged by its witness."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from borealis_py.simulation.checkers.reference_model import SourceTruth, Truth
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.runner.scenario import SECOND
+from borealis_py.simulation.witness.ear import Heard
+from borealis_py.simulation.witness.incarnations import number_is_new
+from borealis_py.simulation.witness.place import Place
+from borealis_py.simulation.witness.witness import Witness
+
+if TYPE_CHECKING:
+    from borealis_py.simulation.cluster.world import World
+
+ENOUGH_ROWS = 200_000
+"""Whoever has memory for fewer may leave its inputs alone for a while (R6)."""
+AWAY_US = 10 * SECOND
+"""A process that has taken no turn for so long is asleep, or has ended: for longer than any pause."""
+
+
+def judge_processes(world: World, sources: Mapping[str, SourceTruth], nodes: Mapping[str, Truth]) -> None:
+    """Raises Violation."""
+    for heard in world.wiring.heard:
+        place = place_of(world, sources, nodes, heard.node, heard.replica)
+        number_is_new(place, heard)
+        Witness(place, heard, partial(_well, world, heard)).judge()
+
+
+def _well(world: World, heard: Heard, first_us: int, until_us: int) -> bool:
+    """Nobody else ran in its seat, it reached the logs of all its inputs, and had memory enough to read them."""
+    if world.scenario.timing.buffer_rows_max <= ENOUGH_ROWS:
+        return False
+    for other in world.wiring.heard:
+        same = (other.node, other.replica) == (heard.node, heard.replica) and other is not heard
+        if same and other.turns[0].now_us <= until_us and first_us <= other.turns[-1].now_us + AWAY_US:
+            return False
+    return all(
+        clean.covers(first_us, until_us) for clean in world.watching.readable[heard.node, heard.replica].values()
+    )
+
+
+def place_of(
+    world: World, sources: Mapping[str, SourceTruth], nodes: Mapping[str, Truth], node: str, replica: int
+) -> Place:
+    """Where a process of this index runs. `nodes`: the failure-free output of each."""
+    wiring = world.wiring
+    parts = {
+        other.name: nodes[other.name].part(world.scenario.partition(node, other.name), other.exchange)
+        for other in world.scenario.nodes
+    }
+    spec = wiring.spec(node, replica)
+    return Place(
+        world.scenario,
+        wiring.app_uid,
+        node,
+        replica,
+        world.origin,
+        [(of.name, spec.feeds(i)) for i, of in enumerate(spec.inputs)],
+        wiring.origins,
+        sources,
+        parts,
+        spec.own_feeds,
+        spec.control_feed,
+        spec.settings_feed,
+        spec.status_feed,
+        QUERY,
+        wiring.hops[node],
+        wiring.depth,
+        wiring.positions[node],
+    )

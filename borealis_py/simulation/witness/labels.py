@@ -1,0 +1,89 @@
+"""What a tentative result has to say of itself, exactly (PROTOCOL 1.3, Labels)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from borealis_py.log.records import TentativeHeader
+from borealis_py.simulation.witness.reading import Known, Partial
+
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What one bucket was made of when it ran live."""
+
+    lacked: frozenset[str]
+    missing: frozenset[str]
+    share: float
+    diverged_from: int
+
+
+def made(bucket: int, inputs: Sequence[Known], now_us: int) -> Iterator[Made]:
+    """What the inputs may have of a bucket now: all that was read, first; then without what memory may have lost."""
+    open_ = [known for known in inputs if known.closed <= bucket]
+    stable = len(inputs) - len(open_)
+    for words in product(*(known.partials(bucket, now_us) for known in open_)):
+        found = [_nothing(known, bucket) if word is None else word for known, word in zip(open_, words, strict=True)]
+        yield Made(
+            frozenset().union(*(word.lacked for word in found)),
+            frozenset().union(*(word.missing for word in found)),
+            (stable + sum(word.completeness for word in found)) / len(inputs),
+            min([bucket, *(word.diverged_from for word in found)]),
+        )
+
+
+def _nothing(known: Known, bucket: int) -> Partial:
+    return Partial(known.sources, known.sources, 0.0, bucket)
+
+
+class Divergence:
+    """The buckets that ran live since stable and live frontier were one, and what each was made of.
+
+    Args:
+        span: a result may depend on so many buckets: its own and those before it.
+    """
+
+    def __init__(self, span: int) -> None:
+        self._span = span
+        self._made: dict[int, Made] = {}
+
+    def over(self) -> None:
+        """The live state is the stable one again: nothing tentative is in it."""
+        self._made.clear()
+
+    def ran(self, header: TentativeHeader, inputs: Sequence[Known], now_us: int) -> str | None:
+        """A bucket was said. Returns what is wrong with what it says of itself, if anything."""
+        wrong = None
+        for own in made(header.bucket, inputs, now_us):
+            self._made[header.bucket] = own
+            why = self._wrong(header, own)
+            if why is None:
+                return None
+            wrong = wrong or why
+        return wrong
+
+    def _wrong(self, header: TentativeHeader, own: Made) -> str | None:
+        bucket = header.bucket
+        window = [of for b, of in self._made.items() if bucket - self._span < b]
+        expected = {
+            "lacked": sorted(frozenset().union(*(of.lacked for of in window))),
+            "missing": sorted(own.missing),
+            "completeness": min(of.share for of in window),
+            "diverged_from": min(of.diverged_from for of in self._made.values()),
+        }
+        if abs(header.completeness - min(of.share for of in window)) > CLOSE:
+            return _differs("completeness", header.completeness, expected)
+        for field, said in ("lacked", sorted(header.lacked)), ("missing", sorted(header.missing)):
+            if said != expected[field]:
+                return _differs(field, said, expected)
+        if header.diverged_from != expected["diverged_from"]:
+            return _differs("diverged_from", header.diverged_from, expected)
+        return None
+
+
+def _differs(field: str, said: object, expected: dict[str, object]) -> str:
+    return f"says {field} {said}, expected {expected[field]}"

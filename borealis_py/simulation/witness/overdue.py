@@ -1,0 +1,56 @@
+"""By when a replica must have said a bucket, and must have ended its start (PROTOCOL R3, R11): nothing waits for ever.
+
+Asked of a process that is alone in its seat, takes its turns, and reaches the logs of all that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from borealis_py.simulation.checkers.violation import Violation
+
+LOOK_US = 700_000
+"""What is due is said within this: a question for the ends takes up to 0.2 s, what lies there must be read."""
+START_US = 2_500_000
+"""Who has caught up is READY within this: the first question of all may take a second (B14)."""
+
+
+class Overdue:
+    """What one process owes.
+
+    Args:
+        well: (from, until) -> it was alone, and reached what it reads, all that time.
+    """
+
+    def __init__(self, name: str, well: Callable[[int, int], bool]) -> None:
+        self._name, self._well = name, well
+        self._due: tuple[int, int] | None = None  # (bucket, since when)
+        self._caught_up_since: int | None = None
+
+    def bucket(self, now_us: int, bucket: int, due: bool, gap: bool) -> None:
+        """At the end of each turn: the next bucket to be said, and whether anything allows to wait for it.
+
+        Raises:
+            Violation: nothing has for `LOOK_US`.
+        """
+        if gap or not due or self._due is None or self._due[0] != bucket:
+            self._due = (bucket, now_us) if due else None
+            return
+        since = self._due[1]
+        if now_us - since > LOOK_US and self._well(since, now_us):
+            waited = f"{(now_us - since) / 1e6:.3f} s after it was due"
+            raise Violation("overdue", f"{self._name}: bucket {bucket} is not said {waited}", bucket)
+
+    def start(self, now_us: int, caught_up: bool, gap: bool) -> None:
+        """At the end of each turn of one that is not READY: all that READY waits for has come (B42).
+
+        Raises:
+            Violation: it had for `START_US`.
+        """
+        if gap or not caught_up or self._caught_up_since is None:
+            self._caught_up_since = now_us if caught_up else None
+            return
+        since = self._caught_up_since
+        if now_us - since > START_US and self._well(since, now_us):
+            said = f"{self._name} has caught up for {(now_us - since) / 1e6:.3f} s, and is not READY"
+            raise Violation("ready", said)

@@ -1,0 +1,280 @@
+"""One process from its start to its end, judged by what it had read when it said something (PROTOCOL 2.2, 3).
+
+Goes over what an `Ear` has heard, keeps the two frontiers, the divergence and the phase by what was said, and raises
+Violation where a statement of the protocol does not hold. Shares record formats with the product, and no code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.records import (
+    RangeHeader,
+    RecDoneHeader,
+    StableHeader,
+    StreamHeader,
+    TentativeHeader,
+    UndoHeader,
+    unpack_stream,
+)
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.witness.budgets import Acks, Checkpoints, Jobs
+from borealis_py.simulation.witness.ear import Asked, Dropped, Heard, HeardTurn, Saved
+from borealis_py.simulation.witness.labels import Divergence
+from borealis_py.simulation.witness.overdue import Overdue
+from borealis_py.simulation.witness.place import Place
+from borealis_py.simulation.witness.queue import Queue
+from borealis_py.simulation.witness.reading import Known, KnownSource, KnownStream, Told
+from borealis_py.simulation.witness.waiting import Births, earliest_us
+
+
+@dataclass
+class Frontiers:
+    """By what was said: the next bucket to be said stably, and the next one to be said at all."""
+
+    stable: int
+    live: int
+
+
+class Witness:
+    """One process.
+
+    Args:
+        place: where it ran and what it reads. well: (from, until) -> it was alone, and reached all that it reads.
+    """
+
+    def __init__(self, place: Place, heard: Heard, well: Callable[[int, int], bool]) -> None:
+        self.place, self.heard = place, heard
+        self.at = Frontiers(heard.bucket, heard.bucket)
+        self.granted = self.asking = self.ready = False
+        self.births = Births(heard.bucket, place.width_us)
+        self.settings = place.settings()
+        self.queue = Queue(place, heard.name)
+        self.divergence = Divergence(place.span)
+        self.acks = Acks(place.own_feeds, place.timing, place.span)
+        self.jobs = Jobs(place.timing, place.rows, place.scenario.spark)
+        self.checkpoints = Checkpoints()
+        self.overdue = Overdue(heard.name, well)
+        self.inputs: list[Known] = []
+        self._before_us = heard.turns[0].now_us
+        self._gone: Feed | None = None
+
+    def judge(self) -> None:
+        """Raises Violation."""
+        start, *turns = self.heard.turns
+        self._start(start)
+        for turn in turns:
+            self._turn(turn)
+
+    def _start(self, start: HeardTurn) -> None:
+        place, opened = self.place, self.heard.opened
+        self.inputs = [
+            KnownSource(name, place.truths[name], place.origin, place.last, self.heard.bucket, opened[feeds[0]].offset)
+            if name in place.truths
+            else KnownStream(name, place, len(feeds), self.heard.bucket)
+            for name, feeds in place.inputs
+        ]
+        self.settings.read(opened[place.settings_feed].records)
+        self.queue.read(opened[place.control_feed].records)
+        for done in start.done:
+            if isinstance(done, NewRecord) and done.feed in place.own_feeds:
+                self._says(start, done)
+
+    # A turn -----------------------------------------------------------------------------------------------------------
+
+    def _turn(self, turn: HeardTurn) -> None:
+        now, gap = turn.now_us, turn.now_us - self._before_us > self.place.timing.gap_us
+        self._moved(turn)
+        self._before_us = now
+        self._read(turn)
+        self.queue.looked(now, gap, self.asking)
+        self.acks.turn(turn.acked)
+        self.jobs.turn(turn.answers)
+        for done in turn.done:
+            if isinstance(done, Asked):
+                self.jobs.asked(self._name, now, done, self.at.stable, self.at.live)
+            elif isinstance(done, Dropped):
+                self.jobs.dropped(done)
+            elif isinstance(done, Saved):
+                self.checkpoints.saved(done.bucket)
+            elif done.feed in self.place.own_feeds:
+                self._says(turn, done)
+            elif done.feed == self.place.control_feed:
+                self._beats(done)
+            elif done.feed == self.place.status_feed:
+                self._tells(turn, done)
+        if turn.ended:
+            self._owes(now, gap)
+            self.jobs.turn_ended(self._name, now)
+            self.checkpoints.turn_ended(self._name, self.acks.stable, self.at.stable)
+
+    @property
+    def _name(self) -> str:
+        return self.heard.name
+
+    @property
+    def complete(self) -> int:
+        """The first bucket that is not complete, by what was read."""
+        return min(known.closed for known in self.inputs)
+
+    def _moved(self, turn: HeardTurn) -> None:
+        """Cursors that were moved since the turn before, at its end."""
+        for known, (_, feeds) in zip(self.inputs, self.place.inputs, strict=True):
+            for cursor, feed in zip(known.cursors, feeds, strict=False):
+                offset = turn.moved.get(feed)
+                if offset is not None:
+                    cursor.moved(offset, feed == self._gone, self._before_us)
+        self._gone = turn.gone
+
+    def _read(self, turn: HeardTurn) -> None:
+        place = self.place
+        by_feed: dict[Feed, list[Record]] = {}
+        for record in turn.read:
+            by_feed.setdefault(record.feed, []).append(record)
+        if place.settings_feed in by_feed:
+            self.settings.read(by_feed[place.settings_feed])
+        if place.control_feed in by_feed:
+            self.queue.read(by_feed[place.control_feed])
+        told: list[Told] = []
+        for known, (_, feeds) in zip(self.inputs, place.inputs, strict=True):
+            if isinstance(known, KnownSource):
+                found = by_feed.get(feeds[0])
+                if found:
+                    known.read(found, self.at.live)
+            elif isinstance(known, KnownStream):
+                said = [(k, r) for k, feed in enumerate(feeds) for r in by_feed.get(feed, ())]
+                if said:
+                    told += known.read(said, self.at.live, turn.now_us)
+        self.births.seen(turn.now_us, max(known.top for known in self.inputs), told)
+
+    def _owes(self, now: int, gap: bool) -> None:
+        """What must have been said by now, and what it must have become."""
+        at, few = self.at, self.acks.waiting <= self.place.timing.outbox_max
+        end = self.births.end_us(at.live)
+        earliest = None
+        if end is not None and not at.stable == at.live < self.complete:
+            earliest = earliest_us(end, at.live, self.inputs, self.settings.orders, self.granted)
+        due = few and earliest is not None and earliest <= now
+        self.overdue.bucket(now, at.live, due, gap)
+        if not self.ready:
+            goal = self.queue.goal
+            behind = at.stable == at.live < self.complete
+            caught_up = goal is not None and goal <= at.live and not behind and not self.acks.waiting
+            self.overdue.start(now, caught_up, gap)
+
+    # What it says -----------------------------------------------------------------------------------------------------
+
+    def _says(self, turn: HeardTurn, record: NewRecord) -> None:
+        header, _ = unpack_stream(record.value)
+        last = not isinstance(header, StableHeader | TentativeHeader) or header.part + 1 == header.parts
+        self.acks.said(record.feed, header, last)
+        if record.feed != self.place.own_feeds[0] or not last:
+            return
+        now = turn.now_us
+        if isinstance(header, StableHeader):
+            self._stable(now, header.bucket, header.bucket + 1, header.held)
+        elif isinstance(header, RangeHeader):
+            self._stable(now, header.first, header.end, header.held)
+        elif isinstance(header, TentativeHeader):
+            self._tentative(now, header)
+        else:
+            self._phase(now, header)
+
+    def _stable(self, now: int, first: int, end: int, held_us: int) -> None:
+        at = self.at
+        if end <= at.stable:
+            return  # from a peer, so that the own topic has no hole
+        together, given = at.stable == at.live, self.jobs.gives(first, end)
+        if end > self.complete and not given:
+            raise Violation("early", f"{self._name}: bucket {end - 1} is stable, read is only {self.complete}", end - 1)
+        if not given:
+            self.acks.may_run(self._name, first)
+        expected = self.births.held_us(end - 1, now) if together and not given else 0
+        if held_us != expected:
+            self._wrong("held", end - 1, f"held {held_us} us, expected {expected}")
+        at.stable = end
+        if together:
+            at.live = max(at.live, end)
+            self._forgive()
+        elif at.stable == at.live:
+            self.divergence.over()
+            self.checkpoints.soon(end)
+
+    def _forgive(self) -> None:
+        for known in self.inputs:
+            for voice in known.voices:
+                voice.forgive()
+
+    def _tentative(self, now: int, header: TentativeHeader) -> None:
+        at, bucket = self.at, header.bucket
+        if bucket != at.live:
+            self._wrong("frontiers", bucket, f"is said tentatively, {at.live} is next")
+        self._may_run(now, bucket)
+        self.acks.may_run(self._name, bucket)
+        why = self.divergence.ran(header, self.inputs, now)
+        if why is not None:
+            self._wrong("labels", bucket, why)
+        if header.held != (expected := self.births.held_us(bucket, now)):
+            self._wrong("held", bucket, f"held {header.held} us, expected {expected}")
+        for known in self.inputs:
+            if known.closed <= bucket:
+                for voice in known.voices:
+                    voice.passed_over(bucket)
+        at.live = bucket + 1
+
+    def _may_run(self, now: int, bucket: int) -> None:
+        orders, at = self.settings.orders, self.at
+        policy = orders.stabilization if self.granted else orders.failure
+        phase = "stabilization" if self.granted else "failure"
+        if at.stable == at.live and self.complete > bucket:
+            self._wrong("avoidable", bucket, "ran tentatively, and was complete")
+        end = self.births.end_us(bucket)
+        if end is None:
+            self._wrong("premature", bucket, "ran before anybody had opened it")
+            return
+        earliest = earliest_us(end, bucket, self.inputs, orders, self.granted)
+        if earliest is None:
+            self._wrong("policy", bucket, f"was said tentatively in {phase}, where {policy} holds it back")
+        elif now < earliest:
+            oracle = "policy" if policy == "delay" else "premature"
+            detail = f"ran {(earliest - now) / 1e6:.3f} s before its time, in {phase} with policy {policy}"
+            self._wrong(oracle, bucket, detail)
+
+    def _wrong(self, oracle: str, bucket: int, detail: str) -> None:
+        raise Violation(oracle, f"{self._name}: bucket {bucket} {detail}", bucket)
+
+    def _phase(self, now: int, header: StreamHeader) -> None:
+        if isinstance(header, RecDoneHeader):
+            self.granted = False
+            return
+        assert isinstance(header, UndoHeader)
+        if not self.queue.may_correct(now):
+            detail = f"{self._name} corrects, and {self.queue.head()} is head of the queue"
+            raise Violation("turn", detail, header.bucket)
+        self.granted = True
+        self.jobs.granted()
+        self._forgive()
+
+    # What it tells others ---------------------------------------------------------------------------------------------
+
+    def _beats(self, record: NewRecord) -> None:
+        beat = json.loads(record.value or b"{}")
+        self.asking = bool(beat["asking"])
+        self.queue.says(beat)
+
+    def _tells(self, turn: HeardTurn, record: NewRecord) -> None:
+        status = json.loads(record.value or b"{}")
+        if status["event"] != "READY":
+            return
+        if self.acks.waiting:
+            said = f"{self._name} is READY, and {self.acks.waiting} of its records are not acknowledged"
+            raise Violation("ready", said)
+        goal = self.queue.goal
+        if goal is None or goal > self.at.live:
+            raise Violation("ready", f"{self._name} is READY at {self.at.live}, its goal is {goal}")
+        if self.at.stable == self.at.live < self.complete:
+            raise Violation("ready", f"{self._name} is READY at {self.at.live}, complete is {self.complete}")
+        self.ready = True

@@ -1,0 +1,38 @@
+"""Bugs on purpose, in the product as long as a context lasts: the oracles must find each."""
+
+from __future__ import annotations
+
+from tests.simulation.planted import (
+    beside,
+    chains,
+    corrected,
+    corrections,
+    exchange,
+    inputs,
+    lasting,
+    lives,
+    neighbour,
+    parted,
+    publishers,
+    sizes,
+    twins,
+)
+from tests.simulation.planted.bug import Bug
+from tests.simulation.planted.judged import BUGS as JUDGED
+
+BUGS: tuple[Bug, ...] = (
+    *JUDGED,
+    *inputs.BUGS,
+    *corrections.BUGS,
+    *lasting.BUGS,
+    *corrected.BUGS,
+    *chains.BUGS,
+    *exchange.BUGS,
+    *twins.BUGS,
+    *beside.BUGS,
+    *parted.BUGS,
+    *sizes.BUGS,
+    *neighbour.BUGS,
+    *lives.BUGS,
+    *publishers.BUGS,
+)

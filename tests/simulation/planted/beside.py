@@ -1,0 +1,213 @@
+"""Planted in what is read of control and settings: when they expire, are compacted, made again, or hold garbage; and in
+what becomes of a kernel that fails."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from borealis_py.engine import blame
+from borealis_py.log.base import LogError, OffsetGone
+from borealis_py.log.messages import Heartbeat, decode
+from borealis_py.node import inlet, knobs
+from borealis_py.node.inlet import Arrived, Inlet
+from borealis_py.node.replica import Replica
+from borealis_py.protocol.settings import Delays
+from borealis_py.simulation.cluster.toy_query import KernelFailed
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
+from sunion.errors import RetentionLost
+from tests.simulation.planted.bug import SOURCES, Bug
+
+
+def _heartbeats_are_needed_for_ever() -> Any:
+    def skip(self: Inlet, gone: OffsetGone) -> None:
+        raise RetentionLost(str(gone))
+
+    return mock.patch.object(Inlet, "_skip", skip)
+
+
+def _heartbeats_alone_tell_of_incarnations() -> Any:
+    before = Inlet.read_control
+
+    def read_control(self: Inlet) -> int:
+        before(self)
+        return max([0, *(b.inc for b in self._first_beats if b.replica == self._spec.replica)])
+
+    return mock.patch.object(Inlet, "read_control", read_control)
+
+
+def _beyond_the_end_nothing_comes() -> Any:
+    before = Inlet.poll
+
+    def poll(self: Inlet) -> Arrived:
+        with suppress(LogError):
+            return before(self)
+        return Arrived()
+
+    return mock.patch.object(Inlet, "poll", poll)
+
+
+def _settings_end_at_the_first_hole() -> Any:
+    def read_settings(self: Inlet) -> None:
+        feed = self._spec.settings_feed
+        first, end = self._lookup.bounds(feed)
+        at = first
+        for record in self._lookup.read(feed, first, end):
+            if record.offset != at:
+                break
+            self._knobs.read(record)
+            at += 1
+        self._reader.open(feed, end)
+
+    # The end of its own stream would tell its number, too.
+    return mock.patch.multiple(Inlet, read_settings=read_settings, _spoken=lambda self: ())
+
+
+def _any_key_will_do() -> Any:
+    def read_beat(key: bytes | None, value: bytes | None, node: str) -> Heartbeat:
+        return decode(value or b"", Heartbeat)
+
+    return mock.patch.object(inlet, "read_beat", read_beat)
+
+
+def _decoded(raw: bytes, kind: Any) -> Any:
+    return msgspec.json.decode(raw, type=kind)
+
+
+def _heartbeats_are_not_too_deep() -> Any:
+    return mock.patch.object(inlet, "read_beat", lambda key, value, node: _decoded(value or b"", Heartbeat))
+
+
+def _settings_are_not_too_deep() -> Any:
+    return mock.patch.object(knobs, "decode", _decoded)
+
+
+def _a_failed_step_is_left_out() -> Any:
+    before = Replica.turn
+
+    def turn(self: Replica) -> None:
+        with suppress(KernelFailed):
+            before(self)
+
+    return mock.patch.object(Replica, "turn", turn)
+
+
+def _at(kind: str, since: float, until: float, detail: str = "", index: int = 0) -> Fault:
+    return Fault(kind, index, int(since * SECOND), int(until * SECOND), detail)
+
+
+def _one_replica(scenario: Scenario, *faults: Fault) -> Scenario:
+    """Of each node one replica, that does what it can; a source is gone from 8 s on."""
+    nodes = tuple(replace(node, replicas=1) for node in scenario.nodes)
+    delays, timing = Delays(4_000_000), replace(scenario.timing, buffer_rows_max=2_000_000)
+    gone = tuple(_at("source_cut", 8, 14, index=i) for i in range(scenario.sources))[:-1]
+    cut = replace(scenario, nodes=nodes, lost=(), delays=delays, timing=timing, heal_us=16 * SECOND)
+    return replace(cut, faults=(*faults, *gone), sources=scenario.sources)
+
+
+def _started_without_heartbeats(scenario: Scenario) -> Scenario:
+    """The replica has a high number when all heartbeats expire."""
+    crashes = tuple(_at("crash", at, at + 0.3) for at in (2, 3, 4))
+    return _one_replica(scenario, *crashes, *(_at("expired", at, at + 0.1, "starting") for at in (5, 5.7, 6.4)))
+
+
+def _and_compacted(scenario: Scenario) -> Scenario:
+    """Its number is told by the settings alone, of which the older records have gone."""
+    without = _started_without_heartbeats(scenario)
+    faults = (_at("compacted", 4.4, 7), *without.faults)
+    return replace(without, faults=tuple(sorted(faults, key=lambda fault: fault.at_us)))
+
+
+def _whoever_is_there_is_to_blame() -> Any:
+    def run_by_row(runs: blame.Runs, batch: Any) -> blame.Blamed:
+        return blame.Blamed(None, dict.fromkeys(range(batch.num_rows), "poison"))
+
+    return mock.patch.object(blame, "run_by_row", run_by_row)
+
+
+LATE = (
+    "convergence",
+    "availability",
+    "content",
+    "exception",
+    "client",
+    "end",
+    "stagger",
+    "needless",
+    "avoidable",
+    "overdue",
+)
+BUGS = (
+    Bug(
+        "behind expired heartbeats one goes on",
+        "liveness",
+        _heartbeats_are_needed_for_ever,
+        ("expired",),
+        ("convergence",),
+        30,
+    ),
+    Bug(
+        "incarnations outlive the heartbeats",
+        "liveness",
+        _heartbeats_alone_tell_of_incarnations,
+        (),
+        LATE,
+        12,
+        change=_started_without_heartbeats,
+    ),
+    Bug("a cursor beyond the end ends the replica", "liveness", _beyond_the_end_nothing_comes, ("made_again",), LATE),
+    Bug(
+        "settings are read over the holes of compaction",
+        "liveness",
+        _settings_end_at_the_first_hole,
+        (),
+        LATE,
+        12,
+        change=_and_compacted,
+    ),
+    Bug(
+        "a heartbeat is the replica's that its key names",
+        "liveness",
+        _any_key_will_do,
+        ("bad_control", "crash", *SOURCES),
+        ("superseded", "exception", "stagger"),
+        60,
+        2,
+    ),
+    Bug(
+        "deep nesting is garbage in control", "liveness", _heartbeats_are_not_too_deep, ("bad_control",), ("exception",)
+    ),
+    Bug(
+        "deep nesting is garbage in settings", "liveness", _settings_are_not_too_deep, ("bad_settings",), ("exception",)
+    ),
+    Bug(
+        "of the rows beside a poisoned one none is to blame",
+        "safety",
+        _whoever_is_there_is_to_blame,
+        ("poison",),
+        ("stable", "dead letters", "client"),
+    ),
+    Bug(
+        "a replica whose kernel fails ends, and starts again",
+        "safety",
+        _a_failed_step_is_left_out,
+        ("kernel", *SOURCES),
+        (
+            "stable",
+            "hole",
+            "convergence",
+            "client",
+            "frontiers",
+            "state",
+            "exception",
+            "availability",
+            "overdue",
+            "retention",
+        ),
+        30,
+    ),
+)

@@ -1,0 +1,262 @@
+"""Planted in chains: reading several replicas, budgets, adoption (A3, R5, R13, B2, B10 to B15, B37, B44)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from borealis_py.log.base import Lookup
+from borealis_py.node.inlet import Inlet
+from borealis_py.node.peers import Peers
+from borealis_py.protocol.delay import Creation, Feed
+from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.labels import Share
+from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.redo import RedoDone
+from borealis_py.protocol.settings import DelayPolicy
+from borealis_py.simulation.cluster.storage import MemoryCheckpoints
+from borealis_py.simulation.runner.scenario import Scenario
+from sunion.inputs import StreamInput
+from sunion.model import StableBucket, TentativeBucket
+from sunion.stream import StreamFold
+from tests.simulation.planted.bug import SOURCES, Bug
+
+
+def _delayed(scenario: Scenario) -> Scenario:
+    """Every node holds each tentative bucket for as long as it may."""
+    return replace(
+        scenario, delays=replace(scenario.delays, failure=DelayPolicy.DELAY, stabilization=DelayPolicy.DELAY)
+    )
+
+
+def _pairs(scenario: Scenario) -> Scenario:
+    """Two replicas of each node, and hardly any difference between what they read when."""
+    return replace(scenario, nodes=tuple(replace(node, replicas=2) for node in scenario.nodes), lost=())
+
+
+def _tentative_taken_for_stable() -> Any:
+    before = StreamInput.feed
+
+    def feed(self: StreamInput, records: Any, *rest: Any) -> Any:
+        def believed(said: Any) -> Any:
+            if isinstance(said, TentativeBucket):
+                return StableBucket(said.inc, said.bucket, said.output, said.held)
+            return said
+
+        return before(self, [(k, believed(said)) for k, said in records], *rest)
+
+    return mock.patch.object(StreamInput, "feed", feed)
+
+
+def _only_the_first_replica() -> Any:
+    before = StreamFold.read
+
+    def read(self: StreamFold, records: Any) -> Any:
+        return before(self, [(k, said) for k, said in records if k == 0])
+
+    return mock.patch.object(StreamFold, "read", read)
+
+
+def _opened_at_the_end() -> Any:
+    before = Inlet.open_inputs
+
+    def open_inputs(self: Inlet, *args: Any) -> None:
+        lookup = self._lookup
+        self._lookup = mock.Mock(wraps=lookup)
+        self._lookup.find = lambda feed, _: lookup.bounds(feed)[1]
+        before(self, *args)
+        self._lookup = lookup
+
+    return mock.patch.object(Inlet, "open_inputs", open_inputs)
+
+
+def _nobody_is_awaited() -> Any:
+    return mock.patch.object(Feed, "awaited", return_value=False)
+
+
+def _awaited_for_ever() -> Any:
+    return mock.patch.object(Feed, "awaited", lambda self, bucket: self.said <= bucket)
+
+
+def _held_forgotten() -> Any:
+    return mock.patch.object(Creation, "waited", return_value=None)
+
+
+def _the_same_budget_everywhere() -> Any:
+    before = Manager._set_delays
+
+    def set_delays(self: Manager, delays: Any) -> None:
+        before(self, delays)
+        self._wait += 3 * self.timing.hop_us + self.timing.slack_us
+
+    return mock.patch.object(Manager, "_set_delays", set_delays)
+
+
+def _the_first_node_waits_longest() -> Any:
+    before = Manager._set_delays
+
+    def set_delays(self: Manager, delays: Any) -> None:
+        before(self, delays)
+        self._wait += 0 if self.union.streams else 400_000
+
+    return mock.patch.object(Manager, "_set_delays", set_delays)
+
+
+def _one_late_input_makes_all_late() -> Any:
+    before = Intake.ran
+
+    def ran(self: Intake, bucket: int) -> None:
+        before(self, bucket)
+        if any(feed.late for feeds in self.feeds for feed in feeds):
+            for feed in (feed for feeds in self.feeds for feed in feeds):
+                feed.late = True
+
+    return mock.patch.object(Intake, "ran", ran)
+
+
+def _upstreams_lack_forgotten() -> Any:
+    before: Callable[[Intake, int], Share] = Intake.share
+
+    def share(self: Intake, bucket: int) -> Share:
+        own, found = {source.name for source in self.union.sources.values()}, before(self, bucket)
+        named = (tuple(name for name in names if name in own) for names in (found.missing, found.lacked))
+        return Share(*named, found.completeness, found.diverged_from)
+
+    return mock.patch.object(Intake, "share", share)
+
+
+def _tentative_counts_as_whole() -> Any:
+    def completeness(self: Intake, bucket: int) -> float:
+        return 1.0
+
+    return mock.patch.object(Intake, "completeness", completeness)
+
+
+def _adopted_without_what_was_said() -> Any:
+    def said(self: Peers, peer: int, lookup: Lookup, first: int, end: int) -> Any:
+        return {}
+
+    return mock.patch.object(Peers, "_said", said)
+
+
+def _another_checkpoint_than_asked() -> Any:
+    before = MemoryCheckpoints.of_peer
+
+    def of_peer(self: MemoryCheckpoints, replica: int, bucket: int) -> Any:
+        files = self._disks[replica].files
+        return before(self, replica, min(files, default=bucket))
+
+    return mock.patch.object(MemoryCheckpoints, "of_peer", of_peer)
+
+
+def _adopted_beyond_the_live_frontier() -> Any:
+    def adopt(self: Manager) -> None:
+        kept = [(p.beat.kept, i) for i, p in self.control.peers.items() if p.beat.kept > self.f_s]
+        for bucket, peer in sorted(kept, reverse=True):
+            if peer != self.identity.replica and self.reconciliation.job is None:
+                self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s, self._effects)
+
+    return mock.patch.object(Manager, "_adopt", adopt)
+
+
+def _adopted_state_left_out() -> Any:
+    before = Peers.adopt
+
+    def adopt(self: Peers, job: Any, lookup: Lookup) -> Any:
+        result = before(self, job, lookup)
+        return replace(result, state=job.state) if isinstance(result, RedoDone) else result
+
+    return mock.patch.object(Peers, "adopt", adopt)
+
+
+WRONG = ("stable", "exception", "hole", "convergence", "redo", "client", "frontiers", "corrected")
+BUGS = (
+    Bug("tentative input is not stable", "safety", _tentative_taken_for_stable, SOURCES, WRONG, nodes=2),
+    Bug(
+        "R5 all replicas are read",
+        "liveness",
+        _only_the_first_replica,
+        ("crash", "cut_all"),
+        ("availability", "convergence", "held"),
+        60,
+        2,
+    ),
+    Bug(
+        "B37 a stream is opened where its next bucket lies",
+        "liveness",
+        _opened_at_the_end,
+        ("crash", "crash_node"),
+        WRONG,
+        40,
+        2,
+    ),
+    Bug(
+        "B15 who may still say it stably is awaited",
+        "quality",
+        _nobody_is_awaited,
+        ("cut_input", "crash"),
+        ("avoidable", "premature"),
+        60,
+        2,
+        _pairs,
+    ),
+    Bug("B15 who is late is not awaited", "quality", _awaited_for_ever, (*SOURCES, "crash"), (), nodes=2),
+    Bug(
+        "B12 what upstream has waited counts",
+        "liveness",
+        _held_forgotten,
+        SOURCES,
+        ("availability", "held"),
+        40,
+        3,
+        _delayed,
+    ),
+    Bug("B11 budgets shrink along a chain", "liveness", _the_same_budget_everywhere, SOURCES, ("availability",), 40, 3),
+    Bug(
+        "B11 who is nearer to the sources waits less",
+        "liveness",
+        _the_first_node_waits_longest,
+        SOURCES,
+        ("content", "availability"),
+        30,
+        3,
+    ),
+    Bug(
+        "B10 each input is late by itself",
+        "liveness",
+        _one_late_input_makes_all_late,
+        SOURCES,
+        ("content", "premature"),
+        30,
+        3,
+    ),
+    Bug("a result says what its upstream lacked", "safety", _upstreams_lack_forgotten, SOURCES, ("label",), 30, 2),
+    Bug("completeness counts what upstream lacked", "safety", _tentative_counts_as_whole, SOURCES, ("label",), 30, 2),
+    Bug(
+        "B2 what the peer said goes into the own topic",
+        "safety",
+        _adopted_without_what_was_said,
+        SOURCES,
+        ("stable", "corrected"),
+        60,
+    ),
+    Bug(
+        "B44 the checkpoint is that of the bucket asked for",
+        "safety",
+        _another_checkpoint_than_asked,
+        SOURCES,
+        WRONG,
+        60,
+    ),
+    Bug(
+        "B44 no further than the live frontier",
+        "safety",
+        _adopted_beyond_the_live_frontier,
+        SOURCES,
+        (*WRONG, "job"),
+        130,
+    ),
+    Bug("B44 the peer's state is taken", "safety", _adopted_state_left_out, SOURCES, WRONG, 60),
+)

@@ -1,0 +1,336 @@
+"""Planted in what is said and corrected: labels, redo, turns (A3, R4, R7 to R10)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import msgspec
+
+from borealis_py.log import stream
+from borealis_py.log.records import RangeHeader, StableHeader, TentativeHeader, pack
+from borealis_py.log.stream import StreamEncoder
+from borealis_py.protocol import reconciliation
+from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.delay import Feed
+from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.labels import Label, Labels, Share
+from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.redo import RedoFailed, RedoJob
+from borealis_py.protocol.settings import DelayPolicy, Delays
+from borealis_py.protocol.stagger import Stagger
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
+from sunion.model import Kind, StableBucket, StableRange
+from sunion.output import SOutput
+from sunion.view import Change, View
+from tests.simulation.planted.bug import SOURCES, Bug
+
+R = reconciliation.Reconciliation
+
+
+def _small_buckets_on_spark(scenario: Scenario) -> Scenario:
+    """Buckets come fast, and nothing is redone inline."""
+    return replace(scenario, width_us=50_000, timing=replace(scenario.timing, inline_us=0, inline_buckets=1))
+
+
+def _hardly_any_memory(scenario: Scenario) -> Scenario:
+    """Much less than arrives while a job runs, and buckets wait for as long as they may."""
+    return replace(
+        _small_buckets_on_spark(scenario),
+        timing=replace(scenario.timing, inline_us=0, inline_buckets=1, buffer_rows_max=20),
+        delays=Delays(2_000_000, DelayPolicy.DELAY, DelayPolicy.DELAY),
+    )
+
+
+def _dies_while_asking(scenario: Scenario) -> Scenario:
+    """An input comes back, both replicas ask, and one of them is gone for ever."""
+    (node,) = scenario.nodes
+    fault = Fault("source_cut", 0, scenario.heal_us - 6 * SECOND, scenario.heal_us - SECOND)
+    return replace(
+        scenario,
+        nodes=(replace(node, replicas=2),),
+        lost=(0,),
+        faults=(fault,),
+        delays=Delays(1_000_000),
+        timing=replace(scenario.timing, inline_us=0, inline_buckets=1, redo_rows=1),
+    )
+
+
+def _label_dropped() -> Any:
+    before = SOutput.tentative
+
+    def tentative(self: SOutput, record: Any) -> Any:
+        token, _ = before(self, record)
+        return token, StableBucket(record.inc, record.bucket, record.output, record.held)
+
+    return mock.patch.object(SOutput, "tentative", tentative)
+
+
+def _lacks_nothing() -> Any:
+    before = SOutput.tentative
+    return mock.patch.object(
+        SOutput,
+        "tentative",
+        lambda self, record: before(self, replace(record, lacked=(), missing=(), completeness=1.0)),
+    )
+
+
+def _complete_by_bucket() -> Any:
+    before = Labels.ran
+
+    def ran(self: Labels, bucket: int, share: Share) -> Label:
+        return replace(before(self, bucket, share), completeness=share.completeness)
+
+    return mock.patch.object(Labels, "ran", ran)
+
+
+def _lacked_by_bucket() -> Any:
+    before = Labels.ran
+
+    def ran(self: Labels, bucket: int, share: Share) -> Label:
+        return replace(before(self, bucket, share), lacked=share.lacked)
+
+    return mock.patch.object(Labels, "ran", ran)
+
+
+def _tentative_taints_stable() -> Any:
+    before = Manager._step_live
+
+    def step(self: Manager, bucket: int) -> None:
+        before(self, bucket)
+        self._s = self._l
+
+    return mock.patch.object(Manager, "_step_live", step)
+
+
+def _range_one_too_far() -> Any:
+    before = SOutput.stable_run
+
+    def run(self: SOutput, first: int, end: int, outputs: Any, held: int) -> Any:
+        said = before(self, first, end, outputs, held)
+        return [(t, replace(r, end=r.end + 1) if isinstance(r, StableRange) else r) for t, r in said]
+
+    return mock.patch.object(SOutput, "stable_run", run)
+
+
+def _range_found_by_its_first() -> Any:
+    before = StreamEncoder.encode
+
+    def encode(self: StreamEncoder, record: Any) -> Any:
+        if isinstance(record, StableRange):
+            header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.held)
+            return [self._record(record.first - 50, pack(header))]
+        return before(self, record)
+
+    return mock.patch.object(StreamEncoder, "encode", encode)
+
+
+def _first_part_is_all() -> Any:
+    before = stream.unpack_stream
+
+    def unpack(value: bytes | None) -> Any:
+        header, payload = before(value)
+        first = isinstance(header, StableHeader | TentativeHeader) and header.part == 0
+        return (msgspec.structs.replace(header, parts=1) if first else header), payload
+
+    return mock.patch.object(stream, "unpack_stream", unpack)
+
+
+def _late_redo_counts() -> Any:
+    jobs: dict[object, RedoJob] = {}
+    start, answered = R.start, R.answered
+
+    def remember(self: R, *args: Any, **kwargs: Any) -> None:
+        start(self, *args, **kwargs)
+        if self.job is not None:
+            jobs[self, self.job.id] = self.job
+
+    def believe(self: R, now: int, result: Any, stable: int, effects: Any) -> Any:
+        if isinstance(result, RedoFailed) or (self, result.id) not in jobs:
+            return answered(self, now, result, stable, effects)
+        self.job = self.deadline = None
+        return jobs[self, result.id], result
+
+    return mock.patch.multiple(R, start=remember, answered=believe)
+
+
+def _failed_redo_counts() -> Any:
+    answered = R.answered
+
+    def believe(self: R, now: int, result: Any, stable: int, effects: Any) -> Any:
+        job = self.job
+        if isinstance(result, RedoFailed) and job is not None and result.id == job.id and job.peer is None:
+            self.job = self.deadline = None
+            return job, reconciliation.RedoDone(job.id, job.state, {}, "spark", 0.0)
+        return answered(self, now, result, stable, effects)
+
+    return mock.patch.object(R, "answered", believe)
+
+
+def _hangs_with_its_job() -> Any:
+    return mock.patch.object(R, "check_deadline", return_value=None)
+
+
+def _jobs_chase_for_ever() -> Any:
+    start = R.start
+    return mock.patch.object(R, "start", lambda self, *args: start(self, *args[:6]))
+
+
+def _evicts_what_a_chase_needs() -> Any:
+    return mock.patch.object(R, "keep_from", lambda self, stable, live: live)
+
+
+def _no_stagger() -> Any:
+    before = Stagger.turn
+
+    def turn(self: Stagger, *args: Any) -> None:
+        before(self, *args)
+        self.granted = self.asking
+
+    return mock.patch.object(Stagger, "turn", turn)
+
+
+def _never_asks() -> Any:
+    before = Stagger._update_asking
+
+    def update(self: Stagger, now: int, diverged: bool, complete: bool) -> None:
+        before(self, now, diverged, complete and not diverged)
+
+    return mock.patch.object(Stagger, "_update_asking", update)
+
+
+def _a_dead_head_stays_head() -> Any:
+    """R8 and B27 together: nobody is ever suspected, and nobody goes on after T."""
+    before = Stagger._watch_head
+
+    def watch(self: Stagger, *args: Any) -> None:
+        before(self, *args)
+        self._passed = False
+
+    return Both(
+        mock.patch.object(Stagger, "_watch_head", watch),
+        mock.patch.object(ControlFold, "live", return_value=True),
+    )
+
+
+class Both:
+    """Two patches as one."""
+
+    def __init__(self, *patches: Any) -> None:
+        self.patches = patches
+
+    def __enter__(self) -> None:
+        for patch in self.patches:
+            patch.start()
+
+    def __exit__(self, *_: object) -> None:
+        for patch in self.patches:
+            patch.stop()
+
+
+def _no_undo() -> Any:
+    before = View.stable_run
+
+    def run(self: View, *args: Any) -> Any:
+        return [c for c in before(self, *args) if c.kind.value != "UNDO"]
+
+    return mock.patch.object(View, "stable_run", run)
+
+
+def _rec_done_at_once() -> Any:
+    before = View.stable_run
+
+    def run(self: View, bucket: int, end: int, output: Any) -> Any:
+        changes = before(self, bucket, end, output)
+        if any(c.kind is Kind.UNDO for c in changes):
+            changes.append(Change(Kind.REC_DONE, self.shown, self.shown))
+        return changes
+
+    return mock.patch.object(View, "stable_run", run)
+
+
+def _outbox_without_bound() -> Any:
+    return mock.patch.object(Manager, "_room", property(lambda self: 1_000_000))
+
+
+def _never_forgives() -> Any:
+    def word(self: Feed, bucket: int, tentative: bool, live: int) -> None:
+        self.heard = True
+        self.said = max(self.said, bucket + 1)
+
+    return Both(
+        mock.patch.object(Intake, "forgive", return_value=None),
+        mock.patch.object(Feed, "word", word),
+        mock.patch.object(Feed, "forgive", return_value=None),
+    )
+
+
+BUGS = (
+    Bug("A3 tentative results are labelled", "safety", _label_dropped, SOURCES, ("stable", "hole", "exception")),
+    Bug("B17 a tentative result says what it lacks", "safety", _lacks_nothing, SOURCES, ("label",)),
+    Bug("B17 completeness is about the window", "quality", _complete_by_bucket, SOURCES, ("label",), 30),
+    Bug("B17 lacked is about the window", "quality", _lacked_by_bucket, SOURCES, ("label",), 30),
+    Bug("S never sees tentative input", "safety", _tentative_taints_stable, SOURCES, ("stable", "exception")),
+    Bug("A3 a range ends where its buckets do", "safety", _range_one_too_far, (), ("stable", "client", "exception")),
+    Bug(
+        "B21 a range is found by its last bucket",
+        "liveness",
+        _range_found_by_its_first,
+        SOURCES,
+        ("retention", "convergence", "end", "exception", "corrected", "stable"),
+        40,
+    ),
+    Bug("a bucket counts when its last part is read", "safety", _first_part_is_all, ("big",), ("client", "stable"), 30),
+    Bug(
+        "B4 a late redo result does not count",
+        "safety",
+        _late_redo_counts,
+        (*SOURCES, "redos", "redo_zombie"),
+        ("stable", "exception", "hole", "convergence"),
+        80,  # the late answer must fall into the reconciliation that went on without it
+    ),
+    Bug("R4 a failed redo is no result", "safety", _failed_redo_counts, (*SOURCES, "jvm"), ("stable", "exception"), 30),
+    Bug("R4 a job has a deadline", "liveness", _hangs_with_its_job, (*SOURCES, "redos"), ("convergence",), 40),
+    Bug(
+        "R4 jobs do not chase the live frontier",
+        "liveness",
+        _jobs_chase_for_ever,
+        (*SOURCES, "redos"),
+        ("convergence",),
+        60,
+        change=_small_buckets_on_spark,
+    ),
+    Bug(
+        "R6 what comes during a last job stays",
+        "liveness",
+        _evicts_what_a_chase_needs,
+        (*SOURCES, "redos"),
+        ("convergence",),
+        60,
+        change=_hardly_any_memory,
+    ),
+    Bug("R4 who has diverged asks", "liveness", _never_asks, SOURCES, ("convergence",)),
+    Bug("B27 one after the other", "quality", _no_stagger, SOURCES, ("stagger",), 60),
+    Bug(
+        "R8, B27 a dead head does not stay head",
+        "liveness",
+        _a_dead_head_stays_head,
+        SOURCES,
+        ("convergence",),
+        30,
+        change=_dies_while_asking,
+    ),
+    Bug("B40 UNDO comes from the view", "safety", _no_undo, SOURCES, ("undo",)),
+    Bug("B40 REC_DONE waits for all below it", "safety", _rec_done_at_once, SOURCES, ("rec_done",), 30),
+    Bug(
+        "B43 no more than 80 records ahead of the acks",
+        "liveness",
+        _outbox_without_bound,
+        (*SOURCES, "cut_own", "one_way"),
+        ("buffers", "outbox"),
+        60,
+        change=_small_buckets_on_spark,
+    ),
+    Bug("B13 who is heard again is forgiven", "quality", _never_forgives, SOURCES, ("premature",)),
+)

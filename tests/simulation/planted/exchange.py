@@ -1,0 +1,102 @@
+"""Planted in streams that are written in a partition for each of their readers' (PROTOCOL 1.6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from borealis_py.node import peers
+from borealis_py.node.outlet import Outlet
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.runner.scenario import Scenario
+from sunion.model import StableBucket, StableRange
+from tests.simulation.planted.bug import SOURCES, Bug
+
+
+def _in_partitions(scenario: Scenario) -> Scenario:
+    """Every node but the query writes in two."""
+    *cut, query = scenario.nodes
+    return replace(scenario, nodes=(*(replace(node, exchange=2) for node in cut), query))
+
+
+def _pairs_in_partitions(scenario: Scenario) -> Scenario:
+    """Two replicas of each besides, that take over each other's checkpoints."""
+    two = _in_partitions(scenario)
+    return replace(two, nodes=tuple(replace(node, replicas=2) for node in two.nodes), lost=())
+
+
+def _letters_everywhere() -> Any:
+    before = Outlet._divided
+
+    def divided(self: Outlet, record: Any) -> Any:
+        parts = before(self, record)
+        if not isinstance(record, StableBucket):
+            return parts
+        return [replace(p, output=replace(p.output, rejects=record.output.rejects)) for p in parts]
+
+    return mock.patch.object(Outlet, "_divided", divided)
+
+
+def _empty_buckets_are_the_first_ones_business() -> Any:
+    before = Outlet._divided
+
+    def divided(self: Outlet, record: Any) -> Any:
+        if isinstance(record, StableRange):
+            return [record] * len(self._encoders) if record.end % 7 else [record, *[replace(record, end=record.first)]]
+        return before(self, record)
+
+    return mock.patch.object(Outlet, "_divided", divided)
+
+
+def _divided_by_place() -> Any:
+    def divide(self: ToyKernel, rows: Any, by: Any, count: int) -> Any:
+        return [list(rows[index::count]) or None for index in range(count)]
+
+    return mock.patch.object(ToyKernel, "divide", divide)
+
+
+def _only_the_first_partition_of_a_peer() -> Any:
+    before = peers.said_by
+
+    def said_by(spec: ReplicaSpec, replica: int, *rest: Any) -> Any:
+        return before(replace(spec, exchange=None), replica, *rest)
+
+    return mock.patch.object(peers, "said_by", said_by)
+
+
+WRONG = ("stable", "hole", "convergence", "exception", "client")
+BUGS = (
+    Bug(
+        "dead letters go to the first partition",
+        "quality",
+        _letters_everywhere,
+        SOURCES,
+        ("dead letters", "input"),
+        30,
+        2,
+        _in_partitions,
+    ),
+    Bug(
+        "empty buckets are told to every partition",
+        "safety",
+        _empty_buckets_are_the_first_ones_business,
+        SOURCES,
+        WRONG,
+        30,
+        2,
+        _in_partitions,
+    ),
+    Bug("rows fall by their key", "safety", _divided_by_place, SOURCES, WRONG, 12, 2, _in_partitions),
+    Bug(
+        "what a peer said is read in every partition",
+        "safety",
+        _only_the_first_partition_of_a_peer,
+        SOURCES,
+        WRONG,
+        60,
+        2,
+        _pairs_in_partitions,
+    ),
+)

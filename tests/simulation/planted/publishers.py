@@ -1,0 +1,109 @@
+"""Planted in publishers, and in what becomes of what they refuse: positions and lateness (A2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from borealis_py.client import tail
+from borealis_py.client.claim import Claim
+from borealis_py.client.session import PublisherSession
+from borealis_py.client.tail import Entry
+from borealis_py.client.writer import SourceWriter
+from borealis_py.log.records import BatchHeader
+from borealis_py.simulation.cluster.builder import Wiring
+from borealis_py.simulation.runner.scenario import SECOND, Fault, NodePlan, Scenario
+from tests.simulation.planted.bug import Bug
+
+CRASHES, DEAF = ("source_crashes",), ("source_deaf",)
+
+
+def _bad(scenario: Scenario) -> Scenario:
+    """Much of the input is no row."""
+    return replace(scenario, bad=0.3, lateness_us=None, by_data=frozenset())
+
+
+def _shared(scenario: Scenario) -> Scenario:
+    """Two nodes read a source."""
+    first = NodePlan("n1", ("s0",), 1)
+    query = replace(scenario.nodes[-1], inputs=("n1", *scenario.source_names))
+    return replace(_bad(scenario), nodes=(first, query), lost=())
+
+
+def _late(scenario: Scenario) -> Scenario:
+    return replace(scenario, bad=0.0, lateness_us=1_500_000, by_data=frozenset())
+
+
+def _by_data(scenario: Scenario) -> Scenario:
+    return replace(_late(scenario), by_data=frozenset(range(scenario.sources)))
+
+
+def _rejects_are_not_sent() -> Any:
+    def silent(self: SourceWriter, raw: bytes, reason: str, seq: int, late_us: int = 0) -> None:
+        self.flush()
+        self.last_seq = seq
+
+    return mock.patch.object(SourceWriter, "reject", silent)
+
+
+def _everybody_tells() -> Any:
+    inputs = Wiring.inputs
+
+    def telling(self: Wiring, node: str) -> Any:
+        return tuple(replace(of, letters=True) for of in inputs(self, node))
+
+    return mock.patch.object(Wiring, "inputs", telling)
+
+
+def _lateness_forgotten() -> Any:
+    def hasty(self: PublisherSession, writer: SourceWriter) -> None:
+        writer.advance(self._buckets.start(self._buckets.closed_by(self._now_us)))
+        self._ship(writer)
+
+    return mock.patch.object(PublisherSession, "_tick", hasty)
+
+
+def _deaf(scenario: Scenario) -> Scenario:
+    """A publisher that was replaced hears nothing and writes on, for more records than a newcomer reads at first. The
+    way to the log is slow when all of the source's crash: what each of them had on its way lands in part."""
+    faults = [
+        Fault(kind, i, int(at * SECOND), int(until * SECOND))
+        for kind, at, until in (("source_deaf", 2, 9), ("source_slow", 7, 9), ("source_crashes", 8, 8.5))
+        for i in range(scenario.sources)
+    ]
+    return replace(scenario, faults=tuple(faults), heal_us=12 * SECOND, width_us=50_000, rate=50)
+
+
+def _any_record_is_certain() -> Any:
+    def first(entries: Sequence[Entry], begin: int) -> int | None:
+        batches = (i for i, e in enumerate(entries) if isinstance(e.header, BatchHeader))
+        return next((i for i in batches if entries[i].record.boundary is not None), None)
+
+    return mock.patch.object(tail, "_certain", first)
+
+
+def _claims_count_on() -> Any:
+    claim = Claim._claim
+
+    def next_one(self: Claim) -> Any:
+        self._position, position = 0, self._position
+        try:
+            return claim(self)
+        finally:
+            self._position = position
+
+    return mock.patch.object(Claim, "_claim", next_one)
+
+
+BUGS = [
+    Bug("what a publisher refuses is passed over", "safety", _rejects_are_not_sent, CRASHES, ("input",), change=_bad),
+    Bug("every node tells a source's dead letters", "safety", _everybody_tells, CRASHES, ("input", "dead letters"),
+        change=_shared),
+    Bug("the clock's boundary knows no lateness", "safety", _lateness_forgotten, CRASHES, ("input",), change=_late),
+    Bug("B5 what a zombie of a lower epoch wrote tells nothing", "safety", _any_record_is_certain, DEAF, ("input",),
+        change=_deaf),
+    Bug("A2 a claim is above any before it", "quality", _claims_count_on, DEAF, (), change=_deaf),
+    Bug("by the data the clock counts as well", "safety", _lateness_forgotten, CRASHES, ("input",), change=_by_data),
+]  # fmt: skip

@@ -1,0 +1,54 @@
+"""The ledger only grows, and its lines are a table."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, cells
+from borealis_py.simulation.runner.ledger import HEAD, Line, append, commit_of
+
+
+def test_lines_are_added_below_the_head(tmp_path: Path) -> None:
+    path = tmp_path / "docs" / "ledger.md"
+    at = datetime(2026, 11, 21, 16, 5, tzinfo=UTC)
+    append(path, Line(20_000, 1, 36_000.0, 100, 112, 0), at, "abc1234")
+    append(path, Line(200, 7, 360.0, 60, 112, 1), at, "abc1235")
+    assert path.read_text() == (
+        HEAD
+        + "| 2026-11-21 16:05 | abc1234 | 20000 | 1 | 10.0 | 100 of 112 | 0 |\n"
+        + "| 2026-11-21 16:05 | abc1235 | 200 | 7 | 0.1 | 60 of 112 | 1 |\n"
+    )
+
+
+def test_without_a_repository_there_is_no_commit(tmp_path: Path) -> None:
+    assert commit_of(tmp_path, tmp_path / "ledger.md") == "-"
+
+
+def test_a_change_is_told_unless_it_is_the_ledgers_own(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+        done = subprocess.run(["git", *who, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    ledger, rule = tmp_path / "ledger.md", tmp_path / "rule.py"
+    git("init", "-q")
+    for path in (ledger, rule):
+        path.write_text("before\n")
+    git("add", ".")
+    git("commit", "-qm", "x")
+    commit = git("rev-parse", "--short", "HEAD")
+    assert commit_of(tmp_path, ledger) == commit
+    ledger.write_text("a line more\n")
+    assert commit_of(tmp_path, ledger) == commit
+    rule.write_text("another rule\n")
+    assert commit_of(tmp_path, ledger) == f"{commit}+"
+
+
+def test_some_run_in_the_ledger_went_everywhere() -> None:
+    """Coverage of (state transition, fault class) cells takes more worlds than a test run has; the ledger has them."""
+    lines = Path("docs/ledger.md").read_text().splitlines()
+    runs = [[part.strip() for part in line.split("|")[1:-1]] for line in lines if line.startswith("| 20")]
+    possible = len(cells()) - len(IMPOSSIBLE)
+    assert f"{possible} of {possible}" in [went for *_, went, _ in runs]

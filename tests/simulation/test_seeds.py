@@ -1,0 +1,92 @@
+"""200 worlds with faults: every oracle holds in each, they are rough enough, and the same seed is the same history."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from borealis_py.simulation.checkers.coverage import cells, missing, total
+from borealis_py.simulation.cluster.toy_query import BIG
+from borealis_py.simulation.faults import FAULTS
+from borealis_py.simulation.faults.catalogue import CLASSES, KINDS, LATER
+from borealis_py.simulation.runner import generator
+from borealis_py.simulation.runner.generator import NEIGHBOURS, draw, small
+from borealis_py.simulation.runner.run import Options, run_seed, run_seeds
+from borealis_py.simulation.runner.scenario import SIZES
+from borealis_py.simulation.runner.shrink import Edits
+
+pytestmark = pytest.mark.sim
+SEEDS = 200
+
+
+@pytest.mark.timeout(600)
+def test_no_seed_breaks_an_oracle() -> None:
+    results = list(run_seeds(SEEDS, first=1, processes=2))
+    assert [r.failure() for r in results if not r.ok] == []
+    assert len(results) == SEEDS
+    # The worlds must be rough enough to mean something.
+    assert sum(r.tentative for r in results) > 10 * SEEDS
+    assert sum(r.reconciliations for r in results) > SEEDS // 2
+    assert sum(r.adoptions for r in results) > SEEDS // 10
+    assert sum(r.asked for r in results) > 20 * SEEDS
+    assert max(r.worst_us for r in results) > 500_000
+    assert any(r.named_error for r in results)
+    hits = total(r.cells for r in results)
+    assert sum(1 for cell in cells() if hits[cell]) >= 95, missing(hits)  # of 112; the ledger's long runs hit the rest
+
+
+def test_the_same_seed_is_the_same_history_in_another_process() -> None:
+    """String hashes differ from process to process; nothing may depend on them."""
+    here = [run_seed(seed).digest for seed in (3, 4)]
+    code = "from borealis_py.simulation.runner.run import run_seed; print(*(run_seed(s).digest for s in (3, 4)))"
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        there = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+        assert there.stdout.split() == here
+
+
+def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
+    result = run_seed(7, Options(seconds=5.0, edits=Edits(keep=())))
+    assert result.ok
+    assert 5.0 < result.simulated_s < 10.0
+
+
+def test_every_kind_of_fault_can_be_done_and_is_of_a_class() -> None:
+    assert FAULTS.keys() == KINDS.keys()
+    assert {kind.fault_class for kind in KINDS.values()} == {*CLASSES, ""}
+
+
+def test_kinds_that_came_later_leave_all_else_of_a_world_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_them = [draw(seed) for seed in range(1, 101)]
+    monkeypatch.setattr(generator, "_later", lambda *_: [])
+    without = [draw(seed) for seed in range(1, 101)]
+    assert not any(fault.kind in LATER for w in without for fault in w.faults)
+    left = [replace(w, faults=tuple(f for f in w.faults if f.kind not in LATER)) for w in with_them]
+    sized = [any(f.kind in SIZES for f in w.faults) for w in with_them]
+    timings = [(small if some else lambda timing: timing)(w.timing) for some, w in zip(sized, without, strict=True)]
+    assert [w.timing for w in left] == timings
+    assert [replace(a, part_rows=BIG, timing=b.timing) for a, b in zip(left, without, strict=True)] == without
+    assert any(fault.kind in LATER for w in with_them for fault in w.faults)
+
+
+def test_scenarios_are_drawn_widely() -> None:
+    worlds = [draw(seed) for seed in range(1, 301)]
+    plain = [w for w in worlds if not w.source_parts]
+    assert {len(w.nodes) for w in plain} == {1, 2, 3, 4}
+    assert {node.replicas for w in worlds for node in w.nodes} == {1, 2, 3}
+    assert {w.sources for w in plain} == {1, 2, 3, 4}
+    assert {w.neighbour for w in worlds} == {"", *NEIGHBOURS}
+    parted = [w for w in worlds if w.source_parts]
+    assert {"s0", "s0.0", "s0.1"} <= {name for w in parted for name in w.source_names}
+    assert {"n1", "n1.0", "n1.1"} <= {node.name for w in parted for node in w.nodes}
+    assert {fault.kind for w in worlds for fault in w.faults} == KINDS.keys()
+    assert min(w.heal_us for w in worlds) >= 12_000_000
+    for world in worlds:
+        names = {*world.source_names, *(node.name for node in world.nodes)}
+        assert {name for node in world.nodes for name in node.inputs} == names - {"q"}
