@@ -26,6 +26,7 @@ from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.runner.run import quiet
 from borealis_py.simulation.runner.scenario import SECOND, Fault, NodePlan, Scenario
+from borealis_py.simulation.runner.simulation import Simulation
 from sunion.model import Kind
 from sunion.view import Change
 
@@ -172,12 +173,13 @@ def see(point: Point) -> Seen:
     Raises:
         BenchError: an oracle failed: the results are wrong, or it did not heal. Not: they came too late.
     """
-    world, broken = World(point.scenario()), None
+    simulation, broken = Simulation(point.scenario()), None
+    world = simulation.world
     recorder = Recorder(world.origin)
     world.picture = recorder
     with quiet():
         try:
-            world.run()
+            simulation.run()
         except Violation as exc:
             if exc.oracle != "availability":
                 raise BenchError(f"{point}: oracle {exc.oracle!r} failed: {exc}") from exc

@@ -100,7 +100,7 @@ class Stream:
         Raises:
             QueryError: a name that is taken or cannot be used, partitions that cannot be.
         """
-        return self._app._cut(self, name, replicas, checked(partitions, by, self, f"node {name!r}"))
+        return self._app._cut(self, name, replicas, checked(partitions, by, self.columns, f"node {name!r}"))
 
 
 class Windowed:
@@ -235,7 +235,7 @@ class App:
         for what, policy in (("on_failure", on_failure), ("on_stabilization", on_stabilization)):
             if policy not in get_args(Policy):
                 raise QueryError(f"{where}: {what}={policy!r}; choose process, delay or suspend")
-        parts = checked(partitions, by, stream, where)
+        parts = checked(partitions, by, stream.columns, where)
         plan, inputs = _linearise(stream, parts, where)
         self._queries[name] = QuerySpec(
             inputs=inputs,

@@ -8,23 +8,23 @@ of all partitions and put them in one order that does not depend on how many the
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, part_name
 from borealis_py.query.plan import MapOp, MergeOp, Op, PartOp, Plan, SourceOp, UnionOp, WindowOp, moved
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, QuerySpec
 
-if TYPE_CHECKING:
-    from borealis_py.query.app import Stream
-
 PARTITIONS_MAX = 64
 
 N = TypeVar("N", NodeSpec, QuerySpec)
 
 
-def checked(count: object, by: object, result: Stream, where: str) -> Partitioning | None:
+def checked(count: object, by: object, result: Sequence[str], where: str) -> Partitioning | None:
     """What `partitions=` and `by=` of a node or query mean; None: it is not partitioned.
+
+    Args:
+        result: the columns of what it gives.
 
     Raises:
         QueryError: one without the other, a number that makes no sense, an unknown column.
@@ -37,12 +37,12 @@ def checked(count: object, by: object, result: Stream, where: str) -> Partitioni
     columns = (by,) if isinstance(by, str) else by
     if not isinstance(columns, Sequence) or not columns or not all(isinstance(c, str) for c in columns):
         raise QueryError(f"{where}: by={by!r}; give the name of a column, or several")
-    known = {c.lower(): c for c in result.columns}
+    known = {c.lower(): c for c in result}
     for column in columns:
         if column.lower() == STIME:
             raise QueryError(f"{where}: by={STIME!r} would spread every key over all partitions; choose a key column")
         if column.lower() not in known:
-            raise unknown_column(column, f"by of {where}", result.columns)
+            raise unknown_column(column, f"by of {where}", result)
     if len({c.lower() for c in columns}) < len(columns):
         raise QueryError(f"{where}: by={by!r} names a column twice")
     return Partitioning(by=tuple(known[c.lower()] for c in columns), count=number)

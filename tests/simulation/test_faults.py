@@ -18,6 +18,7 @@ from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.run import run_scenario
 from borealis_py.simulation.runner.scenario import SECOND, Fault, NodePlan, Scenario
 from borealis_py.simulation.runner.shrink import Edits
+from borealis_py.simulation.runner.simulation import Simulation
 from borealis_py.simulation.runner.story import tell
 
 pytestmark = pytest.mark.sim
@@ -61,7 +62,8 @@ def test_retention_that_takes_what_nobody_has_read_ends_the_query_by_name_and_sa
 def test_who_ends_by_name_where_retention_took_nothing_breaks_the_promise() -> None:
     eaten = Fault("retention", 1, 3 * SECOND, 4 * SECOND)
     q, n1 = NodePlan("q", ("n1", "s1"), 1), NodePlan("n1", ("s0",), 1)
-    world = World(replace(calm(seconds=6), nodes=(n1, q), faults=(eaten,)))
+    simulation = Simulation(replace(calm(seconds=6), nodes=(n1, q), faults=(eaten,)))
+    world = simulation.world
 
     def give_up() -> None:
         world.replicas[0].crash()
@@ -69,17 +71,18 @@ def test_who_ends_by_name_where_retention_took_nothing_breaks_the_promise() -> N
 
     world.scheduler.at(world.start_us + 4 * SECOND, give_up)
     with pytest.raises(Violation, match="n1r0 has given up"):
-        world.run()
+        simulation.run()
 
 
 def test_a_replaced_publisher_that_outlives_its_successor_is_not_at_work_until_it_is_back() -> None:
     """Seed 613646: the judge took it for a healthy source, since it still thought so itself."""
     duel, doubt = Fault("source_duel", 0, 2 * SECOND, 9 * SECOND), Fault("source_sends", 0, 6 * SECOND, 7 * SECOND)
-    world = World(replace(calm(sources=1), faults=(duel, doubt)))
+    simulation = Simulation(replace(calm(sources=1), faults=(duel, doubt)))
+    world = simulation.world
     (source,) = world.sources
     seen = []
     world.scheduler.at(world.start_us + 8 * SECOND, lambda: seen.append((source.current.name, source.at_work)))  # type: ignore[union-attr]
-    world.run()
+    simulation.run()
     assert seen == [("p0.1", False)]
 
 
@@ -100,8 +103,9 @@ def test_where_only_a_core_heals_the_core_is_enough() -> None:
 
 def test_the_story_of_a_bucket_names_who_said_what() -> None:
     scenario = replace(calm(), faults=(Fault("source_cut", 0, 3 * SECOND, 6 * SECOND),))
-    world = World(scenario)
-    world.run()
+    simulation = Simulation(scenario)
+    simulation.run()
+    world = simulation.world
     story = "\n".join(tell(world, world.buckets.of(world.start_us + 4 * SECOND)))
     for said in (
         "s1           closes it",
@@ -138,8 +142,9 @@ def _log(world: World, feed: Feed) -> list[Record]:
 
 def test_twins_have_one_number_and_mingle_what_they_say_until_one_has_read_of_the_other() -> None:
     twins = Fault("twins", 0, 4 * SECOND, 5 * SECOND, "unheard")
-    world = World(replace(calm(replicas=1), faults=(twins,), part_rows=2, rate=50))
-    world.run()
+    simulation = Simulation(replace(calm(replicas=1), faults=(twins,), part_rows=2, rate=50))
+    simulation.run()
+    world = simulation.world
     (seat,) = world.replicas
     beats = [decode(record.value or b"", Heartbeat) for record in _log(world, seat.spec.control_feed)]
     uids = {(beat.inc, beat.uid) for beat in beats}

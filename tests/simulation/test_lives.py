@@ -35,7 +35,8 @@ from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.publisher import SimPublisher
 from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.cluster.toy_query import ToyKernel
-from borealis_py.simulation.log.client import MemoryLog, Refusal
+from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.simulation.log.connection import Refusal
 from borealis_py.simulation.runner.scenario import NodePlan
 from reconcile.work import Work
 from sunion import model

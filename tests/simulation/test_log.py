@@ -18,10 +18,12 @@ from borealis_py.log.base import (
     Unknown,
 )
 from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.log.client import MemoryLog, Refusal
+from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.simulation.log.connection import Refusal
 from borealis_py.simulation.log.latency import Delays, between
 from borealis_py.simulation.log.network import Way, cut_of
-from borealis_py.simulation.log.transactor import MemoryTransactor, Outcome
+from borealis_py.simulation.log.outcomes import CommitOutcome
+from borealis_py.simulation.log.transactor import MemoryTransactor
 from tests.support.resume import last_number
 
 START_US = 1_700_000_000_000_000
@@ -246,7 +248,7 @@ def test_of_a_killed_clients_appends_a_prefix_lands_which_one_depends_on_the_see
 
 
 def test_an_open_transaction_holds_back_what_came_after_it() -> None:
-    scheduler, log = make(outcomes=lambda _rng, _name: Outcome.LOST)
+    scheduler, log = make(outcomes=lambda _rng, _name: CommitOutcome.LOST)
     reader = log.client("r").reader(asleep)
     reader.open(A, 0)
     transactor = log.client("w").transactor("t", P, asleep, last_number(P))
@@ -266,7 +268,7 @@ def test_a_transaction_left_open_times_out() -> None:
     scheduler, log = make()
     transactor = log.client("w").transactor("t", P, asleep, last_number(P))
     take_over(scheduler, transactor, 1)
-    log.outcomes = lambda _rng, _name: Outcome.LOST
+    log.outcomes = lambda _rng, _name: CommitOutcome.LOST
     commit(scheduler, transactor, 1, ["x"])
     log.client("other").appender(asleep).append(NewRecord(A, b"plain"))
     after(scheduler, 10)
@@ -278,7 +280,7 @@ def test_an_unknown_outcome_may_have_been_a_commit() -> None:
     scheduler, log = make()
     transactor = log.client("w").transactor("t", P, asleep, last_number(P))
     take_over(scheduler, transactor, 1)
-    log.outcomes = lambda _rng, _name: Outcome.UNTOLD
+    log.outcomes = lambda _rng, _name: CommitOutcome.UNTOLD
     (answer,) = commit(scheduler, transactor, 1, ["1"])
     assert isinstance(answer, Unknown)
     assert committed(log, A) == ["1"]
@@ -293,7 +295,7 @@ def test_a_commit_of_unknown_outcome_is_settled_by_fencing_before_reading_the_pr
         log.set_delays("w", Delays(fence=between(1_000, 400_000)))
         transactor = log.client("w").transactor("t", P, asleep, last_number(P))
         take_over(scheduler, transactor, 1)
-        log.outcomes = lambda _rng, _name: Outcome.LATER
+        log.outcomes = lambda _rng, _name: CommitOutcome.LATER
         records = [NewRecord(A, b"x"), NewRecord(P, b"1")]
         transactor.commit(1, lambda records=records: records)
         while not (events := transactor.events()):
@@ -359,7 +361,7 @@ def test_the_log_cleaner_leaves_the_last_record_of_each_key_and_holes_that_no_re
 
 def trace(seed: int) -> list[object]:
     """Everything two readers and a writer see in a world with faults, with the times."""
-    scheduler, log = make(seed, outcomes=lambda rng, _name: rng.choice(list(Outcome)))
+    scheduler, log = make(seed, outcomes=lambda rng, _name: rng.choice(list(CommitOutcome)))
     seen: list[object] = []
     for name in ("r0", "r1"):
         reader = log.client(name).reader(lambda: None)

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from borealis_py.log.records import unpack_source
-from borealis_py.simulation.cluster.resets import MODES, split, worlds
+from borealis_py.simulation.cluster.resets import MODES, split
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import KINDS
 from borealis_py.simulation.runner.run import run_scenario
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
+from borealis_py.simulation.runner.simulation import lives
 from tests.simulation.test_faults import calm
 
 pytestmark = pytest.mark.sim
@@ -27,9 +28,9 @@ def begun_anew(*faults: Fault) -> Scenario:
 
 def lived(scenario: Scenario) -> list[World]:
     found = []
-    for world in worlds(scenario):
-        found.append(world)
-        world.run()
+    for life in lives(scenario):
+        found.append(life.world)
+        life.run()
     return found
 
 

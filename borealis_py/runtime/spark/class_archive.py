@@ -1,14 +1,13 @@
 """The archive of the classes that a Spark driver's JVM loads: with it a JVM starts in half the time, and drivers share
 memory.
 
-Made once for a Java and a PySpark (`python -m borealis_py.runtime.spark.class_archive`), and kept in the user's cache.
+Made once for a Java and a PySpark (`make_class_archive.py`), and kept in the user's cache.
 A JVM that finds it was made for other jars goes on without it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,9 +20,7 @@ from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 
 MAKE_S = 180.0
-EXIT_S = 120.0
-"""A JVM writes the archive at its end."""
-_QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def archive(java: Path) -> Path:
@@ -46,7 +43,7 @@ def options(java: Path) -> tuple[str, ...]:
     with suppress(OSError):
         path = archive(java)
         if path.exists():
-            return (f'"-XX:SharedArchiveFile={path}"', *_QUIET)
+            return (f'"-XX:SharedArchiveFile={path}"', *QUIET)
     return ()
 
 
@@ -69,7 +66,7 @@ def make() -> bool:
     """Make it, in a process of its own, unless somebody has. Returns whether it is there: all goes on without, too."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "borealis_py.runtime.spark.class_archive"],
+            [sys.executable, "-m", "borealis_py.runtime.spark.make_class_archive"],
             capture_output=True,
             timeout=MAKE_S,
             check=False,
@@ -77,34 +74,3 @@ def make() -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
-
-
-def main() -> int:
-    """In that process: start Spark, run a job, and have the JVM write down what it has loaded."""
-    from borealis_py.runtime.lean_imports import without
-
-    without("pandas", "numpy", "pyarrow")  # as a driver does
-    from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
-
-    path = archive(find_java())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with cache.locked(path.with_suffix(".lock")):
-        if path.exists():
-            return 0
-        for left in path.parent.glob(f"{path.stem}.partial-*"):  # of one that was killed
-            left.unlink(missing_ok=True)
-        partial = path.with_name(f"{path.stem}.partial-{os.getpid()}")
-        java = (f'"-XX:ArchiveClassesAtExit={partial}"', *_QUIET)
-        session = ReplicaSession.start(
-            "borealis classes", SparkSettings("local[2]", 2, java=java), path.with_suffix(".log")
-        )
-        session.warm()
-        session.stop(EXIT_S)
-        if not partial.exists():
-            return 1
-        partial.replace(path)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,7 +6,6 @@ import random
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
@@ -15,19 +14,18 @@ from borealis_py.log.description import Life
 from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.query.names import base_name
 from borealis_py.simulation.checkers import oracles
+from borealis_py.simulation.checkers.observer import Onlooker
 from borealis_py.simulation.checkers.oracles import SETTLE_US
 from borealis_py.simulation.checkers.reference_model import SourceTruth, compute_all, read_source
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.machines import SourceSeat
 from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import KINDS, Target
 from borealis_py.simulation.runner.scenario import NodePlan
 from borealis_py.simulation.witness.judge import judge_processes
 from sunion.model import FOREVER, TupleId
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.machines import SourceSeat
-    from borealis_py.simulation.cluster.world import World
 
 SKEW_US = 10_000
 LOOK_US = 200_000
@@ -36,9 +34,9 @@ READ_US = 500_000
 """A replica that can reach a log has read it to its end within this, when it matters."""
 
 
-def judge(world: World) -> None:
+def judge(world: World, watching: Onlooker) -> None:
     """Raises Violation."""
-    s, watching = world.scenario, world.watching
+    s = world.scenario
     watching.close()
     sources = _sources(world)
     truths = compute_all(s, sources, world.wiring.teller)
@@ -46,7 +44,7 @@ def judge(world: World) -> None:
         if redos.disagreements:
             raise Violation("redo", redos.disagreements[0])
     letters = _letters(world)
-    _inputs(world, sources, letters)
+    _inputs(world, watching, sources, letters)
     for plan in s.nodes:
         truth = truths[plan.name]
         for k in range(plan.replicas):
@@ -61,8 +59,8 @@ def judge(world: World) -> None:
     oracles.client(world.picture, truths[QUERY])
     if world.latecomer is not None:
         oracles.client(world.latecomer, truths[QUERY])
-    Delays(world, sources).judge()
-    judge_processes(world, sources, truths)
+    Delays(world, watching, sources).judge()
+    judge_processes(world, watching.readable, sources, truths)
 
 
 def _letters(world: World) -> list[Record]:
@@ -104,7 +102,7 @@ def _sources(world: World) -> dict[str, SourceTruth]:
     return {seat.name: read_source(seat.name, world.log.committed(seat.feed), *how) for seat in world.sources}
 
 
-def _inputs(world: World, sources: Mapping[str, SourceTruth], letters: Sequence[Record]) -> None:
+def _inputs(world: World, watching: Onlooker, sources: Mapping[str, SourceTruth], letters: Sequence[Record]) -> None:
     """From what publishers were given to the source and the dead letters. Where strangers wrote in a publisher's name,
     their records took positions of its input; where its boundaries were taken from its records, it alone knows them.
     """
@@ -116,11 +114,11 @@ def _inputs(world: World, sources: Mapping[str, SourceTruth], letters: Sequence[
     for seat in world.sources:
         if seat.index not in forged:
             published, known = world.progress(wiring.teller(seat.name)), seat.index not in mute
-            taken = partial(_must_be_taken, world, seat)
+            taken = partial(_must_be_taken, world, watching, seat)
             oracles.inputs(seat.name, wiring.items[seat.index], sources[seat.name], letters, published, known, taken)
 
 
-def _must_be_taken(world: World, seat: SourceSeat, n: int) -> bool:
+def _must_be_taken(world: World, watching: Onlooker, seat: SourceSeat, n: int) -> bool:
     """The item came within its lateness to a publisher that was well."""
     items, s = world.wiring.items[seat.index], world.scenario
     if items.lateness_us is None or items.stime(n) < world.origin * s.width_us:
@@ -128,15 +126,15 @@ def _must_be_taken(world: World, seat: SourceSeat, n: int) -> bool:
     at, left_us = items.at(n), items.lateness_us - (items.at(n) - items.stime(n))
     if seat.index in s.by_data:
         return left_us >= 0
-    well = world.watching.sources[seat.name].covers(at - SETTLE_US, at + s.width_us + LOOK_US)
+    well = watching.sources[seat.name].covers(at - SETTLE_US, at + s.width_us + LOOK_US)
     return left_us >= s.width_us + LOOK_US and well
 
 
 class Delays:
     """Everything that was promised about time."""
 
-    def __init__(self, world: World, sources: Mapping[str, SourceTruth]) -> None:
-        self.world, self.scenario, self.watching = world, world.scenario, world.watching
+    def __init__(self, world: World, watching: Onlooker, sources: Mapping[str, SourceTruth]) -> None:
+        self.world, self.scenario, self.watching = world, world.scenario, watching
         self.closings = {
             seat.name: [
                 (closed, world.log.broker.partition(seat.feed).appended_us[offset])

@@ -6,14 +6,14 @@ Nothing here ticks: it is told of every fault and its end, of every turn, and of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import Life
+from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.protocol.states import ReplicaState
@@ -26,15 +26,12 @@ from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import ReplicaSeat
 from borealis_py.simulation.cluster.roles import BURST, ReplicaProcess
 from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import Aim
 from borealis_py.simulation.runner.scenario import SECOND
 from borealis_py.simulation.witness.budgets import said_in_a_step
 from sunion.model import FOREVER
 from sunion.view import Change
-
-if TYPE_CHECKING:
-    from borealis_py.protocol.manager import Manager
-    from borealis_py.simulation.cluster.world import World
 
 MARKS = 3
 """Records of a turn that are no bucket's: UNDO, REC_DONE, END."""
@@ -42,10 +39,10 @@ Key = tuple[str, int]
 
 
 class Onlooker:
-    """What is seen of one world."""
+    """What is seen of one world. `moment`: told when a replica is where a fault may be aimed at."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: World, moment: Callable[[Aim, ReplicaSeat], object]) -> None:
+        self._world, self._moment = world, moment
         s = world.scenario
         self.coverage = Coverage()
         bursts = BURST if any(f.kind in ("burst", "big") for f in s.faults) else 1
@@ -70,8 +67,6 @@ class Onlooker:
         self._progress_feed = Feed(topics.progress(APP, QUERY))
         self._corrected_feed = Feed(topics.stream(APP, QUERY))
         self._grown: dict[tuple[str, str], int] = {}
-        self.progress: dict[str, int] = {}
-        """How far each node is published, by the last record that can be believed."""
         self._progress_of = {Feed(topics.progress(APP, plan.name)): plan.name for plan in s.nodes}
         for feed in self._progress_of:
             world.log.broker.watchers(feed)[self._see_progress] = None
@@ -95,7 +90,7 @@ class Onlooker:
         if bucket is None or not self._can_be(bucket):
             return
         self._check_growth(self._progress_of[feed], bucket)
-        self.progress[self._progress_of[feed]] = bucket
+        self._world.published[self._progress_of[feed]] = bucket
         if feed != self._progress_feed or bucket == self._shown:
             return
         self._shown = bucket
@@ -133,20 +128,19 @@ class Onlooker:
         phase = manager.publishing.phase
         if self._phases.get(process.name) is not phase:
             if phase in (Phase.READY, Phase.COMMITTING) and self._phases.get(process.name) is Phase.TAKING:
-                self._world.moments.come(Aim.PUBLISHER, seat)
+                self._moment(Aim.PUBLISHER, seat)
             self._phases[process.name] = phase
         if self._world.lines is not None:
             self._trace_state(process, manager)
 
     def _changed_state(self, seat: ReplicaSeat, before: ReplicaState, after: ReplicaState) -> None:
         self.coverage.step(before, after)
-        moments = self._world.moments
         if after is ReplicaState.STABILIZATION:
             self.watch.reconciliations += 1
-            moments.come(Aim.GRANTED, seat)
-            moments.come(Aim.RECONCILING, seat)
+            self._moment(Aim.GRANTED, seat)
+            self._moment(Aim.RECONCILING, seat)
         elif before is ReplicaState.STABILIZATION and after is ReplicaState.STABLE:
-            moments.come(Aim.REC_DONE, seat)
+            self._moment(Aim.REC_DONE, seat)
         self.look()
 
     # Looking ----------------------------------------------------------------------------------------------------------
@@ -154,8 +148,8 @@ class Onlooker:
     def look(self) -> None:
         """See who is clean now, and who reconciles: after each fault, its end, and each change of a state."""
         world = self._world
-        if world.over or not hasattr(world, "clients"):
-            return  # or still being made
+        if world.over:
+            return
         now = world.scheduler.now_us
         for source in world.sources:
             self.sources[source.name].update(now, source.at_work and not source.failed)

@@ -1,7 +1,7 @@
 """What must hold in every simulated world, whatever goes wrong in it (protocol A5): of the log when it is over.
 
-Written against the protocol's statements, not against the code: the answer comes from `sim.truth`. What must hold at
-every moment is `sim.watching`.
+Written against the protocol's statements, not against the code: the answer comes from `simulation.checkers.reference_model`. What must hold at
+every moment is `simulation.checkers.observer`.
 """
 
 from __future__ import annotations

@@ -8,14 +8,13 @@ of what lives on it is asked that it ends by name, and of the life that it meets
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.cluster.world import World, writes
-from borealis_py.simulation.log.network import Cut, Way, cut_of
+from borealis_py.simulation.cluster.world import LivesOn, Past, World, writes
+from borealis_py.simulation.log.network import Way, cut_of
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
 
 if TYPE_CHECKING:
@@ -55,57 +54,6 @@ def split(scenario: Scenario) -> list[Scenario]:
 def about_of(fault: Fault) -> str:
     """What the reset is about; behind a slash its detail may name a mode."""
     return fault.detail.partition("/")[0]
-
-
-def worlds(scenario: Scenario, keep_trace: bool = False) -> Iterator[World]:
-    """The worlds of a scenario: each is to be run before the next is asked for."""
-    parts = split(scenario)
-    world = World(parts[0], keep_trace)
-    yield world
-    for part in parts[1:]:
-        world = World(part, keep_trace, end(world, part.faults[0]))
-        yield world
-
-
-@dataclass(frozen=True)
-class LivesOn:
-    """A seat of a life that is over. `mode`: see `MODES`."""
-
-    seat: Seat
-    mode: str
-    cut: Cut | None
-
-
-class Past:
-    """What a life leaves to the next one: the log, the time, and what of it lives on."""
-
-    def __init__(self, world: World, survivors: list[LivesOn]) -> None:
-        self.world, self.survivors = world, survivors
-
-    @property
-    def lives(self) -> int:
-        """How many there were."""
-        return self.world.wiring.life + 1
-
-    def meet(self) -> None:
-        """Who was away meets the topics as they are now."""
-        for one in self.survivors:
-            if one.cut is not None:
-                one.seat.mend(one.cut)
-            elif one.mode == "asleep":
-                one.seat.resume()
-
-    def unaware(self) -> str | None:
-        """Who of this life, or of one before, still does not know that it is over."""
-        world = self.world
-        for one in self.survivors:
-            learnt = world.picture.lost if one.seat is world.clients else one.seat.given_up
-            if learnt is None:
-                return f"{one.seat.label} ({one.mode}) lives on, and its life of the app is over"
-        if world.latecomer is not None and world.latecomer.lost is None:
-            return "a late client lives on, and its life of the app is over"
-        before = world.past
-        return None if before is None else before.unaware()
 
 
 def end(world: World, fault: Fault) -> Past:

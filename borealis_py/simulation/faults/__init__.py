@@ -6,16 +6,13 @@ links, the log's own faults, the disks or the settings topic: no product code is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from borealis_py.simulation.checkers.coverage import AFTERMATH_US
+from borealis_py.simulation.checkers.coverage import AFTERMATH_US, Coverage
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults import backlog, bad_input, network, processes, resets, storage, topics
 from borealis_py.simulation.faults.base import Doing
 from borealis_py.simulation.faults.catalogue import KINDS
+from borealis_py.simulation.faults.failpoints import Moments
 from borealis_py.simulation.runner.scenario import Fault
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.world import World
 
 FAULTS: dict[str, Doing] = {
     **processes.FAULTS, **network.FAULTS, **storage.FAULTS, **bad_input.FAULTS, **topics.FAULTS, **backlog.FAULTS,
@@ -24,21 +21,20 @@ FAULTS: dict[str, Doing] = {
 assert FAULTS.keys() == KINDS.keys(), FAULTS.keys() ^ KINDS.keys()
 
 
-def arm(world: World, fault: Fault) -> None:
+def arm(world: World, fault: Fault, failpoints: Moments, coverage: Coverage) -> None:
     """Have it happen, and end, when the scenario says so; an aimed one when its moment comes."""
     at = world.start_us + fault.at_us
     if fault.aim is None:
-        world.scheduler.at(at, lambda: strike(world, fault))
+        world.scheduler.at(at, lambda: strike(world, coverage, fault))
     else:
-        world.scheduler.at(at, lambda: world.moments.arm(fault, lambda happening: strike(world, happening)))
+        world.scheduler.at(at, lambda: failpoints.arm(fault, lambda happening: strike(world, coverage, happening)))
 
 
-def strike(world: World, fault: Fault) -> None:
+def strike(world: World, coverage: Coverage, fault: Fault) -> None:
     """Now."""
     world.trace("fault", str(fault))
     world.struck.append(fault)
     label = KINDS[fault.kind].fault_class
-    coverage = world.watching.coverage
     coverage.begin(label)
     undo = FAULTS[fault.kind](world, fault)
 

@@ -6,17 +6,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.log.base import NewRecord
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import Doing, Undo, nothing
 from borealis_py.simulation.runner.scenario import ROWS_MAX, Fault
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.world import World
 
 
 def too_large(records: Sequence[NewRecord]) -> bool:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from typing import TYPE_CHECKING
 
 from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Policy, Threshold, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, Refused, pack, pack_stimes, unpack_source
+from borealis_py.simulation.cluster.machines import SourceSeat
 from borealis_py.simulation.cluster.toy_query import BIG, POISON, QUERY
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import Doing, Undo, chance, nothing, source_of
 from borealis_py.simulation.runner.scenario import Fault
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.machines import SourceSeat
-    from borealis_py.simulation.cluster.world import World
 
 
 def _garbage(world: World, fault: Fault) -> Undo:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from borealis_py.simulation.cluster.machines import ReplicaSeat, SourceSeat
 from borealis_py.simulation.cluster.processes import Seat
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.runner.scenario import Fault
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.world import World
 
 Undo = Callable[[], object]
 Doing = Callable[["World", Fault], Undo]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from borealis_py.simulation.cluster.machines import ReplicaSeat
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import AT_SUBJECT, KINDS, Aim, Target
 from borealis_py.simulation.runner.scenario import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from borealis_py.simulation.cluster.world import World
 
 
 class Moments:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from borealis_py.log.base import NewRecord
 from borealis_py.log.records import BatchHeader, EnvelopeError, pack, unpack_source
 from borealis_py.simulation.cluster.processes import Seat
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import (
     Doing,
     Undo,
@@ -23,15 +24,11 @@ from borealis_py.simulation.faults.base import (
     replica_of,
     source_of,
 )
-from borealis_py.simulation.log.client import Refusal
+from borealis_py.simulation.log.broker import Partition
+from borealis_py.simulation.log.connection import Refusal
 from borealis_py.simulation.log.latency import Delay, Delays, between
 from borealis_py.simulation.log.network import Cut, Way, cut_of
 from borealis_py.simulation.runner.scenario import Fault
-
-if TYPE_CHECKING:
-    from borealis_py.log.base import NewRecord
-    from borealis_py.simulation.cluster.world import World
-    from borealis_py.simulation.log.broker import Partition
 
 
 def _cut(seats: Sequence[Seat], cut: Cut) -> Undo:

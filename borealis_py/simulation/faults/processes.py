@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from typing import TYPE_CHECKING
 
 from borealis_py.log.messages import SourceFailure, encode
 from borealis_py.simulation.cluster.processes import Seat
 from borealis_py.simulation.cluster.roles import ReplicaProcess
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import (
     Doing,
     Undo,
@@ -21,9 +21,6 @@ from borealis_py.simulation.faults.base import (
 )
 from borealis_py.simulation.log.network import Way, cut_of
 from borealis_py.simulation.runner.scenario import SECOND, Fault
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.world import World
 
 BETWEEN_US = 900_000
 """Longest time between two crashes of a loop."""
@@ -210,11 +207,11 @@ def _source_failed(world: World, fault: Fault) -> Undo:
     until = world.start_us + fault.until_us
     world.put_setting(f"fail/{seat.name}", encode(SourceFailure(until)))
     seat.failed += 1
-    world.watching.look()
+    world.hooks.look()
 
     def undo() -> None:
         seat.failed -= 1
-        world.watching.look()
+        world.hooks.look()
 
     return undo
 

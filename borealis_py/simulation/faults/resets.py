@@ -1,17 +1,12 @@
-"""The app is begun anew while something of the life before lives on (F9). That it happens is `sim.lives`' affair: here
+"""The app is begun anew while something of the life before lives on (F9). That it happens is `simulation.cluster.resets`' affair: here
 it is over, when who was away meets the topics that were made again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import Doing, Undo, nothing
 from borealis_py.simulation.runner.scenario import SECOND, Fault
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.world import World
-
 
 LEARN_US = 2 * SECOND
 """Who can read all topics knows within this that they are another life's, where somebody writes into them: a replica

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.machines import ReplicaSeat
+from borealis_py.simulation.cluster.storage import File
 from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import Doing, Undo, chance, node_of, nothing, replica_of, source_of
 from borealis_py.simulation.runner.scenario import Fault
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.machines import ReplicaSeat
-    from borealis_py.simulation.cluster.storage import File
-    from borealis_py.simulation.cluster.world import World
 
 
 def _disk_full(world: World, fault: Fault) -> Undo:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import (
     Doing,
     Undo,
@@ -23,9 +24,6 @@ from borealis_py.simulation.faults.base import (
     replica_of,
 )
 from borealis_py.simulation.runner.scenario import Fault
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.world import World
 
 Scribble = tuple[bytes | None, bytes | None]
 """Key and value of a record that nobody of ours has written."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
 
 from borealis_py.log.base import Delivery, LogError, NewRecord, Wake
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.log.client import MemoryClient
-
+from borealis_py.simulation.log.connection import Connection
 
 UNKNOWN_US = 30_000_000
 """For how long a client takes a topic that no broker knows for one that is to be made, or made again."""
@@ -33,7 +29,7 @@ class _Lane:
 class MemoryAppender:
     """Implements `log.base.Appender`."""
 
-    def __init__(self, client: MemoryClient, wake: Wake) -> None:
+    def __init__(self, client: Connection, wake: Wake) -> None:
         self._client = client
         self._wake = wake
         self._lanes: dict[str, _Lane] = {}

@@ -1,6 +1,6 @@
 """What lies in the simulated log: partitions, transactions, retention, with Kafka's semantics (platform 3 and 4).
 
-Everything here happens at once, at the broker. Who sees it when, and what gets lost on the way, is `sim.log`'s affair.
+Everything here happens at once, at the broker. Who sees it when, and what gets lost on the way, is `simulation.log.client`'s affair.
 Compaction comes when `Partition.compact` says so.
 """
 

@@ -1,19 +1,15 @@
 """The simulated log as its clients see it: everything takes time, links are cut, processes die.
 
-What lies in the log and what Kafka's rules make of it is `sim.broker`; ways are `sim.links`. Deterministic: all choices
+What lies in the log and what Kafka's rules make of it is `simulation.log.broker`; ways are `simulation.log.network`. Deterministic: all choices
 come from one random generator.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 
 from borealis_py.log.base import (
     Feed,
-    LogError,
     LogUnreachable,
     Mending,
     NewRecord,
@@ -26,21 +22,15 @@ from borealis_py.log.base import (
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.appender import MemoryAppender
 from borealis_py.simulation.log.broker import Broker
-from borealis_py.simulation.log.latency import Delay, Delays
-from borealis_py.simulation.log.network import Cut, Link, cut_of
+from borealis_py.simulation.log.connection import Connection, Refusal, SharedLog
+from borealis_py.simulation.log.latency import Delays
+from borealis_py.simulation.log.network import Cut, cut_of
+from borealis_py.simulation.log.outcomes import CommitOutcomes
 from borealis_py.simulation.log.reader import MemoryLookup, MemoryReader
-from borealis_py.simulation.log.transactor import MemoryTransactor, Outcome, Outcomes
+from borealis_py.simulation.log.transactor import MemoryTransactor
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """What becomes of an append that is told to have failed; it may have `landed` all the same (F11)."""
-
-    reason: str
-    landed: bool = False
-
-
-class MemoryLog:
+class MemoryLog(SharedLog):
     """The world's log. Not itself a `Log`: `client(name)` is.
 
     Args:
@@ -57,41 +47,20 @@ class MemoryLog:
         scheduler: Scheduler,
         seed: int = 0,
         delays: Delays | None = None,
-        outcomes: Outcomes | None = None,
+        outcomes: CommitOutcomes | None = None,
         append_timeout_us: int = 120_000_000,
         transaction_timeout_us: int = 10_000_000,
         poll_records_max: int | None = None,
     ) -> None:
-        self.scheduler = scheduler
-        self.rng = random.Random(seed)
-        self.broker = Broker(lambda: scheduler.now_us)
-        self.outcomes = outcomes or (lambda _rng, _name: Outcome.COMMITTED)
-        self.too_large: Callable[[Sequence[NewRecord]], bool] = lambda _records: False
-        """Whether a transaction takes longer to commit than it has."""
-        self.append_timeout_us = append_timeout_us
-        self.transaction_timeout_us = transaction_timeout_us
-        self.poll_records_max = poll_records_max
-        self.on_transaction: Callable[[str], object] | None = None
-        """Called with a client's name when its transaction has begun."""
-        self._delays = delays or Delays()
-        self._links: dict[str, Link] = {}
+        super().__init__(scheduler, seed, delays, outcomes, append_timeout_us, transaction_timeout_us, poll_records_max)
         self._clients: dict[str, MemoryClient] = {}
         self._late_us: dict[str, int] = {}
-        self._refusals: dict[tuple[str, str], Refusal] = {}
-        self._leaderless: dict[str, int] = {}
-        self._altered: dict[Feed, Callable[[NewRecord], NewRecord]] = {}
 
     def client(self, name: str) -> MemoryClient:
         """The log as process `name` sees it; after `kill` a new one."""
         if name not in self._clients:
             self._clients[name] = MemoryClient(self, name)
         return self._clients[name]
-
-    def link(self, name: str) -> Link:
-        """The way of this client, and of those that start later under its name."""
-        if name not in self._links:
-            self._links[name] = Link(self._delays)
-        return self._links[name]
 
     def set_delays(self, name: str, delays: Delays) -> None:
         """From now on this client's requests take this long."""
@@ -126,28 +95,15 @@ class MemoryLog:
         """What this client has in flight when it dies lands up to so much later (0: as ever)."""
         self._late_us[name] = up_to_us
 
-    def land_late(self, records: Sequence[NewRecord]) -> None:
-        """Old requests arrive."""
-        for record in records:
-            with suppress(LogError):  # the topic has been deleted
-                self.broker.append(record)
-
     def refuse(self, name: str, topic: str, refusal: Refusal) -> None:
         """The next append of this client to this topic is answered so."""
         self._refusals[name, topic] = refusal
-
-    def refusal(self, name: str, record: NewRecord) -> Refusal | None:
-        return self._refusals.pop((name, record.feed.topic), None) if self._refusals else None
 
     def alter(self, feed: Feed, change: Callable[[NewRecord], NewRecord] | None) -> None:
         """What is appended to this feed is changed on its way (None: not any more)."""
         self._altered.pop(feed, None)
         if change is not None:
             self._altered[feed] = change
-
-    def altered(self, record: NewRecord) -> NewRecord:
-        change = self._altered.get(record.feed) if self._altered else None
-        return record if change is None else change(record)
 
     def depose(self, topics: Collection[str]) -> None:
         """These topics have no leader: appends wait, reads bring nothing, until `elect`."""
@@ -166,9 +122,6 @@ class MemoryLog:
         for client in self._clients.values():
             client.healed()
 
-    def leaderless(self, topic: str | None) -> bool:
-        return bool(self._leaderless) and topic in self._leaderless
-
     def delete_before(self, feed: Feed, offset: int) -> None:
         """Retention: `feed` starts at `offset` from now on."""
         self.broker.partition(feed).delete_before(offset)
@@ -185,30 +138,14 @@ class MemoryLog:
         return [r for r in partition.records if r is not None and r.offset not in undecided]
 
 
-class MemoryClient:
+class MemoryClient(Connection):
     """One process's log. Implements `log.base.Log`."""
 
     def __init__(self, log: MemoryLog, name: str) -> None:
-        self.log = log
-        self.name = name
-        self.alive = True
-        self.link = log.link(name)
+        super().__init__(log, name)
+        self._healed = log.healed
         self._readers: list[MemoryReader] = []
         self._appenders: list[MemoryAppender] = []
-
-    def reaches(self, topic: str | None) -> bool:
-        return self.alive and self.link.reaches(topic) and not self.log.leaderless(topic)
-
-    def sends(self, topic: str | None) -> bool:
-        """What it sends about this topic arrives."""
-        return self.link.sends(topic) and not self.log.leaderless(topic)
-
-    def hears(self, topic: str | None) -> bool:
-        """What the log answers or sends arrives."""
-        return self.alive and self.link.hears(topic) and not self.log.leaderless(topic)
-
-    def after(self, delay: Delay, fn: Callable[[], None]) -> None:
-        self.log.scheduler.after(delay(self.log.rng), fn)
 
     def reader(self, wake: Wake) -> MemoryReader:
         reader = MemoryReader(self, wake)
@@ -235,7 +172,7 @@ class MemoryClient:
         return MemoryTransactor(self, transactional_id, progress, wake, resume, mending, unended)
 
     def admin(self) -> MemoryAdmin:
-        return MemoryAdmin(self)
+        return MemoryAdmin(self, self._healed)
 
     def healed(self) -> None:
         for reader in self._readers:
@@ -254,8 +191,8 @@ class MemoryClient:
 class MemoryAdmin:
     """Implements `log.base.Admin`."""
 
-    def __init__(self, client: MemoryClient) -> None:
-        self._client = client
+    def __init__(self, client: Connection, healed: Callable[[], None]) -> None:
+        self._client, self._healed = client, healed
 
     def topics(self) -> list[str]:
         return self._broker().topics()
@@ -263,7 +200,7 @@ class MemoryAdmin:
     def create(self, specs: Sequence[TopicSpec]) -> None:
         for spec in specs:
             self._broker().create(spec)
-        self._client.log.healed()
+        self._healed()
 
     def delete(self, names: Sequence[str]) -> None:
         for name in names:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, Record, Wake
 from borealis_py.simulation.log.broker import Partition
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.log.client import MemoryClient
+from borealis_py.simulation.log.connection import Connection
 
 
 class _Cursor:
@@ -27,7 +24,7 @@ class _Cursor:
 class MemoryReader:
     """Implements `log.base.Reader`."""
 
-    def __init__(self, client: MemoryClient, wake: Wake) -> None:
+    def __init__(self, client: Connection, wake: Wake) -> None:
         self._client = client
         self._wake = wake
         self._cursors: dict[Feed, _Cursor] = {}
@@ -150,7 +147,7 @@ class MemoryLookup:
     `committed` False: sees what was aborted and what has no end yet, too.
     """
 
-    def __init__(self, client: MemoryClient, committed: bool = True) -> None:
+    def __init__(self, client: Connection, committed: bool = True) -> None:
         self._client = client
         self._committed = committed
 

@@ -1,14 +1,11 @@
 """Transactions of the simulated log as their writer sees them: they take time, are fenced, or end who knows how.
 
-The broker's side (who is fenced, what becomes visible) is `sim.broker`.
+The broker's side (who is fenced, what becomes visible) is `simulation.log.broker`.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING
 
 from borealis_py.log.base import (
     MENDS_MAX,
@@ -28,24 +25,9 @@ from borealis_py.log.base import (
     Wake,
 )
 from borealis_py.simulation.log.broker import ProducerFenced
+from borealis_py.simulation.log.connection import Connection
+from borealis_py.simulation.log.outcomes import CommitOutcome
 from borealis_py.simulation.log.reader import MemoryLookup
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.log.client import MemoryClient
-
-
-class Outcome(Enum):
-    """What becomes of a commit."""
-
-    COMMITTED = "committed, and the writer is told so"
-    UNTOLD = "committed, and the writer cannot know"
-    LATER = "committed a little after the writer was told that it cannot know, unless fenced first"
-    LOST = "never committed: open until somebody fences or it times out"
-
-
-Outcomes = Callable[[random.Random, str], Outcome]
-"""(random, client's name) -> what becomes of its next commit."""
-
 
 _LOOK_US = 300_000
 """As kafka/transactor: who writes nothing into an open transaction for so long is taken for dead."""
@@ -58,7 +40,7 @@ class MemoryTransactor:
 
     def __init__(
         self,
-        client: MemoryClient,
+        client: Connection,
         transactional_id: str,
         progress: Feed,
         wake: Wake,
@@ -120,7 +102,7 @@ class MemoryTransactor:
         if self._unended is None or not self._current(attempt) or not self._client.reaches(self._progress.topic):
             return None
         try:
-            return self._unended(self._client.lookup(), MemoryLookup(self._client, committed=False))
+            return self._unended(MemoryLookup(self._client), MemoryLookup(self._client, committed=False))
         except LogError:
             return None
 
@@ -143,7 +125,7 @@ class MemoryTransactor:
         try:
             mend = self._left()
             if mend is None:
-                self._emit(attempt, TookOver(attempt, self._resume(self._client.lookup())))
+                self._emit(attempt, TookOver(attempt, self._resume(MemoryLookup(self._client))))
             elif mended == MENDS_MAX:
                 self._answer(attempt, Unknown(attempt, mend.why))
             else:
@@ -157,7 +139,7 @@ class MemoryTransactor:
         """What those before left to be mended."""
         if self._mending is None:
             return None
-        return self._mending(self._client.lookup(), MemoryLookup(self._client, committed=False))
+        return self._mending(MemoryLookup(self._client), MemoryLookup(self._client, committed=False))
 
     def _mend(self, attempt: int, mend: Mend, steps: int) -> None:
         if not all(self._client.sends(r.feed.topic) for r in mend.records):
@@ -220,11 +202,11 @@ class MemoryTransactor:
         if not self._client.sends(self._progress.topic):
             self._unreachable(attempt)
             return
-        outcome = Outcome.LOST if log.too_large(self._written) else log.outcomes(log.rng, self._client.name)
-        if outcome is Outcome.LOST:
+        outcome = CommitOutcome.LOST if log.too_large(self._written) else log.outcomes(log.rng, self._client.name)
+        if outcome is CommitOutcome.LOST:
             self._unreachable(attempt)
             return
-        if outcome is Outcome.LATER:
+        if outcome is CommitOutcome.LATER:
             self._answer(attempt, Unknown(attempt, "no answer to the commit"))
             log.scheduler.after(1 + log.rng.randrange(_LATER_US), lambda: self._commit_late(epoch))
             return
@@ -237,7 +219,7 @@ class MemoryTransactor:
             self._answer(attempt, Unknown(attempt, why))
             return
         self._doubt = not ended
-        told = outcome is Outcome.COMMITTED
+        told = outcome is CommitOutcome.COMMITTED
         self._answer(attempt, Committed(attempt) if told else Unknown(attempt, "no answer to the commit"))
 
     def _hangs(self) -> str | None:

@@ -17,11 +17,11 @@ import structlog
 
 from borealis_py.simulation.checkers.coverage import Cell, total
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.resets import worlds
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.scenario import Scenario
 from borealis_py.simulation.runner.shrink import Edits, shrink
+from borealis_py.simulation.runner.simulation import Simulation, lives
 from borealis_py.simulation.runner.story import tell
 
 TWICE_EVERY = 20
@@ -99,13 +99,13 @@ def run_seed(seed: int, options: Options | None = None) -> Result:
 def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -> Result:
     """Live through one world, however its scenario came about."""
     began = time.perf_counter()
-    lived: list[World] = []
+    lived: list[Simulation] = []
     failed = None
     with quiet():
         try:
-            for world in worlds(scenario, trace):
-                lived.append(world)
-                world.run()
+            for life in lives(scenario, trace):
+                lived.append(life)
+                life.run()
         except Violation as exc:
             failed = exc
         except Exception as exc:  # the product may not raise, whatever happens to it
@@ -113,33 +113,35 @@ def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -
     return _result(scenario, lived, failed, time.perf_counter() - began, digest)
 
 
-def _result(scenario: Scenario, lived: list[World], failed: Violation | None, seconds: float, digest: bool) -> Result:
+def _result(
+    scenario: Scenario, lived: list[Simulation], failed: Violation | None, seconds: float, digest: bool
+) -> Result:
     """Of the lives of an app in one world: what is counted, of all; the rest of the last one."""
     oracle, detail = (None, "") if failed is None else (failed.oracle, failed.detail)
     if not lived:
         return Result(scenario.seed, oracle, detail, str(scenario), seconds=seconds)
     bucket = None if failed is None else failed.bucket
-    first, world = lived[0], lived[-1]
-    watching = world.watching
+    last, worlds = lived[-1], [each.world for each in lived]
+    world = last.world
     return Result(
         seed=scenario.seed,
         oracle=oracle,
         detail=detail,
         scenario=str(scenario),
-        digest=watching.digest() if failed is None and digest else "",
-        simulated_s=(world.scheduler.now_us - first.start_us) / 1e6,
+        digest=last.observer.digest() if failed is None and digest else "",
+        simulated_s=(world.scheduler.now_us - worlds[0].start_us) / 1e6,
         seconds=seconds,
-        asked=sum(each.asked for each in lived),
-        worst_us=max(each.worst_us for each in lived),
+        asked=sum(each.asked for each in worlds),
+        worst_us=max(each.worst_us for each in worlds),
         bound_us=scenario.threshold_max_us,
-        tentative=sum(each.picture.tentative_seen for each in lived),
-        reconciliations=sum(each.watching.watch.reconciliations for each in lived),
-        adoptions=sum(redos.adopted for each in lived for redos in each.wiring.redos),
-        overlap_us=max(each.watching.overlap_us for each in lived),
-        healed_us=world.healed_us or 0,
+        tentative=sum(each.picture.tentative_seen for each in worlds),
+        reconciliations=sum(each.observer.watch.reconciliations for each in lived),
+        adoptions=sum(redos.adopted for each in worlds for redos in each.wiring.redos),
+        overlap_us=max(each.observer.overlap_us for each in lived),
+        healed_us=last.healed_us or 0,
         named_error=world.ended_by_retention,
-        cells=dict(total(each.watching.coverage.hits for each in lived)),
-        trace=tuple(line for each in lived for line in _told(each)),
+        cells=dict(total(each.observer.coverage.hits for each in lived)),
+        trace=tuple(line for each in worlds for line in _told(each)),
         bucket=bucket,
         story=() if bucket is None else tuple(tell(world, bucket)),
     )

@@ -1,4 +1,4 @@
-"""What one simulated world is: sizes, latencies, policies, and a list of faults. Values only; `sim.drawing` draws them.
+"""What one simulated world is: sizes, latencies, policies, and a list of faults. Values only; `simulation.runner.generator` draws them.
 
 The same seed gives the same scenario, and one with fewer faults is a smaller world to look at.
 """

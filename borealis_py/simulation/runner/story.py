@@ -6,7 +6,6 @@ Told from what lies in the log of a world that is over, so that telling it chang
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
@@ -24,9 +23,7 @@ from borealis_py.log.records import (
     unpack_stream,
 )
 from borealis_py.simulation.cluster.builder import APP
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import World
 
 LINES_MAX = 60
 

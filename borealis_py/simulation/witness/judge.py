@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
+from borealis_py.simulation.checkers.oracles import Clean
 from borealis_py.simulation.checkers.reference_model import SourceTruth, Truth
 from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.runner.scenario import SECOND
 from borealis_py.simulation.witness.ear import Heard
 from borealis_py.simulation.witness.incarnations import number_is_new
 from borealis_py.simulation.witness.place import Place
 from borealis_py.simulation.witness.witness import Witness
-
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.world import World
 
 ENOUGH_ROWS = 200_000
 """Whoever has memory for fewer may leave its inputs alone for a while (R6)."""
@@ -23,15 +21,21 @@ AWAY_US = 10 * SECOND
 """A process that has taken no turn for so long is asleep, or has ended: for longer than any pause."""
 
 
-def judge_processes(world: World, sources: Mapping[str, SourceTruth], nodes: Mapping[str, Truth]) -> None:
+Readable = Mapping[tuple[str, int], Mapping[str, Clean]]
+"""(node, replica) -> input -> when it could be read."""
+
+
+def judge_processes(
+    world: World, readable: Readable, sources: Mapping[str, SourceTruth], nodes: Mapping[str, Truth]
+) -> None:
     """Raises Violation."""
     for heard in world.wiring.heard:
         place = place_of(world, sources, nodes, heard.node, heard.replica)
         number_is_new(place, heard)
-        Witness(place, heard, partial(_well, world, heard)).judge()
+        Witness(place, heard, partial(_well, world, readable, heard)).judge()
 
 
-def _well(world: World, heard: Heard, first_us: int, until_us: int) -> bool:
+def _well(world: World, readable: Readable, heard: Heard, first_us: int, until_us: int) -> bool:
     """Nobody else ran in its seat, it reached the logs of all its inputs, and had memory enough to read them."""
     if world.scenario.timing.buffer_rows_max <= ENOUGH_ROWS:
         return False
@@ -39,9 +43,7 @@ def _well(world: World, heard: Heard, first_us: int, until_us: int) -> bool:
         same = (other.node, other.replica) == (heard.node, heard.replica) and other is not heard
         if same and other.turns[0].now_us <= until_us and first_us <= other.turns[-1].now_us + AWAY_US:
             return False
-    return all(
-        clean.covers(first_us, until_us) for clean in world.watching.readable[heard.node, heard.replica].values()
-    )
+    return all(clean.covers(first_us, until_us) for clean in readable[heard.node, heard.replica].values())
 
 
 def place_of(

@@ -1,0 +1,44 @@
+"""`python -m borealis_py.runtime.spark.make_class_archive`: start Spark, run a job, and have its JVM write down what it
+has loaded. In a process of its own, as a driver's is."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from borealis_py.kafka import cache
+from borealis_py.kafka.java import find_java
+from borealis_py.runtime.lean_imports import without
+from borealis_py.runtime.spark.class_archive import QUIET, archive
+
+EXIT_S = 120.0
+"""A JVM writes the archive at its end."""
+
+
+def main() -> int:
+    """The exit code: 0, it is there."""
+    without("pandas", "numpy", "pyarrow")  # as a driver does
+    from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
+
+    path = archive(find_java())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with cache.locked(path.with_suffix(".lock")):
+        if path.exists():
+            return 0
+        for left in path.parent.glob(f"{path.stem}.partial-*"):  # of one that was killed
+            left.unlink(missing_ok=True)
+        partial = path.with_name(f"{path.stem}.partial-{os.getpid()}")
+        java = (f'"-XX:ArchiveClassesAtExit={partial}"', *QUIET)
+        session = ReplicaSession.start(
+            "borealis classes", SparkSettings("local[2]", 2, java=java), path.with_suffix(".log")
+        )
+        session.warm()
+        session.stop(EXIT_S)
+        if not partial.exists():
+            return 1
+        partial.replace(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

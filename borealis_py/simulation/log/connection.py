@@ -1,0 +1,103 @@
+"""What the parts of one process's log share: the way to the log, and what lies at its other end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from borealis_py.log.base import Feed, LogError, NewRecord
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.log.broker import Broker
+from borealis_py.simulation.log.latency import Delay, Delays
+from borealis_py.simulation.log.network import Link
+from borealis_py.simulation.log.outcomes import CommitOutcome, CommitOutcomes
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What becomes of an append that is told to have failed; it may have `landed` all the same (F11)."""
+
+    reason: str
+    landed: bool = False
+
+
+class SharedLog:
+    """The broker, time and chance, and what is wrong with them now: as all clients meet them.
+
+    Args: see `MemoryLog`.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        seed: int,
+        delays: Delays | None,
+        outcomes: CommitOutcomes | None,
+        append_timeout_us: int,
+        transaction_timeout_us: int,
+        poll_records_max: int | None,
+    ) -> None:
+        self.scheduler = scheduler
+        self.rng = random.Random(seed)
+        self.broker = Broker(lambda: scheduler.now_us)
+        self.outcomes = outcomes or (lambda _rng, _name: CommitOutcome.COMMITTED)
+        self.too_large: Callable[[Sequence[NewRecord]], bool] = lambda _records: False
+        """Whether a transaction takes longer to commit than it has."""
+        self.append_timeout_us = append_timeout_us
+        self.transaction_timeout_us = transaction_timeout_us
+        self.poll_records_max = poll_records_max
+        self.on_transaction: Callable[[str], object] | None = None
+        """Called with a client's name when its transaction has begun."""
+        self._delays = delays or Delays()
+        self._links: dict[str, Link] = {}
+        self._refusals: dict[tuple[str, str], Refusal] = {}
+        self._leaderless: dict[str, int] = {}
+        self._altered: dict[Feed, Callable[[NewRecord], NewRecord]] = {}
+
+    def link(self, name: str) -> Link:
+        """The way of this client, and of those that start later under its name."""
+        if name not in self._links:
+            self._links[name] = Link(self._delays)
+        return self._links[name]
+
+    def refusal(self, name: str, record: NewRecord) -> Refusal | None:
+        return self._refusals.pop((name, record.feed.topic), None) if self._refusals else None
+
+    def altered(self, record: NewRecord) -> NewRecord:
+        change = self._altered.get(record.feed) if self._altered else None
+        return record if change is None else change(record)
+
+    def land_late(self, records: Sequence[NewRecord]) -> None:
+        """Old requests arrive."""
+        for record in records:
+            with suppress(LogError):  # the topic has been deleted
+                self.broker.append(record)
+
+    def leaderless(self, topic: str | None) -> bool:
+        return bool(self._leaderless) and topic in self._leaderless
+
+
+class Connection:
+    """One process's way to the log."""
+
+    def __init__(self, log: SharedLog, name: str) -> None:
+        self.log = log
+        self.name = name
+        self.alive = True
+        self.link = log.link(name)
+
+    def reaches(self, topic: str | None) -> bool:
+        return self.alive and self.link.reaches(topic) and not self.log.leaderless(topic)
+
+    def sends(self, topic: str | None) -> bool:
+        """What it sends about this topic arrives."""
+        return self.link.sends(topic) and not self.log.leaderless(topic)
+
+    def hears(self, topic: str | None) -> bool:
+        """What the log answers or sends arrives."""
+        return self.alive and self.link.hears(topic) and not self.log.leaderless(topic)
+
+    def after(self, delay: Delay, fn: Callable[[], None]) -> None:
+        self.log.scheduler.after(delay(self.log.rng), fn)

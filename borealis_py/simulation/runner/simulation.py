@@ -1,0 +1,157 @@
+"""A world lived through: faults armed, observed on the way, healed, and judged in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from borealis_py.log.messages import Threshold, encode
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.simulation.checkers.checker import judge
+from borealis_py.simulation.checkers.observer import Onlooker
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.resets import end, split
+from borealis_py.simulation.cluster.roles import PublisherProcess
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.world import Past, World, writes
+from borealis_py.simulation.faults import arm
+from borealis_py.simulation.faults.failpoints import Moments
+from borealis_py.simulation.runner.scenario import SECOND, Scenario
+from borealis_py.simulation.witness.healing import bound_us
+from sunion.model import FOREVER
+
+LOOK_US = 100_000
+END_MAX_US = 15 * SECOND
+CALM_US = 1_500_000
+"""How long a healed world must stay as it should be."""
+LAG_US = 800_000
+"""Stable results this far behind the clock are current: a bucket, the ways, and progress without rows."""
+
+WRITES_US, STEP_US = 1_000_000, 300
+"""Within which time a reset that is to come inside a transaction comes; how often it looks for one."""
+
+
+class Simulation:
+    """One life of an app, from its start to the verdict. `run` raises `Violation` when an oracle fails."""
+
+    def __init__(self, scenario: Scenario, keep_trace: bool = False, past: Past | None = None) -> None:
+        self.world = World(scenario, keep_trace, past)
+        self._scenario, self._scheduler = scenario, self.world.scheduler
+        self.failpoints = Moments(self.world)
+        self.observer = Onlooker(self.world, self.failpoints.come)
+        self.healed_us: int | None = None
+        hooks = self.world.hooks
+        hooks.look, hooks.turned = self.observer.look, self.observer.after_turn
+        hooks.moment, hooks.client_changed = self.failpoints.come, self.observer.client_changed
+
+    def run(self) -> None:
+        """Live through the scenario, heal and converge, unless there is a reset then, and be judged."""
+        for seat in (*self.world.sources, *self.world.replicas, self.world.clients):
+            seat.start()
+        if self.world.neighbour is not None and self.world.past is None:
+            self.world.neighbour.start()
+        if self._scenario.latecomer:
+            self._scheduler.at(self.world.start_us + self._scenario.heal_us // 2, self.world.start_latecomer)
+        for fault in self._scenario.faults:
+            arm(self.world, fault, self.failpoints, self.observer.coverage)
+        self._scheduler.run_until(self.world.start_us + self._scenario.heal_us - SECOND // 2)
+        for index in self._scenario.lost:
+            self.world.replicas[index].crash()
+        self._scheduler.run_until(self.world.start_us + self._scenario.heal_us + 1)
+        if self._scenario.reset == "writer":
+            self._until_somebody_writes()
+        threshold_us = self._scenario.healed_threshold_us
+        if threshold_us is not None:
+            self.world.put_setting(f"threshold/{QUERY}", encode(Threshold(threshold_us)))
+        if not self._scenario.reset and self._converge() and self._scenario.ends:
+            self._end()
+        judge(self.world, self.observer)
+        if self.world.neighbour is not None and not self._scenario.reset:
+            self.world.neighbour.judge()
+
+    def _until_somebody_writes(self) -> None:
+        """Or takes over to write: but not for long."""
+        limit = self._scheduler.now_us + WRITES_US
+        while self._scheduler.now_us < limit and not any(
+            writes(p) for seat in self.world.replicas for p in seat.replicas
+        ):
+            self._scheduler.run_until(self._scheduler.now_us + STEP_US)
+
+    def _converge(self) -> bool:
+        """Within `healing.bound_us` all is well, and still is `CALM_US` later: a zombie may have been the publisher.
+
+        Returns False when retention has ended a node, by name: there is nothing to wait for then.
+        """
+        healed, well = self._scheduler.now_us, False
+        within_us = bound_us(self._scenario, self.world.wiring.depth)
+        while True:
+            self._nobody_gave_up_in_vain()
+            if self.world.ended_by_retention is not None:
+                self.world.trace("ended", self.world.ended_by_retention)
+                return False
+            why = self._not_healed()
+            if why is None and well:
+                return True
+            if self._scheduler.now_us > healed + within_us:
+                raise Violation("convergence", f"{within_us / 1e6:g} s after healing {why}")
+            if why is None:
+                self.healed_us = self._scheduler.now_us - healed
+                self.world.trace("healed", f"after {self.healed_us / 1e6:.3f} s")
+            well = why is None
+            self._scheduler.run_until(self._scheduler.now_us + (CALM_US if well else LOOK_US))
+
+    def _nobody_gave_up_in_vain(self) -> None:
+        """Only who reads a source of which retention took something may end, by name."""
+        for seat in self.world.replicas:
+            if seat.given_up is not None and self._scenario.eaten.isdisjoint(of.name for of in seat.spec.inputs):
+                raise Violation("convergence", f"{seat.label} has given up: {seat.given_up}")
+
+    def _not_healed(self) -> str | None:
+        current = self.world.buckets.of(
+            self._scheduler.now_us - LAG_US * self.world.wiring.depth - self._scenario.lag_us
+        )
+        for i, seat in enumerate(self.world.replicas):
+            if seat.given_up is not None or i in self._scenario.lost:
+                continue
+            if len(seat.replicas) != 1:
+                return f"{seat.label} has {len(seat.replicas)} processes"
+            manager = seat.replicas[0].replica.manager
+            if manager.state is not ReplicaState.STABLE:
+                return f"{seat.label} is {manager.state.value} at F_s {manager.f_s}, F_l {manager.f_l}"
+            if manager.f_s < current:
+                return f"{seat.label} is stable only up to {manager.f_s}, it is {current}"
+        for source in self.world.sources:
+            if not source.at_work:
+                return f"{source.name} has no publisher at work"
+        for name, picture in (("client", self.world.picture), ("late client", self.world.latecomer)):
+            if picture is not None and picture.lost is not None:
+                raise Violation("retention", f"the {name} was told that its stream is gone: {picture.lost}")
+            if picture is not None and picture.stable < current:
+                return f"the {name} is stable only up to {picture.stable}, it is {current}"
+        for plan in self._scenario.nodes:
+            if self.world.progress(plan.name) < current:
+                return f"what is published of {plan.name} is at {self.world.progress(plan.name)}, it is {current}"
+        return None if self.world.past is None else self.world.past.unaware()
+
+    def _end(self) -> None:
+        """All sources end; so does everything else."""
+        for seat in self.world.sources:
+            if isinstance(seat.current, PublisherProcess):
+                seat.current.end()
+        last = FOREVER // self._scenario.width_us
+        deadline = self._scheduler.now_us + END_MAX_US
+        while self.world.progress(QUERY) < last or self.world.picture.stable < last:
+            if self._scheduler.now_us > deadline:
+                stable = {p.name: p.replica.manager.f_s for seat in self.world.replicas for p in seat.replicas}
+                detail = f"progress {self.world.progress(QUERY)}, client {self.world.picture.stable}, {stable}"
+                raise Violation("end", f"after END: {detail}")
+            self._scheduler.run_until(self._scheduler.now_us + LOOK_US)
+
+
+def lives(scenario: Scenario, keep_trace: bool = False) -> Iterator[Simulation]:
+    """The lives of an app in a scenario: each is to be run before the next is asked for."""
+    parts = split(scenario)
+    life = Simulation(parts[0], keep_trace)
+    yield life
+    for part in parts[1:]:
+        life = Simulation(part, keep_trace, end(life.world, part.faults[0]))
+        yield life
