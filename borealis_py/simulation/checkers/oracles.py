@@ -1,7 +1,7 @@
-"""What must hold in every simulated world, whatever goes wrong in it (protocol A5): of the log when it is over.
+"""Invariants of the log when a world is over (PROTOCOL 3).
 
-Written against the protocol's statements, not against the code: the answer comes from `simulation.checkers.reference_model`. What must hold at
-every moment is `simulation.checkers.observer`.
+Written against the protocol's statements, not against the code: `checkers.reference_model` computes the right answer.
+`checkers.observer` and `checkers.invariants` check what must hold at every moment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kinds of faults, each of one fault class F1 to F14, and the moments that a fault may be aimed at.
 
-Only values: how a fault is done to a world is `sim.faults`' affair, which ones happen is drawn in `simulation.runner.generator`.
+Only values: how a fault is done to a world is `faults`' affair, which ones happen is drawn in `runner.generator`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""The app is begun anew while something of the life before lives on (F9). That it happens is `simulation.cluster.resets`' affair: here
-it is over, when who was away meets the topics that were made again."""
+"""The app is begun anew while processes of its former life live on (F9).
+
+`cluster.resets` does it. This fault is over when those that were away meet the topics that were made again.
+"""
 
 from __future__ import annotations
 

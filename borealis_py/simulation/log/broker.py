@@ -1,7 +1,7 @@
-"""What lies in the simulated log: partitions, transactions, retention, with Kafka's semantics (platform 3 and 4).
+"""The simulated broker: partitions, transactions, and retention with Kafka's semantics.
 
-Everything here happens at once, at the broker. Who sees it when, and what gets lost on the way, is `simulation.log.client`'s affair.
-Compaction comes when `Partition.compact` says so.
+All of it happens at once. `log.client` decides who sees it when, and what gets lost on the way. Compaction happens when
+`Partition.compact` is called.
 """
 
 from __future__ import annotations

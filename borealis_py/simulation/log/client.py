@@ -1,7 +1,7 @@
-"""The simulated log as its clients see it: everything takes time, links are cut, processes die.
+"""The simulated log as its clients see it: requests take time, links are cut, processes die.
 
-What lies in the log and what Kafka's rules make of it is `simulation.log.broker`; ways are `simulation.log.network`. Deterministic: all choices
-come from one random generator.
+`log.broker` holds the records and applies Kafka's rules; `log.network` holds the links. Deterministic: one random
+generator makes all choices.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Transactions of the simulated log as their writer sees them: they take time, are fenced, or end who knows how.
 
-The broker's side (who is fenced, what becomes visible) is `simulation.log.broker`.
+The broker's side (who is fenced, what becomes visible) is `log.broker`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What one simulated world is: sizes, latencies, policies, and a list of faults. Values only; `simulation.runner.generator` draws them.
+"""A scenario: sizes, latencies, policies and faults of one simulated world. Values only; `runner.generator` draws them.
 
-The same seed gives the same scenario, and one with fewer faults is a smaller world to look at.
+The same seed gives the same scenario. A scenario with fewer faults is a smaller world to look at.
 """
 
 from __future__ import annotations
