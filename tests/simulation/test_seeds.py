@@ -11,7 +11,7 @@ import pytest
 
 from borealis_py.simulation.checkers.coverage import cells, missing, total
 from borealis_py.simulation.cluster.toy_query import BIG
-from borealis_py.simulation.faults import FAULTS
+from borealis_py.simulation.faults.arming import FAULTS
 from borealis_py.simulation.faults.catalogue import CLASSES, KINDS, LATER
 from borealis_py.simulation.runner import generator
 from borealis_py.simulation.runner.generator import NEIGHBOURS, draw, small

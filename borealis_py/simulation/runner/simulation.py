@@ -13,7 +13,7 @@ from borealis_py.simulation.cluster.resets import end, split
 from borealis_py.simulation.cluster.roles import PublisherProcess
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import Past, World, writes
-from borealis_py.simulation.faults import arm
+from borealis_py.simulation.faults.arming import arm
 from borealis_py.simulation.faults.failpoints import Moments
 from borealis_py.simulation.runner.scenario import SECOND, Scenario
 from borealis_py.simulation.witness.healing import bound_us

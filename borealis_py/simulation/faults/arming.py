@@ -1,0 +1,46 @@
+"""How each kind of fault is done to a world, and undone.
+
+A fault is a function of (world, fault) that does it and returns what undoes it. Everything goes through the seats, the
+links, the log's own faults, the disks or the settings topic: no product code is touched.
+"""
+
+from __future__ import annotations
+
+from borealis_py.simulation.checkers.coverage import AFTERMATH_US, Coverage
+from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.faults import backlog, bad_input, network, processes, resets, storage, topics
+from borealis_py.simulation.faults.base import Doing
+from borealis_py.simulation.faults.catalogue import KINDS
+from borealis_py.simulation.faults.failpoints import Moments
+from borealis_py.simulation.runner.scenario import Fault
+
+FAULTS: dict[str, Doing] = {
+    **processes.FAULTS, **network.FAULTS, **storage.FAULTS, **bad_input.FAULTS, **topics.FAULTS, **backlog.FAULTS,
+    **resets.FAULTS,
+}  # fmt: skip
+assert FAULTS.keys() == KINDS.keys(), FAULTS.keys() ^ KINDS.keys()
+
+
+def arm(world: World, fault: Fault, failpoints: Moments, coverage: Coverage) -> None:
+    """Have it happen, and end, when the scenario says so; an aimed one when its moment comes."""
+    at = world.start_us + fault.at_us
+    if fault.aim is None:
+        world.scheduler.at(at, lambda: strike(world, coverage, fault))
+    else:
+        world.scheduler.at(at, lambda: failpoints.arm(fault, lambda happening: strike(world, coverage, happening)))
+
+
+def strike(world: World, coverage: Coverage, fault: Fault) -> None:
+    """Now."""
+    world.trace("fault", str(fault))
+    world.struck.append(fault)
+    label = KINDS[fault.kind].fault_class
+    coverage.begin(label)
+    undo = FAULTS[fault.kind](world, fault)
+
+    def end() -> None:
+        undo()
+        world.trace("over", f"{fault.kind}({fault.index})")
+        world.scheduler.after(AFTERMATH_US, lambda: coverage.end(label))
+
+    world.scheduler.at(world.start_us + fault.until_us, end)
