@@ -25,7 +25,7 @@ from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.runner.run import quiet
-from borealis_py.simulation.runner.scenario import SECOND, Fault, NodePlan, Scenario
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from borealis_py.simulation.runner.simulation import Simulation
 from sunion.model import Kind
 from sunion.view import Change
@@ -78,7 +78,7 @@ class Point:
         """Its world. When the source is back, each node gets time for the backlog before all must be well."""
         names = [*(f"n{i}" for i in range(1, self.depth)), QUERY]
         sources = tuple(f"s{i}" for i in range(SOURCES))
-        nodes = [NodePlan(n, (names[i - 1],) if i else sources, self.replicas) for i, n in enumerate(names)]
+        nodes = [SimulatedNode(n, (names[i - 1],) if i else sources, self.replicas) for i, n in enumerate(names)]
         redo_us = 2 * SECOND * self.failure_s * self.rate * SOURCES // self.rows_per_s
         return Scenario(
             seed=self.seed,

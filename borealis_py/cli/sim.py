@@ -16,7 +16,7 @@ from borealis_py.cli.options import Json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from borealis_py.simulation.runner.run import Options, Result
+    from borealis_py.simulation.runner.run import RunOptions, SeedResult
     from borealis_py.simulation.runner.shrink import Edits
 
 SHRUNK_MAX = 3
@@ -47,13 +47,13 @@ def sim(
     heals, and is judged. Exit code 1 when a promise was broken; then it prints the smallest scenario that still fails,
     a story of one bucket, and the command that repeats it.
     """
-    from borealis_py.simulation.runner.run import Options
+    from borealis_py.simulation.runner.run import RunOptions
     from borealis_py.simulation.runner.shrink import Edits
 
     edits = Edits(_kept(keep), brief, most_replicas, heal)
     if (trace or edits != Edits()) and seeds != 1:
         raise typer.BadParameter("--trace, --keep, --brief, --most-replicas and --heal are about one world: --seeds 1")
-    options = Options(seconds=seconds, edits=edits)
+    options = RunOptions(seconds=seconds, edits=edits)
     began = time.perf_counter()
     results = _one(seed, options, trace) if seeds == 1 else list(_many(seeds, seed, seconds, processes))
     took_s = time.perf_counter() - began
@@ -79,7 +79,7 @@ def _kept(keep: str | None) -> tuple[int, ...] | None:
         raise typer.BadParameter(f"--keep {keep}: numbers of faults, such as 0,2, or none") from None
 
 
-def _one(seed: int, options: Options, trace: bool) -> list[Result]:
+def _one(seed: int, options: RunOptions, trace: bool) -> list[SeedResult]:
     from dataclasses import replace
 
     from borealis_py.simulation.runner.run import run_seed
@@ -93,7 +93,7 @@ def _one(seed: int, options: Options, trace: bool) -> list[Result]:
     return [result]
 
 
-def _many(seeds: int, first: int, seconds: float | None, processes: int | None) -> Iterator[Result]:
+def _many(seeds: int, first: int, seconds: float | None, processes: int | None) -> Iterator[SeedResult]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -124,7 +124,7 @@ def _many(seeds: int, first: int, seconds: float | None, processes: int | None) 
             yield result
 
 
-def _show_failure(result: Result, options: Options, shrink: bool) -> None:
+def _show_failure(result: SeedResult, options: RunOptions, shrink: bool) -> None:
     from dataclasses import replace
 
     from borealis_py.simulation.runner.run import minimise, run_seed
@@ -140,7 +140,7 @@ def _show_failure(result: Result, options: Options, shrink: bool) -> None:
     out().print(Text(f"{result.failure()}\nrepeat: {command} --trace\n"), soft_wrap=True)
 
 
-def _figures(results: list[Result], first: int, took_s: float) -> dict[str, Any]:
+def _figures(results: list[SeedResult], first: int, took_s: float) -> dict[str, Any]:
     from borealis_py.simulation.checkers.coverage import cells, missing, total
 
     hits = total(r.cells for r in results)
@@ -165,11 +165,11 @@ def _figures(results: list[Result], first: int, took_s: float) -> dict[str, Any]
     }
 
 
-def _told(result: Result) -> dict[str, Any]:
+def _told(result: SeedResult) -> dict[str, Any]:
     return {"seed": result.seed, "oracle": result.oracle, "detail": result.detail, "bucket": result.bucket}
 
 
-def _show(results: list[Result], first: int, took_s: float) -> None:
+def _show(results: list[SeedResult], first: int, took_s: float) -> None:
     f = _figures(results, first, took_s)
     failed = [r.seed for r in results if not r.ok]
     if len(results) > 1:
@@ -186,7 +186,7 @@ def _show(results: list[Result], first: int, took_s: float) -> None:
     out().print(Text("\n".join(said)), soft_wrap=True)
 
 
-def _show_cells(results: list[Result]) -> None:
+def _show_cells(results: list[SeedResult]) -> None:
     from borealis_py.protocol.states import TRANSITIONS
     from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, total
     from borealis_py.simulation.faults.catalogue import CLASSES
@@ -209,7 +209,7 @@ def _show_cells(results: list[Result]) -> None:
     )
 
 
-def _enter(path: Path, results: list[Result], first: int) -> None:
+def _enter(path: Path, results: list[SeedResult], first: int) -> None:
     from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, cells, total
     from borealis_py.simulation.runner import ledger
 

@@ -12,7 +12,7 @@ from borealis_py.client.target import Target
 from borealis_py.log.base import Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
-from borealis_py.simulation.log.network import Way, cut_of
+from borealis_py.simulation.log.network import CutDirection, cut_of
 from sunion.source import SourceFold
 from tests.client.folded import T0, W, World, row
 
@@ -78,7 +78,7 @@ def test_the_tail_says_what_the_whole_log_says_or_nothing(seed: int) -> None:
                 if other.ready and not other.stopped:
                     other.send(row(1)) if rng.random() < 0.7 else other.reject(b"", "bad")
         if rng.random() < 0.4:
-            world.memory.add_cut(uid, cut_of(way=Way.IN))
+            world.memory.add_cut(uid, cut_of(way=CutDirection.IN))
     world.run(1)
     found = [entry_of(r, Life("a1")) for r in world.memory.committed(world.target.feed)]
     log = [e for e in found if e is not None]

@@ -13,10 +13,10 @@ from borealis_py.log.records import StableHeader, unpack_stream
 from borealis_py.protocol.settings import Delays
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import World
-from borealis_py.simulation.faults.catalogue import KINDS, Aim
+from borealis_py.simulation.faults.catalogue import KINDS, Failpoint
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.run import run_scenario
-from borealis_py.simulation.runner.scenario import SECOND, Fault, NodePlan, Scenario
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from borealis_py.simulation.runner.shrink import Edits
 from borealis_py.simulation.runner.simulation import Simulation
 from borealis_py.simulation.runner.story import tell
@@ -27,15 +27,15 @@ pytestmark = pytest.mark.sim
 def calm(replicas: int = 2, sources: int = 2, seconds: int = 12) -> Scenario:
     """A world of one node in which nothing goes wrong yet."""
     drawn = Edits(keep=(), heal_s=seconds).apply(draw(1, nodes=1))
-    node = NodePlan("q", tuple(f"s{i}" for i in range(sources)), replicas)
+    node = SimulatedNode("q", tuple(f"s{i}" for i in range(sources)), replicas)
     timing = replace(drawn.timing, buffer_rows_max=2_000_000)
     return replace(
         drawn, sources=sources, nodes=(node,), lost=(), delays=Delays(1_000_000), timing=timing, latecomer=False
     )
 
 
-@pytest.mark.parametrize("aim", list(Aim), ids=lambda aim: aim.name)
-def test_an_aimed_fault_strikes_at_its_moment(aim: Aim) -> None:
+@pytest.mark.parametrize("aim", list(Failpoint), ids=lambda aim: aim.name)
+def test_an_aimed_fault_strikes_at_its_moment(aim: Failpoint) -> None:
     diverge = Fault("source_cut", 0, 2 * SECOND, 6 * SECOND)
     aimed = Fault("crash", 0, 0, SECOND, aim=aim)
     scenario = replace(calm(), faults=(aimed, diverge), timing=replace(calm().timing, inline_us=0))
@@ -46,7 +46,7 @@ def test_an_aimed_fault_strikes_at_its_moment(aim: Aim) -> None:
 
 
 def test_an_aimed_fault_whose_moment_does_not_come_does_nothing() -> None:
-    aimed = Fault("crash", 0, SECOND, 2 * SECOND, aim=Aim.GRANTED)
+    aimed = Fault("crash", 0, SECOND, 2 * SECOND, aim=Failpoint.GRANTED)
     result = run_scenario(replace(calm(), faults=(aimed,)), trace=True, digest=False)
     assert result.ok, result.failure()
     assert not [line for line in result.trace if "fault" in line]
@@ -61,7 +61,7 @@ def test_retention_that_takes_what_nobody_has_read_ends_the_query_by_name_and_sa
 
 def test_who_ends_by_name_where_retention_took_nothing_breaks_the_promise() -> None:
     eaten = Fault("retention", 1, 3 * SECOND, 4 * SECOND)
-    q, n1 = NodePlan("q", ("n1", "s1"), 1), NodePlan("n1", ("s0",), 1)
+    q, n1 = SimulatedNode("q", ("n1", "s1"), 1), SimulatedNode("n1", ("s0",), 1)
     simulation = Simulation(replace(calm(seconds=6), nodes=(n1, q), faults=(eaten,)))
     world = simulation.world
 
@@ -145,11 +145,11 @@ def test_twins_have_one_number_and_mingle_what_they_say_until_one_has_read_of_th
     simulation = Simulation(replace(calm(replicas=1), faults=(twins,), part_rows=2, rate=50))
     simulation.run()
     world = simulation.world
-    (seat,) = world.replicas
-    beats = [decode(record.value or b"", Heartbeat) for record in _log(world, seat.spec.control_feed)]
+    (machine,) = world.replicas
+    beats = [decode(record.value or b"", Heartbeat) for record in _log(world, machine.spec.control_feed)]
     uids = {(beat.inc, beat.uid) for beat in beats}
     assert {uid for inc, uid in uids if inc == 2} == {"qr0.2", "qr0.3"}
-    parts = [unpack_stream(r.value)[0] for r in _log(world, seat.spec.own_feeds[0])]
+    parts = [unpack_stream(r.value)[0] for r in _log(world, machine.spec.own_feeds[0])]
     said = [(h.bucket, h.part) for h in parts if isinstance(h, StableHeader) and h.inc == 2 and h.parts > 2]
     mingled = [b for (b, part), (c, after) in pairwise(said) if b == c and after != part + 1]
     assert mingled

@@ -9,15 +9,15 @@ import pytest
 from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.run import run_scenario
-from borealis_py.simulation.runner.scenario import SECOND, Fault, NodePlan, Scenario
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from borealis_py.simulation.runner.shrink import Edits
 
 pytestmark = pytest.mark.sim
 CHAIN = (
-    NodePlan("n1", ("s0", "s1"), 1),
-    NodePlan("n2", ("n1",), 1),
-    NodePlan("n3", ("n2",), 1),
-    NodePlan("q", ("n3",), 1),
+    SimulatedNode("n1", ("s0", "s1"), 1),
+    SimulatedNode("n2", ("n1",), 1),
+    SimulatedNode("n3", ("n2",), 1),
+    SimulatedNode("q", ("n3",), 1),
 )
 NEEDED_US = 475_000 + 3 * 100_000 + 150_000 + SECOND + 50_000 + 100_000
 """Slack and hops of four nodes; lateness, five rows at five a second, a bucket, and the way."""

@@ -29,7 +29,7 @@ from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.spec import Serves
 from borealis_py.runtime.ends import end_of
 from borealis_py.simulation.checkers import oracles
-from borealis_py.simulation.checkers.reference_model import Truth, compute, read_source
+from borealis_py.simulation.checkers.reference_model import NodeTruth, compute, read_source
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.publisher import SimPublisher
@@ -37,7 +37,7 @@ from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.connection import Refusal
-from borealis_py.simulation.runner.scenario import NodePlan
+from borealis_py.simulation.runner.scenario import SimulatedNode
 from reconcile.work import Work
 from sunion import model
 
@@ -141,10 +141,10 @@ class World:
             for process in self.processes:
                 process.step()
 
-    def truth(self) -> Truth:
+    def truth(self) -> NodeTruth:
         log = self.log.committed(topics.source(APP, SOURCE))
         source = read_source(SOURCE, log, W, self.origin, TIMING.ahead_max_us, self.app_uid)
-        return compute(NodePlan(QUERY, (SOURCE,), 2), {SOURCE: source}, {}, W, SPAN, {SOURCE})
+        return compute(SimulatedNode(QUERY, (SOURCE,), 2), {SOURCE: source}, {}, W, SPAN, {SOURCE})
 
     def judge(self) -> None:
         """What this life has said and published is what its source holds, up to a second ago."""

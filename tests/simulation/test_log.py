@@ -20,8 +20,8 @@ from borealis_py.log.base import (
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.connection import Refusal
-from borealis_py.simulation.log.latency import Delays, between
-from borealis_py.simulation.log.network import Way, cut_of
+from borealis_py.simulation.log.latency import Latencies, between
+from borealis_py.simulation.log.network import CutDirection, cut_of
 from borealis_py.simulation.log.outcomes import CommitOutcome
 from borealis_py.simulation.log.transactor import MemoryTransactor
 from tests.support.resume import last_number
@@ -65,7 +65,7 @@ def take_over(scheduler: Scheduler, transactor: MemoryTransactor, attempt: int):
 
 def test_appends_are_seen_and_acknowledged_after_their_delays() -> None:
     fixed: Callable[[int], object] = lambda us: between(us, us + 1)  # noqa: E731
-    delays = Delays(append=fixed(1_000), ack=fixed(500), fetch=fixed(3_000))
+    delays = Latencies(append=fixed(1_000), ack=fixed(500), fetch=fixed(3_000))
     scheduler, log = make(delays=delays)
     woken: list[int] = []
     reader = log.client("r").reader(lambda: woken.append(scheduler.now_us - START_US))
@@ -195,7 +195,7 @@ def test_a_topic_without_a_leader_takes_and_gives_nothing_until_there_is_one() -
 
 def test_a_one_way_cut_lets_one_direction_pass() -> None:
     scheduler, log = make()
-    for name, way in (("deaf", Way.IN), ("dumb", Way.OUT)):
+    for name, way in (("deaf", CutDirection.IN), ("dumb", CutDirection.OUT)):
         log.add_cut(name, cut_of(None, way))
     readers = {}
     for name in ("deaf", "dumb"):
@@ -292,7 +292,7 @@ def test_a_commit_of_unknown_outcome_is_settled_by_fencing_before_reading_the_pr
     seen = set()
     for seed in range(40):
         scheduler, log = make(seed)
-        log.set_delays("w", Delays(fence=between(1_000, 400_000)))
+        log.set_delays("w", Latencies(fence=between(1_000, 400_000)))
         transactor = log.client("w").transactor("t", P, asleep, last_number(P))
         take_over(scheduler, transactor, 1)
         log.outcomes = lambda _rng, _name: CommitOutcome.LATER

@@ -11,12 +11,12 @@ import pytest
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.records import Part, StableHeader, TentativeHeader, pack
 from borealis_py.simulation.checkers import oracles
-from borealis_py.simulation.checkers.reference_model import Truth
+from borealis_py.simulation.checkers.reference_model import NodeTruth
 from borealis_py.simulation.checkers.violation import Violation
 
 pytestmark = pytest.mark.sim
 ROWS = [[500_001, "row", 1, 11], [500_002, "row", 3, 12]]
-TRUTH = Truth(complete=10, rows={5: ROWS}, letters={5: [("s0", 7, "late")]})
+TRUTH = NodeTruth(complete=10, rows={5: ROWS}, letters={5: [("s0", 7, "late")]})
 LATE = Part("s0", 7, "late: it was", b"")
 
 

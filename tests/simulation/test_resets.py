@@ -56,19 +56,19 @@ def test_what_lives_on_ends_by_name_and_the_next_life_keeps_every_promise(mode: 
     first, second = lived(begun_anew(reset(f"all/{mode}"), cut))
     assert second.past is not None
     assert {one.mode for one in second.past.survivors} == {mode}
-    processes = [one.seat for one in second.past.survivors if one.seat is not first.clients]
+    processes = [one.machine for one in second.past.survivors if one.machine is not first.clients]
     assert processes
-    assert all("begun anew" in (seat.given_up or "") for seat in processes)
+    assert all("begun anew" in (machine.given_up or "") for machine in processes)
     assert first.latecomer is not None
     assert "begun anew" in (first.latecomer.lost or "")
     assert (first.wiring.app_uid, second.wiring.app_uid) == ("first", "second")
     assert second.picture.tentative_seen > 0
-    assert [seat.given_up for seat in second.replicas] == [None, None]
+    assert [machine.given_up for machine in second.replicas] == [None, None]
 
 
 def test_what_the_life_before_had_on_its_way_lands_in_the_topics_of_the_next() -> None:
     _, second = lived(begun_anew(reset("publisher/deaf")))
-    said = [record.value for seat in second.sources for record in second.log.committed(seat.feed)]
+    said = [record.value for machine in second.sources for record in second.log.committed(machine.feed)]
     assert {unpack_source(value)[0].app_uid for value in said} == {"first", "second"}
 
 

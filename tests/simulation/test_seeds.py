@@ -15,7 +15,7 @@ from borealis_py.simulation.faults.arming import FAULTS
 from borealis_py.simulation.faults.catalogue import CLASSES, KINDS, LATER
 from borealis_py.simulation.runner import generator
 from borealis_py.simulation.runner.generator import NEIGHBOURS, draw, small
-from borealis_py.simulation.runner.run import Options, run_seed, run_seeds
+from borealis_py.simulation.runner.run import RunOptions, run_seed, run_seeds
 from borealis_py.simulation.runner.scenario import SIZES
 from borealis_py.simulation.runner.shrink import Edits
 
@@ -52,7 +52,7 @@ def test_the_same_seed_is_the_same_history_in_another_process() -> None:
 
 
 def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
-    result = run_seed(7, Options(seconds=5.0, edits=Edits(keep=())))
+    result = run_seed(7, RunOptions(seconds=5.0, edits=Edits(keep=())))
     assert result.ok
     assert 5.0 < result.simulated_s < 10.0
 

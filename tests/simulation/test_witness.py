@@ -15,12 +15,12 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.witness.budgets import Checkpoints, Jobs
-from borealis_py.simulation.witness.ear import Asked
 from borealis_py.simulation.witness.labels import Divergence
 from borealis_py.simulation.witness.overdue import LOOK_US, START_US, Overdue
-from borealis_py.simulation.witness.place import Place
+from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import Queue
-from borealis_py.simulation.witness.reading import CUT_OFF_US, Cursor, Known, KnownStream, Partial, Voice
+from borealis_py.simulation.witness.reading import CUT_OFF_US, Cursor, Known, KnownStream, TentativeWord, Voice
+from borealis_py.simulation.witness.recorder import JobStarted
 from borealis_py.simulation.witness.settings import Orders
 from borealis_py.simulation.witness.waiting import Births, earliest_us
 
@@ -30,9 +30,9 @@ CONTROL = Feed("sim.control")
 ORDERS = Orders(wait_us=700, delta_us=100, failure="process", stabilization="process")
 
 
-def place(replica: int = 0) -> Place:
+def place(replica: int = 0) -> ReplicaPlace:
     feeds = Feed("x")
-    return Place(
+    return ReplicaPlace(
         draw(1), "life", "q", replica, 0, [], {}, {}, {}, (feeds,), CONTROL, Feed("s"), Feed("t"), "q", 0, 1, 1
     )
 
@@ -144,8 +144,8 @@ def test_labels_are_exact_over_the_window_of_a_result() -> None:
     assert divergence.ran(tentative(9, (), 1.0, 5, False), [gone, here], 0) is not None, "that was another divergence"
 
 
-def job(number: int, first: int, end: int) -> Asked:
-    return Asked(RedoJob(number, first, end, None, (), 0), False)
+def job(number: int, first: int, end: int) -> JobStarted:
+    return JobStarted(RedoJob(number, first, end, None, (), 0), False)
 
 
 def test_where_there_is_no_spark_no_job_is_for_it() -> None:
@@ -251,8 +251,8 @@ def test_labels_may_lack_what_has_left_memory_and_nothing_else() -> None:
         Known("b", ["b"], 1, 99),
     )
     known._partials[5] = {
-        0: Partial(frozenset("a"), frozenset(), 0.75, 5, offset=7),
-        1: Partial(frozenset("ac"), frozenset("c"), 0.5, 5, offset=8),
+        0: TentativeWord(frozenset("a"), frozenset(), 0.75, 5, offset=7),
+        1: TentativeWord(frozenset("ac"), frozenset("c"), 0.5, 5, offset=8),
     }
     known.cursors[0].read(9, 0)
     assert known.partials(5, CUT_OFF_US) == [known._partials[5][0]]

@@ -14,16 +14,16 @@ from borealis_py.log.description import Life
 from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.query.names import base_name
 from borealis_py.simulation.checkers import oracles
-from borealis_py.simulation.checkers.observer import Onlooker
+from borealis_py.simulation.checkers.observer import Observer
 from borealis_py.simulation.checkers.oracles import SETTLE_US
 from borealis_py.simulation.checkers.reference_model import SourceTruth, compute_all, read_source
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
-from borealis_py.simulation.cluster.machines import SourceSeat
+from borealis_py.simulation.cluster.machines import SourceMachine
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
-from borealis_py.simulation.faults.catalogue import KINDS, Target
-from borealis_py.simulation.runner.scenario import NodePlan
+from borealis_py.simulation.faults.catalogue import KINDS, FaultTarget
+from borealis_py.simulation.runner.scenario import SimulatedNode
 from borealis_py.simulation.witness.judge import judge_processes
 from sunion.model import FOREVER, TupleId
 
@@ -34,17 +34,17 @@ READ_US = 500_000
 """A replica that can reach a log has read it to its end within this, when it matters."""
 
 
-def judge(world: World, watching: Onlooker) -> None:
+def judge(world: World, observer: Observer) -> None:
     """Raises Violation."""
     s = world.scenario
-    watching.close()
+    observer.close()
     sources = _sources(world)
     truths = compute_all(s, sources, world.wiring.teller)
     for redos in world.wiring.redos:
         if redos.disagreements:
             raise Violation("redo", redos.disagreements[0])
     letters = _letters(world)
-    _inputs(world, watching, sources, letters)
+    _inputs(world, observer, sources, letters)
     for plan in s.nodes:
         truth = truths[plan.name]
         for k in range(plan.replicas):
@@ -55,12 +55,12 @@ def judge(world: World, watching: Onlooker) -> None:
         parts = [plan.name for plan in s.nodes if base_name(plan.name) == name]
         oracles.dead_letters(name, letters, [(truths[part], _published(world, part)) for part in parts])
     rows = world.log.committed(Feed(topics.stream(APP, QUERY)))
-    oracles.corrected(rows, watching.progress_seen, truths[QUERY], s.width_us)
+    oracles.corrected(rows, observer.progress_seen, truths[QUERY], s.width_us)
     oracles.client(world.picture, truths[QUERY])
     if world.latecomer is not None:
         oracles.client(world.latecomer, truths[QUERY])
-    Delays(world, watching, sources).judge()
-    judge_processes(world, watching.readable, sources, truths)
+    DelayChecks(world, observer, sources).judge()
+    judge_processes(world, observer.readable, sources, truths)
 
 
 def _letters(world: World) -> list[Record]:
@@ -99,10 +99,12 @@ def _published(world: World, node: str) -> int:
 def _sources(world: World) -> dict[str, SourceTruth]:
     s = world.scenario
     how = s.width_us, world.origin, s.timing.ahead_max_us, world.wiring.app_uid
-    return {seat.name: read_source(seat.name, world.log.committed(seat.feed), *how) for seat in world.sources}
+    return {
+        machine.name: read_source(machine.name, world.log.committed(machine.feed), *how) for machine in world.sources
+    }
 
 
-def _inputs(world: World, watching: Onlooker, sources: Mapping[str, SourceTruth], letters: Sequence[Record]) -> None:
+def _inputs(world: World, observer: Observer, sources: Mapping[str, SourceTruth], letters: Sequence[Record]) -> None:
     """From what publishers were given to the source and the dead letters. Where strangers wrote in a publisher's name,
     their records took positions of its input; where its boundaries were taken from its records, it alone knows them.
     """
@@ -111,36 +113,38 @@ def _inputs(world: World, watching: Onlooker, sources: Mapping[str, SourceTruth]
         {f.index % s.sources for f in s.faults if f.kind in kinds}
         for kinds in (("garbage", "big", "poison"), ("source_mute",))
     )
-    for seat in world.sources:
-        if seat.index not in forged:
-            published, known = world.progress(wiring.teller(seat.name)), seat.index not in mute
-            taken = partial(_must_be_taken, world, watching, seat)
-            oracles.inputs(seat.name, wiring.items[seat.index], sources[seat.name], letters, published, known, taken)
+    for machine in world.sources:
+        if machine.index not in forged:
+            published, known = world.progress(wiring.teller(machine.name)), machine.index not in mute
+            taken = partial(_must_be_taken, world, observer, machine)
+            oracles.inputs(
+                machine.name, wiring.items[machine.index], sources[machine.name], letters, published, known, taken
+            )
 
 
-def _must_be_taken(world: World, watching: Onlooker, seat: SourceSeat, n: int) -> bool:
+def _must_be_taken(world: World, observer: Observer, machine: SourceMachine, n: int) -> bool:
     """The item came within its lateness to a publisher that was well."""
-    items, s = world.wiring.items[seat.index], world.scenario
+    items, s = world.wiring.items[machine.index], world.scenario
     if items.lateness_us is None or items.stime(n) < world.origin * s.width_us:
         return False
     at, left_us = items.at(n), items.lateness_us - (items.at(n) - items.stime(n))
-    if seat.index in s.by_data:
+    if machine.index in s.by_data:
         return left_us >= 0
-    well = watching.sources[seat.name].covers(at - SETTLE_US, at + s.width_us + LOOK_US)
+    well = observer.sources[machine.name].covers(at - SETTLE_US, at + s.width_us + LOOK_US)
     return left_us >= s.width_us + LOOK_US and well
 
 
-class Delays:
+class DelayChecks:
     """Everything that was promised about time."""
 
-    def __init__(self, world: World, watching: Onlooker, sources: Mapping[str, SourceTruth]) -> None:
-        self.world, self.scenario, self.watching = world, world.scenario, watching
+    def __init__(self, world: World, observer: Observer, sources: Mapping[str, SourceTruth]) -> None:
+        self.world, self.scenario, self.observer = world, world.scenario, observer
         self.closings = {
-            seat.name: [
-                (closed, world.log.broker.partition(seat.feed).appended_us[offset])
-                for closed, offset in sources[seat.name].closings
+            machine.name: [
+                (closed, world.log.broker.partition(machine.feed).appended_us[offset])
+                for closed, offset in sources[machine.name].closings
             ]
-            for seat in world.sources
+            for machine in world.sources
         }
         self._app_uid = world.wiring.app_uid
         self._stable: dict[tuple[str, int], dict[int, int]] = {}
@@ -178,7 +182,7 @@ class Delays:
         at = bisect_right(self.closings[source], (bucket, FOREVER))
         return self.closings[source][at][1] if at < len(self.closings[source]) else FOREVER
 
-    def _premature(self, plan: NodePlan, k: int) -> None:
+    def _premature(self, plan: SimulatedNode, k: int) -> None:
         s = self.scenario
         # behind other nodes what those have waited need not be waited for again (B12)
         wait_us = s.timing.delta_us if self.closings.keys() >= set(plan.inputs) else 0
@@ -187,26 +191,26 @@ class Delays:
             return (bucket + 1) * s.width_us + (wait_us if lacks else 0) - 2 * SKEW_US - self._ahead_us(bucket)
 
         log = self.world.log.committed(Feed(topics.replica(APP, plan.name, k)))
-        ran_us = self.watching.watch.ran_us.get((plan.name, k), {})
+        ran_us = self.observer.watch.ran_us.get((plan.name, k), {})
         oracles.premature(f"{plan.name}.r{k}", log, ran_us, least_us, self._app_uid)
 
-    def _needless(self, plan: NodePlan, k: int) -> None:
+    def _needless(self, plan: SimulatedNode, k: int) -> None:
         log = self.world.log.committed(Feed(topics.replica(APP, plan.name, k)))
         key = (plan.name, k)
         origins = self.world.wiring.origins
         upstream = {source for name in plan.inputs if name not in self.closings for source in origins[name]}
         pairs = {  # what reads a source, too, may name it in what it says: then it was not this node that missed it
-            name: (self.watching.readable[key][name], self.closings[name])
+            name: (self.observer.readable[key][name], self.closings[name])
             for name in plan.inputs
             if name in self.closings and name not in upstream
         }
-        ran_us = self.watching.watch.ran_us.get(key, {})
+        ran_us = self.observer.watch.ran_us.get(key, {})
         oracles.needless(f"{plan.name}.r{k}", log, ran_us, pairs, self._in_time_us, self._app_uid)
 
-    def _avoidable(self, plan: NodePlan, k: int) -> None:
+    def _avoidable(self, plan: SimulatedNode, k: int) -> None:
         """Nothing tentative of a bucket that all inputs have said stably, where this replica could read it."""
         key = (plan.name, k)
-        for at, _, bucket in self.watching.watch.began.get(key, ()):
+        for at, _, bucket in self.observer.watch.began.get(key, ()):
             if all(self._there(name, key, bucket, at) for name in plan.inputs):
                 detail = f"{plan.name}.r{k}: bucket {bucket} ran tentatively, and all its inputs were there"
                 raise Violation("avoidable", detail, bucket)
@@ -227,15 +231,15 @@ class Delays:
     def _comes(self, name: str, node: str, k: int, bucket: int, limit: int) -> bool:
         """This input, well all the time, said the bucket stably in time: a source at once, a stream by some replica
         that was STABLE and readable (B15)."""
-        watching, path = self.watching, self.watching.paths[node, k][name]
+        observer, path = self.observer, self.observer.paths[node, k][name]
         first = bucket * self.scenario.width_us - SETTLE_US - self._ahead_us(bucket)
         if name in self.closings:
             said = self._closed_us(name, bucket)
             in_time = said < self._in_time_us(bucket)
-            return in_time and watching.sources[name].covers(first, said) and path.covers(first, said)
+            return in_time and observer.sources[name].covers(first, said) and path.covers(first, said)
         for j in range(self.world.wiring.plans[name].replicas):
             said = self._said(name, j).get(bucket, FOREVER)
-            well = said < limit and watching.steady[name, j].covers(first, said)
+            well = said < limit and observer.steady[name, j].covers(first, said)
             if well and path.covers(first, said):
                 return True
         return False
@@ -243,7 +247,7 @@ class Delays:
     def _there(self, name: str, reader: tuple[str, int], bucket: int, at: int) -> bool:
         """This input's bucket lay in a log, stably, for long enough before `at`."""
         since = at - READ_US
-        if not self.watching.readable[reader][name].covers(since, at):
+        if not self.observer.readable[reader][name].covers(since, at):
             return False
         if name in self.closings:
             return self._closed_us(name, bucket) < since
@@ -281,7 +285,7 @@ class Delays:
             self._bound_us,
             lambda first, source_until, until: (
                 not self._suspended(until)
-                and self.watching.client.covers(first, until)
+                and self.observer.client.covers(first, until)
                 and self._way(QUERY, first, source_until + self.scenario.lag_us, until)
             ),
         )
@@ -311,7 +315,7 @@ class Delays:
                 continue
             for source in missing:
                 in_time = self._closed_us(source, bucket) < self._in_time_us(bucket)
-                clean = self.watching.sources[source].covers(first, end + s.width_us)
+                clean = self.observer.sources[source].covers(first, end + s.width_us)
                 if in_time and clean and self._all_well(QUERY, source, first, until):
                     detail = f"bucket {bucket} came without {source}, and all on its way was well"
                     raise Violation("content", detail, bucket)
@@ -321,19 +325,19 @@ class Delays:
         start = self.world.start_us
         for fault in self.world.struck:
             kind = KINDS[fault.kind]
-            cut = kind.fault_class in ("F4", "F5", "F10") and kind.target is not Target.SOURCE
+            cut = kind.fault_class in ("F4", "F5", "F10") and kind.target is not FaultTarget.SOURCE
             if (cut or fault.kind == "threshold") and start + fault.at_us < until and start + fault.until_us > first:
                 return True
         return False
 
     def _all_well(self, node: str, source: str, first: int, until: int) -> bool:
         """Every replica of every node between a source and this one's output."""
-        wiring, watching = self.world.wiring, self.watching
+        wiring, observer = self.world.wiring, self.observer
         plan = wiring.plans[node]
         for name in plan.inputs:
             if source not in wiring.origins[name]:
                 continue
-            if not all(watching.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
+            if not all(observer.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
                 return False
             # who was away waits D anew, and who reads it does not wait for that
             since = first - self.scenario.threshold_max_us
@@ -344,17 +348,17 @@ class Delays:
     def _prompt(self, node: str, first: int, until: int) -> bool:
         """None of its replicas held new buckets back while it corrected (policy "delay")."""
         replicas = range(self.world.wiring.plans[node].replicas)
-        return all(self.watching.prompt[node, k].covers(first, until) for k in replicas)
+        return all(self.observer.prompt[node, k].covers(first, until) for k in replicas)
 
     def _way(self, node: str, first: int, source_until: int, until: int) -> bool:
         """Some source is clean, and from it to this node's output one replica after the other."""
-        watching = self.watching
+        observer = self.observer
         plan = self.world.wiring.plans[node]
         for name in plan.inputs:
-            if not any(watching.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
+            if not any(observer.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
                 continue
-            if name in watching.sources:
-                if watching.sources[name].covers(first, source_until):
+            if name in observer.sources:
+                if observer.sources[name].covers(first, source_until):
                     return True
             elif self._way(name, first, source_until, until):
                 return True

@@ -11,14 +11,14 @@ from borealis_py.simulation.faults.catalogue import CLASSES
 AFTERMATH_US = 2_000_000
 """A fault is at work until so long after its end: its consequences are what counts."""
 
-Cell = tuple[str, str, str]
+CoverageCell = tuple[str, str, str]
 """From, to, fault class."""
 
-IMPOSSIBLE: dict[Cell, str] = {}
+IMPOSSIBLE: dict[CoverageCell, str] = {}
 """Cells that cannot be, with the reason."""
 
 
-def cells() -> list[Cell]:
+def cells() -> list[CoverageCell]:
     """All there are."""
     return [(a.name, b.name, label) for a, b in TRANSITIONS for label in CLASSES]
 
@@ -27,7 +27,7 @@ class Coverage:
     """Counts cells while a world runs."""
 
     def __init__(self) -> None:
-        self.hits: Counter[Cell] = Counter()
+        self.hits: Counter[CoverageCell] = Counter()
         self._active: Counter[str] = Counter()
 
     def begin(self, fault_class: str) -> None:
@@ -43,14 +43,14 @@ class Coverage:
                 self.hits[before.name, after.name, label] += 1
 
 
-def missing(hits: Mapping[Cell, int]) -> list[Cell]:
+def missing(hits: Mapping[CoverageCell, int]) -> list[CoverageCell]:
     """Cells that were not hit and are not known to be impossible."""
     return [cell for cell in cells() if not hits.get(cell) and cell not in IMPOSSIBLE]
 
 
-def total(results: Iterable[Mapping[Cell, int]]) -> Counter[Cell]:
+def total(results: Iterable[Mapping[CoverageCell, int]]) -> Counter[CoverageCell]:
     """Of several worlds."""
-    found: Counter[Cell] = Counter()
+    found: Counter[CoverageCell] = Counter()
     for hits in results:
         found.update(hits)
     return found

@@ -86,7 +86,7 @@ class Overlap:
 
 
 @dataclass
-class Watch:
+class Invariants:
     """Looks on. The limits: what a replica may hold in memory, and have on its way to its own topic.
 
     `ran_us`: for each replica (its node and index) when it ran (incarnation, bucket) live. `began`: (time, incarnation,

@@ -19,15 +19,15 @@ from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.checkers.client_model import ClientPicture
 from borealis_py.simulation.checkers.coverage import Coverage
-from borealis_py.simulation.checkers.invariants import Overlap, Watch
+from borealis_py.simulation.checkers.invariants import Invariants, Overlap
 from borealis_py.simulation.checkers.oracles import Clean
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
-from borealis_py.simulation.cluster.machines import ReplicaSeat
+from borealis_py.simulation.cluster.machines import ReplicaMachine
 from borealis_py.simulation.cluster.roles import BURST, ReplicaProcess
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
-from borealis_py.simulation.faults.catalogue import Aim
+from borealis_py.simulation.faults.catalogue import Failpoint
 from borealis_py.simulation.runner.scenario import SECOND
 from borealis_py.simulation.witness.budgets import said_in_a_step
 from sunion.model import FOREVER
@@ -38,17 +38,17 @@ MARKS = 3
 Key = tuple[str, int]
 
 
-class Onlooker:
+class Observer:
     """What is seen of one world. `moment`: told when a replica is where a fault may be aimed at."""
 
-    def __init__(self, world: World, moment: Callable[[Aim, ReplicaSeat], object]) -> None:
+    def __init__(self, world: World, moment: Callable[[Failpoint, ReplicaMachine], object]) -> None:
         self._world, self._moment = world, moment
         s = world.scenario
         self.coverage = Coverage()
         bursts = BURST if any(f.kind in ("burst", "big") for f in s.faults) else 1
         rows_a_second = s.rate * bursts * s.sources * len(s.nodes)
         most = s.timing.outbox_max + said_in_a_step(s.timing, s.span) + MARKS
-        self.watch = Watch(s.timing.buffer_rows_max + rows_a_second * 16 + 200, most)
+        self.watch = Invariants(s.timing.buffer_rows_max + rows_a_second * 16 + 200, most)
         self.overlaps = {plan.name: Overlap() for plan in s.nodes}
         self.progress_seen: list[tuple[int, int]] = []
         self._shown: int | None = None
@@ -115,32 +115,32 @@ class Onlooker:
         far = self._world.buckets.of(self._world.scheduler.now_us + self._world.scenario.timing.ahead_max_us)
         return bucket <= far or bucket == FOREVER // self._world.scenario.width_us
 
-    def after_turn(self, seat: ReplicaSeat, process: ReplicaProcess) -> None:
+    def after_turn(self, machine: ReplicaMachine, process: ReplicaProcess) -> None:
         """After every turn of every replica."""
         if self._world.over:
             return
         manager = process.replica.manager
-        self.watch.replica(self._world.scheduler.now_us, seat.node, process.name, manager)
+        self.watch.replica(self._world.scheduler.now_us, machine.node, process.name, manager)
         before, after = self._states.get(process.name, ReplicaState.RECOVERING), manager.state
         if before is not after:
             self._states[process.name] = after
-            self._changed_state(seat, before, after)
+            self._changed_state(machine, before, after)
         phase = manager.publishing.phase
         if self._phases.get(process.name) is not phase:
             if phase in (Phase.READY, Phase.COMMITTING) and self._phases.get(process.name) is Phase.TAKING:
-                self._moment(Aim.PUBLISHER, seat)
+                self._moment(Failpoint.PUBLISHER, machine)
             self._phases[process.name] = phase
         if self._world.lines is not None:
             self._trace_state(process, manager)
 
-    def _changed_state(self, seat: ReplicaSeat, before: ReplicaState, after: ReplicaState) -> None:
+    def _changed_state(self, machine: ReplicaMachine, before: ReplicaState, after: ReplicaState) -> None:
         self.coverage.step(before, after)
         if after is ReplicaState.STABILIZATION:
             self.watch.reconciliations += 1
-            self._moment(Aim.GRANTED, seat)
-            self._moment(Aim.RECONCILING, seat)
+            self._moment(Failpoint.GRANTED, machine)
+            self._moment(Failpoint.RECONCILING, machine)
         elif before is ReplicaState.STABILIZATION and after is ReplicaState.STABLE:
-            self._moment(Aim.REC_DONE, seat)
+            self._moment(Failpoint.REC_DONE, machine)
         self.look()
 
     # Looking ----------------------------------------------------------------------------------------------------------
@@ -154,18 +154,18 @@ class Onlooker:
         for source in world.sources:
             self.sources[source.name].update(now, source.at_work and not source.failed)
         self.client.update(now, not world.clients.troubled)
-        for seat in world.replicas:
-            self._look_at(now, seat)
-            if seat.troubled:
-                self._troubled_until[seat.node] = now + 2 * world.scenario.timing.suspicion_us
+        for machine in world.replicas:
+            self._look_at(now, machine)
+            if machine.troubled:
+                self._troubled_until[machine.node] = now + 2 * world.scenario.timing.suspicion_us
         self._look_for_overlaps(now)
 
-    def _look_at(self, now: int, seat: ReplicaSeat) -> None:
-        key = (seat.node, seat.index)
-        process = seat.current if isinstance(seat.current, ReplicaProcess) else None
-        names = seat.spec.inputs
-        by_input = [seat.input_topics(i) for i in range(len(names))]
-        own = seat.spec.own_feeds[0].topic
+    def _look_at(self, now: int, machine: ReplicaMachine) -> None:
+        key = (machine.node, machine.index)
+        process = machine.current if isinstance(machine.current, ReplicaProcess) else None
+        names = machine.spec.inputs
+        by_input = [machine.input_topics(i) for i in range(len(names))]
+        own = machine.spec.own_feeds[0].topic
         if self._seen.get(key) is not process:  # another one than before, which has to catch up first
             self._seen[key] = process
             for clean in (self.steady[key], self.prompt[key], *self.paths[key].values()):
@@ -173,15 +173,15 @@ class Onlooker:
         manager = None if process is None else process.replica.manager
         state = None if manager is None else manager.state
         stable, ready = state is ReplicaState.STABLE, state not in (None, ReplicaState.RECOVERING)
-        self.steady[key].update(now, stable and seat.reaches_all([own, *frozenset().union(*by_input)]))
+        self.steady[key].update(now, stable and machine.reaches_all([own, *frozenset().union(*by_input)]))
         corrects = manager if state is ReplicaState.STABILIZATION else None
         waits = corrects is not None and corrects.delays.stabilization is not DelayPolicy.PROCESS
         self.prompt[key].update(now, ready and not waits)
-        up = not seat.down and not seat.odd
+        up = not machine.down and not machine.odd
         failed = {source.name for source in self._world.sources if source.failed}
         for i, of in enumerate(names):
-            self.paths[key][of.name].update(now, ready and seat.reaches_all([own, *by_input[i]]))
-            readable = up and of.name not in failed and all(seat.reaches(t) for t in by_input[i])
+            self.paths[key][of.name].update(now, ready and machine.reaches_all([own, *by_input[i]]))
+            readable = up and of.name not in failed and all(machine.reaches(t) for t in by_input[i])
             self.readable[key][of.name].update(now, readable)
 
     def _look_for_overlaps(self, now: int) -> None:
@@ -189,10 +189,10 @@ class Onlooker:
         for node, overlap in self.overlaps.items():
             reconciling = [
                 process.replica.manager
-                for seat in world.of_node(node)
-                for process in seat.replicas
+                for machine in world.of_node(node)
+                for process in machine.replicas
                 if process.replica.manager.state is ReplicaState.STABILIZATION
-                and process is seat.current  # a zombie may sleep in the middle of one
+                and process is machine.current  # a zombie may sleep in the middle of one
             ]
             at = overlap.look(now, node, reconciling, self._excused_until(now, node))
             if at is not None:
@@ -204,10 +204,10 @@ class Onlooker:
 
     def _excused_until(self, now: int, node: str) -> int:
         """Until when a node's replicas may not know of each other, as far as can be seen now."""
-        seats, suspicion_us = self._world.of_node(node), self._world.scenario.timing.suspicion_us
-        if any(seat.troubled for seat in seats):
+        machines, suspicion_us = self._world.of_node(node), self._world.scenario.timing.suspicion_us
+        if any(machine.troubled for machine in machines):
             return FOREVER
-        started = max((process.started_us for seat in seats for process in seat.replicas), default=0)
+        started = max((process.started_us for machine in machines for process in machine.replicas), default=0)
         return max(self._troubled_until[node], started + SECOND + suspicion_us)
 
     def close(self) -> None:

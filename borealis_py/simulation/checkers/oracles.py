@@ -24,18 +24,18 @@ from borealis_py.log.records import (
     unpack_stream,
 )
 from borealis_py.simulation.checkers.client_model import ClientPicture
-from borealis_py.simulation.checkers.reference_model import Letter, SourceTruth, Truth
+from borealis_py.simulation.checkers.reference_model import NodeTruth, SourceTruth, TruthDeadLetter
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.roles import Input
+from borealis_py.simulation.cluster.roles import PublisherInput
 from sunion.model import FOREVER
 
 _rows = msgspec.json.Decoder(list[list[Any]]).decode
-Said = dict[StableHeader | TentativeHeader, dict[int, tuple[list[Any], list[Letter]]]]
+Said = dict[StableHeader | TentativeHeader, dict[int, tuple[list[Any], list[TruthDeadLetter]]]]
 """Rows and dead letters of each part of what is being said, by what its parts have in common: of two processes of one
 index the parts may mingle, even while both have one number."""
 
 
-def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int, app_uid: str) -> int:
+def stable_records(name: str, log: Sequence[Record], truth: NodeTruth, origin: int, app_uid: str) -> int:
     """S.r<k>: first occurrences without holes, every STABLE record the failure-free one. Returns the frontier."""
     next_ = origin
     said: Said = {}
@@ -64,8 +64,8 @@ def stable_records(name: str, log: Sequence[Record], truth: Truth, origin: int, 
 
 
 def _gathered(
-    said: Said, header: StableHeader | TentativeHeader, payload: memoryview, letters: list[Letter]
-) -> tuple[list[Any], list[Letter]] | None:
+    said: Said, header: StableHeader | TentativeHeader, payload: memoryview, letters: list[TruthDeadLetter]
+) -> tuple[list[Any], list[TruthDeadLetter]] | None:
     """The whole, with its last part; None before."""
     parts = said.setdefault(msgspec.structs.replace(header, part=0), {})
     parts[header.part] = (_rows(payload) if payload else [], letters)
@@ -82,7 +82,7 @@ def _no_hole(name: str, first: int, next_: int, offset: int) -> None:
         raise Violation("hole", f"{name}: bucket {first} at offset {offset}, but {next_} was never said", next_)
 
 
-def _empty(name: str, header: RangeHeader, truth: Truth) -> None:
+def _empty(name: str, header: RangeHeader, truth: NodeTruth) -> None:
     if header.end > truth.complete:
         said = f"{name}: [{header.first}, {header.end}) is stable beyond {truth.complete}"
         raise Violation("stable", said, truth.complete)
@@ -92,7 +92,9 @@ def _empty(name: str, header: RangeHeader, truth: Truth) -> None:
         raise Violation("stable", said, min(busy))
 
 
-def _equal(name: str, bucket: int, offset: int, rows: list[Any], letters: list[Letter], truth: Truth) -> None:
+def _equal(
+    name: str, bucket: int, offset: int, rows: list[Any], letters: list[TruthDeadLetter], truth: NodeTruth
+) -> None:
     if bucket >= truth.complete:
         said = f"{name}: bucket {bucket} is stable, the sources close only {truth.complete}"
         raise Violation("stable", said, bucket)
@@ -106,7 +108,7 @@ def _equal(name: str, bucket: int, offset: int, rows: list[Any], letters: list[L
         raise Violation("dead letters", said, bucket)
 
 
-def _label(name: str, header: TentativeHeader, rows: list[Any], truth: Truth) -> None:
+def _label(name: str, header: TentativeHeader, rows: list[Any], truth: NodeTruth) -> None:
     """A tentative result that differs must say what it lacks."""
     partial, lacked = header.completeness < 1, set(header.lacked)
     if not 0 <= header.completeness <= 1 or header.diverged_from > header.bucket:
@@ -128,7 +130,7 @@ def _label(name: str, header: TentativeHeader, rows: list[Any], truth: Truth) ->
         raise Violation("label", said, header.bucket)
 
 
-def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth: Truth, width_us: int) -> None:
+def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth: NodeTruth, width_us: int) -> None:
     """Exactly once, in order, a prefix at all times; each with its own stime and the timestamp of its bucket.
 
     Args:
@@ -154,7 +156,7 @@ def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth:
             raise Violation("corrected", f"progress {bucket} with {rows} rows, expected {before[bucket]}", bucket)
 
 
-def dead_letters(node: str, log: Sequence[Record], parts: Sequence[tuple[Truth, int]]) -> None:
+def dead_letters(node: str, log: Sequence[Record], parts: Sequence[tuple[NodeTruth, int]]) -> None:
     """Those of a node's published buckets, each once.
 
     Args:
@@ -175,7 +177,7 @@ def dead_letters(node: str, log: Sequence[Record], parts: Sequence[tuple[Truth, 
 
 def inputs(
     source: str,
-    items: Input,
+    items: PublisherInput,
     truth: SourceTruth,
     letters: Sequence[Record],
     published: int,
@@ -211,14 +213,14 @@ def inputs(
             raise Violation("input", f"{source}: item {n} of the input is {told[n]} times in the dead letters")
 
 
-def _sent(source: str, items: Input, n: int, stime: int, value: int) -> None:
+def _sent(source: str, items: PublisherInput, n: int, stime: int, value: int) -> None:
     """An accepted item: a row, with its value, at its time (or later, where it is stamped when it is sent)."""
     right = stime >= items.at(n) if items.lateness_us is None else stime == items.stime(n)
     if items.is_bad(n) or value != items.value(n) or not right:
         raise Violation("input", f"{source}: item {n} of the input was sent as {value} at {stime}")
 
 
-def _refused(source: str, items: Input, n: int, reason: str, raw: bytes, boundary: int) -> None:
+def _refused(source: str, items: PublisherInput, n: int, reason: str, raw: bytes, boundary: int) -> None:
     """A refused item: no row, or one that came too late."""
     late = reason.startswith("late") and items.stime(n) < boundary
     right = raw == items.raw(n) if items.is_bad(n) else late and msgspec.json.decode(raw) == {"v": items.value(n)}
@@ -226,7 +228,7 @@ def _refused(source: str, items: Input, n: int, reason: str, raw: bytes, boundar
         raise Violation("input", f"{source}: item {n} of the input was refused: {reason}, {raw!r}, boundary {boundary}")
 
 
-def client(picture: ClientPicture, truth: Truth) -> None:
+def client(picture: ClientPicture, truth: NodeTruth) -> None:
     """What the client holds below its stable frontier is the failure-free output."""
     if picture.stable > truth.complete:
         said = f"stable up to {picture.stable}, the sources close only {truth.complete}"

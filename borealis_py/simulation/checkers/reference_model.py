@@ -15,11 +15,11 @@ from typing import Any
 from borealis_py.log.base import Record
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source
 from borealis_py.simulation.cluster.toy_query import POISON, UNLUCKY
-from borealis_py.simulation.runner.scenario import NodePlan, Scenario
+from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
 from sunion.model import FOREVER
 
 MODULUS = 2**61 - 1
-Letter = tuple[str, int, str]
+TruthDeadLetter = tuple[str, int, str]
 """A dead letter: source, offset, first word of the reason."""
 
 
@@ -34,7 +34,7 @@ class SourceTruth:
     closed: int = 0
     closings: list[tuple[int, int]] = field(default_factory=list)
     rows: dict[int, list[tuple[int, str, int, int]]] = field(default_factory=dict)
-    letters: dict[int, list[Letter]] = field(default_factory=dict)
+    letters: dict[int, list[TruthDeadLetter]] = field(default_factory=dict)
     accepted: dict[int, tuple[int, int]] = field(default_factory=dict)
     refused: dict[int, tuple[int, str, bytes, int]] = field(default_factory=dict)
 
@@ -51,7 +51,7 @@ def read_source(
         letters.append((at, (name, offset, reason)))
         return at
 
-    letters: list[tuple[int, Letter]] = []
+    letters: list[tuple[int, TruthDeadLetter]] = []
     for record in log:
         try:
             header, payload = unpack_source(record.value)
@@ -132,26 +132,26 @@ def _tuples(header: BatchHeader, payload: bytes) -> tuple[list[tuple[int, int, i
 
 
 @dataclass(frozen=True)
-class Truth:
+class NodeTruth:
     """A node's failure-free output: rows and dead letters by bucket, for every bucket below `complete`."""
 
     complete: int
     rows: Mapping[int, list[list[Any]]]
-    letters: Mapping[int, list[Letter]]
+    letters: Mapping[int, list[TruthDeadLetter]]
 
-    def part(self, index: int, count: int) -> Truth:
+    def part(self, index: int, count: int) -> NodeTruth:
         """What lies in one of the partitions of its stream: rows by their value, dead letters in the first."""
         rows = {b: [row for row in found if row[2] % count == index] for b, found in self.rows.items()}
-        return Truth(self.complete, {b: r for b, r in rows.items() if r}, {} if index else self.letters)
+        return NodeTruth(self.complete, {b: r for b, r in rows.items() if r}, {} if index else self.letters)
 
 
 def compute_all(
     scenario: Scenario, sources: Mapping[str, SourceTruth], teller: Callable[[str], str]
-) -> dict[str, Truth]:
+) -> dict[str, NodeTruth]:
     """Node after node, each reading sources and what those before it have said. `teller`: source -> the node that tells
     its dead letters.
     """
-    truths: dict[str, Truth] = {}
+    truths: dict[str, NodeTruth] = {}
     for node in scenario.nodes:
         streams = {
             other.name: truths[other.name].part(scenario.partition(node.name, other.name), other.exchange)
@@ -165,18 +165,18 @@ def compute_all(
 
 
 def compute(
-    node: NodePlan,
+    node: SimulatedNode,
     sources: Mapping[str, SourceTruth],
-    streams: Mapping[str, Truth],
+    streams: Mapping[str, NodeTruth],
     width_us: int,
     span: int,
     told: Collection[str],
     picks: Collection[int] = (),
-) -> Truth:
+) -> NodeTruth:
     """Run the toy query over everything that is complete. `told`: sources whose dead letters this node tells."""
     complete = min(sources[name].closed if name in sources else streams[name].complete for name in node.inputs)
     everything: dict[int, list[tuple[int, int, str, int, int]]] = {}
-    letters: dict[int, list[Letter]] = {}
+    letters: dict[int, list[TruthDeadLetter]] = {}
     for index, name in enumerate(node.inputs):
         rows: Mapping[int, Sequence[Sequence[Any]]] = sources[name].rows if name in sources else streams[name].rows
         for bucket, found in rows.items():
@@ -190,7 +190,7 @@ def compute(
     result: dict[int, list[list[Any]]] = {}
     for window in sorted({bucket // span for bucket in everything}):
         _window(node.name, window, everything, complete, width_us, span, result, letters)
-    return Truth(complete, result, letters)
+    return NodeTruth(complete, result, letters)
 
 
 def _window(
@@ -201,7 +201,7 @@ def _window(
     width_us: int,
     span: int,
     result: dict[int, list[list[Any]]],
-    letters: dict[int, list[Letter]],
+    letters: dict[int, list[TruthDeadLetter]],
 ) -> None:
     digest = count = 0
     for bucket in range(window * span, window * span + span):

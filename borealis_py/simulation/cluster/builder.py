@@ -21,12 +21,12 @@ from borealis_py.protocol.settings import Delays, budget
 from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
-from borealis_py.simulation.cluster.roles import ClientProcess, Ended, Input, PublisherProcess, ReplicaProcess
-from borealis_py.simulation.cluster.storage import Disk, Engine, SimRedos, Spark
+from borealis_py.simulation.cluster.roles import ClientProcess, Ended, PublisherInput, PublisherProcess, ReplicaProcess
+from borealis_py.simulation.cluster.storage import Disk, FlakyEngine, SimRedos, Spark
 from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
 from borealis_py.simulation.log.client import MemoryLog
-from borealis_py.simulation.runner.scenario import NodePlan, Scenario
-from borealis_py.simulation.witness.ear import Ear, Heard, HeardCheckpoints, HeardLog, HeardRedos
+from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
+from borealis_py.simulation.witness.recorder import HeardCheckpoints, HeardRedos, Recorder, Recording, RecordingLog
 from reconcile.work import Work
 from sunion import model
 from sunion.bucket import Buckets
@@ -41,7 +41,7 @@ NOWHERE = Path("/nonexistent")
 """Simulated replicas have no files."""
 
 
-class Wiring:
+class Builder:
     """Makes the processes of one scenario. `start_us`: when its time begins. `prefix`: of its processes' names. `life`:
     how many there were of the app before. `over`: it has been begun anew since.
     """
@@ -54,15 +54,15 @@ class Wiring:
         self.buckets = Buckets(scenario.width_us)
         self.start_us = scheduler.now_us
         self.origin = self.buckets.of(self.start_us)
-        self.plans: Mapping[str, NodePlan] = {plan.name: plan for plan in scenario.nodes}
+        self.plans: Mapping[str, SimulatedNode] = {plan.name: plan for plan in scenario.nodes}
         self.disks = {plan.name: {k: Disk() for k in range(plan.replicas)} for plan in scenario.nodes}
         self.sparks = {plan.name: [Spark() for _ in range(plan.replicas)] for plan in scenario.nodes}
-        self.engines = {plan.name: [Engine() for _ in range(plan.replicas)] for plan in scenario.nodes}
+        self.engines = {plan.name: [FlakyEngine() for _ in range(plan.replicas)] for plan in scenario.nodes}
         self.redos: list[SimRedos] = []
-        self.heard: list[Heard] = []
+        self.heard: list[Recording] = []
         """Of every process that was a replica what it has read and said."""
         self.items = [
-            Input(
+            PublisherInput(
                 scenario.seed + OF_A_LIFE * life,
                 i,
                 self.start_us,
@@ -204,8 +204,8 @@ class Wiring:
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
         spec = self.spec(node, index)
-        ear = Ear(self.scheduler, node, index, name, (spec.settings_feed, spec.control_feed))
-        spec = replace(spec, log=HeardLog(client, ear))
+        ear = Recorder(self.scheduler, node, index, name, (spec.settings_feed, spec.control_feed))
+        spec = replace(spec, log=RecordingLog(client, ear))
         engine = self.engines[node][index]
         kernel = self._kernel(node, lambda: engine.fails(rng))
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))

@@ -1,4 +1,4 @@
-"""The seats of a world: one a source, one a replica of each node. What faults are done to."""
+"""The machines of a world: one a source, one a replica of each node. What faults are done to."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from borealis_py.log.base import LogError
 from borealis_py.log.description import OtherLife
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.builder import Wiring
-from borealis_py.simulation.cluster.processes import LocalClock, Process, Seat
+from borealis_py.simulation.cluster.builder import Builder
+from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
 from borealis_py.simulation.cluster.roles import PublisherProcess, ReplicaProcess
-from borealis_py.simulation.cluster.storage import Disk, Engine, Spark
+from borealis_py.simulation.cluster.storage import Disk, FlakyEngine, Spark
 from sunion.errors import RetentionLost
 
 
-def _known_to_be_over(wiring: Wiring, told: bool, why: str) -> None:
+def _known_to_be_over(wiring: Builder, told: bool, why: str) -> None:
     """Raises Violation: it is told that this life of the app is over, and it is not."""
     if told and not wiring.over:
         raise Violation("life", why)
 
 
-class SourceSeat(Seat):
+class SourceMachine(Machine):
     """Where the publisher of a source runs. `failed`: drills that keep replicas from reading it."""
 
-    def __init__(self, wiring: Wiring, index: int, skew_us: int, changed: Callable[[], None]) -> None:
+    def __init__(self, wiring: Builder, index: int, skew_us: int, changed: Callable[[], None]) -> None:
         super().__init__(f"{wiring.prefix}p{index}", wiring.log, self._make, changed)
         self.name = wiring.scenario.source_names[index]
         self.feed = wiring.source_feed(index)
@@ -60,7 +60,7 @@ class SourceSeat(Seat):
         return frozenset((self.feed.topic,))
 
 
-class ReplicaSeat(Seat):
+class ReplicaMachine(Machine):
     """Where a replica index of a node runs.
 
     Args:
@@ -69,12 +69,12 @@ class ReplicaSeat(Seat):
 
     def __init__(
         self,
-        wiring: Wiring,
+        wiring: Builder,
         node: str,
         index: int,
         changed: Callable[[], None],
-        after: Callable[[ReplicaSeat, ReplicaProcess], None],
-        writing: Callable[[ReplicaSeat], object],
+        after: Callable[[ReplicaMachine, ReplicaProcess], None],
+        writing: Callable[[ReplicaMachine], object],
     ) -> None:
         super().__init__(f"{wiring.prefix}{node}r{index}", wiring.log, self._make, changed)
         self.node, self.index = node, index
@@ -128,7 +128,7 @@ class ReplicaSeat(Seat):
         return self._wiring.sparks[self.node][self.index]
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> FlakyEngine:
         return self._wiring.engines[self.node][self.index]
 
     @property

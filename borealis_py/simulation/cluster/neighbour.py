@@ -17,12 +17,12 @@ from borealis_py.simulation.checkers import oracles
 from borealis_py.simulation.checkers.client_model import ClientPicture
 from borealis_py.simulation.checkers.reference_model import compute_all, read_source
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.builder import Wiring
+from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.cluster.machines import ReplicaSeat, SourceSeat
+from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.log.client import MemoryLog
-from borealis_py.simulation.runner.scenario import SECOND, NodePlan, Scenario
+from borealis_py.simulation.runner.scenario import SECOND, Scenario, SimulatedNode
 from sunion.view import Change
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ LAG_US = 2 * SECOND
 """Two nodes whose machine is slow are not further behind."""
 WRITERS_MAX = 3
 """Replicas that start together may fence each other before they have heard of each other."""
-NODES = (NodePlan("n1", ("s0",), 2), NodePlan(QUERY, ("n1", "s1"), 2))
+NODES = (SimulatedNode("n1", ("s0",), 2), SimulatedNode(QUERY, ("n1", "s1"), 2))
 
 
 def calm(scenario: Scenario) -> Scenario:
@@ -61,13 +61,13 @@ class Neighbour:
     def __init__(self, first: Scenario, scheduler: Scheduler, log: MemoryLog) -> None:
         self.app = first.neighbour
         self.scenario = calm(first)
-        self.wiring = Wiring(self.scenario, scheduler, log, self.app)
+        self.wiring = Builder(self.scenario, scheduler, log, self.app)
         self.wiring.make_topics()
         self._scheduler, self._log = scheduler, log
         self._picture = ClientPicture(self.wiring.origin)
-        self._sources = [SourceSeat(self.wiring, i, 0, _nothing) for i in range(self.scenario.sources)]
+        self._sources = [SourceMachine(self.wiring, i, 0, _nothing) for i in range(self.scenario.sources)]
         self._replicas = [
-            ReplicaSeat(self.wiring, plan.name, k, _nothing, self._turned, _nothing)
+            ReplicaMachine(self.wiring, plan.name, k, _nothing, self._turned, _nothing)
             for plan in NODES
             for k in range(plan.replicas)
         ]
@@ -77,18 +77,18 @@ class Neighbour:
         return client.startswith(self.wiring.prefix)
 
     def start(self) -> None:
-        for seat in (*self._sources, *self._replicas):
-            seat.start()
+        for machine in (*self._sources, *self._replicas):
+            machine.start()
         changed = partial(_told, self._scheduler, self._picture)
         self.wiring.client(f"{self.wiring.prefix}client", self.wiring.origin, changed, self._picture.end).wake()
 
-    def _turned(self, seat: ReplicaSeat, process: ReplicaProcess) -> None:
+    def _turned(self, machine: ReplicaMachine, process: ReplicaProcess) -> None:
         """Nobody of it has ever started a second time, or diverged, or been fenced once it was the writer."""
         manager = process.replica.manager
         state, begun = manager.state, manager.publishing._attempt
         if begun > WRITERS_MAX:
             raise Violation("neighbour", f"{process.name} has begun to publish {begun} times: somebody fences it")
-        if process.name != f"{seat.label}.1" or state not in (ReplicaState.RECOVERING, ReplicaState.STABLE):
+        if process.name != f"{machine.label}.1" or state not in (ReplicaState.RECOVERING, ReplicaState.STABLE):
             raise Violation("neighbour", f"{self.app}: {process.name} is {state.value}, and nothing was done to it")
 
     def judge(self) -> None:
@@ -96,7 +96,9 @@ class Neighbour:
         s, origin = self.scenario, self.wiring.origin
         app_uid = self.wiring.app_uid
         how = s.width_us, origin, s.timing.ahead_max_us, app_uid
-        read = {seat.name: read_source(seat.name, self._committed(seat.feed), *how) for seat in self._sources}
+        read = {
+            machine.name: read_source(machine.name, self._committed(machine.feed), *how) for machine in self._sources
+        }
         truths = compute_all(s, read, self.wiring.teller)
         current = self.wiring.buckets.of(self._scheduler.now_us - LAG_US)
         for plan in NODES:

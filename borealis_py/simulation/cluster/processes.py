@@ -1,7 +1,7 @@
-"""Processes of a simulated world, and the seats where they run.
+"""Processes of a simulated world, and the machines where they run.
 
 Each process is a production object with the host's part around it: turns when woken and when due, each a few simulated
-milliseconds long. A *seat* is where such a process runs: a source, a replica index of a node, a client. It may be
+milliseconds long. A *machine* is where such a process runs: a source, a replica index of a node, a client. It may be
 killed, stopped, paused, cut off or doubled; faults may overlap, so each is counted.
 """
 
@@ -82,7 +82,7 @@ class Process(ABC):
         self.rng = rng
         self.ticker = Ticker(scheduler, self._turn)
         self.apart = False
-        """Cut off from everything or asleep, while a successor has its seat."""
+        """Cut off from everything or asleep, while a successor has its machine."""
         self._turn_us = turn_us
 
     def wake(self) -> None:
@@ -111,7 +111,7 @@ class Process(ABC):
             self.ticker.request(due)
 
 
-class Seat:
+class Machine:
     """A place with at most one current process, and perhaps older ones that do not know that they are replaced.
 
     Args:
@@ -143,7 +143,7 @@ class Seat:
 
     @property
     def _apart(self) -> bool:
-        """The successor has ended first, so that who knows nothing of it has the seat."""
+        """The successor has ended first, so that who knows nothing of it has the machine."""
         return self.current is not None and self.current.apart
 
     @property
@@ -165,7 +165,7 @@ class Seat:
         return [p for p in found if p is not None and p.alive]
 
     def start(self) -> None:
-        """A new process, if the seat is empty and nothing holds it down."""
+        """A new process, if the machine is empty and nothing holds it down."""
         if self.current is not None or self._down or self.given_up is not None:
             return
         self._made += 1

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from borealis_py.log import topics
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import LivesOn, Past, World, writes
-from borealis_py.simulation.log.network import Way, cut_of
+from borealis_py.simulation.log.network import CutDirection, cut_of
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from borealis_py.simulation.cluster.processes import Seat
+    from borealis_py.simulation.cluster.processes import Machine
 
 RESET = "reset"
 LIVES_ON = 0.6
@@ -61,14 +61,16 @@ def end(world: World, fault: Fault) -> Past:
     rng = random.Random(f"{RESET} {world.scenario.seed} {world.wiring.life} {fault.detail}")
     world.over = world.wiring.over = True
     mode = fault.detail.partition("/")[2]
-    survivors = [_part(world, seat, mode or rng.choice(MODES)) for seat in _survivors(rng, world, about_of(fault))]
-    left = {id(one.seat) for one in survivors}
-    for seat in (*world.sources, *world.replicas, world.clients):
-        if id(seat) not in left:
-            for process in seat.processes if rng.random() < 0.5 else ():
+    survivors = [
+        _part(world, machine, mode or rng.choice(MODES)) for machine in _survivors(rng, world, about_of(fault))
+    ]
+    left = {id(one.machine) for one in survivors}
+    for machine in (*world.sources, *world.replicas, world.clients):
+        if id(machine) not in left:
+            for process in machine.processes if rng.random() < 0.5 else ():
                 world.log.late(process.name, 1 + rng.randrange(LATE_US))
-            seat.give_up("its life of the app is over")
-            seat.crash()
+            machine.give_up("its life of the app is over")
+            machine.crash()
     admin, names = world.log.client("up").admin(), [spec.name for spec in world.wiring.specs]
     settings = topics.settings(world.wiring.app)
     admin.delete([settings])
@@ -78,21 +80,21 @@ def end(world: World, fault: Fault) -> Past:
     return Past(world, survivors)
 
 
-def _survivors(rng: random.Random, world: World, about: str) -> list[Seat]:
-    seats_of: dict[str, Callable[[], list[Seat]]] = {
+def _survivors(rng: random.Random, world: World, about: str) -> list[Machine]:
+    machines_of: dict[str, Callable[[], list[Machine]]] = {
         "replica": lambda: [*world.replicas],
         "publisher": lambda: [*world.sources],
-        "writer": lambda: [seat for seat in world.replicas if any(map(writes, seat.replicas))],
+        "writer": lambda: [machine for machine in world.replicas if any(map(writes, machine.replicas))],
         "all": lambda: [*world.sources, *world.replicas, world.clients],
     }
-    seats = seats_of[about]()
-    found = [seat for seat in seats if rng.random() < LIVES_ON or about == "writer"] or seats[:1]
+    machines = machines_of[about]()
+    found = [machine for machine in machines if rng.random() < LIVES_ON or about == "writer"] or machines[:1]
     if world.clients not in found and rng.random() < LIVES_ON:
         found.append(world.clients)
     return found
 
 
-def _part(world: World, seat: Seat, mode: str) -> LivesOn:
+def _part(world: World, machine: Machine, mode: str) -> LivesOn:
     """Part it from what happens now."""
     app, settings = world.wiring.app, topics.settings(world.wiring.app)
     published = {
@@ -102,13 +104,13 @@ def _part(world: World, seat: Seat, mode: str) -> LivesOn:
     }
     cuts = {
         "away": cut_of(),
-        "deaf": cut_of(way=Way.IN),
-        "half": cut_of(published, Way.IN, but=True),
+        "deaf": cut_of(way=CutDirection.IN),
+        "half": cut_of(published, CutDirection.IN, but=True),
         "blind": cut_of({settings}),
     }
-    one = LivesOn(seat, mode, cuts.get(mode))
+    one = LivesOn(machine, mode, cuts.get(mode))
     if one.cut is not None:
-        seat.cut(one.cut)
+        machine.cut(one.cut)
     elif mode == "asleep":
-        seat.pause()
+        machine.pause()
     return one

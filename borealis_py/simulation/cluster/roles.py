@@ -33,7 +33,7 @@ BURST = 8
 """How many times faster tuples come in a burst."""
 
 
-class Input:
+class PublisherInput:
     """What a source has to publish: item n is there from `at(n)` on. The same however often it is read.
 
     Args:
@@ -102,7 +102,7 @@ class PublisherProcess(Process):
         name: str,
         client: MemoryClient,
         target: Target,
-        input_: Input,
+        input_: PublisherInput,
         ended: Ended,
         changed: Callable[[], None],
         take_over: bool,

@@ -137,7 +137,7 @@ class Spark:
 
 
 @dataclass
-class Engine:
+class FlakyEngine:
     """What a replica's kernel runs on. `shares`: of the steps that fail, as long as the faults last that want it."""
 
     shares: list[float] = field(default_factory=list)

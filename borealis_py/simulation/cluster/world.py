@@ -15,13 +15,13 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.protocol.publishing import Phase
 from borealis_py.simulation.checkers.client_model import ClientPicture
-from borealis_py.simulation.cluster.builder import APP, Wiring
+from borealis_py.simulation.cluster.builder import APP, Builder
 from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.cluster.machines import ReplicaSeat, SourceSeat
+from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.neighbour import Neighbour
-from borealis_py.simulation.cluster.processes import RESTART_US, Process, Seat
+from borealis_py.simulation.cluster.processes import RESTART_US, Machine, Process
 from borealis_py.simulation.cluster.roles import ReplicaProcess
-from borealis_py.simulation.faults.catalogue import Aim
+from borealis_py.simulation.faults.catalogue import Failpoint
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.network import Cut
 from borealis_py.simulation.log.outcomes import CommitOutcome
@@ -53,8 +53,8 @@ class Hooks:
     """
 
     look: Callable[[], object] = _nothing
-    turned: Callable[[ReplicaSeat, ReplicaProcess], object] = _nothing
-    moment: Callable[[Aim, ReplicaSeat], object] = _nothing
+    turned: Callable[[ReplicaMachine, ReplicaProcess], object] = _nothing
+    moment: Callable[[Failpoint, ReplicaMachine], object] = _nothing
     client_changed: Callable[[str, ClientPicture, Sequence[Change]], object] = _nothing
 
 
@@ -82,7 +82,7 @@ class World:
         self.start_us = self.scheduler.now_us
         self.rng = random.Random(f"world {scenario.seed}")
         self.log.outcomes, self.log.on_transaction = self._outcome, self._transaction
-        self.wiring = Wiring(scenario, self.scheduler, self.log, life=0 if past is None else past.lives)
+        self.wiring = Builder(scenario, self.scheduler, self.log, life=0 if past is None else past.lives)
         self.buckets, self.origin = self.wiring.buckets, self.wiring.origin
         self.wiring.make_topics()
         self.commits_unknown = 0
@@ -94,13 +94,15 @@ class World:
         self.published: dict[str, int] = {}
         """How far each node is published, by the last record that can be believed."""
         skews = [self.rng.randrange(-SKEW_US, SKEW_US) for _ in range(scenario.sources)]
-        self.sources = [SourceSeat(self.wiring, i, skew, self._look) for i, skew in enumerate(skews)]
+        self.sources = [SourceMachine(self.wiring, i, skew, self._look) for i, skew in enumerate(skews)]
         self.replicas = [
-            ReplicaSeat(self.wiring, plan.name, k, self._look, self._turned, partial(self._moment, Aim.CHECKPOINT))
+            ReplicaMachine(
+                self.wiring, plan.name, k, self._look, self._turned, partial(self._moment, Failpoint.CHECKPOINT)
+            )
             for plan in scenario.nodes
             for k in range(plan.replicas)
         ]
-        self.clients = Seat(f"{self.wiring.prefix}client", self.log, self._start_client, self._look)
+        self.clients = Machine(f"{self.wiring.prefix}client", self.log, self._start_client, self._look)
         self.picture = ClientPicture(self.origin)
         self.latecomer: ClientPicture | None = None
         self.asked = self.worst_us = 0
@@ -112,9 +114,9 @@ class World:
             return self.past.world.neighbour
         return Neighbour(self.scenario, self.scheduler, self.log) if self.scenario.neighbour else None
 
-    def of_node(self, node: str) -> list[ReplicaSeat]:
-        """The seats of one node."""
-        return [seat for seat in self.replicas if seat.node == node]
+    def of_node(self, node: str) -> list[ReplicaMachine]:
+        """The machines of one node."""
+        return [machine for machine in self.replicas if machine.node == node]
 
     def put_setting(self, key: str, value: bytes) -> None:
         """A record in the settings topic, as a command would write it."""
@@ -131,24 +133,24 @@ class World:
             return rng.choice((CommitOutcome.UNTOLD, CommitOutcome.LATER, CommitOutcome.LOST))
         return CommitOutcome.COMMITTED
 
-    # Whoever listens may come after the seats that call.
+    # Whoever listens may come after the machines that call.
 
     def _look(self) -> None:
         self.hooks.look()
 
-    def _turned(self, seat: ReplicaSeat, process: ReplicaProcess) -> None:
-        self.hooks.turned(seat, process)
+    def _turned(self, machine: ReplicaMachine, process: ReplicaProcess) -> None:
+        self.hooks.turned(machine, process)
 
-    def _moment(self, aim: Aim, seat: ReplicaSeat) -> None:
-        self.hooks.moment(aim, seat)
+    def _moment(self, aim: Failpoint, machine: ReplicaMachine) -> None:
+        self.hooks.moment(aim, machine)
 
     def _client_changed(self, name: str, picture: ClientPicture, changes: Sequence[Change]) -> None:
         self.hooks.client_changed(name, picture, changes)
 
     def _transaction(self, name: str) -> None:
-        for seat in self.replicas:
-            if any(process.name == name for process in seat.processes):
-                self._moment(Aim.TRANSACTION, seat)
+        for machine in self.replicas:
+            if any(process.name == name for process in machine.processes):
+                self._moment(Failpoint.TRANSACTION, machine)
 
     def _start_client(self, name: str) -> Process:
         changed = partial(self._client_changed, "client", self.picture)
@@ -190,9 +192,9 @@ class World:
 
 @dataclass(frozen=True)
 class LivesOn:
-    """A seat of a life that is over. `mode`: see `MODES`."""
+    """A machine of a life that is over. `mode`: see `MODES`."""
 
-    seat: Seat
+    machine: Machine
     mode: str
     cut: Cut | None
 
@@ -212,17 +214,17 @@ class Past:
         """Who was away meets the topics as they are now."""
         for one in self.survivors:
             if one.cut is not None:
-                one.seat.mend(one.cut)
+                one.machine.mend(one.cut)
             elif one.mode == "asleep":
-                one.seat.resume()
+                one.machine.resume()
 
     def unaware(self) -> str | None:
         """Who of this life, or of one before, still does not know that it is over."""
         world = self.world
         for one in self.survivors:
-            learnt = world.picture.lost if one.seat is world.clients else one.seat.given_up
+            learnt = world.picture.lost if one.machine is world.clients else one.machine.given_up
             if learnt is None:
-                return f"{one.seat.label} ({one.mode}) lives on, and its life of the app is over"
+                return f"{one.machine.label} ({one.mode}) lives on, and its life of the app is over"
         if world.latecomer is not None and world.latecomer.lost is None:
             return "a late client lives on, and its life of the app is over"
         before = world.past

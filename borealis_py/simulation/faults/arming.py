@@ -1,6 +1,6 @@
 """How each kind of fault is done to a world, and undone.
 
-A fault is a function of (world, fault) that does it and returns what undoes it. Everything goes through the seats, the
+A fault is a function of (world, fault) that does it and returns what undoes it. Everything goes through the machines, the
 links, the log's own faults, the disks or the settings topic: no product code is touched.
 """
 
@@ -11,7 +11,7 @@ from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults import backlog, bad_input, network, processes, resets, storage, topics
 from borealis_py.simulation.faults.base import Doing
 from borealis_py.simulation.faults.catalogue import KINDS
-from borealis_py.simulation.faults.failpoints import Moments
+from borealis_py.simulation.faults.failpoints import Failpoints
 from borealis_py.simulation.runner.scenario import Fault
 
 FAULTS: dict[str, Doing] = {
@@ -21,7 +21,7 @@ FAULTS: dict[str, Doing] = {
 assert FAULTS.keys() == KINDS.keys(), FAULTS.keys() ^ KINDS.keys()
 
 
-def arm(world: World, fault: Fault, failpoints: Moments, coverage: Coverage) -> None:
+def arm(world: World, fault: Fault, failpoints: Failpoints, coverage: Coverage) -> None:
     """Have it happen, and end, when the scenario says so; an aimed one when its moment comes."""
     at = world.start_us + fault.at_us
     if fault.aim is None:

@@ -8,7 +8,7 @@ from functools import partial
 from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Policy, Threshold, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, Refused, pack, pack_stimes, unpack_source
-from borealis_py.simulation.cluster.machines import SourceSeat
+from borealis_py.simulation.cluster.machines import SourceMachine
 from borealis_py.simulation.cluster.toy_query import BIG, POISON, QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import Doing, Undo, chance, nothing, source_of
@@ -17,17 +17,17 @@ from borealis_py.simulation.runner.scenario import Fault
 
 def _garbage(world: World, fault: Fault) -> Undo:
     """Records that no publisher of ours would write at this place: each is to end as a dead letter, or as nothing."""
-    seat = source_of(world, fault)
-    for value in _bad_records(world, chance(world, fault), seat):
-        world.log.broker.append(NewRecord(seat.feed, value, timestamp_ms=world.scheduler.now_us // 1000))
-    _go_on_behind(world, seat)
+    machine = source_of(world, fault)
+    for value in _bad_records(world, chance(world, fault), machine):
+        world.log.broker.append(NewRecord(machine.feed, value, timestamp_ms=world.scheduler.now_us // 1000))
+    _go_on_behind(world, machine)
     return nothing
 
 
-def _state(world: World, seat: SourceSeat) -> tuple[int, str, int, int]:
+def _state(world: World, machine: SourceMachine) -> tuple[int, str, int, int]:
     """Epoch, owner, boundary and last seq of a source's log."""
     epoch, uid, boundary, seq = 0, "", world.scenario.width_us * world.origin, -1
-    for record in world.log.committed(seat.feed):
+    for record in world.log.committed(machine.feed):
         try:
             header, _ = unpack_source(record.value)
         except EnvelopeError:
@@ -40,16 +40,16 @@ def _state(world: World, seat: SourceSeat) -> tuple[int, str, int, int]:
     return epoch, uid, boundary, seq
 
 
-def _go_on_behind(world: World, seat: SourceSeat) -> None:
+def _go_on_behind(world: World, machine: SourceMachine) -> None:
     """By the data the next publisher says nothing until its input has come to where the log ends: to wait for as many
     items as were forged would be a failure that outlasts all others."""
-    if seat.index in world.scenario.by_data:
-        world.wiring.items[seat.index].taken(_state(world, seat)[3] + 1, world.scheduler.now_us)
+    if machine.index in world.scenario.by_data:
+        world.wiring.items[machine.index].taken(_state(world, machine)[3] + 1, world.scheduler.now_us)
 
 
-def _bad_records(world: World, rng: random.Random, seat: SourceSeat) -> list[bytes | None]:
-    log, app_uid = world.log.committed(seat.feed), world.wiring.app_uid
-    epoch, uid, boundary, seq = _state(world, seat)
+def _bad_records(world: World, rng: random.Random, machine: SourceMachine) -> list[bytes | None]:
+    log, app_uid = world.log.committed(machine.feed), world.wiring.app_uid
+    epoch, uid, boundary, seq = _state(world, machine)
     now = max(boundary, world.scheduler.now_us)
     ahead = now + rng.choice((700_000, 20_000_000))
     batch = partial(BatchHeader, app_uid, epoch, uid)
@@ -79,22 +79,22 @@ def _bad_records(world: World, rng: random.Random, seat: SourceSeat) -> list[byt
 
 def _big(world: World, fault: Fault) -> Undo:
     """A bucket so full that its output is split into parts."""
-    seat = source_of(world, fault)
-    epoch, uid, boundary, seq = _state(world, seat)
+    machine = source_of(world, fault)
+    epoch, uid, boundary, seq = _state(world, machine)
     now = max(boundary, world.scheduler.now_us)
     if not uid:
         return nothing
     rows = b"[" + b",".join(b'{"v":%d}' % (2 * i + 1) for i in range(BIG + 20)) + b"]"
     header = BatchHeader(world.wiring.app_uid, epoch, uid, seq + 1, pack_stimes([now] * (BIG + 20)), None, "json")
-    world.log.broker.append(NewRecord(seat.feed, pack(header, rows), timestamp_ms=now // 1000))
-    _go_on_behind(world, seat)
+    world.log.broker.append(NewRecord(machine.feed, pack(header, rows), timestamp_ms=now // 1000))
+    _go_on_behind(world, machine)
     return nothing
 
 
 def _poison(world: World, fault: Fault) -> Undo:
     """Rows that the kernel raises on, whoever runs it and how often: each becomes one dead letter, the others count."""
-    seat, rng = source_of(world, fault), chance(world, fault)
-    epoch, uid, boundary, seq = _state(world, seat)
+    machine, rng = source_of(world, fault), chance(world, fault)
+    epoch, uid, boundary, seq = _state(world, machine)
     now = max(boundary, world.scheduler.now_us)
     if not uid:
         return nothing
@@ -102,8 +102,8 @@ def _poison(world: World, fault: Fault) -> Undo:
     rows = b"[" + b",".join(b'{"v":%d}' % value for value in (*values, POISON)) + b"]"
     stimes = pack_stimes([now] * (len(values) + 1))
     header = BatchHeader(world.wiring.app_uid, epoch, uid, seq + 1, stimes, None, "json")
-    world.log.broker.append(NewRecord(seat.feed, pack(header, rows), timestamp_ms=now // 1000))
-    _go_on_behind(world, seat)
+    world.log.broker.append(NewRecord(machine.feed, pack(header, rows), timestamp_ms=now // 1000))
+    _go_on_behind(world, machine)
     return nothing
 
 

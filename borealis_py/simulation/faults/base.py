@@ -1,12 +1,12 @@
-"""What all faults have in common: which seat is meant, and things done again and again."""
+"""What all faults have in common: which machine is meant, and things done again and again."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
 
-from borealis_py.simulation.cluster.machines import ReplicaSeat, SourceSeat
-from borealis_py.simulation.cluster.processes import Seat
+from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
+from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.runner.scenario import Fault
 
@@ -14,17 +14,17 @@ Undo = Callable[[], object]
 Doing = Callable[["World", Fault], Undo]
 
 
-def replica_of(world: World, fault: Fault) -> ReplicaSeat:
+def replica_of(world: World, fault: Fault) -> ReplicaMachine:
     """The replica meant: counted through all nodes."""
     return world.replicas[fault.index % len(world.replicas)]
 
 
-def node_of(world: World, fault: Fault) -> list[ReplicaSeat]:
+def node_of(world: World, fault: Fault) -> list[ReplicaMachine]:
     """The replicas of the node meant."""
     return world.of_node(world.scenario.nodes[fault.index % len(world.scenario.nodes)].name)
 
 
-def source_of(world: World, fault: Fault) -> SourceSeat:
+def source_of(world: World, fault: Fault) -> SourceMachine:
     """The source meant."""
     return world.sources[fault.index % len(world.sources)]
 
@@ -62,12 +62,12 @@ def again_and_again(world: World, fault: Fault, do: Callable[[random.Random], tu
     return end
 
 
-def of_all(seats: Sequence[Seat], do: Callable[[Seat], object]) -> Undo:
+def of_all(machines: Sequence[Machine], do: Callable[[Machine], object]) -> Undo:
     """Does the same to each."""
 
     def all_of_them() -> None:
-        for seat in seats:
-            do(seat)
+        for machine in machines:
+            do(machine)
 
     return all_of_them
 

@@ -26,7 +26,7 @@ CLASSES = {
 }
 
 
-class Target(Enum):
+class FaultTarget(Enum):
     """What a fault's index names."""
 
     SOURCE = "source"
@@ -35,7 +35,7 @@ class Target(Enum):
     WORLD = "world"
 
 
-class Aim(Enum):
+class Failpoint(Enum):
     """A moment at which an aimed fault strikes: the first such one after its time."""
 
     GRANTED = "a replica was granted its reconciliation: at it"
@@ -46,98 +46,100 @@ class Aim(Enum):
     RECONCILING = "while another replica reconciles: at this one, or at a source"
 
 
-AT_SUBJECT = frozenset({Aim.GRANTED, Aim.PUBLISHER, Aim.TRANSACTION, Aim.CHECKPOINT, Aim.REC_DONE})
+AT_SUBJECT = frozenset(
+    {Failpoint.GRANTED, Failpoint.PUBLISHER, Failpoint.TRANSACTION, Failpoint.CHECKPOINT, Failpoint.REC_DONE}
+)
 """Aims that choose the replica which is hit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FaultKind:
     """How often a kind is drawn (weight), what it is about, its longest duration, its variants."""
 
     fault_class: str
     weight: int
-    target: Target
+    target: FaultTarget
     longest_s: float = 0.0
     details: tuple[str, ...] = ("",)
-    aims: tuple[Aim, ...] = ()
+    aims: tuple[Failpoint, ...] = ()
 
 
-_S, _R, _N, _W = Target.SOURCE, Target.REPLICA, Target.NODE, Target.WORLD
-_EVERY = tuple(Aim)
-_DURING = (Aim.RECONCILING,)
+_S, _R, _N, _W = FaultTarget.SOURCE, FaultTarget.REPLICA, FaultTarget.NODE, FaultTarget.WORLD
+_EVERY = tuple(Failpoint)
+_DURING = (Failpoint.RECONCILING,)
 
-KINDS: dict[str, Kind] = {
-    "crash": Kind("F1", 6, _R, 5, aims=_EVERY),
-    "crash_loop": Kind("F1", 3, _R, 4, aims=_EVERY),
-    "source_crashes": Kind("F1", 4, _S, 5, aims=_DURING),
-    "pause": Kind("F2", 4, _R, 6, aims=_EVERY),
-    "source_hangs": Kind("F2", 4, _S, 7, aims=_DURING),
-    "client_pauses": Kind("F2", 1, _W, 4),
-    "stop": Kind("F3", 3, _R, 3, aims=_EVERY),
-    "rolling": Kind("F3", 2, _N, 4),
-    "source_stops": Kind("F3", 2, _S, 3),
-    "cut_all": Kind("F4", 3, _R, 4, aims=_EVERY),
-    "cut_node": Kind("F4", 2, _N, 4),
-    "cut_control": Kind("F4", 2, _R, 5, aims=_EVERY),
-    "cut_but_control": Kind("F4", 2, _R, 4, aims=_EVERY),
-    "cut_own": Kind("F4", 2, _R, 4, aims=_EVERY),
-    "cut_input": Kind("F4", 3, _R, 5, ("0", "1", "2", "3"), _DURING),
-    "cut_corrected": Kind("F4", 2, _R, 4, aims=_EVERY),
-    "cut_some": Kind("F4", 2, _R, 4, ("0", "1", "2", "3", "4", "5"), _DURING),
-    "one_way": Kind("F4", 3, _R, 4, ("in", "out"), _EVERY),
-    "source_cut": Kind("F4", 6, _S, 7, aims=_DURING),
-    "resets": Kind("F5", 2, _R, 5, aims=_EVERY),
-    "loss": Kind("F5", 2, _R, 5, aims=_DURING),
-    "slow": Kind("F5", 2, _R, 5, aims=_DURING),
-    "clogged": Kind("F5", 2, _R, 3, aims=_DURING),
-    "source_slow": Kind("F5", 2, _S, 5),
-    "reorder": Kind("F6", 3, _R, 6, aims=_DURING),
-    "late_requests": Kind("F6", 3, _R, 4, aims=_EVERY),
-    "wall_clock": Kind("F7", 2, _R, 6, ("-3600", "-1", "0.5", "3600")),
-    "source_clock": Kind("F7", 2, _S, 5, ("-0.6", "-0.2", "0.15", "0.4")),
-    "source_drift": Kind("F7", 2, _S, 6, ("-0.05", "0.05")),
-    "disk_full": Kind("F8", 2, _R, 8, aims=(Aim.CHECKPOINT,)),
-    "disk_torn": Kind("F8", 3, _R, 3, aims=(Aim.CHECKPOINT, Aim.REC_DONE)),
-    "disk_zombie": Kind("F8", 2, _R, 3, aims=(Aim.CHECKPOINT, Aim.REC_DONE)),
-    "zombie": Kind("F9", 3, _R, 3, aims=_EVERY),
-    "twins": Kind("F9", 3, _R, 3, ("", "unheard"), _EVERY),
-    "source_duel": Kind("F9", 3, _S, 4),
-    "source_deaf": Kind("F9", 3, _S, 7),
-    "sleeper": Kind("F9", 2, _R, 5, aims=_EVERY),
-    "redo_zombie": Kind("F9", 2, _N, 8),
-    "reset": Kind("F9", 2, _W, 5, ("replica", "publisher", "writer", "all")),
-    "broker_gone": Kind("F10", 1, _W, 2, aims=_DURING),
-    "leader": Kind("F10", 3, _W, 2, aims=_DURING),
-    "refused": Kind("F10", 2, _R, 0, aims=_EVERY),
-    "trim": Kind("F10", 2, _W, 0),
-    "retention": Kind("F10", 1, _S, 5),
-    "expired": Kind("F10", 2, _R, 4, ("read", "unread", "starting")),
-    "made_again": Kind("F10", 1, _W, 2),
-    "compacted": Kind("F10", 2, _W, 8),
-    "corrected_away": Kind("F10", 2, _W, 8),
-    "commits": Kind("F11", 3, _W, 5),
-    "commits_grow": Kind("F11", 2, _W),
-    "markers_lost": Kind("F10", 2, _W, 5, ("", "all")),
-    "sends": Kind("F11", 2, _R, 0, aims=_EVERY),
-    "source_sends": Kind("F11", 2, _S, 0),
-    "redos": Kind("F12", 5, _R, 8, ("hang", "fail", "slow", "late", "memory")),
-    "jvm": Kind("F12", 3, _N, 6),
-    "kernel": Kind("F12", 2, _R, 5, ("", "always"), _EVERY),
-    "source_failed": Kind("F13", 5, _S, 6, aims=_DURING),
-    "source_flaps": Kind("F13", 3, _S, 6, aims=_DURING),
-    "beats_lost": Kind("F13", 2, _R, 5, aims=_EVERY),
-    "source_mute": Kind("F13", 3, _S, 5, aims=_DURING),
-    "crash_node": Kind("F13", 2, _N, 3),
-    "garbage": Kind("F14", 3, _S),
-    "big": Kind("F14", 2, _S),
-    "burst": Kind("F14", 2, _S, 3),
-    "poison": Kind("F14", 2, _S),
-    "bad_control": Kind("F14", 2, _N, 3, aims=_DURING),
-    "bad_settings": Kind("F14", 2, _W, 3),
-    "bad_progress": Kind("F14", 2, _N, 3, aims=_EVERY),
-    "threshold": Kind("", 2, _W, 0, ("1000000", "2000000", "3000000", "5000000")),
-    "policy": Kind("", 2, _W, 0),
-    "nonsense": Kind("", 1, _W),
+KINDS: dict[str, FaultKind] = {
+    "crash": FaultKind("F1", 6, _R, 5, aims=_EVERY),
+    "crash_loop": FaultKind("F1", 3, _R, 4, aims=_EVERY),
+    "source_crashes": FaultKind("F1", 4, _S, 5, aims=_DURING),
+    "pause": FaultKind("F2", 4, _R, 6, aims=_EVERY),
+    "source_hangs": FaultKind("F2", 4, _S, 7, aims=_DURING),
+    "client_pauses": FaultKind("F2", 1, _W, 4),
+    "stop": FaultKind("F3", 3, _R, 3, aims=_EVERY),
+    "rolling": FaultKind("F3", 2, _N, 4),
+    "source_stops": FaultKind("F3", 2, _S, 3),
+    "cut_all": FaultKind("F4", 3, _R, 4, aims=_EVERY),
+    "cut_node": FaultKind("F4", 2, _N, 4),
+    "cut_control": FaultKind("F4", 2, _R, 5, aims=_EVERY),
+    "cut_but_control": FaultKind("F4", 2, _R, 4, aims=_EVERY),
+    "cut_own": FaultKind("F4", 2, _R, 4, aims=_EVERY),
+    "cut_input": FaultKind("F4", 3, _R, 5, ("0", "1", "2", "3"), _DURING),
+    "cut_corrected": FaultKind("F4", 2, _R, 4, aims=_EVERY),
+    "cut_some": FaultKind("F4", 2, _R, 4, ("0", "1", "2", "3", "4", "5"), _DURING),
+    "one_way": FaultKind("F4", 3, _R, 4, ("in", "out"), _EVERY),
+    "source_cut": FaultKind("F4", 6, _S, 7, aims=_DURING),
+    "resets": FaultKind("F5", 2, _R, 5, aims=_EVERY),
+    "loss": FaultKind("F5", 2, _R, 5, aims=_DURING),
+    "slow": FaultKind("F5", 2, _R, 5, aims=_DURING),
+    "clogged": FaultKind("F5", 2, _R, 3, aims=_DURING),
+    "source_slow": FaultKind("F5", 2, _S, 5),
+    "reorder": FaultKind("F6", 3, _R, 6, aims=_DURING),
+    "late_requests": FaultKind("F6", 3, _R, 4, aims=_EVERY),
+    "wall_clock": FaultKind("F7", 2, _R, 6, ("-3600", "-1", "0.5", "3600")),
+    "source_clock": FaultKind("F7", 2, _S, 5, ("-0.6", "-0.2", "0.15", "0.4")),
+    "source_drift": FaultKind("F7", 2, _S, 6, ("-0.05", "0.05")),
+    "disk_full": FaultKind("F8", 2, _R, 8, aims=(Failpoint.CHECKPOINT,)),
+    "disk_torn": FaultKind("F8", 3, _R, 3, aims=(Failpoint.CHECKPOINT, Failpoint.REC_DONE)),
+    "disk_zombie": FaultKind("F8", 2, _R, 3, aims=(Failpoint.CHECKPOINT, Failpoint.REC_DONE)),
+    "zombie": FaultKind("F9", 3, _R, 3, aims=_EVERY),
+    "twins": FaultKind("F9", 3, _R, 3, ("", "unheard"), _EVERY),
+    "source_duel": FaultKind("F9", 3, _S, 4),
+    "source_deaf": FaultKind("F9", 3, _S, 7),
+    "sleeper": FaultKind("F9", 2, _R, 5, aims=_EVERY),
+    "redo_zombie": FaultKind("F9", 2, _N, 8),
+    "reset": FaultKind("F9", 2, _W, 5, ("replica", "publisher", "writer", "all")),
+    "broker_gone": FaultKind("F10", 1, _W, 2, aims=_DURING),
+    "leader": FaultKind("F10", 3, _W, 2, aims=_DURING),
+    "refused": FaultKind("F10", 2, _R, 0, aims=_EVERY),
+    "trim": FaultKind("F10", 2, _W, 0),
+    "retention": FaultKind("F10", 1, _S, 5),
+    "expired": FaultKind("F10", 2, _R, 4, ("read", "unread", "starting")),
+    "made_again": FaultKind("F10", 1, _W, 2),
+    "compacted": FaultKind("F10", 2, _W, 8),
+    "corrected_away": FaultKind("F10", 2, _W, 8),
+    "commits": FaultKind("F11", 3, _W, 5),
+    "commits_grow": FaultKind("F11", 2, _W),
+    "markers_lost": FaultKind("F10", 2, _W, 5, ("", "all")),
+    "sends": FaultKind("F11", 2, _R, 0, aims=_EVERY),
+    "source_sends": FaultKind("F11", 2, _S, 0),
+    "redos": FaultKind("F12", 5, _R, 8, ("hang", "fail", "slow", "late", "memory")),
+    "jvm": FaultKind("F12", 3, _N, 6),
+    "kernel": FaultKind("F12", 2, _R, 5, ("", "always"), _EVERY),
+    "source_failed": FaultKind("F13", 5, _S, 6, aims=_DURING),
+    "source_flaps": FaultKind("F13", 3, _S, 6, aims=_DURING),
+    "beats_lost": FaultKind("F13", 2, _R, 5, aims=_EVERY),
+    "source_mute": FaultKind("F13", 3, _S, 5, aims=_DURING),
+    "crash_node": FaultKind("F13", 2, _N, 3),
+    "garbage": FaultKind("F14", 3, _S),
+    "big": FaultKind("F14", 2, _S),
+    "burst": FaultKind("F14", 2, _S, 3),
+    "poison": FaultKind("F14", 2, _S),
+    "bad_control": FaultKind("F14", 2, _N, 3, aims=_DURING),
+    "bad_settings": FaultKind("F14", 2, _W, 3),
+    "bad_progress": FaultKind("F14", 2, _N, 3, aims=_EVERY),
+    "threshold": FaultKind("", 2, _W, 0, ("1000000", "2000000", "3000000", "5000000")),
+    "policy": FaultKind("", 2, _W, 0),
+    "nonsense": FaultKind("", 1, _W),
 }
 """Threshold and policy changes are of no class: nothing is wrong with them."""
 LATER = (

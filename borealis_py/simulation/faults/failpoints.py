@@ -6,25 +6,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from borealis_py.simulation.cluster.machines import ReplicaSeat
+from borealis_py.simulation.cluster.machines import ReplicaMachine
 from borealis_py.simulation.cluster.world import World
-from borealis_py.simulation.faults.catalogue import AT_SUBJECT, KINDS, Aim, Target
+from borealis_py.simulation.faults.catalogue import AT_SUBJECT, KINDS, Failpoint, FaultTarget
 from borealis_py.simulation.runner.scenario import Fault
 
 
-class Moments:
+class Failpoints:
     """Faults that are armed, by the moment they wait for."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._armed: dict[Aim, list[tuple[Fault, Callable[[Fault], object]]]] = {aim: [] for aim in Aim}
+        self._armed: dict[Failpoint, list[tuple[Fault, Callable[[Fault], object]]]] = {aim: [] for aim in Failpoint}
 
     def arm(self, fault: Fault, strike: Callable[[Fault], object]) -> None:
         """`strike` is called with the fault as it happens: with its replica and its times."""
         assert fault.aim is not None
         self._armed[fault.aim].append((fault, strike))
 
-    def come(self, aim: Aim, subject: ReplicaSeat) -> None:
+    def come(self, aim: Failpoint, subject: ReplicaMachine) -> None:
         """This moment is now, at this replica. The fault itself comes right after what is being done."""
         armed = self._armed[aim]
         if not armed:
@@ -39,12 +39,12 @@ class Moments:
             happening = replace(fault, index=self._index(fault, aim, subject), at_us=now, until_us=until)
             world.scheduler.after(0, partial(strike, happening))
 
-    def _index(self, fault: Fault, aim: Aim, subject: ReplicaSeat) -> int:
-        if KINDS[fault.kind].target is not Target.REPLICA:
+    def _index(self, fault: Fault, aim: Failpoint, subject: ReplicaMachine) -> int:
+        if KINDS[fault.kind].target is not FaultTarget.REPLICA:
             return fault.index
         replicas = self._world.replicas
         at = replicas.index(subject)
         if aim in AT_SUBJECT:
             return at
-        others = [i for i, seat in enumerate(replicas) if seat is not subject and seat.node == subject.node]
+        others = [i for i, machine in enumerate(replicas) if machine is not subject and machine.node == subject.node]
         return others[fault.index % len(others)] if others else at

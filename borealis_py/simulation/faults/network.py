@@ -11,7 +11,7 @@ import msgspec
 
 from borealis_py.log.base import NewRecord
 from borealis_py.log.records import BatchHeader, EnvelopeError, pack, unpack_source
-from borealis_py.simulation.cluster.processes import Seat
+from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import (
     Doing,
@@ -26,33 +26,33 @@ from borealis_py.simulation.faults.base import (
 )
 from borealis_py.simulation.log.broker import Partition
 from borealis_py.simulation.log.connection import Refusal
-from borealis_py.simulation.log.latency import Delay, Delays, between
-from borealis_py.simulation.log.network import Cut, Way, cut_of
+from borealis_py.simulation.log.latency import Delay, Latencies, between
+from borealis_py.simulation.log.network import Cut, CutDirection, cut_of
 from borealis_py.simulation.runner.scenario import Fault
 
 
-def _cut(seats: Sequence[Seat], cut: Cut) -> Undo:
-    for seat in seats:
-        seat.cut(cut)
-    return of_all(seats, lambda seat: seat.mend(cut))
+def _cut(machines: Sequence[Machine], cut: Cut) -> Undo:
+    for machine in machines:
+        machine.cut(cut)
+    return of_all(machines, lambda machine: machine.mend(cut))
 
 
 def _cut_replica(world: World, fault: Fault) -> Undo:
-    seat = replica_of(world, fault)
-    spec = seat.spec
+    machine = replica_of(world, fault)
+    spec = machine.spec
     control = {spec.control_feed.topic}
     makes: dict[str, Callable[[], Cut]] = {
         "cut_all": lambda: cut_of(),
         "cut_control": lambda: cut_of(control),
         "cut_but_control": lambda: cut_of(control, but=True),
         "cut_own": lambda: cut_of({spec.own_feeds[0].topic}),
-        "cut_input": lambda: cut_of(seat.input_topics(int(fault.detail or 0) % len(spec.inputs))),
-        "cut_corrected": lambda: cut_of(seat.corrected),
-        "cut_some": lambda: cut_of(_some(seat.topics, chance(world, fault))),
-        "one_way": lambda: cut_of(None, Way.IN if fault.detail == "in" else Way.OUT),
-        "beats_lost": lambda: cut_of(control, Way.OUT),
+        "cut_input": lambda: cut_of(machine.input_topics(int(fault.detail or 0) % len(spec.inputs))),
+        "cut_corrected": lambda: cut_of(machine.corrected),
+        "cut_some": lambda: cut_of(_some(machine.topics, chance(world, fault))),
+        "one_way": lambda: cut_of(None, CutDirection.IN if fault.detail == "in" else CutDirection.OUT),
+        "beats_lost": lambda: cut_of(control, CutDirection.OUT),
     }
-    return _cut([seat], makes[fault.kind]())
+    return _cut([machine], makes[fault.kind]())
 
 
 def _some(topics: frozenset[str], rng: random.Random) -> frozenset[str]:
@@ -75,14 +75,14 @@ def _leader(world: World, fault: Fault) -> Undo:
     """Some topics lose their leader for a while: appends wait, nothing is read of them."""
     rng = chance(world, fault)
     topics = _some(frozenset(t for t in world.log.broker.topics() if t.startswith(f"{world.wiring.app}.")), rng)
-    for seat in (*world.sources, *world.replicas):
-        seat.disturb()
+    for machine in (*world.sources, *world.replicas):
+        machine.disturb()
     world.log.depose(sorted(topics))
 
     def undo() -> None:
         world.log.elect(sorted(topics))
-        for seat in (*world.sources, *world.replicas):
-            seat.settle()
+        for machine in (*world.sources, *world.replicas):
+            machine.settle()
 
     return undo
 
@@ -97,32 +97,32 @@ def _source_flaps(world: World, fault: Fault) -> Undo:
     return _off_and_on(world, fault, source_of(world, fault), (50_000, 600_000), 400_000)
 
 
-def _off_and_on(world: World, fault: Fault, seat: Seat, lasts_us: tuple[int, int], pause_us: int) -> Undo:
+def _off_and_on(world: World, fault: Fault, machine: Machine, lasts_us: tuple[int, int], pause_us: int) -> Undo:
     def once(rng: random.Random) -> tuple[Undo, int]:
         cut = cut_of()
-        seat.cut(cut)
-        return partial(seat.mend, cut), rng.randrange(*lasts_us)
+        machine.cut(cut)
+        return partial(machine.mend, cut), rng.randrange(*lasts_us)
 
     return again_and_again(world, fault, once, pause_us)
 
 
-def _slowed(world: World, seat: Seat, make: Callable[[Delays], Delays]) -> Undo:
+def _slowed(world: World, machine: Machine, make: Callable[[Latencies], Latencies]) -> Undo:
     slow = make(world.scenario.latencies)
-    seat.disturb()
-    names = [process.name for process in seat.processes]
+    machine.disturb()
+    names = [process.name for process in machine.processes]
     for name in names:
         world.log.link(name).slow(slow)
 
     def undo() -> None:
         for name in names:
             world.log.link(name).fast(slow)
-        seat.settle()
+        machine.settle()
 
     return undo
 
 
-def _every(delays: Delays, one: Delay) -> Delays:
-    return Delays(append=one, ack=one, fetch=one, ends=one, fence=delays.fence, commit=one)
+def _every(delays: Latencies, one: Delay) -> Latencies:
+    return Latencies(append=one, ack=one, fetch=one, ends=one, fence=delays.fence, commit=one)
 
 
 def _loss(world: World, fault: Fault) -> Undo:
@@ -149,47 +149,47 @@ def _reorder(world: World, fault: Fault) -> Undo:
 
 def _clogged(world: World, fault: Fault) -> Undo:
     """Nothing passes, then everything at once."""
-    seat = replica_of(world, fault)
-    seat.disturb()
-    undo = _cut([seat], cut_of(None, Way.IN))
+    machine = replica_of(world, fault)
+    machine.disturb()
+    undo = _cut([machine], cut_of(None, CutDirection.IN))
 
     def release() -> None:
         undo()
-        seat.settle()
+        machine.settle()
 
     return release
 
 
 def _late_requests(world: World, fault: Fault) -> Undo:
     """The process dies, and what it had sent arrives much later."""
-    seat = replica_of(world, fault)
-    for process in seat.processes:
+    machine = replica_of(world, fault)
+    for process in machine.processes:
         world.log.late(process.name, 3_000_000)
-    seat.crash()
-    return seat.restart
+    machine.crash()
+    return machine.restart
 
 
 def _refused(world: World, fault: Fault) -> Undo:
     """The log refuses a record of the replica's stream: an error code."""
-    seat = replica_of(world, fault)
-    for process in seat.processes:
-        world.log.refuse(process.name, seat.spec.own_feeds[0].topic, Refusal("NOT_ENOUGH_REPLICAS"))
+    machine = replica_of(world, fault)
+    for process in machine.processes:
+        world.log.refuse(process.name, machine.spec.own_feeds[0].topic, Refusal("NOT_ENOUGH_REPLICAS"))
     return nothing
 
 
 def _sends(world: World, fault: Fault) -> Undo:
     """A send times out, and has happened."""
-    seat = replica_of(world, fault)
-    for process in seat.processes:
-        world.log.refuse(process.name, seat.spec.own_feeds[0].topic, Refusal("REQUEST_TIMED_OUT", landed=True))
+    machine = replica_of(world, fault)
+    for process in machine.processes:
+        world.log.refuse(process.name, machine.spec.own_feeds[0].topic, Refusal("REQUEST_TIMED_OUT", landed=True))
     return nothing
 
 
 def _source_sends(world: World, fault: Fault) -> Undo:
-    seat = source_of(world, fault)
+    machine = source_of(world, fault)
     landed = chance(world, fault).random() < 0.7
-    for process in seat.processes:
-        world.log.refuse(process.name, seat.feed.topic, Refusal("REQUEST_TIMED_OUT", landed))
+    for process in machine.processes:
+        world.log.refuse(process.name, machine.feed.topic, Refusal("REQUEST_TIMED_OUT", landed))
     return nothing
 
 
@@ -222,13 +222,13 @@ def _markers_lost(world: World, fault: Fault) -> Undo:
 
 def _source_mute(world: World, fault: Fault) -> Undo:
     """Its boundaries are lost, its tuples are not."""
-    seat = source_of(world, fault)
-    seat.disturb()
-    world.log.alter(seat.feed, _without_boundary)
+    machine = source_of(world, fault)
+    machine.disturb()
+    world.log.alter(machine.feed, _without_boundary)
 
     def undo() -> None:
-        world.log.alter(seat.feed, None)
-        seat.settle()
+        world.log.alter(machine.feed, None)
+        machine.settle()
 
     return undo
 

@@ -6,7 +6,7 @@ import random
 from functools import partial
 
 from borealis_py.log.messages import SourceFailure, encode
-from borealis_py.simulation.cluster.processes import Seat
+from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.roles import ReplicaProcess
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import (
@@ -19,7 +19,7 @@ from borealis_py.simulation.faults.base import (
     replica_of,
     source_of,
 )
-from borealis_py.simulation.log.network import Way, cut_of
+from borealis_py.simulation.log.network import CutDirection, cut_of
 from borealis_py.simulation.runner.scenario import SECOND, Fault
 
 BETWEEN_US = 900_000
@@ -27,32 +27,32 @@ BETWEEN_US = 900_000
 
 
 def _crash(world: World, fault: Fault) -> Undo:
-    seat = replica_of(world, fault)
-    seat.crash()
-    return seat.restart
+    machine = replica_of(world, fault)
+    machine.crash()
+    return machine.restart
 
 
 def _source_crashes(world: World, fault: Fault) -> Undo:
-    seat = source_of(world, fault)
-    seat.crash()
-    return seat.restart
+    machine = source_of(world, fault)
+    machine.crash()
+    return machine.restart
 
 
 def _crash_loop(world: World, fault: Fault) -> Undo:
-    seat = replica_of(world, fault)
+    machine = replica_of(world, fault)
 
     def once(rng: random.Random) -> tuple[Undo, int]:
-        seat.crash()
-        return seat.restart, rng.randrange(1_000, 300_000)
+        machine.crash()
+        return machine.restart, rng.randrange(1_000, 300_000)
 
     return again_and_again(world, fault, once, BETWEEN_US)
 
 
 def _crash_node(world: World, fault: Fault) -> Undo:
-    seats = node_of(world, fault)
-    for seat in seats:
-        seat.crash()
-    return of_all(seats, lambda seat: seat.restart())
+    machines = node_of(world, fault)
+    for machine in machines:
+        machine.crash()
+    return of_all(machines, lambda machine: machine.restart())
 
 
 def _pause(world: World, fault: Fault) -> Undo:
@@ -67,32 +67,32 @@ def _client_pauses(world: World, fault: Fault) -> Undo:
     return _standing_still(world.clients)
 
 
-def _standing_still(seat: Seat) -> Undo:
-    seat.pause()
-    return seat.resume
+def _standing_still(machine: Machine) -> Undo:
+    machine.pause()
+    return machine.resume
 
 
 def _stop(world: World, fault: Fault) -> Undo:
-    seat = replica_of(world, fault)
-    seat.stop()
-    return seat.restart
+    machine = replica_of(world, fault)
+    machine.stop()
+    return machine.restart
 
 
 def _source_stops(world: World, fault: Fault) -> Undo:
-    seat = source_of(world, fault)
-    seat.stop()
-    return seat.restart
+    machine = source_of(world, fault)
+    machine.stop()
+    return machine.restart
 
 
 def _rolling(world: World, fault: Fault) -> Undo:
     """One replica after the other is stopped and started again."""
-    seats = node_of(world, fault)
-    each_us = max(1, (fault.until_us - fault.at_us) // len(seats))
+    machines = node_of(world, fault)
+    each_us = max(1, (fault.until_us - fault.at_us) // len(machines))
 
     def roll(at: int) -> None:
-        seats[at].stop()
-        world.scheduler.after(each_us * 2 // 3, seats[at].restart)
-        if at + 1 < len(seats):
+        machines[at].stop()
+        world.scheduler.after(each_us * 2 // 3, machines[at].restart)
+        if at + 1 < len(machines):
             world.scheduler.after(each_us, partial(roll, at + 1))
 
     roll(0)
@@ -101,54 +101,54 @@ def _rolling(world: World, fault: Fault) -> Undo:
 
 def _zombie(world: World, fault: Fault) -> Undo:
     """A successor of the same index starts while the old process only cannot read the control log, and goes on."""
-    seat = replica_of(world, fault)
-    cut = cut_of({seat.spec.control_feed.topic})
-    return partial(seat.reunite, seat.double(cut), cut)
+    machine = replica_of(world, fault)
+    cut = cut_of({machine.spec.control_feed.topic})
+    return partial(machine.reunite, machine.double(cut), cut)
 
 
 def _sleeper(world: World, fault: Fault) -> Undo:
     """A successor starts while the old process is stopped; it wakes up again, and does not know."""
-    seat = replica_of(world, fault)
-    return partial(seat.reunite, seat.double(None), None)
+    machine = replica_of(world, fault)
+    return partial(machine.reunite, machine.double(None), None)
 
 
 def _twins(world: World, fault: Fault) -> Undo:
     """After a crash two processes of the index start in one instant: one number is both theirs until one of them has
     read of the other. "unheard": one of them cannot for as long as the fault lasts.
     """
-    seat = replica_of(world, fault)
-    seat.crash()
-    seat.restart()
-    cut = cut_of({seat.spec.control_feed.topic} if fault.detail else ())
-    return partial(seat.reunite, seat.double(cut), cut)
+    machine = replica_of(world, fault)
+    machine.crash()
+    machine.restart()
+    cut = cut_of({machine.spec.control_feed.topic} if fault.detail else ())
+    return partial(machine.reunite, machine.double(cut), cut)
 
 
 def _source_duel(world: World, fault: Fault) -> Undo:
     """A successor starts while the publisher is only cut off; what that had on its way lands later, and is fenced."""
-    seat = source_of(world, fault)
-    seat.take_over = True
+    machine = source_of(world, fault)
+    machine.take_over = True
     cut = cut_of()
-    return partial(seat.reunite, seat.double(cut), cut)
+    return partial(machine.reunite, machine.double(cut), cut)
 
 
 def _source_deaf(world: World, fault: Fault) -> Undo:
     """The same of one that hears nothing and writes on: a zombie between whose records the successor's lie."""
-    seat = source_of(world, fault)
-    seat.take_over = True
-    cut = cut_of(way=Way.IN)
-    return partial(seat.reunite, seat.double(cut), cut)
+    machine = source_of(world, fault)
+    machine.take_over = True
+    cut = cut_of(way=CutDirection.IN)
+    return partial(machine.reunite, machine.double(cut), cut)
 
 
 def _wall_clock(world: World, fault: Fault) -> Undo:
     """A replica's wall clock jumps, and back."""
-    seat, jump = replica_of(world, fault), int(float(fault.detail) * SECOND)
+    machine, jump = replica_of(world, fault), int(float(fault.detail) * SECOND)
 
     def move(by: int) -> None:
-        seat.skew_us += by
-        for process in seat.processes:
+        machine.skew_us += by
+        for process in machine.processes:
             if isinstance(process, ReplicaProcess):
                 process.clock.skew_us += by
-        (seat.disturb if by == jump else seat.settle)()
+        (machine.disturb if by == jump else machine.settle)()
 
     move(jump)
     return partial(move, -jump)
@@ -160,42 +160,42 @@ def _source_clock(world: World, fault: Fault) -> Undo:
 
 
 def _source_off(world: World, fault: Fault, jump: int) -> Undo:
-    seat = source_of(world, fault)
+    machine = source_of(world, fault)
 
     def move(by: int) -> None:
-        seat.clock.skew_us += by
-        for process in seat.processes:
+        machine.clock.skew_us += by
+        for process in machine.processes:
             process.wake()
 
     def back() -> None:
         move(-jump)
-        world.scheduler.after(abs(jump), seat.settle)
+        world.scheduler.after(abs(jump), machine.settle)
 
-    seat.disturb()
+    machine.disturb()
     move(jump)
     return back
 
 
 def _source_drift(world: World, fault: Fault) -> Undo:
     """A publisher's clock runs too fast or too slow for a while, and is set right in the end."""
-    seat, rate = source_of(world, fault), float(fault.detail)
+    machine, rate = source_of(world, fault), float(fault.detail)
     step_us, drifted, over = 100_000, 0, False
-    seat.disturb()
+    machine.disturb()
 
     def drift() -> None:
         nonlocal drifted
         if not over:
             drifted += int(step_us * rate)
-            seat.clock.skew_us += int(step_us * rate)
+            machine.clock.skew_us += int(step_us * rate)
             world.scheduler.after(step_us, drift)
 
     def back() -> None:
         nonlocal over
         over = True
-        seat.clock.skew_us -= drifted
-        for process in seat.processes:
+        machine.clock.skew_us -= drifted
+        for process in machine.processes:
             process.wake()
-        world.scheduler.after(abs(drifted), seat.settle)
+        world.scheduler.after(abs(drifted), machine.settle)
 
     drift()
     return back
@@ -203,14 +203,14 @@ def _source_drift(world: World, fault: Fault) -> Undo:
 
 def _source_failed(world: World, fault: Fault) -> Undo:
     """The drill: replicas are told not to read the source until a time."""
-    seat = source_of(world, fault)
+    machine = source_of(world, fault)
     until = world.start_us + fault.until_us
-    world.put_setting(f"fail/{seat.name}", encode(SourceFailure(until)))
-    seat.failed += 1
+    world.put_setting(f"fail/{machine.name}", encode(SourceFailure(until)))
+    machine.failed += 1
     world.hooks.look()
 
     def undo() -> None:
-        seat.failed -= 1
+        machine.failed -= 1
         world.hooks.look()
 
     return undo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.simulation.cluster.builder import APP
-from borealis_py.simulation.cluster.machines import ReplicaSeat
+from borealis_py.simulation.cluster.machines import ReplicaMachine
 from borealis_py.simulation.cluster.storage import File
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
@@ -25,22 +25,22 @@ def _disk_full(world: World, fault: Fault) -> Undo:
 
 def _disk_torn(world: World, fault: Fault) -> Undo:
     """The machine crashes, and the newest checkpoint turns out to be cut in half."""
-    seat = replica_of(world, fault)
-    seat.crash()
-    seat.disk.tear()
-    return seat.restart
+    machine = replica_of(world, fault)
+    machine.crash()
+    machine.disk.tear()
+    return machine.restart
 
 
 def _disk_zombie(world: World, fault: Fault) -> Undo:
     """A process that was replaced writes what it had of checkpoints over those of its successor."""
-    seat = replica_of(world, fault)
-    old = dict(seat.disk.files)
-    seat.crash()
+    machine = replica_of(world, fault)
+    old = dict(machine.disk.files)
+    machine.crash()
 
     def undo() -> None:
-        seat.restart()
+        machine.restart()
         for bucket, file in old.items():
-            seat.disk.put(bucket, file)
+            machine.disk.put(bucket, file)
 
     return undo
 
@@ -54,26 +54,26 @@ def _redo_zombie(world: World, fault: Fault) -> Undo:
     return _mode(node_of(world, fault), "late")
 
 
-def _mode(seats: list[ReplicaSeat], mode: str) -> Undo:
-    for seat in seats:
-        seat.spark.modes.append(mode)
+def _mode(machines: list[ReplicaMachine], mode: str) -> Undo:
+    for machine in machines:
+        machine.spark.modes.append(mode)
 
     def undo() -> None:
-        for seat in seats:
-            seat.spark.modes.remove(mode)
+        for machine in machines:
+            machine.spark.modes.remove(mode)
 
     return undo
 
 
 def _jvm(world: World, fault: Fault) -> Undo:
     """The JVM dies: what ran is lost, and every job fails until it is back."""
-    seats = node_of(world, fault)
-    for seat in seats:
-        seat.spark.gone += 1
+    machines = node_of(world, fault)
+    for machine in machines:
+        machine.spark.gone += 1
 
     def undo() -> None:
-        for seat in seats:
-            seat.spark.gone -= 1
+        for machine in machines:
+            machine.spark.gone -= 1
 
     return undo
 
@@ -93,7 +93,7 @@ def _trim(world: World, fault: Fault) -> Undo:
     """Retention as it should be: what nobody can need any more goes."""
     log, wiring = world.log, world.wiring
     for source in world.sources:
-        marks = [_mark(world, seat, source.name) for seat in world.replicas if _reads(seat, source.name)]
+        marks = [_mark(world, machine, source.name) for machine in world.replicas if _reads(machine, source.name)]
         if marks and min(marks) > 0:
             log.delete_before(source.feed, min(min(marks), _last(world, source.feed)))
     for plan in world.scenario.nodes:
@@ -105,32 +105,32 @@ def _trim(world: World, fault: Fault) -> Undo:
     return nothing
 
 
-def _reads(seat: ReplicaSeat, source: str) -> bool:
-    return any(of.name == source and not of.replicas for of in seat.spec.inputs)
+def _reads(machine: ReplicaMachine, source: str) -> bool:
+    return any(of.name == source and not of.replicas for of in machine.spec.inputs)
 
 
-def _mark(world: World, seat: ReplicaSeat, source: str) -> int:
+def _mark(world: World, machine: ReplicaMachine, source: str) -> int:
     """The lowest offset of this source that a checkpoint of this replica reads on from."""
-    sources = [of.name for of in seat.spec.inputs if not of.replicas]
-    return min((file.marks[sources.index(source)].offset for file in _sound(world, seat).values()), default=0)
+    sources = [of.name for of in machine.spec.inputs if not of.replicas]
+    return min((file.marks[sources.index(source)].offset for file in _sound(world, machine).values()), default=0)
 
 
-def _oldest(world: World, seat: ReplicaSeat) -> int:
+def _oldest(world: World, machine: ReplicaMachine) -> int:
     """The lowest bucket that a checkpoint of this replica goes on from."""
-    return min(_sound(world, seat), default=world.origin)
+    return min(_sound(world, machine), default=world.origin)
 
 
-def _sound(world: World, seat: ReplicaSeat) -> dict[int, File]:
+def _sound(world: World, machine: ReplicaMachine) -> dict[int, File]:
     """Checkpoints to go by: none when those that this world tears might be all there are."""
     tears = sum(f.kind == "disk_torn" for f in world.scenario.faults)
-    found = {bucket: file for bucket, file in seat.disk.files.items() if not file.torn}
+    found = {bucket: file for bucket, file in machine.disk.files.items() if not file.torn}
     return found if len(found) > tears else {}
 
 
 def _needed(world: World, node: str) -> int:
     """The lowest bucket of a node's stream that somebody may still ask for."""
-    readers = [seat for seat in world.replicas if any(of.name == node for of in seat.spec.inputs)]
-    found = [_oldest(world, seat) for seat in (*readers, *world.of_node(node))]
+    readers = [machine for machine in world.replicas if any(of.name == node for of in machine.spec.inputs)]
+    found = [_oldest(world, machine) for machine in (*readers, *world.of_node(node))]
     if node == QUERY:
         found.append(world.picture.stable)
         late = world.latecomer
@@ -147,15 +147,15 @@ def _retention(world: World, fault: Fault) -> Undo:
     """Some replicas stand still, and retention takes the source's records that they have not read yet."""
     source = source_of(world, fault)
     rng = chance(world, fault)
-    readers = [seat for seat in world.replicas if _reads(seat, source.name)]
-    still = [seat for seat in readers if rng.random() < 0.6] or readers[:1]
-    for seat in still:
-        seat.pause()
+    readers = [machine for machine in world.replicas if _reads(machine, source.name)]
+    still = [machine for machine in readers if rng.random() < 0.6] or readers[:1]
+    for machine in still:
+        machine.pause()
 
     def undo() -> None:
         world.log.delete_before(source.feed, _last(world, source.feed))
-        for seat in still:
-            seat.resume()
+        for machine in still:
+            machine.resume()
 
     return undo
 

@@ -37,8 +37,8 @@ NO_STRUCT = (b"null", b"5", b"[]", b"{}", b'"text"', b"true", b"1e999")
 def _expired(world: World, fault: Fault) -> Undo:
     """Retention takes heartbeats; "unread": at its end also what a replica that stood still has yet to read,
     "starting": one that had just begun."""
-    seat, rng = replica_of(world, fault), chance(world, fault)
-    feed = seat.spec.control_feed
+    machine, rng = replica_of(world, fault), chance(world, fault)
+    feed = machine.spec.control_feed
 
     def expire() -> None:
         partition = world.log.broker.existing(feed)
@@ -49,14 +49,14 @@ def _expired(world: World, fault: Fault) -> Undo:
         expire()
         return nothing
     if fault.detail == "starting":
-        seat.crash()
+        machine.crash()
         expire()
-        seat.restart()
-    seat.pause()
+        machine.restart()
+    machine.pause()
 
     def undo() -> None:
         expire()
-        seat.resume()
+        machine.resume()
 
     return undo
 
@@ -64,13 +64,13 @@ def _expired(world: World, fault: Fault) -> Undo:
 def _made_again(world: World, fault: Fault) -> Undo:
     """The control topic is deleted, and made again after a while: all that it told of is told anew in time."""
     topic, admin = topics.control(APP), world.log.client("admin").admin()
-    for seat in world.replicas:
-        seat.disturb()
+    for machine in world.replicas:
+        machine.disturb()
     admin.delete([topic])
 
     def undo() -> None:
         admin.create([TopicSpec(topic, len(world.scenario.nodes))])
-        of_all(world.replicas, lambda seat: seat.settle())()
+        of_all(world.replicas, lambda machine: machine.settle())()
 
     return undo
 

@@ -23,7 +23,7 @@ from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.appender import MemoryAppender
 from borealis_py.simulation.log.broker import Broker
 from borealis_py.simulation.log.connection import Connection, Refusal, SharedLog
-from borealis_py.simulation.log.latency import Delays
+from borealis_py.simulation.log.latency import Latencies
 from borealis_py.simulation.log.network import Cut, cut_of
 from borealis_py.simulation.log.outcomes import CommitOutcomes
 from borealis_py.simulation.log.reader import MemoryLookup, MemoryReader
@@ -46,7 +46,7 @@ class MemoryLog(SharedLog):
         self,
         scheduler: Scheduler,
         seed: int = 0,
-        delays: Delays | None = None,
+        delays: Latencies | None = None,
         outcomes: CommitOutcomes | None = None,
         append_timeout_us: int = 120_000_000,
         transaction_timeout_us: int = 10_000_000,
@@ -62,7 +62,7 @@ class MemoryLog(SharedLog):
             self._clients[name] = MemoryClient(self, name)
         return self._clients[name]
 
-    def set_delays(self, name: str, delays: Delays) -> None:
+    def set_delays(self, name: str, delays: Latencies) -> None:
         """From now on this client's requests take this long."""
         self.link(name).slow(delays)
 

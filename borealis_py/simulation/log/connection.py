@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.broker import Broker
-from borealis_py.simulation.log.latency import Delay, Delays
+from borealis_py.simulation.log.latency import Delay, Latencies
 from borealis_py.simulation.log.network import Link
 from borealis_py.simulation.log.outcomes import CommitOutcome, CommitOutcomes
 
@@ -33,7 +33,7 @@ class SharedLog:
         self,
         scheduler: Scheduler,
         seed: int,
-        delays: Delays | None,
+        delays: Latencies | None,
         outcomes: CommitOutcomes | None,
         append_timeout_us: int,
         transaction_timeout_us: int,
@@ -50,7 +50,7 @@ class SharedLog:
         self.poll_records_max = poll_records_max
         self.on_transaction: Callable[[str], object] | None = None
         """Called with a client's name when its transaction has begun."""
-        self._delays = delays or Delays()
+        self._delays = delays or Latencies()
         self._links: dict[str, Link] = {}
         self._refusals: dict[tuple[str, str], Refusal] = {}
         self._leaderless: dict[str, int] = {}

@@ -24,7 +24,7 @@ _GIVEN_UP = between(200_000, 201_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Delays:
+class Latencies:
     """How long a client's requests take; defaults are near what a local broker showed (platform 3 and 5).
 
     Attributes:

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from borealis_py.simulation.log.latency import Delays
+from borealis_py.simulation.log.latency import Latencies
 
 
-class Way(Enum):
+class CutDirection(Enum):
     """Directions of a cut, as the client sees them."""
 
     BOTH = "both"
@@ -22,19 +22,19 @@ class Cut:
     """Cut off from `topics` (None: from all; `but`: from all others), in one direction or both."""
 
     topics: frozenset[str] | None = None
-    way: Way = Way.BOTH
+    way: CutDirection = CutDirection.BOTH
     but: bool = False
 
     def blocks(self, topic: str | None, out: bool) -> bool:
         """Whether a message about `topic` (None: about the log as a whole) cannot pass, out or in."""
-        if self.way is (Way.IN if out else Way.OUT):
+        if self.way is (CutDirection.IN if out else CutDirection.OUT):
             return False
         if self.topics is None:
             return True
         return (topic in self.topics) is not self.but
 
 
-def cut_of(topics: Collection[str] | None = None, way: Way = Way.BOTH, but: bool = False) -> Cut:
+def cut_of(topics: Collection[str] | None = None, way: CutDirection = CutDirection.BOTH, but: bool = False) -> Cut:
     """A cut of its own: two equal ones are still two."""
     return Cut(None if topics is None else frozenset(topics), way, but)
 
@@ -44,10 +44,10 @@ class Link:
 
     __slots__ = ("_base", "_slow", "cuts", "delays")
 
-    def __init__(self, delays: Delays) -> None:
+    def __init__(self, delays: Latencies) -> None:
         self.cuts: list[Cut] = []
         self.delays = self._base = delays
-        self._slow: list[Delays] = []
+        self._slow: list[Latencies] = []
 
     def sends(self, topic: str | None) -> bool:
         """What the client sends about this topic arrives."""
@@ -61,11 +61,11 @@ class Link:
         """A request arrives, and its answer."""
         return not self.cuts or (self.sends(topic) and self.hears(topic))
 
-    def slow(self, delays: Delays) -> None:
+    def slow(self, delays: Latencies) -> None:
         """From now on things take this long, until `fast` with the same."""
         self._slow.append(delays)
         self.delays = delays
 
-    def fast(self, delays: Delays) -> None:
+    def fast(self, delays: Latencies) -> None:
         self._slow = [d for d in self._slow if d is not delays]
         self.delays = self._slow[-1] if self._slow else self._base

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.simulation.cluster.toy_query import BIG, QUERY
-from borealis_py.simulation.faults.catalogue import KINDS, LATER, Target
-from borealis_py.simulation.runner.scenario import ROWS_MAX, SECOND, SIZES, Fault, NodePlan, Scenario, names_of
+from borealis_py.simulation.faults.catalogue import KINDS, LATER, FaultTarget
+from borealis_py.simulation.runner.scenario import ROWS_MAX, SECOND, SIZES, Fault, Scenario, SimulatedNode, names_of
 
 NODES_MAX = 4
 REPLICA_SECONDS_MAX = 75
@@ -118,14 +118,14 @@ def _publishers(scenario: Scenario) -> Scenario:
     )
 
 
-def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[NodePlan, ...]:
+def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[SimulatedNode, ...]:
     """A chain, or a small graph: every source and node is read by somebody."""
     count = rng.choices((1, 2, 3, 4), (50, 32, 13, 5))[0]
     count = min(count, NODES_MAX) if wanted is None else wanted
     names = [*(f"n{i}" for i in range(1, count)), QUERY]
     unread = [f"s{i}" for i in range(sources)]
     rng.shuffle(unread)
-    plans: list[NodePlan] = []
+    plans: list[SimulatedNode] = []
     for i, name in enumerate(names):
         last = i == count - 1
         take = len(unread) if last else max(1 if i == 0 else 0, rng.randint(0, len(unread)))
@@ -139,11 +139,11 @@ def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[NodePl
         inputs = sorted({*mine, *streams, *again})
         if not inputs:
             inputs = [f"s{rng.randrange(sources)}"]
-        plans.append(NodePlan(name, tuple(inputs), rng.choices((1, 2, 3), (4, 5, 2))[0]))
+        plans.append(SimulatedNode(name, tuple(inputs), rng.choices((1, 2, 3), (4, 5, 2))[0]))
     return tuple(plans)
 
 
-def _exchanges(seed: int, plans: tuple[NodePlan, ...]) -> tuple[NodePlan, ...]:
+def _exchanges(seed: int, plans: tuple[SimulatedNode, ...]) -> tuple[SimulatedNode, ...]:
     """Some nodes write their stream in partitions. Drawn apart, so that all else of the world stays as it is."""
     rng = random.Random(f"exchanges {seed}")
     *cut, query = plans
@@ -182,7 +182,7 @@ def parted(rng: random.Random, scenario: Scenario) -> Scenario:
     )
 
 
-def _parts(plan: NodePlan, counts: Mapping[str, int], plans: Sequence[NodePlan]) -> list[NodePlan]:
+def _parts(plan: SimulatedNode, counts: Mapping[str, int], plans: Sequence[SimulatedNode]) -> list[SimulatedNode]:
     """A node's partitions, which read all partitions of its inputs."""
     readers = {counts.get(other.name, 1) for other in plans if plan.name in other.inputs}
     apart = readers == {PARTS}
@@ -194,7 +194,7 @@ def _parts(plan: NodePlan, counts: Mapping[str, int], plans: Sequence[NodePlan])
     ]
 
 
-def _shared(seed: int, plans: tuple[NodePlan, ...]) -> tuple[NodePlan, ...]:
+def _shared(seed: int, plans: tuple[SimulatedNode, ...]) -> tuple[SimulatedNode, ...]:
     """In some worlds the query reads a source itself that a node before it reads, too. Drawn apart as well."""
     rng = random.Random(f"shared {seed}")
     *cut, query = plans
@@ -204,7 +204,7 @@ def _shared(seed: int, plans: tuple[NodePlan, ...]) -> tuple[NodePlan, ...]:
     return (*cut, replace(query, inputs=tuple(sorted((*query.inputs, rng.choice(sources))))))
 
 
-def _lost(rng: random.Random, plans: Sequence[NodePlan]) -> tuple[int, ...]:
+def _lost(rng: random.Random, plans: Sequence[SimulatedNode]) -> tuple[int, ...]:
     """Replicas that do not come back; each node keeps one."""
     if rng.random() > 0.15:
         return ()
@@ -223,7 +223,7 @@ def _policies(rng: random.Random) -> tuple[DelayPolicy, DelayPolicy]:
 
 
 def _faults(
-    rng: random.Random, sources: int, plans: Sequence[NodePlan], heal_us: int, kinds: Sequence[str]
+    rng: random.Random, sources: int, plans: Sequence[SimulatedNode], heal_us: int, kinds: Sequence[str]
 ) -> tuple[Fault, ...]:
     """A few inputs that fail, for long enough to matter, and other faults, most of them while those are at work."""
     counts = _counts(sources, plans)
@@ -249,7 +249,7 @@ def _faults(
     return tuple(sorted(faults, key=lambda f: f.at_us))
 
 
-def _later(seed: int, sources: int, plans: Sequence[NodePlan], heal_us: int) -> list[Fault]:
+def _later(seed: int, sources: int, plans: Sequence[SimulatedNode], heal_us: int) -> list[Fault]:
     """Faults of the kinds that came later: each has dice of its own, so that a new one moves none of the others."""
     faults = []
     for kind in LATER:
@@ -264,26 +264,31 @@ def _later(seed: int, sources: int, plans: Sequence[NodePlan], heal_us: int) -> 
     return faults
 
 
-def _counts(sources: int, plans: Sequence[NodePlan]) -> dict[Target, int]:
+def _counts(sources: int, plans: Sequence[SimulatedNode]) -> dict[FaultTarget, int]:
     """How many there are of what a fault may be about."""
     replicas = sum(p.replicas for p in plans)
-    return {Target.SOURCE: sources, Target.REPLICA: replicas, Target.NODE: len(plans), Target.WORLD: 1}
+    return {
+        FaultTarget.SOURCE: sources,
+        FaultTarget.REPLICA: replicas,
+        FaultTarget.NODE: len(plans),
+        FaultTarget.WORLD: 1,
+    }
 
 
-def _slow_start(rng: random.Random, counts: Mapping[Target, int], heal_us: int) -> list[Fault]:
+def _slow_start(rng: random.Random, counts: Mapping[FaultTarget, int], heal_us: int) -> list[Fault]:
     """A replica that starts while an input is gone, whose heartbeats are lost until long after that is back, so that it
     goes on after T while it is still RECOVERING, and whose redo takes long."""
-    replica, at = rng.randrange(counts[Target.REPLICA]), rng.randrange(SECOND, 2 * SECOND)
+    replica, at = rng.randrange(counts[FaultTarget.REPLICA]), rng.randrange(SECOND, 2 * SECOND)
     back = at + 5 * SECOND
     return [
-        Fault("source_cut", rng.randrange(counts[Target.SOURCE]), at, back),
+        Fault("source_cut", rng.randrange(counts[FaultTarget.SOURCE]), at, back),
         Fault("crash", replica, at + SECOND // 4, at + SECOND // 2),
         Fault("beats_lost", replica, at + SECOND // 2 + 50, min(heal_us, back + rng.randrange(3 * SECOND, 5 * SECOND))),
         Fault("redos", replica, at, heal_us, rng.choice(("hang", "slow"))),
     ]
 
 
-def _fault(rng: random.Random, name: str, counts: Mapping[Target, int], at: int, until: int) -> Fault:
+def _fault(rng: random.Random, name: str, counts: Mapping[FaultTarget, int], at: int, until: int) -> Fault:
     kind = KINDS[name]
     aim = rng.choice(kind.aims) if kind.aims and rng.random() < 0.3 else None
     detail = "/".join(p.value for p in _policies(rng)) if name == "policy" else rng.choice(kind.details)

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 
 import structlog
 
-from borealis_py.simulation.checkers.coverage import Cell, total
+from borealis_py.simulation.checkers.coverage import CoverageCell, total
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.runner.generator import draw
@@ -29,7 +29,7 @@ TWICE_EVERY = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """How to run a seed.
 
     Attributes:
@@ -48,7 +48,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SeedResult:
     """How one seed went. `oracle` is None when all held. `asked`: buckets that the delay bound was asked of."""
 
     seed: int
@@ -67,7 +67,7 @@ class Result:
     overlap_us: int = 0
     healed_us: int = 0
     named_error: str | None = None
-    cells: Mapping[Cell, int] = field(default_factory=dict)
+    cells: Mapping[CoverageCell, int] = field(default_factory=dict)
     trace: tuple[str, ...] = ()
     bucket: int | None = None
     story: tuple[str, ...] = ()
@@ -84,19 +84,19 @@ class Result:
         return "\n".join(lines)
 
 
-def run_seed(seed: int, options: Options | None = None) -> Result:
+def run_seed(seed: int, options: RunOptions | None = None) -> SeedResult:
     """Live through one seed's world."""
-    options = options or Options()
+    options = options or RunOptions()
     scenario = options.edits.apply(draw(seed, seconds=options.seconds))
     result = run_scenario(scenario, options.trace, options.digest or options.twice)
     if options.twice and result.ok:
         again = run_scenario(scenario)
         if again.digest != result.digest:
-            return Result(seed, "determinism", f"digests {result.digest} and {again.digest}", str(scenario))
+            return SeedResult(seed, "determinism", f"digests {result.digest} and {again.digest}", str(scenario))
     return result
 
 
-def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -> Result:
+def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -> SeedResult:
     """Live through one world, however its scenario came about."""
     began = time.perf_counter()
     lived: list[Simulation] = []
@@ -115,15 +115,15 @@ def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -
 
 def _result(
     scenario: Scenario, lived: list[Simulation], failed: Violation | None, seconds: float, digest: bool
-) -> Result:
+) -> SeedResult:
     """Of the lives of an app in one world: what is counted, of all; the rest of the last one."""
     oracle, detail = (None, "") if failed is None else (failed.oracle, failed.detail)
     if not lived:
-        return Result(scenario.seed, oracle, detail, str(scenario), seconds=seconds)
+        return SeedResult(scenario.seed, oracle, detail, str(scenario), seconds=seconds)
     bucket = None if failed is None else failed.bucket
     last, worlds = lived[-1], [each.world for each in lived]
     world = last.world
-    return Result(
+    return SeedResult(
         seed=scenario.seed,
         oracle=oracle,
         detail=detail,
@@ -164,7 +164,7 @@ def quiet() -> Iterator[None]:
         structlog.configure(**before)
 
 
-def minimise(result: Result, options: Options) -> Edits:
+def minimise(result: SeedResult, options: RunOptions) -> Edits:
     """The smallest edits under which the seed still fails the same oracle."""
     scenario = draw(result.seed, seconds=options.seconds)
     return shrink(scenario, lambda smaller: run_scenario(smaller, digest=False).oracle == result.oracle, options.edits)
@@ -176,14 +176,14 @@ def run_seeds(
     processes: int | None = None,
     seconds: float | None = None,
     twice_every: int = TWICE_EVERY,
-) -> Iterator[Result]:
+) -> Iterator[SeedResult]:
     """Results of seeds [first, first + n) as they come. Every `twice_every`th is run twice.
 
     Args:
         processes: None: one a core.
     """
     jobs = [
-        (seed, Options(twice=bool(twice_every) and seed % twice_every == 0, digest=False, seconds=seconds))
+        (seed, RunOptions(twice=bool(twice_every) and seed % twice_every == 0, digest=False, seconds=seconds))
         for seed in range(first, first + n)
     ]
     processes = min(processes or os.cpu_count() or 1, n)
@@ -195,8 +195,10 @@ def run_seeds(
         yield from _as_they_come(pool, jobs, 4 * processes)
 
 
-def _as_they_come(pool: ProcessPoolExecutor, jobs: Sequence[tuple[int, Options]], ahead: int) -> Iterator[Result]:
-    running: set[Future[Result]] = set()
+def _as_they_come(
+    pool: ProcessPoolExecutor, jobs: Sequence[tuple[int, RunOptions]], ahead: int
+) -> Iterator[SeedResult]:
+    running: set[Future[SeedResult]] = set()
     left = iter(jobs)
     try:
         for job in left:

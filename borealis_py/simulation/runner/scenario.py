@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query.names import part_index, part_name
 from borealis_py.simulation.cluster.toy_query import BIG, QUERY
-from borealis_py.simulation.faults.catalogue import KINDS, Aim
-from borealis_py.simulation.log.latency import Delays as Latencies
+from borealis_py.simulation.faults.catalogue import KINDS, Failpoint
+from borealis_py.simulation.log.latency import Latencies as Latencies
 from borealis_py.simulation.log.latency import between
 from sunion.model import FOREVER
 
@@ -39,7 +39,7 @@ class Fault:
     at_us: int
     until_us: int
     detail: str = ""
-    aim: Aim | None = None
+    aim: Failpoint | None = None
 
     def __str__(self) -> str:
         what = f"{self.kind}({self.index}{', ' + self.detail if self.detail else ''})"
@@ -54,7 +54,7 @@ def names_of(name: str, parts: int) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class NodePlan:
+class SimulatedNode:
     """A node: its name (its stream's too), the sources and earlier nodes it reads, its number of replicas. `exchange`:
     in how many partitions its stream is written; each of its readers reads one. `parts`: of how many partitions of a
     node this is one, which its name tells; it picks out its rows where its input is not apart for each of them.
@@ -95,7 +95,7 @@ class Scenario:
 
     seed: int
     sources: int
-    nodes: tuple[NodePlan, ...]
+    nodes: tuple[SimulatedNode, ...]
     width_us: int
     span: int
     rate: int
@@ -168,7 +168,7 @@ class Scenario:
         node = self.nodes[names.index(reader)]
         return (node.part if node.parts > 1 else names.index(reader)) % self.nodes[names.index(of)].exchange
 
-    def picks(self, reader: NodePlan) -> frozenset[int]:
+    def picks(self, reader: SimulatedNode) -> frozenset[int]:
         """Of which inputs a partition of a node picks out its rows: of the others it gets those alone."""
         divided = {node.name for node in self.nodes if node.exchange > 1}
         return frozenset(i for i, name in enumerate(reader.inputs) if reader.parts > 1 and name not in divided)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from borealis_py.log.messages import Threshold, encode
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.checkers.checker import judge
-from borealis_py.simulation.checkers.observer import Onlooker
+from borealis_py.simulation.checkers.observer import Observer
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.resets import end, split
 from borealis_py.simulation.cluster.roles import PublisherProcess
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import Past, World, writes
 from borealis_py.simulation.faults.arming import arm
-from borealis_py.simulation.faults.failpoints import Moments
+from borealis_py.simulation.faults.failpoints import Failpoints
 from borealis_py.simulation.runner.scenario import SECOND, Scenario
 from borealis_py.simulation.witness.healing import bound_us
 from sunion.model import FOREVER
@@ -36,8 +36,8 @@ class Simulation:
     def __init__(self, scenario: Scenario, keep_trace: bool = False, past: Past | None = None) -> None:
         self.world = World(scenario, keep_trace, past)
         self._scenario, self._scheduler = scenario, self.world.scheduler
-        self.failpoints = Moments(self.world)
-        self.observer = Onlooker(self.world, self.failpoints.come)
+        self.failpoints = Failpoints(self.world)
+        self.observer = Observer(self.world, self.failpoints.come)
         self.healed_us: int | None = None
         hooks = self.world.hooks
         hooks.look, hooks.turned = self.observer.look, self.observer.after_turn
@@ -45,8 +45,8 @@ class Simulation:
 
     def run(self) -> None:
         """Live through the scenario, heal and converge, unless there is a reset then, and be judged."""
-        for seat in (*self.world.sources, *self.world.replicas, self.world.clients):
-            seat.start()
+        for machine in (*self.world.sources, *self.world.replicas, self.world.clients):
+            machine.start()
         if self.world.neighbour is not None and self.world.past is None:
             self.world.neighbour.start()
         if self._scenario.latecomer:
@@ -72,7 +72,7 @@ class Simulation:
         """Or takes over to write: but not for long."""
         limit = self._scheduler.now_us + WRITES_US
         while self._scheduler.now_us < limit and not any(
-            writes(p) for seat in self.world.replicas for p in seat.replicas
+            writes(p) for machine in self.world.replicas for p in machine.replicas
         ):
             self._scheduler.run_until(self._scheduler.now_us + STEP_US)
 
@@ -101,24 +101,24 @@ class Simulation:
 
     def _nobody_gave_up_in_vain(self) -> None:
         """Only who reads a source of which retention took something may end, by name."""
-        for seat in self.world.replicas:
-            if seat.given_up is not None and self._scenario.eaten.isdisjoint(of.name for of in seat.spec.inputs):
-                raise Violation("convergence", f"{seat.label} has given up: {seat.given_up}")
+        for machine in self.world.replicas:
+            if machine.given_up is not None and self._scenario.eaten.isdisjoint(of.name for of in machine.spec.inputs):
+                raise Violation("convergence", f"{machine.label} has given up: {machine.given_up}")
 
     def _not_healed(self) -> str | None:
         current = self.world.buckets.of(
             self._scheduler.now_us - LAG_US * self.world.wiring.depth - self._scenario.lag_us
         )
-        for i, seat in enumerate(self.world.replicas):
-            if seat.given_up is not None or i in self._scenario.lost:
+        for i, machine in enumerate(self.world.replicas):
+            if machine.given_up is not None or i in self._scenario.lost:
                 continue
-            if len(seat.replicas) != 1:
-                return f"{seat.label} has {len(seat.replicas)} processes"
-            manager = seat.replicas[0].replica.manager
+            if len(machine.replicas) != 1:
+                return f"{machine.label} has {len(machine.replicas)} processes"
+            manager = machine.replicas[0].replica.manager
             if manager.state is not ReplicaState.STABLE:
-                return f"{seat.label} is {manager.state.value} at F_s {manager.f_s}, F_l {manager.f_l}"
+                return f"{machine.label} is {manager.state.value} at F_s {manager.f_s}, F_l {manager.f_l}"
             if manager.f_s < current:
-                return f"{seat.label} is stable only up to {manager.f_s}, it is {current}"
+                return f"{machine.label} is stable only up to {manager.f_s}, it is {current}"
         for source in self.world.sources:
             if not source.at_work:
                 return f"{source.name} has no publisher at work"
@@ -134,14 +134,14 @@ class Simulation:
 
     def _end(self) -> None:
         """All sources end; so does everything else."""
-        for seat in self.world.sources:
-            if isinstance(seat.current, PublisherProcess):
-                seat.current.end()
+        for machine in self.world.sources:
+            if isinstance(machine.current, PublisherProcess):
+                machine.current.end()
         last = FOREVER // self._scenario.width_us
         deadline = self._scheduler.now_us + END_MAX_US
         while self.world.progress(QUERY) < last or self.world.picture.stable < last:
             if self._scheduler.now_us > deadline:
-                stable = {p.name: p.replica.manager.f_s for seat in self.world.replicas for p in seat.replicas}
+                stable = {p.name: p.replica.manager.f_s for machine in self.world.replicas for p in machine.replicas}
                 detail = f"progress {self.world.progress(QUERY)}, client {self.world.picture.stable}, {stable}"
                 raise Violation("end", f"after END: {detail}")
             self._scheduler.run_until(self._scheduler.now_us + LOOK_US)

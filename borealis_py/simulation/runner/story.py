@@ -48,10 +48,10 @@ def tell(world: World, bucket: int) -> list[str]:
 
 def _sources(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
     width = world.scenario.width_us
-    for seat in world.sources:
+    for machine in world.sources:
         closed, rows = 0, 0
-        partition = world.log.broker.partition(seat.feed)
-        for record in world.log.committed(seat.feed):
+        partition = world.log.broker.partition(machine.feed)
+        for record in world.log.committed(machine.feed):
             try:
                 header, _ = unpack_source(record.value)
             except EnvelopeError:
@@ -63,9 +63,9 @@ def _sources(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
             rows += sum(1 for stime in stimes if stime // width == bucket)
             boundary = min(header.boundary or 0, 2**62) // width
             if closed <= bucket - 1 < boundary:
-                yield at, seat.name, f"opens it: boundary {boundary} (offset {record.offset})"
+                yield at, machine.name, f"opens it: boundary {boundary} (offset {record.offset})"
             if closed <= bucket < boundary:
-                yield at, seat.name, f"closes it with {rows} rows in the log"
+                yield at, machine.name, f"closes it with {rows} rows in the log"
             closed = max(closed, boundary)
 
 

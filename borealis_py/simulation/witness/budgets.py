@@ -9,7 +9,7 @@ from borealis_py.log.records import RangeHeader, StableHeader, StreamHeader
 from borealis_py.protocol.redo import RedoDone, RedoJob, RedoResult
 from borealis_py.protocol.settings import Timing
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.witness.ear import Asked, Dropped
+from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted
 
 
 def said_in_a_step(timing: Timing, span: int) -> int:
@@ -106,7 +106,7 @@ class Jobs:
                 if job.peer is None:
                     self._rows_max = min(2 * self._rows_max, self._timing.redo_rows_max)
 
-    def asked(self, name: str, now_us: int, asked: Asked, stable: int, live: int) -> None:
+    def asked(self, name: str, now_us: int, asked: JobStarted, stable: int, live: int) -> None:
         job = asked.job
         if self._job is not None:
             raise Violation("job", f"{name}: job {job.id} is given out beside {self._job[0].id}", job.first)
@@ -121,7 +121,7 @@ class Jobs:
             raise Violation("job", said, job.first)
         self._job = job, asked.local, now_us
 
-    def dropped(self, dropped: Dropped) -> None:
+    def dropped(self, dropped: JobCancelled) -> None:
         if self._job is not None and self._job[0].id == dropped.job_id:
             self._job = None
 

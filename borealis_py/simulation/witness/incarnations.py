@@ -9,9 +9,9 @@ import msgspec
 
 from borealis_py.log.base import NewRecord
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.witness.ear import Heard
-from borealis_py.simulation.witness.place import Place
+from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import heartbeat
+from borealis_py.simulation.witness.recorder import Recording
 
 
 class _Claim(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class _Claim(msgspec.Struct, frozen=True):
     uid: str
 
 
-def number_is_new(place: Place, heard: Heard) -> None:
+def number_is_new(place: ReplicaPlace, heard: Recording) -> None:
     """What a process claims when it starts.
 
     Raises:
@@ -38,7 +38,7 @@ def number_is_new(place: Place, heard: Heard) -> None:
         raise Violation("incarnation", f"{heard.name} takes number {mine[0]}, the log tells of {highest}")
 
 
-def _numbers(place: Place, values: Iterable[bytes | None]) -> list[int]:
+def _numbers(place: ReplicaPlace, values: Iterable[bytes | None]) -> list[int]:
     found = []
     for value in values:
         try:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 
 from borealis_py.simulation.checkers.oracles import Clean
-from borealis_py.simulation.checkers.reference_model import SourceTruth, Truth
+from borealis_py.simulation.checkers.reference_model import NodeTruth, SourceTruth
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.runner.scenario import SECOND
-from borealis_py.simulation.witness.ear import Heard
 from borealis_py.simulation.witness.incarnations import number_is_new
-from borealis_py.simulation.witness.place import Place
+from borealis_py.simulation.witness.place import ReplicaPlace
+from borealis_py.simulation.witness.recorder import Recording
 from borealis_py.simulation.witness.witness import Witness
 
 ENOUGH_ROWS = 200_000
@@ -26,7 +26,7 @@ Readable = Mapping[tuple[str, int], Mapping[str, Clean]]
 
 
 def judge_processes(
-    world: World, readable: Readable, sources: Mapping[str, SourceTruth], nodes: Mapping[str, Truth]
+    world: World, readable: Readable, sources: Mapping[str, SourceTruth], nodes: Mapping[str, NodeTruth]
 ) -> None:
     """Raises Violation."""
     for heard in world.wiring.heard:
@@ -35,8 +35,8 @@ def judge_processes(
         Witness(place, heard, partial(_well, world, readable, heard)).judge()
 
 
-def _well(world: World, readable: Readable, heard: Heard, first_us: int, until_us: int) -> bool:
-    """Nobody else ran in its seat, it reached the logs of all its inputs, and had memory enough to read them."""
+def _well(world: World, readable: Readable, heard: Recording, first_us: int, until_us: int) -> bool:
+    """Nobody else ran in its machine, it reached the logs of all its inputs, and had memory enough to read them."""
     if world.scenario.timing.buffer_rows_max <= ENOUGH_ROWS:
         return False
     for other in world.wiring.heard:
@@ -47,8 +47,8 @@ def _well(world: World, readable: Readable, heard: Heard, first_us: int, until_u
 
 
 def place_of(
-    world: World, sources: Mapping[str, SourceTruth], nodes: Mapping[str, Truth], node: str, replica: int
-) -> Place:
+    world: World, sources: Mapping[str, SourceTruth], nodes: Mapping[str, NodeTruth], node: str, replica: int
+) -> ReplicaPlace:
     """Where a process of this index runs. `nodes`: the failure-free output of each."""
     wiring = world.wiring
     parts = {
@@ -56,7 +56,7 @@ def place_of(
         for other in world.scenario.nodes
     }
     spec = wiring.spec(node, replica)
-    return Place(
+    return ReplicaPlace(
         world.scenario,
         wiring.app_uid,
         node,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from borealis_py.log.records import TentativeHeader
-from borealis_py.simulation.witness.reading import Known, Partial
+from borealis_py.simulation.witness.reading import Known, TentativeWord
 
 CLOSE = 1e-9
 
@@ -36,8 +36,8 @@ def made(bucket: int, inputs: Sequence[Known], now_us: int) -> Iterator[Made]:
         )
 
 
-def _nothing(known: Known, bucket: int) -> Partial:
-    return Partial(known.sources, known.sources, 0.0, bucket)
+def _nothing(known: Known, bucket: int) -> TentativeWord:
+    return TentativeWord(known.sources, known.sources, 0.0, bucket)
 
 
 class Divergence:

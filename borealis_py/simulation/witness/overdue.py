@@ -1,6 +1,6 @@
 """By when a replica must have said a bucket, and must have ended its start (PROTOCOL R3, R11): nothing waits for ever.
 
-Asked of a process that is alone in its seat, takes its turns, and reaches the logs of all that it reads.
+Asked of a process that is alone in its machine, takes its turns, and reaches the logs of all that it reads.
 """
 
 from __future__ import annotations

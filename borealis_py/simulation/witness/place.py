@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from borealis_py.log.base import Feed
 from borealis_py.protocol.settings import Timing
-from borealis_py.simulation.checkers.reference_model import SourceTruth, Truth
+from borealis_py.simulation.checkers.reference_model import NodeTruth, SourceTruth
 from borealis_py.simulation.runner.scenario import Scenario
 from borealis_py.simulation.witness.settings import Settings
 
 
 @dataclass(frozen=True)
-class Place:
+class ReplicaPlace:
     """One replica index of one node.
 
     Attributes:
@@ -30,7 +30,7 @@ class Place:
     inputs: Sequence[tuple[str, Sequence[Feed]]]
     origins: Mapping[str, Sequence[str]]
     truths: Mapping[str, SourceTruth]
-    streams: Mapping[str, Truth]
+    streams: Mapping[str, NodeTruth]
     own_feeds: Sequence[Feed]
     control_feed: Feed
     settings_feed: Feed

@@ -10,29 +10,29 @@ import msgspec
 
 from borealis_py.log.base import Record
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.witness.place import Place
+from borealis_py.simulation.witness.place import ReplicaPlace
 
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+NonNegative = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
-class Beat(msgspec.Struct, frozen=True):
+class QueuedHeartbeat(msgspec.Struct, frozen=True):
     """What PROTOCOL 1.5 says of a heartbeat, as far as the queue goes by it."""
 
     app_uid: str
-    replica: Number
-    inc: Number
+    replica: NonNegative
+    inc: NonNegative
     uid: str
     state: str
-    ack_s: Number
-    ack_l: Number
+    ack_s: NonNegative
+    ack_l: NonNegative
     asking: bool
-    ask_offset: Number | None
+    ask_offset: NonNegative | None
 
 
-def heartbeat(record: Record, place: Place) -> Beat | None:
+def heartbeat(record: Record, place: ReplicaPlace) -> QueuedHeartbeat | None:
     """One of this node's replicas, of this life of the app; None: anything else."""
     try:
-        beat = msgspec.json.decode(record.value or b"", type=Beat)
+        beat = msgspec.json.decode(record.value or b"", type=QueuedHeartbeat)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
     mine = record.key == f"{place.node}/{beat.replica}".encode() and beat.app_uid == place.app_uid
@@ -56,7 +56,7 @@ class Member:
 class Queue:
     """The control log of one node as the process `uid` of replica `index` reads it."""
 
-    def __init__(self, place: Place, uid: str) -> None:
+    def __init__(self, place: ReplicaPlace, uid: str) -> None:
         self._place, self._index, self._uid = place, place.replica, uid
         self._timing = timing = place.timing
         self._most_missed = -(-timing.suspicion_us // timing.heartbeat_us)
@@ -75,7 +75,7 @@ class Queue:
             if beat is not None:
                 self._beat(record.offset, beat)
 
-    def _beat(self, offset: int, beat: Beat) -> None:
+    def _beat(self, offset: int, beat: QueuedHeartbeat) -> None:
         index, inc, uid = beat.replica, beat.inc, beat.uid
         member = self._members.get(index)
         if member is not None and (inc < member.inc or (inc == member.inc and uid != member.uid)):

@@ -22,7 +22,7 @@ from borealis_py.log.records import (
     unpack_stream,
 )
 from borealis_py.simulation.checkers.reference_model import SourceTruth
-from borealis_py.simulation.witness.place import Place
+from borealis_py.simulation.witness.place import ReplicaPlace
 
 NOBODY = -1
 CUT_OFF_US = 200_000
@@ -63,7 +63,7 @@ class Voice:
 
 
 @dataclass(frozen=True, slots=True)
-class Partial:
+class TentativeWord:
     """What a node uses of a tentative bucket. `missing`: what the bucket lacked; `lacked`: what its result lacks.
     `offset`: where it lies in the log, from its first part on."""
 
@@ -118,7 +118,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class UpstreamWait:
     """Somebody upstream had waited `held_us` beyond the end of a bucket when it said it."""
 
     bucket: int
@@ -140,11 +140,11 @@ class Known:
     def all_late(self) -> bool:
         return all(voice.late for voice in self.voices)
 
-    def partial(self, bucket: int) -> Partial | None:
+    def partial(self, bucket: int) -> TentativeWord | None:
         """What there is of a bucket that is not stable."""
         return None
 
-    def partials(self, bucket: int, now_us: int) -> list[Partial | None]:
+    def partials(self, bucket: int, now_us: int) -> list[TentativeWord | None]:
         """What a node may use of it: that, but for what memory may lack now."""
         return [self.partial(bucket)]
 
@@ -169,7 +169,7 @@ class KnownSource(Known):
             self.closed = self._closings[found - 1][0]
         self.top = self.closed if self._origin < self.closed < self._last else NOBODY
 
-    def read(self, records: Sequence[Record], live: int) -> list[Told]:
+    def read(self, records: Sequence[Record], live: int) -> list[UpstreamWait]:
         self._advance(records[-1].offset + 1)
         (voice,) = self.voices
         voice.heard = True
@@ -184,31 +184,31 @@ Saying = StableHeader | TentativeHeader
 class KnownStream(Known):
     """A stream: every replica's topic, stable buckets from whoever says them first."""
 
-    def __init__(self, name: str, place: Place, replicas: int, start: int) -> None:
+    def __init__(self, name: str, place: ReplicaPlace, replicas: int, start: int) -> None:
         super().__init__(name, place.origins[name], replicas, start)
         self._last, self._app_uid = place.last, place.app_uid
         self._waiting: list[deque[tuple[StreamHeader, int]]] = [deque() for _ in range(replicas)]
         self._parts: list[dict[StreamHeader, dict[int, int]]] = [{} for _ in range(replicas)]
-        self._partials: dict[int, dict[int, Partial]] = {}
+        self._partials: dict[int, dict[int, TentativeWord]] = {}
         self.cursors = [Cursor(0) for _ in range(replicas)]
 
-    def _ranked(self, bucket: int) -> list[tuple[int, Partial]]:
+    def _ranked(self, bucket: int) -> list[tuple[int, TentativeWord]]:
         found = self._partials.get(bucket, {}) if bucket >= self.closed else {}
         return sorted(found.items(), key=lambda one: (-one[1].completeness, len(one[1].lacked), one[0]))
 
-    def partial(self, bucket: int) -> Partial | None:
+    def partial(self, bucket: int) -> TentativeWord | None:
         ranked = self._ranked(bucket)
         return ranked[0][1] if ranked else None
 
-    def partials(self, bucket: int, now_us: int) -> list[Partial | None]:
-        found: list[Partial | None] = []
+    def partials(self, bucket: int, now_us: int) -> list[TentativeWord | None]:
+        found: list[TentativeWord | None] = []
         for replica, word in self._ranked(bucket):
             found.append(word)
             if not self.cursors[replica].may_lack(word.offset, now_us):
                 return found
         return [*found, None]
 
-    def read(self, said: Sequence[tuple[int, Record]], live: int, now_us: int) -> list[Told]:
+    def read(self, said: Sequence[tuple[int, Record]], live: int, now_us: int) -> list[UpstreamWait]:
         """(replica, record) pairs, each replica's in its log's order. Of several cursors that can go on in one turn the
         lowest goes first."""
         for replica, record in said:
@@ -216,7 +216,7 @@ class KnownStream(Known):
             whole = self._whole(replica, record)
             if whole is not None:
                 self._waiting[replica].append(whole)
-        told: list[Told] = []
+        told: list[UpstreamWait] = []
         moved = True
         while moved:
             moved = False
@@ -258,7 +258,7 @@ class KnownStream(Known):
             if isinstance(other, Saying) and other.bucket <= whole.bucket and (isinstance(whole, StableHeader) or same):
                 del self._parts[replica][other]
 
-    def _take(self, replica: int, header: StreamHeader, offset: int, live: int, told: list[Told]) -> bool:
+    def _take(self, replica: int, header: StreamHeader, offset: int, live: int, told: list[UpstreamWait]) -> bool:
         if isinstance(header, StableHeader):
             taken = self._stable(replica, header.bucket, header.bucket + 1, header.held, live, told)
         elif isinstance(header, RangeHeader):
@@ -271,7 +271,7 @@ class KnownStream(Known):
             self.cursors[replica].speaks(header.inc, offset)
         return taken
 
-    def _stable(self, replica: int, first: int, end: int, held_us: int, live: int, told: list[Told]) -> bool:
+    def _stable(self, replica: int, first: int, end: int, held_us: int, live: int, told: list[UpstreamWait]) -> bool:
         if first > self.closed:
             return False
         self.voices[replica].speaks(end - 1, False, live)
@@ -279,16 +279,18 @@ class KnownStream(Known):
         if end > self.closed:  # who repeats it may have waited for reasons of its own
             self.closed = end
             if held_us:
-                told.append(Told(end - 1, held_us))
+                told.append(UpstreamWait(end - 1, held_us))
         return True
 
-    def _tentative(self, replica: int, header: TentativeHeader, offset: int, live: int, told: list[Told]) -> None:
+    def _tentative(
+        self, replica: int, header: TentativeHeader, offset: int, live: int, told: list[UpstreamWait]
+    ) -> None:
         self.voices[replica].speaks(header.bucket, True, live)
         self._opens(header.bucket)
-        told.append(Told(header.bucket, header.held))
+        told.append(UpstreamWait(header.bucket, header.held))
         if header.bucket >= max(live, self.closed):
             lacked, missing = frozenset(header.lacked), frozenset(header.missing)
-            word = Partial(lacked, missing, header.completeness, header.diverged_from, offset)
+            word = TentativeWord(lacked, missing, header.completeness, header.diverged_from, offset)
             self._partials.setdefault(header.bucket, {})[replica] = word
 
     def _opens(self, bucket: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from borealis_py.simulation.witness.reading import Known, Told
+from borealis_py.simulation.witness.reading import Known, UpstreamWait
 from borealis_py.simulation.witness.settings import Orders
 
 AT_ONCE = -(2**62)
@@ -20,7 +20,7 @@ class Births:
         self._opened: list[tuple[int, int]] = []  # (the highest so far, when): many may come at once
         self._moved: dict[int, int] = {}
 
-    def seen(self, now_us: int, top: int, told: Sequence[Told]) -> None:
+    def seen(self, now_us: int, top: int, told: Sequence[UpstreamWait]) -> None:
         if top >= self._start and (not self._opened or top > self._opened[-1][0]):
             self._opened.append((top, now_us))
         for one in told:

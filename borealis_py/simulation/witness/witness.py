@@ -22,12 +22,12 @@ from borealis_py.log.records import (
 )
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.witness.budgets import Acks, Checkpoints, Jobs
-from borealis_py.simulation.witness.ear import Asked, Dropped, Heard, HeardTurn, Saved
 from borealis_py.simulation.witness.labels import Divergence
 from borealis_py.simulation.witness.overdue import Overdue
-from borealis_py.simulation.witness.place import Place
+from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import Queue
-from borealis_py.simulation.witness.reading import Known, KnownSource, KnownStream, Told
+from borealis_py.simulation.witness.reading import Known, KnownSource, KnownStream, UpstreamWait
+from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted, RecordedTurn, Recording, Saved
 from borealis_py.simulation.witness.waiting import Births, earliest_us
 
 
@@ -46,7 +46,7 @@ class Witness:
         place: where it ran and what it reads. well: (from, until) -> it was alone, and reached all that it reads.
     """
 
-    def __init__(self, place: Place, heard: Heard, well: Callable[[int, int], bool]) -> None:
+    def __init__(self, place: ReplicaPlace, heard: Recording, well: Callable[[int, int], bool]) -> None:
         self.place, self.heard = place, heard
         self.at = Frontiers(heard.bucket, heard.bucket)
         self.granted = self.asking = self.ready = False
@@ -69,7 +69,7 @@ class Witness:
         for turn in turns:
             self._turn(turn)
 
-    def _start(self, start: HeardTurn) -> None:
+    def _start(self, start: RecordedTurn) -> None:
         place, opened = self.place, self.heard.opened
         self.inputs = [
             KnownSource(name, place.truths[name], place.origin, place.last, self.heard.bucket, opened[feeds[0]].offset)
@@ -85,7 +85,7 @@ class Witness:
 
     # A turn -----------------------------------------------------------------------------------------------------------
 
-    def _turn(self, turn: HeardTurn) -> None:
+    def _turn(self, turn: RecordedTurn) -> None:
         now, gap = turn.now_us, turn.now_us - self._before_us > self.place.timing.gap_us
         self._moved(turn)
         self._before_us = now
@@ -94,9 +94,9 @@ class Witness:
         self.acks.turn(turn.acked)
         self.jobs.turn(turn.answers)
         for done in turn.done:
-            if isinstance(done, Asked):
+            if isinstance(done, JobStarted):
                 self.jobs.asked(self._name, now, done, self.at.stable, self.at.live)
-            elif isinstance(done, Dropped):
+            elif isinstance(done, JobCancelled):
                 self.jobs.dropped(done)
             elif isinstance(done, Saved):
                 self.checkpoints.saved(done.bucket)
@@ -120,7 +120,7 @@ class Witness:
         """The first bucket that is not complete, by what was read."""
         return min(known.closed for known in self.inputs)
 
-    def _moved(self, turn: HeardTurn) -> None:
+    def _moved(self, turn: RecordedTurn) -> None:
         """Cursors that were moved since the turn before, at its end."""
         for known, (_, feeds) in zip(self.inputs, self.place.inputs, strict=True):
             for cursor, feed in zip(known.cursors, feeds, strict=False):
@@ -129,7 +129,7 @@ class Witness:
                     cursor.moved(offset, feed == self._gone, self._before_us)
         self._gone = turn.gone
 
-    def _read(self, turn: HeardTurn) -> None:
+    def _read(self, turn: RecordedTurn) -> None:
         place = self.place
         by_feed: dict[Feed, list[Record]] = {}
         for record in turn.read:
@@ -138,7 +138,7 @@ class Witness:
             self.settings.read(by_feed[place.settings_feed])
         if place.control_feed in by_feed:
             self.queue.read(by_feed[place.control_feed])
-        told: list[Told] = []
+        told: list[UpstreamWait] = []
         for known, (_, feeds) in zip(self.inputs, place.inputs, strict=True):
             if isinstance(known, KnownSource):
                 found = by_feed.get(feeds[0])
@@ -167,7 +167,7 @@ class Witness:
 
     # What it says -----------------------------------------------------------------------------------------------------
 
-    def _says(self, turn: HeardTurn, record: NewRecord) -> None:
+    def _says(self, turn: RecordedTurn, record: NewRecord) -> None:
         header, _ = unpack_stream(record.value)
         last = not isinstance(header, StableHeader | TentativeHeader) or header.part + 1 == header.parts
         self.acks.said(record.feed, header, last)
@@ -265,7 +265,7 @@ class Witness:
         self.asking = bool(beat["asking"])
         self.queue.says(beat)
 
-    def _tells(self, turn: HeardTurn, record: NewRecord) -> None:
+    def _tells(self, turn: RecordedTurn, record: NewRecord) -> None:
         status = json.loads(record.value or b"{}")
         if status["event"] != "READY":
             return

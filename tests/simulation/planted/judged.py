@@ -18,7 +18,7 @@ from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.runner.scenario import SECOND, Fault, NodePlan, Scenario
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from sunion.model import TentativeBucket
 from sunion.output import SOutput
 from sunion.stream import StreamFold, Word
@@ -224,7 +224,7 @@ def _one_node(scenario: Scenario, sources: int, faults: tuple[Fault, ...], **tim
     return replace(
         scenario,
         sources=sources,
-        nodes=(NodePlan(QUERY, names, 1),),
+        nodes=(SimulatedNode(QUERY, names, 1),),
         lost=(),
         delays=Delays(1_000_000),
         timing=replace(scenario.timing, **timing),

@@ -9,7 +9,7 @@ from unittest import mock
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
-from borealis_py.simulation.cluster.builder import Wiring
+from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.runner.generator import parted
 from borealis_py.simulation.runner.scenario import Scenario
 from sunion.model import Input
@@ -22,12 +22,12 @@ def _parted(scenario: Scenario) -> Scenario:
 
 
 def _every_partition_tells_dead_letters() -> Any:
-    before = Wiring.inputs
+    before = Builder.inputs
 
-    def inputs(self: Wiring, node: str) -> tuple[Input, ...]:
+    def inputs(self: Builder, node: str) -> tuple[Input, ...]:
         return tuple(replace(of, letters=True) for of in before(self, node))
 
-    return mock.patch.object(Wiring, "inputs", inputs)
+    return mock.patch.object(Builder, "inputs", inputs)
 
 
 def _a_source_lies_in_its_first_partition() -> Any:

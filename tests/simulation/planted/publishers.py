@@ -13,8 +13,8 @@ from borealis_py.client.session import PublisherSession
 from borealis_py.client.tail import Entry
 from borealis_py.client.writer import SourceWriter
 from borealis_py.log.records import BatchHeader
-from borealis_py.simulation.cluster.builder import Wiring
-from borealis_py.simulation.runner.scenario import SECOND, Fault, NodePlan, Scenario
+from borealis_py.simulation.cluster.builder import Builder
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from tests.simulation.planted.bug import Bug
 
 CRASHES, DEAF = ("source_crashes",), ("source_deaf",)
@@ -27,7 +27,7 @@ def _bad(scenario: Scenario) -> Scenario:
 
 def _shared(scenario: Scenario) -> Scenario:
     """Two nodes read a source."""
-    first = NodePlan("n1", ("s0",), 1)
+    first = SimulatedNode("n1", ("s0",), 1)
     query = replace(scenario.nodes[-1], inputs=("n1", *scenario.source_names))
     return replace(_bad(scenario), nodes=(first, query), lost=())
 
@@ -49,12 +49,12 @@ def _rejects_are_not_sent() -> Any:
 
 
 def _everybody_tells() -> Any:
-    inputs = Wiring.inputs
+    inputs = Builder.inputs
 
-    def telling(self: Wiring, node: str) -> Any:
+    def telling(self: Builder, node: str) -> Any:
         return tuple(replace(of, letters=True) for of in inputs(self, node))
 
-    return mock.patch.object(Wiring, "inputs", telling)
+    return mock.patch.object(Builder, "inputs", telling)
 
 
 def _lateness_forgotten() -> Any:

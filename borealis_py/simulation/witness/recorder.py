@@ -36,7 +36,7 @@ from reconcile.work import Opened
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JobStarted:
     """A redo job that was given out."""
 
     job: RedoJob
@@ -44,7 +44,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class JobCancelled:
     """A redo job that was called off."""
 
     job_id: int
@@ -57,11 +57,11 @@ class Saved:
     bucket: int
 
 
-Done = NewRecord | Asked | Dropped | Saved
+Done = NewRecord | JobStarted | JobCancelled | Saved
 
 
 @dataclass(slots=True)
-class HeardTurn:
+class RecordedTurn:
     """One turn, in the order of its parts.
 
     Attributes:
@@ -90,7 +90,7 @@ class Before:
 
 
 @dataclass(slots=True)
-class Heard:
+class Recording:
     """One process from its start to its end. The first turn is its start. `bucket`: where it began to run.
 
     `opened`: of each feed where it was opened first.
@@ -100,11 +100,11 @@ class Heard:
     replica: int
     name: str
     bucket: int = 0
-    turns: list[HeardTurn] = field(default_factory=list)
+    turns: list[RecordedTurn] = field(default_factory=list)
     opened: dict[Feed, Before] = field(default_factory=dict)
 
 
-class Ear:
+class Recorder:
     """Hears one process.
 
     Args:
@@ -113,24 +113,24 @@ class Ear:
 
     def __init__(self, scheduler: Scheduler, node: str, replica: int, name: str, known: Collection[Feed]) -> None:
         self._scheduler, self.known = scheduler, known
-        self.heard = Heard(node, replica, name, turns=[HeardTurn(scheduler.now_us)])
+        self.heard = Recording(node, replica, name, turns=[RecordedTurn(scheduler.now_us)])
 
     @property
-    def turn(self) -> HeardTurn:
+    def turn(self) -> RecordedTurn:
         return self.heard.turns[-1]
 
     def begin(self, read: list[Record]) -> None:
         """A turn begins with a look at what has come."""
-        self.heard.turns.append(HeardTurn(self._scheduler.now_us, read))
+        self.heard.turns.append(RecordedTurn(self._scheduler.now_us, read))
 
     def end(self) -> None:
         self.turn.ended = True
 
 
-class HeardReader:
+class RecordingReader:
     """Implements `log.base.Reader`."""
 
-    def __init__(self, reader: Reader, ear: Ear, broker: Broker) -> None:
+    def __init__(self, reader: Reader, ear: Recorder, broker: Broker) -> None:
         self._reader, self._ear, self._broker = reader, ear, broker
         self._moved: dict[Feed, int | None] = {}
 
@@ -167,10 +167,10 @@ class HeardReader:
         self._reader.close()
 
 
-class HeardAppender:
+class RecordingAppender:
     """Implements `log.base.Appender`."""
 
-    def __init__(self, appender: Appender, ear: Ear) -> None:
+    def __init__(self, appender: Appender, ear: Recorder) -> None:
         self._appender, self._ear = appender, ear
 
     def append(self, record: NewRecord, token: object = None) -> None:
@@ -194,17 +194,17 @@ class HeardAppender:
         self._appender.close()
 
 
-class HeardLog:
+class RecordingLog:
     """Implements `log.base.Log`."""
 
-    def __init__(self, client: MemoryClient, ear: Ear) -> None:
+    def __init__(self, client: MemoryClient, ear: Recorder) -> None:
         self._client, self._ear = client, ear
 
     def reader(self, wake: Wake) -> Reader:
-        return HeardReader(self._client.reader(wake), self._ear, self._client.log.broker)
+        return RecordingReader(self._client.reader(wake), self._ear, self._client.log.broker)
 
     def appender(self, wake: Wake) -> Appender:
-        return HeardAppender(self._client.appender(wake), self._ear)
+        return RecordingAppender(self._client.appender(wake), self._ear)
 
     def lookup(self) -> Lookup:
         return self._client.lookup()
@@ -228,13 +228,13 @@ class HeardRedos(SimRedos):
     """Tells of the jobs that it is given."""
 
     def __init__(
-        self, opened: Opened, client: MemoryClient, spark: Spark, rng: random.Random, ear: Ear, on_spark: bool
+        self, opened: Opened, client: MemoryClient, spark: Spark, rng: random.Random, ear: Recorder, on_spark: bool
     ) -> None:
         super().__init__(opened, client, spark, rng, on_spark)
         self._ear = ear
 
     def start(self, job: RedoJob, local: bool = False) -> None:
-        self._ear.turn.done.append(Asked(job, local))
+        self._ear.turn.done.append(JobStarted(job, local))
         super().start(job, local)
 
     def results(self) -> list[RedoResult]:
@@ -243,7 +243,7 @@ class HeardRedos(SimRedos):
         return found
 
     def cancel(self, job_id: int) -> None:
-        self._ear.turn.done.append(Dropped(job_id))
+        self._ear.turn.done.append(JobCancelled(job_id))
         super().cancel(job_id)
 
 
@@ -258,7 +258,7 @@ class HeardCheckpoints(MemoryCheckpoints):
         scheduler: Scheduler,
         rng: random.Random,
         writing: Callable[[], object],
-        ear: Ear,
+        ear: Recorder,
     ) -> None:
         super().__init__(disks, replica, codec, scheduler, rng, writing)
         self._ear = ear
