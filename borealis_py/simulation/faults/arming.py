@@ -1,7 +1,7 @@
 """How each kind of fault is done to a world, and undone.
 
-A fault is a function of (world, fault) that does it and returns what undoes it. Everything goes through the machines, the
-links, the log's own faults, the disks or the settings topic: no product code is touched.
+A fault is a function of (world, fault) that does it and returns what undoes it. It acts on machines, links, disks, the
+log or the settings topic; it touches no product code.
 """
 
 from __future__ import annotations
