@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from borealis_py.bench.bars import Bars
 from borealis_py.bench.experiment import Curve, Outcome, Panel
-from borealis_py.bench.experiments import Options, Size
+from borealis_py.bench.experiments import ExperimentOptions, Size
 from borealis_py.bench.simulated import (
     PROCESSES,
     PUBLISHED,
     ROWS_PER_S,
     SOURCES,
     VARIANTS,
-    Point,
-    Results,
+    PointResults,
+    SimulatedPoint,
     Variant,
     see_with,
 )
@@ -30,15 +30,15 @@ ENDS = (1, DEEPEST)
 SEEDS = 3
 PP, DD, PS = PUBLISHED
 END_TO_END, A_NODE = "end to end", "a node"
-AUTHORS: dict[str, tuple[Point, float]] = {
-    "1 node of 2 s, 6 s, process": (Point(depth=1, failure_s=6, threshold_s=2, rate=50), 1.83),
-    "2 nodes of 2 s, 10 s, process": (Point(depth=2, failure_s=10, threshold_s=4, rate=150), 2.22),
-    "2 nodes of 2 s, 10 s, delay": (Point(depth=2, failure_s=10, threshold_s=4, rate=150, variant=DD), 3.74),
+AUTHORS: dict[str, tuple[SimulatedPoint, float]] = {
+    "1 node of 2 s, 6 s, process": (SimulatedPoint(depth=1, failure_s=6, threshold_s=2, rate=50), 1.83),
+    "2 nodes of 2 s, 10 s, process": (SimulatedPoint(depth=2, failure_s=10, threshold_s=4, rate=150), 2.22),
+    "2 nodes of 2 s, 10 s, delay": (SimulatedPoint(depth=2, failure_s=10, threshold_s=4, rate=150, variant=DD), 3.74),
 }
 """The runs of which the authors' own logs tell the largest latency, in seconds (dpc.md 18.7)."""
 
 
-def points(size: Size) -> list[Point]:
+def points(size: Size) -> list[SimulatedPoint]:
     """The worlds of a run, without the authors' own."""
     if size == "short":
         return [*_grid(PUBLISHED, ENDS, (5, SHOWN_S)), _point(PP, DEEPEST, SHOWN_S, A_NODE)]
@@ -54,36 +54,36 @@ def points(size: Size) -> list[Point]:
     ]
 
 
-def again(point: Point, seed: int) -> Point:
+def again(point: SimulatedPoint, seed: int) -> SimulatedPoint:
     """The same with other dice."""
     return replace(point, seed=seed)
 
 
 def _grid(
     variants: tuple[Variant, ...], depths: tuple[int, ...], failures_s: tuple[int, ...], mode: str = END_TO_END
-) -> list[Point]:
+) -> list[SimulatedPoint]:
     return [_point(v, depth, failure_s, mode) for v in variants for depth in depths for failure_s in failures_s]
 
 
-def _point(variant: Variant, depth: int, failure_s: int, mode: str = END_TO_END, replicas: int = 2) -> Point:
+def _point(variant: Variant, depth: int, failure_s: int, mode: str = END_TO_END, replicas: int = 2) -> SimulatedPoint:
     x_s = X_S * depth if mode == A_NODE else X_S
-    return Point(depth=depth, failure_s=failure_s, threshold_s=x_s, variant=variant, replicas=replicas)
+    return SimulatedPoint(depth=depth, failure_s=failure_s, threshold_s=x_s, variant=variant, replicas=replicas)
 
 
-def _alone() -> list[Point]:
+def _alone() -> list[SimulatedPoint]:
     """Who suspends has nobody beside it that goes on, as in the paper."""
     return [_point(PS, depth, failure_s, replicas=1) for depth in DEPTHS for failure_s in FAILURES_S]
 
 
-def run(options: Options, bars: Bars, processes: int = PROCESSES) -> Outcome:
+def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> Outcome:
     """Raises BenchError: an oracle of the simulator failed."""
     wanted = points(options.size)
     with bars.bar("chains of nodes, simulated", len(wanted) + len(AUTHORS)) as at:
         seen = see_with(at, [*wanted, *(point for point, _ in AUTHORS.values())], processes)
-    return outcome(Results(seen[: len(wanted)]), Results(seen[len(wanted) :]))
+    return outcome(PointResults(seen[: len(wanted)]), PointResults(seen[len(wanted) :]))
 
 
-def outcome(found: Results, authors: Results) -> Outcome:
+def outcome(found: PointResults, authors: PointResults) -> Outcome:
     """What was measured, told. `authors`: of their own runs."""
     ours = {name: authors.at(point) for name, (point, _) in AUTHORS.items()}
     logs = "; ".join(f"{name}: {AUTHORS[name][1]:.2f} s, here {one.added_s:.2f} s" for name, one in ours.items())
@@ -118,7 +118,7 @@ def outcome(found: Results, authors: Results) -> Outcome:
     )
 
 
-def _row(found: Results, key: Point) -> list[str]:
+def _row(found: PointResults, key: SimulatedPoint) -> list[str]:
     cells = [found.get(replace(key, failure_s=f)) for f in found.failures_s]
     x = END_TO_END if key.threshold_s == X_S else A_NODE
     delays = ["" if c is None else f"{c.added_s:.2f}" + ("" if c.within else " !") for c in cells]
@@ -126,7 +126,7 @@ def _row(found: Results, key: Point) -> list[str]:
     return [f"{key.threshold_s:g} s ({x})", key.name, str(key.replicas), str(key.depth), *delays, *rows]
 
 
-def _worse(found: Results) -> str:
+def _worse(found: PointResults) -> str:
     parts = []
     deep = found.get(_point(PP, DEEPEST, SHOWN_S, A_NODE))
     if deep is not None:
@@ -146,7 +146,7 @@ def _worse(found: Results) -> str:
     return "; ".join(parts)
 
 
-def _ratios(found: Results) -> dict[str, float]:
+def _ratios(found: PointResults) -> dict[str, float]:
     """Of points that every size has."""
     shown = _point(PP, DEEPEST, SHOWN_S)
     cell, a_node = found.at(shown), found.at(_point(PP, DEEPEST, SHOWN_S, A_NODE))
@@ -161,7 +161,7 @@ def _ratios(found: Results) -> dict[str, float]:
     }
 
 
-def _panels(found: Results) -> list[Panel]:
+def _panels(found: PointResults) -> list[Panel]:
     longest = max(found.failures_s)
     bound = Curve(label="X", x=list(DEPTHS), y=[X_S * depth for depth in DEPTHS])
     deep = f"{DEEPEST} nodes"
@@ -208,17 +208,19 @@ def _panels(found: Results) -> list[Panel]:
     ]
 
 
-def _both(variant: Variant, depth: int, failure_s: int) -> list[Point]:
+def _both(variant: Variant, depth: int, failure_s: int) -> list[SimulatedPoint]:
     """With two replicas, and with one."""
     two = _point(variant, depth, failure_s)
     return [two, replace(two, replicas=1)]
 
 
-def _by_depth(found: Results, what: str, mode: str = END_TO_END, replicas: tuple[int, ...] = (2, 1)) -> list[Curve]:
+def _by_depth(
+    found: PointResults, what: str, mode: str = END_TO_END, replicas: tuple[int, ...] = (2, 1)
+) -> list[Curve]:
     lines = [[_point(v, d, SHOWN_S, mode, n) for d in DEPTHS] for n in replicas for v in VARIANTS]
     return found.curves(lines, what, lambda point: point.depth)
 
 
-def _by_failure(found: Results, what: str) -> list[Curve]:
+def _by_failure(found: PointResults, what: str) -> list[Curve]:
     lines = [[_point(v, DEEPEST, f, replicas=n) for f in FAILURES_S] for n in (2, 1) for v in VARIANTS]
     return found.curves(lines, what, lambda point: point.failure_s)

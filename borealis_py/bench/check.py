@@ -19,7 +19,7 @@ from rich.console import Console
 
 from borealis_py.bench import experiments
 from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.experiments import Options
+from borealis_py.bench.experiments import ExperimentOptions
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.names import EXPERIMENTS
 from borealis_py.bench.tables import table, wide
@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
     console, names = Console(stderr=True), args.names or list(EXPERIMENTS)
 
     def measure(name: str) -> Outcome:
-        return experiments.run(name, Options(size="short"), console, None)
+        return experiments.run(name, ExperimentOptions(size="short"), console, None)
 
     if args.update:
         now, failed = measured(names, measure)

@@ -16,7 +16,7 @@ from borealis_py.bench import events
 from borealis_py.bench.figures import BenchError, DelayFigures, Percentiles, first_delays, percentiles, window_ends
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.demo.measure import STARTUP_US
-from borealis_py.demo.watch import Follower
+from borealis_py.demo.watch import QueryWatcher
 
 SOURCES = 3
 RATE = 900
@@ -49,7 +49,7 @@ def measure(stage: Stage, running: Running, seconds: int, tick: Tick) -> DelayFi
     for source in range(SOURCES):
         write_source(stage.work / f"s{source}.csv", source, length_s)
     stop = threading.Event()
-    follower = Follower(stage.log, running.state, events.QUERY, stop)
+    follower = QueryWatcher(stage.log, running.state, events.QUERY, stop)
     follower.start()
     try:
         t0_us = (math.ceil(time.time()) + LEAD_S) * 1_000_000
@@ -82,7 +82,7 @@ def _publishers(stage: Stage, running: Running, t0_us: int) -> list[subprocess.P
 
 
 def _follow(
-    publishers: list[subprocess.Popen[bytes]], follower: Follower, t0_us: int, length_s: int, tick: Tick
+    publishers: list[subprocess.Popen[bytes]], follower: QueryWatcher, t0_us: int, length_s: int, tick: Tick
 ) -> None:
     deadline = t0_us / 1e6 + length_s + GRACE_S
     while follower.is_alive():
@@ -97,7 +97,7 @@ def _follow(
         raise BenchError(f"the live view stopped: {follower.error}")
 
 
-def _figures(follower: Follower, t0_us: int, seconds: int) -> DelayFigures:
+def _figures(follower: QueryWatcher, t0_us: int, seconds: int) -> DelayFigures:
     width = events.BUCKET_US
     first = (t0_us + STARTUP_US) // width
     end = first + seconds * 1_000_000 // width

@@ -21,7 +21,7 @@ Size = Literal["short", "usual", "full"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ExperimentOptions:
     """How an experiment runs.
 
     Attributes:
@@ -35,11 +35,11 @@ class Options:
     work: Path | None = None
 
 
-Run = Callable[[Options, Bars], Outcome]
+Run = Callable[[ExperimentOptions, Bars], Outcome]
 """Raises BenchError, and what its broker, replicas and publishers raise when they do not start."""
 
 
-def run(name: str, options: Options, console: Console, directory: Path | None) -> Outcome:
+def run(name: str, options: ExperimentOptions, console: Console, directory: Path | None) -> Outcome:
     """Measure, and write figures into `directory`, if any. Raises BenchError and what `Run` does."""
     began, load = time.monotonic(), os.getloadavg()[0]
     measure: Run = import_module(f"borealis_py.bench.{name.replace('-', '_')}").run

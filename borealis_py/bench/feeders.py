@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from borealis_py.api import Boundary
-from borealis_py.bench.feeding import SOURCES, Fed, Plan
+from borealis_py.bench.feeding import SOURCES, Fed, FeedPlan
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage
 from borealis_py.log import topics
@@ -42,7 +42,7 @@ class Feeders:
         """Until each owns its source. Raises BenchError."""
         wait_owned(self._stage, self._app, self.processes)
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, plan: FeedPlan) -> None:
         """Let all publish. Raises BenchError: one of them has ended."""
         for name, process in self.processes.items():
             assert process.stdin is not None

@@ -2,8 +2,8 @@
 
     python -m borealis_py.bench.feeding BOOTSTRAP APP SOURCE BOUNDARY OUT
 
-Once it owns its source it reads a `Plan` from its standard input, a line of JSON. Rows bear their own times and keep
-step with the wall clock. BOUNDARY is "data", as for a publisher that hands on what it gets: while nothing comes it
+Once it owns its source it reads a `FeedPlan` from its standard input, a line of JSON. Rows bear their own times and
+keep step with the wall clock. BOUNDARY is "data", as for a publisher that hands on what it gets: while nothing comes it
 promises nothing; or "paced", by the clock up to the row that comes next, as `borealis publish --speed 1` does. In the
 end OUT holds a `Fed` as JSON.
 """
@@ -28,7 +28,7 @@ NAP_S = 0.001
 """Rows that are due within it go together."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class FeedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What all sources publish. Wall times in microseconds, which are stimes too.
 
     Attributes:
@@ -92,7 +92,7 @@ class Fed(msgspec.Struct, frozen=True, kw_only=True):
 
 def feed(
     to: Publisher,
-    plan: Plan,
+    plan: FeedPlan,
     source: int,
     now: Callable[[], int] = wall_us,
     sleep: Callable[[float], None] = time.sleep,
@@ -124,7 +124,7 @@ def feed(
 def main() -> None:
     bootstrap, app, source, boundary, out = sys.argv[1:]
     to = publisher(f"s{source}", boundary=cast("Boundary", boundary), app=app, bootstrap=bootstrap).start()
-    plan = msgspec.json.decode(sys.stdin.buffer.readline(), type=Plan)
+    plan = msgspec.json.decode(sys.stdin.buffer.readline(), type=FeedPlan)
     Path(out).write_bytes(msgspec.json.encode(feed(to, plan, int(source))))
 
 

@@ -17,12 +17,12 @@ import msgspec
 from borealis_py.bench import events, latency_tables
 from borealis_py.bench.bars import Bars
 from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.experiments import Options
+from borealis_py.bench.experiments import ExperimentOptions
 from borealis_py.bench.feeders import Feeders
-from borealis_py.bench.feeding import SOURCES, Plan
+from borealis_py.bench.feeding import SOURCES, FeedPlan
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.hearing import Hearing
-from borealis_py.bench.latency_tables import Case, Found
+from borealis_py.bench.latency_tables import LatencyCase, LatencyFound
 from borealis_py.bench.lost_figures import corrected_delays, finals, live_delays, tentative_windows, truth, windows
 from borealis_py.bench.report import stage_for
 from borealis_py.bench.stage import Stage
@@ -34,17 +34,17 @@ LEAD_S = 3
 """From deciding when the first row is due until then: readers and ping open their topics in it."""
 
 
-def cases(size: str) -> list[Case]:
+def cases(size: str) -> list[LatencyCase]:
     """Every run, those of a case one after the other."""
     if size == "short":
-        return [Case(rate=rate, seconds=8) for rate in RATES]
+        return [LatencyCase(rate=rate, seconds=8) for rate in RATES]
     if size == "full":
         grid = product((1, 2), FULL_RATES, range(1, RUNS + 1))
-        return [Case(rate=rate, replicas=replicas, run=run) for replicas, rate, run in grid]
-    return [Case(rate=rate, run=run) for rate, run in product(RATES, range(1, RUNS + 1))]
+        return [LatencyCase(rate=rate, replicas=replicas, run=run) for replicas, rate, run in grid]
+    return [LatencyCase(rate=rate, run=run) for rate, run in product(RATES, range(1, RUNS + 1))]
 
 
-def run(options: Options, bars: Bars) -> Outcome:
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     """Measure every run.
 
     Raises:
@@ -56,7 +56,7 @@ def run(options: Options, bars: Bars) -> Outcome:
     return latency_tables.outcome(found, options.host)
 
 
-def measure(stage: Stage, case: Case, host: str, bars: Bars) -> Found:
+def measure(stage: Stage, case: LatencyCase, host: str, bars: Bars) -> LatencyFound:
     """One run, on an app of its own, which is gone in the end.
 
     Raises:
@@ -72,7 +72,7 @@ def measure(stage: Stage, case: Case, host: str, bars: Bars) -> Found:
     hearing = Hearing(stage.log, running.state, events.QUERY, statuses=False)
     with hearing, bars.bar(what, case.length_s) as at:
         t0_us = (math.ceil(time.time()) + LEAD_S) * 1_000_000
-        plan = Plan(rate=case.rate // SOURCES, t0_us=t0_us, seconds=case.length_s)
+        plan = FeedPlan(rate=case.rate // SOURCES, t0_us=t0_us, seconds=case.length_s)
         pinged = stage.work / f"{case.app}-ping.json"
         helpers = {**feeders.processes, f"{case.app}-ping": _ping(stage, case, plan, pinged)}
         feeders.begin(plan)
@@ -83,7 +83,7 @@ def measure(stage: Stage, case: Case, host: str, bars: Bars) -> Found:
     return found
 
 
-def _ping(stage: Stage, case: Case, plan: Plan, out: Path) -> subprocess.Popen[bytes]:
+def _ping(stage: Stage, case: LatencyCase, plan: FeedPlan, out: Path) -> subprocess.Popen[bytes]:
     """Ten times a second, when buckets end."""
     first, last = hops = f"{case.app}-ping-1", f"{case.app}-ping-2"
     stage.create(*hops)
@@ -92,7 +92,7 @@ def _ping(stage: Stage, case: Case, plan: Plan, out: Path) -> subprocess.Popen[b
     return stage.module(f"{case.app}-ping", "borealis_py.bench.ping", stage.log.bootstrap, *when, str(out), last, first)
 
 
-def judge(case: Case, plan: Plan, hearing: Hearing, pings: list[tuple[int, int]]) -> Found:
+def judge(case: LatencyCase, plan: FeedPlan, hearing: Hearing, pings: list[tuple[int, int]]) -> LatencyFound:
     """Delays of what was judged, the start left out.
 
     Raises:
@@ -108,7 +108,7 @@ def judge(case: Case, plan: Plan, hearing: Hearing, pings: list[tuple[int, int]]
     judged = [start for starts in windows(plan, case.startup_us).values() for start in starts]
     live, corrected = live_delays(hearing.heard), corrected_delays(hearing.got)
     since_us = plan.t0_us + case.startup_us
-    return Found(
+    return LatencyFound(
         case=case,
         delays_us={
             "live": [live[start] for start in judged if start in live],

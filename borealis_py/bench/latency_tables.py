@@ -39,7 +39,7 @@ NAMES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class LatencyCase:
     """One run. `rate`: events a second, all sources together. `seconds`: beyond the start that does not count."""
 
     rate: int
@@ -69,12 +69,12 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LatencyFound:
     """One run. Delays in microseconds, of each window or ping. `tentative`: windows that came tentative first;
     `unheard`: of which nothing came, live or corrected.
     """
 
-    case: Case
+    case: LatencyCase
     delays_us: dict[str, list[int]]
     tentative: int
     unheard: int
@@ -84,7 +84,7 @@ Key = tuple[int, int]
 """Rate and replicas: of several runs the medians are told."""
 
 
-def outcome(found: Sequence[Found], host: str) -> Outcome:
+def outcome(found: Sequence[LatencyFound], host: str) -> Outcome:
     """All of it. `found`: runs of a case one after the other."""
     groups = [(key, list(runs)) for key, runs in groupby(found, lambda each: (each.case.rate, each.case.replicas))]
     return Outcome(
@@ -105,7 +105,7 @@ def outcome(found: Sequence[Found], host: str) -> Outcome:
     )
 
 
-def middle(runs: Sequence[Found], way: str) -> Percentiles:
+def middle(runs: Sequence[LatencyFound], way: str) -> Percentiles:
     """Medians of the runs' percentiles. Raises BenchError: a run has none."""
     each = [percentiles(run.delays_us[way]) for run in runs]
     return Percentiles(
@@ -116,7 +116,7 @@ def middle(runs: Sequence[Found], way: str) -> Percentiles:
     )
 
 
-def ratios(key: Key, runs: Sequence[Found]) -> dict[str, float]:
+def ratios(key: Key, runs: Sequence[LatencyFound]) -> dict[str, float]:
     """The ping's median to ours, of the same runs."""
     rate, replicas = key
     ping = middle(runs, "ping").p50_ms
@@ -126,7 +126,7 @@ def ratios(key: Key, runs: Sequence[Found]) -> dict[str, float]:
     }
 
 
-def worse(groups: Sequence[tuple[Key, Sequence[Found]]]) -> str:
+def worse(groups: Sequence[tuple[Key, Sequence[LatencyFound]]]) -> str:
     """What it costs, by what was measured."""
     said = []
     for (rate, replicas), runs in groups:
@@ -141,7 +141,7 @@ def worse(groups: Sequence[tuple[Key, Sequence[Found]]]) -> str:
     return text[0].upper() + text[1:] + "."
 
 
-def _row(key: Key, runs: Sequence[Found], way: str) -> list[str]:
+def _row(key: Key, runs: Sequence[LatencyFound], way: str) -> list[str]:
     rate, replicas = key
     p, ping = middle(runs, way), middle(runs, "ping")
     delays = [f"{p.p50_ms:.1f}", f"{p.p99_ms:.1f}", f"{p.max_ms:.1f}"]
@@ -149,7 +149,7 @@ def _row(key: Key, runs: Sequence[Found], way: str) -> list[str]:
     return [f"{rate:,}", str(runs[0].case.per_record), str(replicas), NAMES[way], str(len(runs)), *delays, ratio]
 
 
-def _panel(key: Key, runs: Sequence[Found]) -> Panel:
+def _panel(key: Key, runs: Sequence[LatencyFound]) -> Panel:
     """What share of all runs' results came within which time."""
     rate, replicas = key
     curves = []

@@ -16,7 +16,7 @@ from typing import Any
 
 from borealis_py.bench import events
 from borealis_py.bench.events import BUCKET_US, WINDOW_US, Totals
-from borealis_py.bench.feeding import SOURCES, Plan
+from borealis_py.bench.feeding import SOURCES, FeedPlan
 from borealis_py.bench.figures import Percentiles, percentiles
 from borealis_py.bench.hearing import Got, Heard
 from borealis_py.client.subscriber import LiveChange
@@ -80,7 +80,7 @@ class Healing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class LostCase:
     """`rate`: events a second of all sources together. `before_s`, `after_s`: around the silence, without the start."""
 
     threshold_s: float
@@ -110,10 +110,10 @@ class Case:
         """From the first row to the last."""
         return math.ceil(self.startup_s) + self.before_s + self.silence_s + self.after_s
 
-    def plan(self, t0_us: int) -> Plan:
+    def plan(self, t0_us: int) -> FeedPlan:
         """What is published if the first row is due at `t0_us`."""
         silent_us = t0_us + (math.ceil(self.startup_s) + self.before_s) * 1_000_000 - EDGE_US
-        return Plan(
+        return FeedPlan(
             rate=self.rate // SOURCES,
             t0_us=t0_us,
             seconds=self.length_s,
@@ -124,7 +124,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class LostFound:
     """One case.
 
     Attributes:
@@ -135,7 +135,7 @@ class Found:
         curve: of each window its end past the beginning of the silence, live and corrected delay, all in seconds.
     """
 
-    case: Case
+    case: LostCase
     live: dict[str, Percentiles | None]
     corrected: dict[str, Percentiles | None]
     unheard: int
@@ -150,7 +150,7 @@ class Found:
     curve: list[tuple[float, float, float]]
 
 
-def truth(plan: Plan) -> Totals:
+def truth(plan: FeedPlan) -> Totals:
     """Count and sum by window and key, of everything that was to be published."""
     found: Totals = {}
     for source in range(SOURCES):
@@ -162,7 +162,7 @@ def truth(plan: Plan) -> Totals:
     return found
 
 
-def windows(plan: Plan, startup_us: int) -> dict[str, list[int]]:
+def windows(plan: FeedPlan, startup_us: int) -> dict[str, list[int]]:
     """Phase -> starts of the windows that end in it. The first ones, which compile code, are in none; nor is the last,
     which END closes.
     """
@@ -206,7 +206,7 @@ def unheard(delays: Delays, phases: Mapping[str, Sequence[int]]) -> int:
     return sum(start not in delays for starts in phases.values() for start in starts)
 
 
-def partials(heard: Heard, true: Totals, plan: Plan) -> Partials:
+def partials(heard: Heard, true: Totals, plan: FeedPlan) -> Partials:
     """What was said of windows before all of their input was there."""
     expected = _by_window(true)
     words, tentative = Counter[int](), Counter[int]()
@@ -231,7 +231,7 @@ def partials(heard: Heard, true: Totals, plan: Plan) -> Partials:
     )
 
 
-def _names(change: LiveChange, plan: Plan, start: int) -> bool:
+def _names(change: LiveChange, plan: FeedPlan, start: int) -> bool:
     """Whether it names what a window that begins at `start` lacks."""
     if start < plan.silent_until_us and start + WINDOW_US > plan.silent_from_us:
         return f"s{plan.silent}" in change.lacked

@@ -16,14 +16,14 @@ from itertools import product
 from borealis_py.bench import events, lost_tables
 from borealis_py.bench.bars import Bars
 from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.experiments import Options
+from borealis_py.bench.experiments import ExperimentOptions
 from borealis_py.bench.feeders import Feeders
-from borealis_py.bench.feeding import SOURCES, Fed, Plan
+from borealis_py.bench.feeding import SOURCES, Fed, FeedPlan
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.hearing import Hearing
 from borealis_py.bench.lost_figures import (
-    Case,
-    Found,
+    LostCase,
+    LostFound,
     by_phase,
     corrected_delays,
     finals,
@@ -45,18 +45,18 @@ LEAD_S = 3
 """From deciding when the first row is due until then: the readers open their streams in it."""
 
 
-def cases(size: str) -> list[Case]:
+def cases(size: str) -> list[LostCase]:
     """Which, the shortest first."""
     xs = (0.5, 3.0)
     if size == "short":
-        return [Case(threshold_s=x, silence_s=15, before_s=4, after_s=4) for x in xs]
+        return [LostCase(threshold_s=x, silence_s=15, before_s=4, after_s=4) for x in xs]
     if size == "full":
         grid = product((900, 10_000), (1, 2, 3), xs, (15, 30, 60))
-        return [Case(threshold_s=x, silence_s=s, rate=rate, run=run) for rate, run, x, s in grid]
-    return [Case(threshold_s=x, silence_s=s) for x, s in product(xs, (15, 30, 60))]
+        return [LostCase(threshold_s=x, silence_s=s, rate=rate, run=run) for rate, run, x, s in grid]
+    return [LostCase(threshold_s=x, silence_s=s) for x, s in product(xs, (15, 30, 60))]
 
 
-def run(options: Options, bars: Bars) -> Outcome:
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     """Measure every case.
 
     Raises:
@@ -68,7 +68,7 @@ def run(options: Options, bars: Bars) -> Outcome:
     return lost_tables.outcome(found, options.host)
 
 
-def measure(stage: Stage, case: Case, host: str, bars: Bars) -> Found:
+def measure(stage: Stage, case: LostCase, host: str, bars: Bars) -> LostFound:
     """One case, on an app of its own, which is gone in the end.
 
     Raises:
@@ -93,7 +93,7 @@ def measure(stage: Stage, case: Case, host: str, bars: Bars) -> Found:
     return found
 
 
-def judge(stage: Stage, case: Case, plan: Plan, fed: Sequence[Fed], hearing: Hearing) -> Found:
+def judge(stage: Stage, case: LostCase, plan: FeedPlan, fed: Sequence[Fed], hearing: Hearing) -> LostFound:
     """What came of it.
 
     Raises:
@@ -109,7 +109,7 @@ def judge(stage: Stage, case: Case, plan: Plan, fed: Sequence[Fed], hearing: Hea
     ends = finals([json.loads(record.value or b"null") for record in records], true)
     healed = fed[plan.silent]
     judged = [start for starts in phases.values() for start in starts if start in live and start in corrected]
-    return Found(
+    return LostFound(
         case=case,
         live=by_phase(live, phases),
         corrected=by_phase(corrected, phases),

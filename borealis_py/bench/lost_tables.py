@@ -10,7 +10,7 @@ from typing import Any
 
 from borealis_py.bench.experiment import Curve, Outcome, Panel
 from borealis_py.bench.figures import Percentiles
-from borealis_py.bench.lost_figures import PHASES, Found
+from borealis_py.bench.lost_figures import PHASES, LostFound
 
 PUBLISHED = (
     "Measured on 2 cores at 83be9b7 with Pathway, Kafka Streams and a hand-written loop beside it: peers stall for the "
@@ -37,7 +37,7 @@ Key = tuple[int, float, int]
 """Rate, X and silence: of several runs of one case the medians are told."""
 
 
-def outcome(found: Sequence[Found], host: str) -> Outcome:
+def outcome(found: Sequence[LostFound], host: str) -> Outcome:
     """All of it."""
     groups = grouped(found)
     return Outcome(
@@ -58,16 +58,16 @@ def outcome(found: Sequence[Found], host: str) -> Outcome:
     )
 
 
-def grouped(found: Iterable[Found]) -> list[tuple[Key, list[Found]]]:
+def grouped(found: Iterable[LostFound]) -> list[tuple[Key, list[LostFound]]]:
     """The runs of each case, in the order of rate, X and silence."""
 
-    def key(each: Found) -> Key:
+    def key(each: LostFound) -> Key:
         return each.case.rate, each.case.threshold_s, each.case.silence_s
 
     return [(k, list(runs)) for k, runs in groupby(sorted(found, key=key), key)]
 
 
-def ratios(key: Key, runs: Sequence[Found]) -> dict[str, float]:
+def ratios(key: Key, runs: Sequence[LostFound]) -> dict[str, float]:
     """What may not get worse: shares of what is promised."""
     rate, x, silence = key
     longest = median(_longest_ms(run) for run in runs)
@@ -93,7 +93,7 @@ def goal_s(silence_s: float) -> float:
     return 0.5 + silence_s / 50
 
 
-def worse(found: Sequence[Found]) -> str:
+def worse(found: Sequence[LostFound]) -> str:
     """What it costs, by what was measured."""
     beyond = [each for each in found if _longest_ms(each) > each.case.threshold_s * 1000]
     slow = [each for each in found if (each.healing.live or 0.0) > goal_s(each.case.silence_s)]
@@ -109,7 +109,7 @@ def worse(found: Sequence[Found]) -> str:
     return said + (f" {bad} final results were not as they should be." if bad else "")
 
 
-def _live_row(key: Key, runs: Sequence[Found]) -> list[str]:
+def _live_row(key: Key, runs: Sequence[LostFound]) -> list[str]:
     words, windows = (sum(getattr(r.partials, name) for r in runs) for name in ("words", "windows"))
     labelled, tentative = (sum(getattr(r.partials, name) for r in runs) for name in ("labelled", "tentative"))
     return [
@@ -124,7 +124,7 @@ def _live_row(key: Key, runs: Sequence[Found]) -> list[str]:
     ]
 
 
-def _corrected_row(key: Key, runs: Sequence[Found]) -> list[str]:
+def _corrected_row(key: Key, runs: Sequence[LostFound]) -> list[str]:
     return [
         *_named(key),
         "corrected",
@@ -167,18 +167,18 @@ def _p50(of: Percentiles | None) -> float:
     return 0.0 if of is None else of.p50_ms
 
 
-def _longest_ms(found: Found) -> float:
+def _longest_ms(found: LostFound) -> float:
     return max((p.max_ms for p in found.live.values() if p is not None), default=0.0)
 
 
-def _json(found: Found) -> dict[str, Any]:
+def _json(found: LostFound) -> dict[str, Any]:
     told = asdict(found)
     told["healing_s"] = told.pop("healing")
     told["curve_s"] = told.pop("curve")
     return told
 
 
-def _panels(groups: Sequence[tuple[Key, list[Found]]]) -> list[Panel]:
+def _panels(groups: Sequence[tuple[Key, list[LostFound]]]) -> list[Panel]:
     """The longest silence of each X at the first rate, and how long corrections took."""
     rate = groups[0][0][0]
     first = [(key, runs) for key, runs in groups if key[0] == rate]
@@ -189,7 +189,7 @@ def _panels(groups: Sequence[tuple[Key, list[Found]]]) -> list[Panel]:
     return [*found, Panel(title="Corrections", x=bound[0], y=bound[1], curves=times)]
 
 
-def _over_time(x: float, found: Found) -> Panel:
+def _over_time(x: float, found: LostFound) -> Panel:
     at = [end for end, _, _ in found.curve]
     curves = [
         Curve(label="live", x=at, y=[live for _, live, _ in found.curve], style="points"),
@@ -205,11 +205,13 @@ def _over_time(x: float, found: Found) -> Panel:
     )
 
 
-Healed = Callable[[Found], float | None]
+Healed = Callable[[LostFound], float | None]
 
 
-def _healings(groups: Sequence[tuple[Key, list[Found]]]) -> list[tuple[str, Healed, list[tuple[Key, list[Found]]]]]:
-    found: list[tuple[str, Healed, list[tuple[Key, list[Found]]]]] = []
+def _healings(
+    groups: Sequence[tuple[Key, list[LostFound]]],
+) -> list[tuple[str, Healed, list[tuple[Key, list[LostFound]]]]]:
+    found: list[tuple[str, Healed, list[tuple[Key, list[LostFound]]]]] = []
     for rate, x in dict.fromkeys(key[:2] for key, _ in groups):
         mine = [(key, runs) for key, runs in groups if key[:2] == (rate, x)]
         found.append((f"live, X = {x:g} s, {rate:,}/s", lambda run: run.healing.live, mine))
@@ -217,7 +219,7 @@ def _healings(groups: Sequence[tuple[Key, list[Found]]]) -> list[tuple[str, Heal
     return found
 
 
-def _healing_curve(label: str, of: Healed, groups: Sequence[tuple[Key, list[Found]]]) -> Curve:
+def _healing_curve(label: str, of: Healed, groups: Sequence[tuple[Key, list[LostFound]]]) -> Curve:
     points = [(float(key[2]), _middle(of(run) for run in runs)) for key, runs in groups]
     there = [(silence, value) for silence, value in points if value is not None]
     return Curve(label=label, x=[silence for silence, _ in there], y=[value for _, value in there])

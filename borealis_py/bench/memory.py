@@ -16,10 +16,10 @@ from borealis_py.bench import events, memory_tables
 from borealis_py.bench.bars import At, Bars
 from borealis_py.bench.catchup import totals
 from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.experiments import Options, Size
+from borealis_py.bench.experiments import ExperimentOptions, Size
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.footprint import MB
-from borealis_py.bench.memory_tables import CORRECTING, LIVE, Answer, Look, Replayed
+from borealis_py.bench.memory_tables import CORRECTING, LIVE, Look, Replayed, WindowAnswer
 from borealis_py.bench.report import stage_for
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.bench.steady import ORIGIN, Steady
@@ -62,7 +62,7 @@ HOURS: dict[Size, Hour] = {
 }
 
 
-def run(options: Options, bars: Bars) -> Outcome:
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     """Replay it once.
 
     Raises:
@@ -84,7 +84,7 @@ def measure(stage: Stage, hour: Hour, host: str, bars: Bars) -> Replayed:
     bars.say(f"starting {REPLICAS} replicas")
     running = stage.start(state, host)
     stage.wait_ready(running)
-    watch = Watch(stage, running)
+    watch = MemoryWatch(stage, running)
     try:
         with bars.bar("live, without the second input: buckets", rows.buckets) as at:
             live_s = watch.until(LIVE, lambda s: s.f_l, rows.end, at)
@@ -113,7 +113,9 @@ def measure(stage: Stage, hour: Hour, host: str, bars: Bars) -> Replayed:
     )
 
 
-def _fill(stage: Stage, state: AppState, rows: Steady, source: int, bars: Bars, watch: Watch | None = None) -> None:
+def _fill(
+    stage: Stage, state: AppState, rows: Steady, source: int, bars: Bars, watch: MemoryWatch | None = None
+) -> None:
     feed = topics.source(state.name, f"s{source}")
     total = rows.buckets * rows.per_bucket[source]
 
@@ -129,7 +131,7 @@ def _fill(stage: Stage, state: AppState, rows: Steady, source: int, bars: Bars, 
         stage.fill(ticking(at))
 
 
-class Watch:
+class MemoryWatch:
     """Looks at the replicas of an app: where they are by their statuses, and what their processes weigh."""
 
     def __init__(self, stage: Stage, running: Running) -> None:
@@ -196,11 +198,11 @@ class Watch:
         self._statuses.close()
 
 
-def _answer(stage: Stage, rows: Steady) -> Answer:
+def _answer(stage: Stage, rows: Steady) -> WindowAnswer:
     """Raises BenchError: a result is there twice."""
     true = rows.truth()
     found = totals(stage.read(topics.stream(APP, events.QUERY)))
-    return Answer(
+    return WindowAnswer(
         expected=len(true),
         right=sum(found.get(key) == value for key, value in true.items()),
         wrong=sum(key not in true or true[key] != value for key, value in found.items()),

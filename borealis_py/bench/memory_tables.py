@@ -41,7 +41,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WindowAnswer:
     """The corrected stream against the truth. `expected`: how many results there should be; `right`: of those;
     `wrong`: others, or with another value. `counted`: input rows in all results."""
 
@@ -72,7 +72,7 @@ class Replayed:
     restarts: int
     tentative_buckets: int
     buckets: int
-    answer: Answer
+    answer: WindowAnswer
 
     @property
     def lost(self) -> str:

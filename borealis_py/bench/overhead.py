@@ -22,7 +22,7 @@ from borealis_py.bench.bars import Bars
 from borealis_py.bench.cputime import tree_cpu_s
 from borealis_py.bench.evenly import Sending
 from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.experiments import Options
+from borealis_py.bench.experiments import ExperimentOptions
 from borealis_py.bench.feeders import wait_owned
 from borealis_py.bench.feeding import SOURCES
 from borealis_py.bench.figures import BenchError
@@ -59,7 +59,7 @@ def settings(size: str) -> list[Setting]:
     return [Setting(width_ms=w, said_ms=s, seconds=12) for w, s in pairs]
 
 
-def run(options: Options, bars: Bars) -> Outcome:
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     """Measure every run.
 
     Raises:

@@ -36,14 +36,14 @@ NODE_PROCESS, QUERY_PROCESS = ProcessName(0, keyed.NODE), ProcessName(0, keyed.Q
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PartitionSource:
     """The log of a source, to be written again and again. `records`: the claim, then one a bucket."""
 
     backlog: Backlog
     records: list[NewRecord]
 
     @classmethod
-    def of(cls, measured: int, per_bucket: int) -> Source:
+    def of(cls, measured: int, per_bucket: int) -> PartitionSource:
         """Events for a first window, and `measured` events after it.
 
         Raises:
@@ -71,7 +71,7 @@ def _of(state: AppState, record: NewRecord) -> NewRecord:
 
 
 def measure(
-    stage: Stage, source: Source, length: int, counts: Sequence[int], hosts: Sequence[str], runs: int, say: Say
+    stage: Stage, source: PartitionSource, length: int, counts: Sequence[int], hosts: Sequence[str], runs: int, say: Say
 ) -> tuple[list[KeyedFigures], AppState]:
     """Every host and number of partitions in turn, `runs` times.
 
@@ -108,7 +108,7 @@ def read_corrected(stage: Stage, state: AppState) -> list[list[Record]]:
     return [stage.read(topics.corrected(state.name, part)) for part in parts_of(state.spec, keyed.QUERY)]
 
 
-def _run(stage: Stage, source: Source, state: AppState, host: str) -> KeyedRun:
+def _run(stage: Stage, source: PartitionSource, state: AppState, host: str) -> KeyedRun:
     source.fill(stage, state, 0, 1 + WARM_BUCKETS)
     running = _start(stage, state, host)
     progress = Reached(stage, running, keyed.QUERY)

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 from borealis_py.bench.bars import Bars
 from borealis_py.bench.experiment import Curve, Outcome, Panel
-from borealis_py.bench.experiments import Options, Size
+from borealis_py.bench.experiments import ExperimentOptions, Size
 from borealis_py.bench.simulated import (
     PROCESSES,
     PUBLISHED,
     ROWS_PER_S,
     SOURCES,
     VARIANTS,
-    Point,
-    Results,
+    PointResults,
+    SimulatedPoint,
     Variant,
     name_of,
     see_with,
@@ -37,26 +37,26 @@ BOTH = (2, 1)
 PP, DD, PS = PUBLISHED
 
 
-def points(size: Size) -> list[Point]:
+def points(size: Size) -> list[SimulatedPoint]:
     """The worlds of a run."""
     seeds = range(1, SEEDS[size] + 1)
     failures_s = FAILURES_S[size]
     return [replace(_point(v, f, n), seed=s) for n in BOTH for v in VARIANTS for f in failures_s for s in seeds]
 
 
-def _point(variant: Variant, failure_s: int, replicas: int = 2) -> Point:
-    return Point(depth=1, failure_s=failure_s, threshold_s=X_S, variant=variant, replicas=replicas, rate=RATE)
+def _point(variant: Variant, failure_s: int, replicas: int = 2) -> SimulatedPoint:
+    return SimulatedPoint(depth=1, failure_s=failure_s, threshold_s=X_S, variant=variant, replicas=replicas, rate=RATE)
 
 
-def run(options: Options, bars: Bars, processes: int = PROCESSES) -> Outcome:
+def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> Outcome:
     """Raises BenchError: an oracle of the simulator failed."""
     wanted = points(options.size)
     with bars.bar("policies of one node, simulated", len(wanted)) as at:
         seen = see_with(at, wanted, processes)
-    return outcome(Results(seen))
+    return outcome(PointResults(seen))
 
 
-def outcome(found: Results) -> Outcome:
+def outcome(found: PointResults) -> Outcome:
     """What was measured, told."""
     return Outcome(
         name="policies",
@@ -83,7 +83,7 @@ def outcome(found: Results) -> Outcome:
     )
 
 
-def _row(found: Results, replicas: int, failure_s: int) -> list[str]:
+def _row(found: PointResults, replicas: int, failure_s: int) -> list[str]:
     cells = [found.get(_point(v, failure_s, replicas)) for v in VARIANTS]
     return [
         str(replicas),
@@ -92,8 +92,8 @@ def _row(found: Results, replicas: int, failure_s: int) -> list[str]:
     ]
 
 
-def _worse(found: Results) -> str:
-    worst: dict[tuple[Variant, int], Point] = {}
+def _worse(found: PointResults) -> str:
+    worst: dict[tuple[Variant, int], SimulatedPoint] = {}
     for point in sorted(found.broken(), key=lambda p: found.at(p).added_s):
         worst[point.variant, point.replicas] = point
     late = [
@@ -112,7 +112,7 @@ def _worse(found: Results) -> str:
     return "; ".join(part for part in (over, more) if part)
 
 
-def _ratios(found: Results) -> dict[str, float]:
+def _ratios(found: PointResults) -> dict[str, float]:
     """Of points that every size has."""
     shown = _point(PP, SHOWN_S)
     bounds = {f"X over delay, {name_of(v)}": X_S / found.at(replace(shown, variant=v)).added_s for v in VARIANTS}
@@ -125,7 +125,7 @@ def _ratios(found: Results) -> dict[str, float]:
     }
 
 
-def _panels(found: Results) -> list[Panel]:
+def _panels(found: PointResults) -> list[Panel]:
     longest = max(found.failures_s)
     return [
         *(
@@ -156,6 +156,6 @@ def _panels(found: Results) -> list[Panel]:
     ]
 
 
-def _curves(found: Results, what: str, replicas: int) -> list[Curve]:
+def _curves(found: PointResults, what: str, replicas: int) -> list[Curve]:
     lines = [[_point(v, f, replicas) for f in found.failures_s] for v in VARIANTS]
     return found.curves(lines, what, lambda point: point.failure_s)

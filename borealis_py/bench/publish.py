@@ -39,7 +39,7 @@ Way = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class PublishOptions:
     """`rows`: of each run; `per_bucket`: of those that bear times of their own."""
 
     rows: int = 200_000
@@ -59,7 +59,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Measured):
+class PublishReport(Measured):
     """`row_bytes`: of its JSON, on average."""
 
     rows: int
@@ -69,7 +69,7 @@ class Report(Measured):
     figures: list[Figure]
 
 
-def run(options: Options, console: Console) -> Report:
+def run(options: PublishOptions, console: Console) -> PublishReport:
     """Measure every way, `runs` times, one after the other.
 
     Raises:
@@ -91,7 +91,7 @@ def run(options: Options, console: Console) -> Report:
                     spent[name].append(_cpu_s(way, options.rows, name))
         finally:
             gc.unfreeze()
-    return Report(
+    return PublishReport(
         machine=Machine.now(load),
         seconds=time.monotonic() - started,
         rows=options.rows,
@@ -102,7 +102,7 @@ def run(options: Options, console: Console) -> Report:
     )
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: PublishReport, console: Console) -> None:
     """The report as a table."""
     console = wide(console)
     title = (
@@ -120,7 +120,7 @@ def _row(i: int, per_bucket: int) -> Row:
     return {"at": at_us, "customer": customer, "amount": amount, "shop": shop, "kind": kind}
 
 
-def _ways(rows: list[Row], options: Options, directory: Path) -> dict[str, Way]:
+def _ways(rows: list[Row], options: PublishOptions, directory: Path) -> dict[str, Way]:
     times = [START_US + i * (BUCKET_US // options.per_bucket) for i in range(len(rows))]
     jsonl, plain = directory / "rows.jsonl", directory / "rows.csv"
     jsonl.write_bytes(msgspec.json.Encoder().encode_lines(rows))

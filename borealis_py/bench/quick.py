@@ -20,7 +20,7 @@ from borealis_py.demo.measure import STARTUP_US
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(Sizes):
+class QuickOptions(Sizes):
     """`seconds`: of the delays; `events`: the backlog of the throughput, `redo_rows` of it are redone."""
 
     seconds: int = 20
@@ -29,7 +29,7 @@ class Options(Sizes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Measured):
+class QuickReport(Measured):
     """Everything that was measured."""
 
     delay: DelayFigures
@@ -38,7 +38,7 @@ class Report(Measured):
     memory: list[ProcessMemory]
 
 
-def run(options: Options, console: Console) -> Report:
+def run(options: QuickOptions, console: Console) -> QuickReport:
     """Measure everything.
 
     Args:
@@ -56,7 +56,7 @@ def run(options: Options, console: Console) -> Report:
         bars.say("redo, inline and on Spark" if options.spark else "redo, inline")
         cases = [redo.lived(running, delays.tuples), redo.backlog(prepared, options.redo_rows)]
         redos = redo.measure(stage, cases, options.spark)
-    return Report(
+    return QuickReport(
         machine=Machine.now(load),
         seconds=time.monotonic() - started,
         delay=delays,
@@ -66,7 +66,7 @@ def run(options: Options, console: Console) -> Report:
     )
 
 
-def check(options: Options) -> None:
+def check(options: QuickOptions) -> None:
     """Everything that is needed is there. Raises BenchError."""
     needs_raw_loop(RAW_LOOP)
     try:
@@ -77,7 +77,7 @@ def check(options: Options) -> None:
         raise BenchError(f"a redo of {options.redo_rows} rows is not whole records of {backlog.per_bucket} events")
 
 
-def _delay(stage: Stage, options: Options, bars: Bars) -> tuple[Running, DelayFigures, list[ProcessMemory]]:
+def _delay(stage: Stage, options: QuickOptions, bars: Bars) -> tuple[Running, DelayFigures, list[ProcessMemory]]:
     bars.say(f"starting {delay.REPLICAS} replicas" + (", each a Spark application" if options.spark else ""))
     running = delay.start(stage, "spark" if options.spark else "process")
     length_s = options.seconds + STARTUP_US // 1_000_000
@@ -88,7 +88,7 @@ def _delay(stage: Stage, options: Options, bars: Bars) -> tuple[Running, DelayFi
     return running, figures, processes
 
 
-def _backlog(stage: Stage, options: Options, bars: Bars) -> tuple[Prepared, ThroughputFigures]:
+def _backlog(stage: Stage, options: QuickOptions, bars: Bars) -> tuple[Prepared, ThroughputFigures]:
     backlog = Backlog(options.events, options.per_record)
     written = 0
     with bars.bar(f"writing {backlog.events} events, twice", 2 * backlog.events) as at:

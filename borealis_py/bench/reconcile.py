@@ -17,7 +17,7 @@ from borealis_py.app.topics import create_topics, redo_topics_of
 from borealis_py.bench import reconcile_tables
 from borealis_py.bench.bars import At, Bars
 from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.experiments import Options, Size
+from borealis_py.bench.experiments import ExperimentOptions, Size
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.reconcile_tables import (
     COSTLY_ROWS,
@@ -32,7 +32,7 @@ from borealis_py.bench.reconcile_tables import (
 )
 from borealis_py.bench.redo import DEADLINE_S, Bits
 from borealis_py.bench.redo_desk import Desks
-from borealis_py.bench.redo_ways import Asked, AtOnce, Quiet, Ringing, Way, bits_of, ran
+from borealis_py.bench.redo_ways import AtOnce, Quiet, RedoWay, Ringing, SubmittedRedo, bits_of, ran
 from borealis_py.bench.report import stage_for
 from borealis_py.bench.stage import Stage
 from borealis_py.bench.steady import Steady
@@ -106,7 +106,7 @@ def spells(grid: Grid) -> dict[Of, list[Spell]]:
     return found
 
 
-def run(options: Options, bars: Bars) -> Outcome:
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     """Measure the grid.
 
     Raises:
@@ -142,7 +142,7 @@ def struck(stage: Stage, rate: int, window: str, costly: bool, of: Sequence[Spel
         yield log
 
 
-Make = Callable[[RedoJob], Way]
+Make = Callable[[RedoJob], RedoWay]
 
 
 @contextmanager
@@ -160,11 +160,11 @@ def set_up(stage: Stage, session: ReplicaSession, log: Struck) -> Iterator[tuple
 
         def asked(slots: int, nodes: int) -> Make:
             redos = desks.redos[slots][:nodes]
-            return lambda job: AtOnce([Asked(job, redo, log.inline(job)) for redo in redos])
+            return lambda job: AtOnce([SubmittedRedo(job, redo, log.inline(job)) for redo in redos])
 
         ways: dict[str, Make] = {
             INLINE: log.inline,
-            THREAD: lambda job: Asked(job, thread),
+            THREAD: lambda job: SubmittedRedo(job, thread),
             SPARK: asked(1, 1),
             ONE_SLOT: asked(1, 2),
             TWO_SLOTS: asked(2, 2),

@@ -49,7 +49,7 @@ class Bell:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RedoCase:
     """A job without its ranges, and the query it is of. `records`: how many of each source it needs; None: all."""
 
     what: str
@@ -59,23 +59,23 @@ class Case:
     records: int | None = None
 
 
-def lived(running: Running, rows: int) -> Case:
+def lived(running: Running, rows: int) -> RedoCase:
     """Everything that an app has read whose sources have ended: small records, as they come in life."""
     spec, first = running.state.spec, running.state.origin
     now = Buckets(spec.bucket_us).of(time.time_ns() // 1000)
-    return Case("as lived", spec, running.state.app_uid, RedoJob(0, first, now, None, (), rows))
+    return RedoCase("as lived", spec, running.state.app_uid, RedoJob(0, first, now, None, (), rows))
 
 
-def backlog(prepared: Prepared, rows: int) -> Case:
+def backlog(prepared: Prepared, rows: int) -> RedoCase:
     """The first `rows` rows of the backlog, which fill whole buckets: large records."""
     first, count = prepared.backlog.origin, rows // prepared.backlog.per_bucket
     job = RedoJob(0, first, first + count, None, (), rows)
-    return Case(
+    return RedoCase(
         "backlog", prepared.state.spec, prepared.state.app_uid, job, 1 + count
     )  # the claim, then one record a bucket
 
 
-def measure(stage: Stage, cases: Sequence[Case], spark: bool) -> list[RedoFigures]:
+def measure(stage: Stage, cases: Sequence[RedoCase], spark: bool) -> list[RedoFigures]:
     """Each case, one after the other.
 
     Raises:
@@ -90,7 +90,7 @@ def measure(stage: Stage, cases: Sequence[Case], spark: bool) -> list[RedoFigure
         return [_measure(stage, case, session) for case in cases]
 
 
-def _measure(stage: Stage, case: Case, session: ReplicaSession | None) -> RedoFigures:
+def _measure(stage: Stage, case: RedoCase, session: ReplicaSession | None) -> RedoFigures:
     work = node_work(case.app, events.QUERY, stage.log, Timing().ahead_max_us, case.app_uid)
     with closing(compile_query(case.app, events.QUERY)) as kernel:
         job = replace(case.job, state=kernel.initial(), ranges=_ranges(stage, work, case))
@@ -104,7 +104,7 @@ def _measure(stage: Stage, case: Case, session: ReplicaSession | None) -> RedoFi
     return redo_figures(case.what, job.rows, buckets, memory_s, thread_s, spark_s)
 
 
-def _ranges(stage: Stage, work: Work, case: Case) -> tuple[SourceRange, ...]:
+def _ranges(stage: Stage, work: Work, case: RedoCase) -> tuple[SourceRange, ...]:
     """Every source from its beginning."""
     fold = SourceFold(Buckets(work.width_us).start(case.job.first))
     lookup = stage.log.lookup()

@@ -37,7 +37,7 @@ WORD_S = 0.1
 """A live turn is due so often: a bucket's width."""
 
 
-class Way(Protocol):
+class RedoWay(Protocol):
     """One way to run a job. Its results count as soon as `turn` says that it is done."""
 
     def start(self) -> None: ...
@@ -118,7 +118,7 @@ class Quiet:
         return []
 
 
-class Asked:
+class SubmittedRedo:
     """By a runner of redos; from memory if that refuses, as a replica does.
 
     Args:
@@ -165,9 +165,9 @@ class Asked:
 class AtOnce:
     """Several jobs at the same time, of nodes that one failure struck."""
 
-    def __init__(self, ways: Sequence[Way]) -> None:
+    def __init__(self, ways: Sequence[RedoWay]) -> None:
         self._ways = ways
-        self._left: list[Way] = []
+        self._left: list[RedoWay] = []
 
     def start(self) -> None:
         self._left = list(self._ways)
@@ -263,7 +263,7 @@ class Ran:
     results: list[Result]
 
 
-def ran(way: Way, live: LiveTurns, bell: Ringing) -> Ran:
+def ran(way: RedoWay, live: LiveTurns, bell: Ringing) -> Ran:
     """Run a job while live turns go on.
 
     Raises:

@@ -11,7 +11,7 @@ from rich.console import Console
 from borealis_py.bench import partitions, slots, volume
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.machine import Machine
-from borealis_py.bench.partitions import Source
+from borealis_py.bench.partitions import PartitionSource
 from borealis_py.bench.report import Measured, Sizes, on_stage
 from borealis_py.bench.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
 
@@ -21,7 +21,7 @@ HOSTS = ("process", "spark")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(Sizes):
+class ScalingOptions(Sizes):
     """`events`: the backlog of each run; `length`: of the names whose distance is taken; `runs`: how often each."""
 
     events: int = 300_000
@@ -30,7 +30,7 @@ class Options(Sizes):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Measured):
+class ScalingReport(Measured):
     """Everything that was measured. Without Spark there are no slots."""
 
     length: int
@@ -39,15 +39,15 @@ class Report(Measured):
     volume: list[VolumeFigures]
 
 
-def check(options: Options) -> Source:
+def check(options: ScalingOptions) -> PartitionSource:
     """The events to measure with, made ahead. Raises BenchError for numbers that do not fit each other."""
     try:
-        return Source.of(options.events, options.per_record)
+        return PartitionSource.of(options.events, options.per_record)
     except ValueError as exc:
         raise BenchError(str(exc)) from exc
 
 
-def run(options: Options, source: Source, console: Console) -> Report:
+def run(options: ScalingOptions, source: PartitionSource, console: Console) -> ScalingReport:
     """Measure everything on a broker of its own.
 
     Args:
@@ -66,7 +66,7 @@ def run(options: Options, source: Source, console: Console) -> Report:
         if options.spark:
             redos = slots.measure(stage, state, source.backlog, SLOTS, options.runs, bars.say)
         volumes = volume.measure(stage, REPLICAS, options.runs, bars.say)
-    return Report(
+    return ScalingReport(
         machine=Machine.now(load),
         seconds=time.monotonic() - started,
         length=options.length,

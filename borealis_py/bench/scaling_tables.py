@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from borealis_py.bench.scaling import Report
+from borealis_py.bench.scaling import ScalingReport
 from borealis_py.bench.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
 from borealis_py.bench.tables import table, where, wide
 from borealis_py.bench.volume import CONTROL_CLASS
@@ -14,7 +14,7 @@ from borealis_py.bench.volume import CONTROL_CLASS
 HOSTS = {"process": "threads of one process", "spark": "Spark tasks"}
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: ScalingReport, console: Console) -> None:
     """Print it all."""
     console = wide(console)
     _partitions(report.partitions, report.length, console)

@@ -51,7 +51,7 @@ VARIANTS: tuple[Variant, ...] = (*PUBLISHED, (DELAY, PROCESS), (PROCESS, DELAY),
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class SimulatedPoint:
     """One world. `threshold_s`: X, end to end. `rate`: rows a second of each of three sources. `depth`: nodes in a row,
     of `replicas` each. The first source is cut off from the log for `failure_s` and sends then what it kept.
     """
@@ -102,7 +102,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class PointOutcome:
     """What the client saw of a point's world.
 
     Attributes:
@@ -116,7 +116,7 @@ class Seen:
         broken: what the simulator's own oracle says of the bound.
     """
 
-    point: Point
+    point: SimulatedPoint
     usual_ms: float
     added_ms: float
     added_at_s: float
@@ -167,7 +167,7 @@ def name_of(variant: Variant) -> str:
     return " & ".join(policy.value for policy in variant)
 
 
-def see(point: Point) -> Seen:
+def see(point: SimulatedPoint) -> PointOutcome:
     """Live through it.
 
     Raises:
@@ -187,7 +187,7 @@ def see(point: Point) -> Seen:
     return seen_of(point, world, recorder, broken)
 
 
-def seen_of(point: Point, world: World, recorder: Recorder, broken: str | None) -> Seen:
+def seen_of(point: SimulatedPoint, world: World, recorder: Recorder, broken: str | None) -> PointOutcome:
     """What the client of a world saw that is over."""
     fails_us = world.start_us + FAILS_US
     arrivals = [Arrival(bucket, at_us, "") for bucket, at_us in recorder.arrival.items()]
@@ -199,7 +199,7 @@ def seen_of(point: Point, world: World, recorder: Recorder, broken: str | None) 
 
     judged = [b for b in found.buckets if since(b.bucket) > -2]
     worst = max(judged, key=lambda b: b.added_us)
-    return Seen(
+    return PointOutcome(
         point=point,
         usual_ms=found.median_us / 1000,
         added_ms=worst.added_us / 1000,
@@ -214,7 +214,7 @@ def seen_of(point: Point, world: World, recorder: Recorder, broken: str | None) 
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridCell:
     """A point, over all its seeds: the largest delay in seconds, means of the rest."""
 
     added_s: float
@@ -223,27 +223,27 @@ class Cell:
     within: bool
 
 
-class Results:
+class PointResults:
     """What was seen of many points. Points that differ in nothing but the seed are one."""
 
-    def __init__(self, seen: Sequence[Seen]) -> None:
-        self._seen: dict[Point, list[Seen]] = {}
+    def __init__(self, seen: Sequence[PointOutcome]) -> None:
+        self._seen: dict[SimulatedPoint, list[PointOutcome]] = {}
         for one in seen:
             self._seen.setdefault(_of_seed(one.point), []).append(one)
 
-    def get(self, point: Point) -> Cell | None:
+    def get(self, point: SimulatedPoint) -> GridCell | None:
         """None: it was not measured."""
         seen = self._seen.get(_of_seed(point))
         if seen is None:
             return None
-        return Cell(
+        return GridCell(
             max(one.added_ms for one in seen) / 1000,
             fmean(one.tentative_rows for one in seen),
             fmean(one.corrected_s for one in seen),
             all(one.within for one in seen),
         )
 
-    def at(self, point: Point) -> Cell:
+    def at(self, point: SimulatedPoint) -> GridCell:
         """Raises KeyError."""
         cell = self.get(point)
         if cell is None:
@@ -260,11 +260,11 @@ class Results:
         """Rows a second of each source."""
         return " and ".join(str(rate) for rate in sorted({point.rate for point in self._seen}))
 
-    def lines(self) -> list[Point]:
+    def lines(self) -> list[SimulatedPoint]:
         """One point of each set that differs in the length of the failure alone."""
         return list(dict.fromkeys(replace(point, failure_s=0) for point in self._seen))
 
-    def broken(self) -> list[Point]:
+    def broken(self) -> list[SimulatedPoint]:
         """Where the bound was not kept."""
         return [point for point in self._seen if not self.at(point).within]
 
@@ -272,8 +272,10 @@ class Results:
         """For programs."""
         return [one.data() for seen in self._seen.values() for one in seen]
 
-    def curves(self, lines: Iterable[Sequence[Point]], what: str, x: Callable[[Point], float]) -> list[Curve]:
-        """One for each line of which something was measured; `what`: a field of `Cell`."""
+    def curves(
+        self, lines: Iterable[Sequence[SimulatedPoint]], what: str, x: Callable[[SimulatedPoint], float]
+    ) -> list[Curve]:
+        """One for each line of which something was measured; `what`: a field of `GridCell`."""
         found = []
         for line in lines:
             cells = [(x(point), self.get(point)) for point in line]
@@ -282,7 +284,7 @@ class Results:
                 found.append(Curve(label=_label(line[0]), x=[at for at, _ in there], y=[y for _, y in there]))
         return found
 
-    def over_time(self, points: Iterable[Point]) -> list[Curve]:
+    def over_time(self, points: Iterable[SimulatedPoint]) -> list[Curve]:
         """The added delay of each bucket, in seconds, of the first seed."""
         there = [self._seen[point][0] for point in points if point in self._seen]
         return [
@@ -296,15 +298,15 @@ class Results:
         ]
 
 
-def _of_seed(point: Point) -> Point:
+def _of_seed(point: SimulatedPoint) -> SimulatedPoint:
     return replace(point, seed=1)
 
 
-def _label(point: Point) -> str:
+def _label(point: SimulatedPoint) -> str:
     return point.name + ("" if point.replicas > 1 else ", one replica")
 
 
-def see_with(bar: At, points: Sequence[Point], processes: int) -> list[Seen]:
+def see_with(bar: At, points: Sequence[SimulatedPoint], processes: int) -> list[PointOutcome]:
     """The same, telling a bar how many are done. Raises BenchError."""
     seen = []
     for done, one in see_all(points, processes):
@@ -313,7 +315,7 @@ def see_with(bar: At, points: Sequence[Point], processes: int) -> list[Seen]:
     return seen
 
 
-def see_all(points: Sequence[Point], processes: int = PROCESSES) -> Iterator[tuple[int, Seen]]:
+def see_all(points: Sequence[SimulatedPoint], processes: int = PROCESSES) -> Iterator[tuple[int, PointOutcome]]:
     """(how many are done, what was seen), in the order of `points`. Raises BenchError."""
     processes = min(processes, os.cpu_count() or 1, len(points))
     if processes <= 1:

@@ -28,7 +28,7 @@ from reconcile.work import Kernel, Work, node_work
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SlotPart:
     """One partition's job, who encodes its state, and the bits that must come out."""
 
     work: Work
@@ -56,7 +56,7 @@ def measure(
         return slot_figures(sum(part.job.rows for part in parts), len(parts), seconds)
 
 
-def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: ExitStack) -> Part:
+def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: ExitStack) -> SlotPart:
     name = parts_of(state.spec, keyed.QUERY)[index]
     work = node_work(state.runs, name, stage.log, state.timing.ahead_max_us, state.app_uid, state.timing.row_max_bytes)
     kernel = compile_query(state.runs, name)
@@ -65,10 +65,10 @@ def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: Ex
     job = RedoJob(0, backlog.origin, backlog.end, kernel.initial(), (), rows)  # a stream needs no ranges
     with closing(work.open()) as opened:
         _, outputs = run_job(job, opened)
-    return Part(work, kernel, job, redo.bits(outputs))
+    return SlotPart(work, kernel, job, redo.bits(outputs))
 
 
-def _on_spark(stage: Stage, parts: Sequence[Part], slots: int, runs: int) -> list[float]:
+def _on_spark(stage: Stage, parts: Sequence[SlotPart], slots: int, runs: int) -> list[float]:
     settings = SparkSettings(master=f"local[{slots}]", workers=slots)
     session = ReplicaSession.start("borealis bench", settings, stage.work / f"spark-{slots}.log")
     bell = redo.Bell()
@@ -82,7 +82,7 @@ def _on_spark(stage: Stage, parts: Sequence[Part], slots: int, runs: int) -> lis
         return [_once(parts, redos, bell, n) for n in range(runs + 1)][1:]  # the first one warms up
 
 
-def _once(parts: Sequence[Part], redos: Sequence[SparkRedo], bell: redo.Bell, number: int) -> float:
+def _once(parts: Sequence[SlotPart], redos: Sequence[SparkRedo], bell: redo.Bell, number: int) -> float:
     """Seconds until all have answered."""
     started = time.monotonic()
     for part, spark in zip(parts, redos, strict=True):
@@ -99,7 +99,7 @@ def _once(parts: Sequence[Part], redos: Sequence[SparkRedo], bell: redo.Bell, nu
     return time.monotonic() - started
 
 
-def _check(answer: RedoDone | RedoFailed, part: Part) -> None:
+def _check(answer: RedoDone | RedoFailed, part: SlotPart) -> None:
     if isinstance(answer, RedoFailed):
         raise BenchError(f"a redo of {part.work.query} failed: {answer.reason}")
     if redo.bits(answer.outputs) != part.expected:

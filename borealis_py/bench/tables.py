@@ -9,14 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 from borealis_py.bench.figures import DelayFigures, Percentiles, ProcessMemory, RedoFigures, ThroughputFigures
-from borealis_py.bench.quick import Report
+from borealis_py.bench.quick import QuickReport
 from borealis_py.bench.report import Measured
 
 WIDTH = 120
 """Columns of what goes into a pipe or a file."""
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: QuickReport, console: Console) -> None:
     """Print it all."""
     console = wide(console)
     _delay(report.delay, console)

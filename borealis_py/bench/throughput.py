@@ -21,9 +21,9 @@ from borealis_py.bench.catchup import RAW_LOOP, needs_raw_loop, raw_loop, totals
 from borealis_py.bench.cputime import tree_cpu_s
 from borealis_py.bench.events import Backlog, Totals
 from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.experiments import Options
+from borealis_py.bench.experiments import ExperimentOptions
 from borealis_py.bench.feeders import Feeders
-from borealis_py.bench.feeding import SOURCES, Plan
+from borealis_py.bench.feeding import SOURCES, FeedPlan
 from borealis_py.bench.figures import BenchError, RunFigures
 from borealis_py.bench.held import Reached, hold, let_go
 from borealis_py.bench.report import stage_for
@@ -87,7 +87,7 @@ def measured(backlog: Backlog) -> int:
     return backlog.events - WARM_BUCKETS * backlog.per_bucket
 
 
-def run(options: Options, bars: Bars) -> Outcome:
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     """Measure everything.
 
     Raises:
@@ -233,7 +233,7 @@ def feed(stage: Stage, load: Load, bars: Bars) -> KeptUp:
     feeders = Feeders(stage, load.app, "paced")
     feeders.wait_ready()
     t0_us = (math.ceil(time.time()) + LEAD_S) * 1_000_000
-    plan = Plan(rate=load.rate // SOURCES, t0_us=t0_us, seconds=load.length_s)
+    plan = FeedPlan(rate=load.rate // SOURCES, t0_us=t0_us, seconds=load.length_s)
     with bars.bar(load.what, load.length_s) as at:
         feeders.begin(plan)
         seen = _watched(stage, running, load, plan, at)
@@ -256,7 +256,7 @@ class Glimpse:
     said: tuple[Status, ...]
 
 
-def _watched(stage: Stage, running: Running, load: Load, plan: Plan, at: At) -> list[Glimpse]:
+def _watched(stage: Stage, running: Running, load: Load, plan: FeedPlan, at: At) -> list[Glimpse]:
     """From when the start is over until the last row."""
     since_us, until_us = (plan.t0_us + s * 1_000_000 for s in (load.startup_s, load.length_s))
     found = []
@@ -290,7 +290,7 @@ def _wait_ended(feeders: Feeders) -> None:
             raise BenchError(f"{name} ended with code {process.returncode}; see {name}.log")
 
 
-def judge(load: Load, plan: Plan, seen: Sequence[Glimpse]) -> KeptUp:
+def judge(load: Load, plan: FeedPlan, seen: Sequence[Glimpse]) -> KeptUp:
     """Raises BenchError: there is nothing to judge by."""
     width = Buckets(events.BUCKET_US)
     said = [

@@ -20,7 +20,7 @@ from borealis_py.bench import events
 from borealis_py.bench.bars import Bars
 from borealis_py.bench.cputime import cpu_s
 from borealis_py.bench.experiment import Curve, Outcome, Panel
-from borealis_py.bench.experiments import Options, Size
+from borealis_py.bench.experiments import ExperimentOptions, Size
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.footprint import MB
 from borealis_py.bench.stage import Stage, directory, staged
@@ -71,7 +71,7 @@ class Times:
     again_s: float
 
 
-def run(options: Options, bars: Bars) -> Outcome:
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     """Measure each host, or the one that was asked for.
 
     Raises:

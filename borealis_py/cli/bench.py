@@ -59,7 +59,7 @@ def quick(
     from borealis_py.bench.figures import BenchError
     from borealis_py.bench.tables import show
 
-    options = measured.Options(
+    options = measured.QuickOptions(
         seconds=seconds, events=events, per_record=per_record, redo_rows=redo_rows, spark=host == "spark", work=work
     )
     with _telling(BenchError):
@@ -91,7 +91,7 @@ def scaling(
     from borealis_py.bench.figures import BenchError
     from borealis_py.bench.scaling_tables import show
 
-    options = measured.Options(
+    options = measured.ScalingOptions(
         events=events, per_record=per_record, length=length, runs=runs, spark=host == "spark", work=work
     )
     with _telling(BenchError):
@@ -149,7 +149,7 @@ def publish(
     from borealis_py.bench.figures import BenchError
 
     with _telling(BenchError):
-        report = measured.run(measured.Options(rows=rows, per_bucket=per_bucket, runs=runs), err())
+        report = measured.run(measured.PublishOptions(rows=rows, per_bucket=per_bucket, runs=runs), err())
     measured.show(report, err())
     if json:
         print_json(report)
@@ -172,7 +172,7 @@ def _experiment(name: str, what: str) -> None:
 
         check_host(host)
         size: experiments.Size = "full" if full else "short" if short else "usual"
-        options = experiments.Options(size=size, host=host, work=work)
+        options = experiments.ExperimentOptions(size=size, host=host, work=work)
         with _telling(BenchError, BrokerError, hint=LOGS):
             outcome = experiments.run(name, options, err(), None if short else figures)
         print_table(outcome.title, outcome.columns, outcome.rows)

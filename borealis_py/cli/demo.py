@@ -23,5 +23,5 @@ def demo(
     check_host(host)
     from borealis_py.demo import scenario
 
-    options = scenario.Options(out, days=YEAR if full else days, port=port, spark=host == "spark")
+    options = scenario.DemoOptions(out, days=YEAR if full else days, port=port, spark=host == "spark")
     raise typer.Exit(scenario.run(options))

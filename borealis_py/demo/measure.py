@@ -34,7 +34,7 @@ class AddedDelay:
 
 
 @dataclass(frozen=True, slots=True)
-class Delays:
+class AddedDelays:
     """Delays of one query. `median_us`, `p50_ms` and `p99_ms` are of raw delays before the failure.
 
     `silent` are buckets that nothing spoke for: they are later than any bound. `max_added_us` leaves start-up out.
@@ -58,7 +58,7 @@ class NothingMeasured(ValueError):
 
 def measure(
     arrivals: Iterable[Arrival], bucket_us: int, first: int, end: int, failure_us: int, startup_us: int = STARTUP_US
-) -> Delays:
+) -> AddedDelays:
     """Added delay of every bucket of [first, end).
 
     Args:
@@ -87,7 +87,7 @@ def measure(
         )
     usual = round(median(clean))
     buckets = tuple(AddedDelay(b, earliest[b].kind, raw[b], raw[b] - usual) for b in sorted(raw))
-    return Delays(
+    return AddedDelays(
         buckets=buckets,
         median_us=usual,
         p50_ms=percentile(clean, 50) / 1000,

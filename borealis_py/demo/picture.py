@@ -30,7 +30,7 @@ INK, FAINT, GRID = "#222222", "#666666", "#e3e3e3"
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PicturePoint:
     """One bucket: `at_s` its end, seconds since T0; `kind` what spoke for it first."""
 
     at_s: float
@@ -48,7 +48,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PicturedJob:
     """A redo by a replica: of `rows` input rows on `engine` "spark" or "inline", or taken over from a "peer"."""
 
     start_s: float
@@ -63,15 +63,15 @@ class Band:
 
     label: str
     spans: tuple[Span, ...]
-    jobs: tuple[Job, ...] = ()
+    jobs: tuple[PicturedJob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class PicturePanel:
     """One query."""
 
     query: str
-    points: tuple[Point, ...]
+    points: tuple[PicturePoint, ...]
     bands: tuple[Band, ...]
 
 
@@ -80,7 +80,7 @@ class Timeline:
     """Everything in the picture. Times are seconds since T0; `failure` is when `source` was cut off."""
 
     title: str
-    panels: tuple[Panel, ...]
+    panels: tuple[PicturePanel, ...]
     threshold_s: float
     source: str
     failure: tuple[float, float]
@@ -106,7 +106,7 @@ def draw(timeline: Timeline) -> str:
     return "\n".join([*body, "</svg>", ""])
 
 
-def _panel_height(panel: Panel) -> int:
+def _panel_height(panel: PicturePanel) -> int:
     return PLOT_HEIGHT + len(panel.bands) * (BAND_HEIGHT + BAND_GAP) + BAND_GAP
 
 
@@ -133,7 +133,7 @@ def _legend(timeline: Timeline) -> Iterator[str]:
 class _Plot:
     """One panel: the plot, its axes and the bands under it."""
 
-    def __init__(self, timeline: Timeline, panel: Panel, top: int) -> None:
+    def __init__(self, timeline: Timeline, panel: PicturePanel, top: int) -> None:
         self._timeline, self._panel, self._top = timeline, panel, top
         self._bottom = top + PLOT_HEIGHT
         self._end_s = max(timeline.end_s, timeline.failure[1], 1e-3)

@@ -13,9 +13,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from borealis_py.demo.measure import Delays
-from borealis_py.demo.picture import Band, Job, Panel, Point, Timeline, draw, spans
-from borealis_py.demo.watch import Reconciliation, Story
+from borealis_py.demo.measure import AddedDelays
+from borealis_py.demo.picture import Band, PicturedJob, PicturePanel, PicturePoint, Timeline, draw, spans
+from borealis_py.demo.watch import ObservedReconciliation, Story
 from reconcile.audit import AuditResult
 
 
@@ -30,7 +30,7 @@ class Facts:
     days: int
     published: dict[str, int]
     story: Story
-    delays: dict[str, Delays]
+    delays: dict[str, AddedDelays]
     content: Path
     audits: list[AuditResult]
     spark: bool
@@ -100,7 +100,7 @@ def _report(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _reconciliation(r: Reconciliation, t0_us: int) -> dict[str, Any]:
+def _reconciliation(r: ObservedReconciliation, t0_us: int) -> dict[str, Any]:
     return {
         "query": r.query,
         "replica": r.replica,
@@ -156,11 +156,11 @@ def _timeline(facts: Facts) -> Timeline:
     panels = []
     for query, delays in facts.delays.items():
         points = tuple(
-            Point(((d.bucket + 1) * facts.bucket_us - facts.t0_us) / 1e6, d.added_us / 1e6, d.kind)
+            PicturePoint(((d.bucket + 1) * facts.bucket_us - facts.t0_us) / 1e6, d.added_us / 1e6, d.kind)
             for d in delays.buckets
         )
         keys = [key for key in sorted(facts.story.states) if key[0] == query]
-        panels.append(Panel(query, points, tuple(_band(facts, key, end_s) for key in keys)))
+        panels.append(PicturePanel(query, points, tuple(_band(facts, key, end_s) for key in keys)))
     cut = tuple((t - facts.t0_us) / 1e6 for t in facts.cut_us)
     title = f"{facts.source.upper()} cut off for {cut[1] - cut[0]:.0f} s, threshold {facts.threshold_s:g} s"
     return Timeline(title, tuple(panels), facts.threshold_s, facts.source.upper(), (cut[0], cut[1]), end_s)
@@ -170,7 +170,7 @@ def _band(facts: Facts, key: tuple[str, int], end_s: float) -> Band:
     changes = [((at - facts.t0_us) / 1e6, state) for at, state in facts.story.states[key]]
     changes = [(max(0.0, at), state) for at, state in changes]
     jobs = tuple(
-        Job(
+        PicturedJob(
             (s.at_wall_us - facts.t0_us) / 1e6 - s.redo.seconds,
             (s.at_wall_us - facts.t0_us) / 1e6,
             s.redo.rows,

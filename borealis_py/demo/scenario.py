@@ -23,10 +23,10 @@ from borealis_py.app.child_processes import end, terminated_as_interrupt
 from borealis_py.app.replicas import ReplicaProcesses
 from borealis_py.app.state import AppState
 from borealis_py.demo import data, flights
-from borealis_py.demo.measure import Delays, measure
+from borealis_py.demo.measure import AddedDelays, measure
 from borealis_py.demo.report import Facts, Verdict, finish
 from borealis_py.demo.screen import Screen
-from borealis_py.demo.watch import Follower, StatusFollower
+from borealis_py.demo.watch import QueryWatcher, StatusFollower
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -45,7 +45,7 @@ SETTLE_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DemoOptions:
     """How the demo runs. `cut_after_s` after T0 (just before a window ends) `source` is cut off for `cut_s`."""
 
     out: Path
@@ -66,21 +66,21 @@ class DemoFailed(Exception):
 class _Run:
     """Everything that was started and found out."""
 
-    options: Options
+    options: DemoOptions
     screen: Screen
     log: KafkaLog
     state: AppState
     t0_us: int
     stop: threading.Event
     statuses: StatusFollower
-    followers: list[Follower]
+    followers: list[QueryWatcher]
     publishers: list[subprocess.Popen[bytes]]
     published: dict[str, int]
     drill: Appender
     cut_us: tuple[int, int] = (0, 0)
 
 
-def run(options: Options, console: Console | None = None) -> int:
+def run(options: DemoOptions, console: Console | None = None) -> int:
     """Run it all. Returns the exit code: 0 only if every promise held."""
     console = console or Console(stderr=True)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def run(options: Options, console: Console | None = None) -> int:
     return 0 if verdict.ok else 1
 
 
-def _run(options: Options, screen: Screen, stack: ExitStack) -> Verdict:
+def _run(options: DemoOptions, screen: Screen, stack: ExitStack) -> Verdict:
     work = options.out / "run"
     shutil.rmtree(work, ignore_errors=True)
     screen.step("writing the flights out of New York in 2013, one file an airport")
@@ -132,7 +132,7 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> Verdict:
 
 
 def _start_app(
-    options: Options, screen: Screen, log: KafkaLog, work: Path, stack: ExitStack
+    options: DemoOptions, screen: Screen, log: KafkaLog, work: Path, stack: ExitStack
 ) -> tuple[AppState, ReplicaProcesses]:
     spec = flights.app.describe()
     threshold_us = int(options.threshold_s * 1e6)
@@ -154,7 +154,7 @@ def _start_app(
 
 
 def _begin(
-    options: Options,
+    options: DemoOptions,
     screen: Screen,
     log: KafkaLog,
     state: AppState,
@@ -164,7 +164,7 @@ def _begin(
 ) -> _Run:
     stop = threading.Event()
     stack.callback(stop.set)
-    followers = [Follower(log, state, query, stop) for query in state.spec.queries]
+    followers = [QueryWatcher(log, state, query, stop) for query in state.spec.queries]
     statuses = StatusFollower(log, state.name, stop)
     for thread in (*followers, statuses):
         thread.start()
@@ -249,7 +249,7 @@ def _stop_following(run_: _Run) -> None:
         process.wait(timeout=30)
 
 
-def _delays(run_: _Run, follower: Follower) -> Delays:
+def _delays(run_: _Run, follower: QueryWatcher) -> AddedDelays:
     width = run_.state.spec.bucket_us
     first = run_.t0_us // width
     end = first + run_.options.days * 1_000_000 // width

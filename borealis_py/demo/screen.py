@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from borealis_py.demo.watch import Follower, Key
+from borealis_py.demo.watch import Key, QueryWatcher
 from borealis_py.log.messages import Status
 
 COLOURS = {"STABLE": "green", "UPSTREAM_FAILURE": "red", "STABILIZATION": "yellow", "RECOVERING": "magenta"}
@@ -85,7 +85,7 @@ class Screen(AbstractContextManager["Screen"]):
             text = f"{who}: {shown}" + (f" ({status.detail})" if status.event == "REDO_FAILED" else "")
             self.event(status.at_wall_us, text, COLOURS.get(shown, ""))
 
-    def show(self, newest: dict[Key, Status], followers: Sequence[Follower], wall_us: int) -> None:
+    def show(self, newest: dict[Key, Status], followers: Sequence[QueryWatcher], wall_us: int) -> None:
         """Refresh the table."""
         if self._live is not None:
             self._live.update(Group(self._clock(wall_us), self._replicas(newest), self._results(followers)))
@@ -123,7 +123,7 @@ class Screen(AbstractContextManager["Screen"]):
         return "end" if seconds > 1e6 else f"{seconds:.1f} s"
 
     @staticmethod
-    def _results(followers: Sequence[Follower]) -> Table:
+    def _results(followers: Sequence[QueryWatcher]) -> Table:
         table = Table("subscriber of", "stable results", "tentative results")
         for f in followers:
             table.add_row(f.query, str(f.stable_rows), str(f.tentative_rows))

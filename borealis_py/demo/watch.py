@@ -17,7 +17,7 @@ SPAN_MAX = 100_000
 """A stretch of empty buckets longer than this is END's: it speaks for nothing that was published."""
 
 
-class Follower(threading.Thread):
+class QueryWatcher(threading.Thread):
     """Follows one query's live view to its end. `arrivals`: first word about each bucket; `error`: why it stopped."""
 
     def __init__(self, log: Log, state: AppState, query: str, stop: threading.Event) -> None:
@@ -48,7 +48,7 @@ class Follower(threading.Thread):
 
 
 @dataclass(slots=True)
-class Reconciliation:
+class ObservedReconciliation:
     """One replica's way through STABILIZATION, or what it took over from a peer. Times are wall microseconds."""
 
     query: str
@@ -79,8 +79,8 @@ class Story:
 
     newest: dict[Key, Status] = field(default_factory=dict)
     states: dict[Key, list[tuple[int, str]]] = field(default_factory=dict)
-    reconciliations: list[Reconciliation] = field(default_factory=list)
-    _open: dict[Key, Reconciliation] = field(default_factory=dict)
+    reconciliations: list[ObservedReconciliation] = field(default_factory=list)
+    _open: dict[Key, ObservedReconciliation] = field(default_factory=dict)
 
     def take(self, status: Status) -> None:
         """One status record, in the log's order."""
@@ -90,7 +90,7 @@ class Story:
         if not line or line[-1][1] != status.state:
             line.append((status.at_wall_us, status.state))
         if status.event == "STABILIZATION":
-            self._open[key] = Reconciliation(status.query, status.replica, status.at_wall_us)
+            self._open[key] = ObservedReconciliation(status.query, status.replica, status.at_wall_us)
             self.reconciliations.append(self._open[key])
         current = self._open.get(key)
         if current is None:
@@ -109,7 +109,9 @@ class Story:
         start_us = status.at_wall_us - int(redo.seconds * 1e6)
         buckets = redo.end - redo.first
         self.reconciliations.append(
-            Reconciliation(status.query, status.replica, start_us, status.at_wall_us, redo.rows, buckets, [status])
+            ObservedReconciliation(
+                status.query, status.replica, start_us, status.at_wall_us, redo.rows, buckets, [status]
+            )
         )
 
     def overlap_us(self) -> int:

@@ -6,25 +6,25 @@ import pytest
 
 from borealis_py.bench import chain, policies
 from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.simulated import SUSPEND, VARIANTS, Point, Results, Seen
+from borealis_py.bench.simulated import SUSPEND, VARIANTS, PointOutcome, PointResults, SimulatedPoint
 from tests.bench.test_simulated import seen
 
-AUTHORS = Results([seen(point, 1_500.0) for point, _ in chain.AUTHORS.values()])
+AUTHORS = PointResults([seen(point, 1_500.0) for point, _ in chain.AUTHORS.values()])
 
 
-def told(points: list[Point], late: tuple[Point, ...] = ()) -> tuple[Outcome, Outcome]:
+def told(points: list[SimulatedPoint], late: tuple[SimulatedPoint, ...] = ()) -> tuple[Outcome, Outcome]:
     """What both experiments would say: 2.5 s everywhere, 5 s in the `late` ones."""
 
-    def one(point: Point) -> Seen:
+    def one(point: SimulatedPoint) -> PointOutcome:
         return seen(point, 5_000.0 if point in late else 2_500.0)
 
     return (
-        chain.outcome(Results([one(p) for p in points if p.rate != policies.RATE]), AUTHORS),
-        policies.outcome(Results([one(p) for p in points if p.rate == policies.RATE])),
+        chain.outcome(PointResults([one(p) for p in points if p.rate != policies.RATE]), AUTHORS),
+        policies.outcome(PointResults([one(p) for p in points if p.rate == policies.RATE])),
     )
 
 
-def all_of(size: str) -> list[Point]:
+def all_of(size: str) -> list[SimulatedPoint]:
     return [*chain.points(size), *policies.points(size)]  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from borealis_py.bench import check, experiments
 from borealis_py.bench.check import Measure, RatioChange
 from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.experiments import Options
+from borealis_py.bench.experiments import ExperimentOptions
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.names import EXPERIMENTS
 
@@ -70,10 +70,12 @@ def test_a_ratio_falls_when_it_loses_more_than_a_third() -> None:
     assert not RatioChange("chain", "x", 0.0, 0.0).fell
 
 
-def run_with(monkeypatch: pytest.MonkeyPatch, ratios: Mapping[str, Mapping[str, float] | Exception]) -> list[Options]:
-    asked: list[Options] = []
+def run_with(
+    monkeypatch: pytest.MonkeyPatch, ratios: Mapping[str, Mapping[str, float] | Exception]
+) -> list[ExperimentOptions]:
+    asked: list[ExperimentOptions] = []
 
-    def run(name: str, options: Options, console: Console, directory: Path | None) -> Outcome:
+    def run(name: str, options: ExperimentOptions, console: Console, directory: Path | None) -> Outcome:
         assert directory is None
         asked.append(options)
         return measuring(ratios)(name)

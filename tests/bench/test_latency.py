@@ -14,10 +14,10 @@ from rich.console import Console
 from borealis_py.bench import latency, latency_tables
 from borealis_py.bench.bars import bars_on
 from borealis_py.bench.events import BUCKET_US, WINDOW_US
-from borealis_py.bench.feeding import Plan
+from borealis_py.bench.feeding import FeedPlan
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.hearing import Got, Heard
-from borealis_py.bench.latency_tables import Case, Found
+from borealis_py.bench.latency_tables import LatencyCase, LatencyFound
 from borealis_py.bench.lost_figures import truth
 from borealis_py.bench.stage import Stage
 from borealis_py.client.subscriber import LiveChange, Row
@@ -25,14 +25,16 @@ from borealis_py.kafka.broker import LocalBroker
 
 T0 = 1_800_000_000_000_000
 MS = 1_000
-CASE = Case(rate=90, seconds=2, startup_s=1)
-PLAN = Plan(rate=30, t0_us=T0, seconds=CASE.length_s)
+CASE = LatencyCase(rate=90, seconds=2, startup_s=1)
+PLAN = FeedPlan(rate=30, t0_us=T0, seconds=CASE.length_s)
 
 
-def found_of(run: int, live_ms: Sequence[int], rate: int = 900, **more: int) -> Found:
+def found_of(run: int, live_ms: Sequence[int], rate: int = 900, **more: int) -> LatencyFound:
     ways = {"live": live_ms, "corrected": [2 * ms for ms in live_ms], "ping": [5, 5, 50]}
     delays = {way: [ms * MS for ms in each] for way, each in ways.items()}
-    return Found(case=Case(rate=rate, run=run), delays_us=delays, **{"tentative": 0, "unheard": 0, **more})
+    return LatencyFound(
+        case=LatencyCase(rate=rate, run=run), delays_us=delays, **{"tentative": 0, "unheard": 0, **more}
+    )
 
 
 RUNS = [found_of(1, [10, 20]), found_of(2, [14, 90]), found_of(3, [30, 31])]
@@ -130,7 +132,7 @@ def test_wrong_results_have_no_latency() -> None:
 @pytest.mark.timeout(240)
 def test_two_seconds_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
-    case = Case(rate=300, replicas=1, seconds=2, startup_s=2)
+    case = LatencyCase(rate=300, replicas=1, seconds=2, startup_s=2)
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:
         found = latency.measure(stage, case, "process", bars)
     assert {way: len(delays) for way, delays in found.delays_us.items() if way != "ping"} == {"live": 2, "corrected": 2}

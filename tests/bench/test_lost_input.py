@@ -14,13 +14,13 @@ from rich.console import Console
 from borealis_py.bench import lost_input, lost_tables
 from borealis_py.bench.bars import bars_on
 from borealis_py.bench.events import BUCKET_US, WINDOW_US, Totals
-from borealis_py.bench.feeding import SOURCES, Plan, feed
+from borealis_py.bench.feeding import SOURCES, FeedPlan, feed
 from borealis_py.bench.figures import Percentiles
 from borealis_py.bench.hearing import Heard
 from borealis_py.bench.lost_figures import (
-    Case,
     Finals,
     Healing,
+    LostCase,
     Partials,
     by_phase,
     corrected_delays,
@@ -38,14 +38,14 @@ from borealis_py.bench.lost_figures import (
 from borealis_py.bench.stage import Stage
 from borealis_py.client.stimes import Counts
 from borealis_py.client.subscriber import LiveChange, Row
-from borealis_py.demo.watch import Reconciliation, Story
+from borealis_py.demo.watch import ObservedReconciliation, Story
 from borealis_py.kafka.broker import LocalBroker
 from sunion.model import FOREVER
 
 T0 = 1_800_000_000_000_000
 SECOND = 1_000_000
 MS = 1_000
-PLAN = Plan(rate=40, t0_us=T0, seconds=6, silent=2, silent_from_us=T0 + 2_900 * MS, silent_until_us=T0 + 4_900 * MS)
+PLAN = FeedPlan(rate=40, t0_us=T0, seconds=6, silent=2, silent_from_us=T0 + 2_900 * MS, silent_until_us=T0 + 4_900 * MS)
 
 
 # What is published
@@ -88,7 +88,7 @@ class Taker:
         self.now_us += max(1, round(min(seconds, 0.3) * 1e6))  # one may be woken before the time
 
 
-def fed_by(plan: Plan, source: int, paced: bool = False) -> tuple[Taker, int, int]:
+def fed_by(plan: FeedPlan, source: int, paced: bool = False) -> tuple[Taker, int, int]:
     taker = Taker(paced)
     fed = feed(taker, plan, source, lambda: taker.now_us, taker.sleep)  # type: ignore[arg-type]
     assert (fed.sent, fed.rejected, taker.ended) == (plan.count, 0, True)
@@ -137,7 +137,7 @@ def test_the_truth_is_what_the_rows_that_are_sent_add_up_to() -> None:
 def test_windows_belong_to_the_phase_in_which_they_end() -> None:
     starts = {phase: [(s - T0) // SECOND for s in each] for phase, each in windows(PLAN, SECOND).items()}
     assert starts == {"before": [1], "during": [2, 3], "after": [4]}  # the first and the last are in none
-    assert windows(Plan(rate=3, t0_us=T0, seconds=4), 0)["after"] == [T0, T0 + SECOND, T0 + 2 * SECOND]
+    assert windows(FeedPlan(rate=3, t0_us=T0, seconds=4), 0)["after"] == [T0, T0 + SECOND, T0 + 2 * SECOND]
 
 
 # What is heard
@@ -275,7 +275,7 @@ def test_finals_do_not_depend_on_the_order_in_which_rows_lie(order: list[int], k
 
 def story(*states: tuple[int, str]) -> Story:
     told = Story(states={("totals", 0): list(states), ("totals", 1): [(T0, "STABLE"), *states]})
-    told.reconciliations.append(Reconciliation("totals", 0, T0))
+    told.reconciliations.append(ObservedReconciliation("totals", 0, T0))
     return told
 
 
@@ -308,7 +308,7 @@ def test_corrections_that_do_not_come_have_no_time() -> None:
 @pytest.mark.timeout(240)
 def test_three_seconds_of_silence_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
-    case = Case(threshold_s=0.5, silence_s=3, rate=300, before_s=2, after_s=3, startup_s=2)
+    case = LostCase(threshold_s=0.5, silence_s=3, rate=300, before_s=2, after_s=3, startup_s=2)
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:
         found = lost_input.measure(stage, case, "process", bars)
     assert found.published == 10 * 300

@@ -9,16 +9,16 @@ import msgspec
 from borealis_py.bench import lost_input, lost_tables
 from borealis_py.bench.events import BUCKET_US, WINDOW_US
 from borealis_py.bench.figures import Percentiles
-from borealis_py.bench.lost_figures import Case, Finals, Found, Healing, Partials
+from borealis_py.bench.lost_figures import Finals, Healing, LostCase, LostFound, Partials
 
 T0 = 1_800_000_000_000_000
 SECOND = 1_000_000
 
 
-def found_of(case: Case, longest_ms: float = 400.0, live_s: float | None = 0.3) -> Found:
+def found_of(case: LostCase, longest_ms: float = 400.0, live_s: float | None = 0.3) -> LostFound:
     usual, during = Percentiles(8, 14.0, 40.0, 40.0), Percentiles(15, 150.0, longest_ms, longest_ms)
     good = Finals(right=100, wrong=0, missing=0, repeated=0, counted=900)
-    return Found(
+    return LostFound(
         case=case,
         live={"before": usual, "during": during, "after": usual},
         corrected={"before": usual, "during": None, "after": usual},
@@ -36,7 +36,7 @@ def found_of(case: Case, longest_ms: float = 400.0, live_s: float | None = 0.3) 
 
 
 def test_ratios_are_one_where_all_is_kept_and_fall_with_what_is_not() -> None:
-    case = Case(threshold_s=0.5, silence_s=15)
+    case = LostCase(threshold_s=0.5, silence_s=15)
     key = (900, 0.5, 15)
     name = "900/s, X 0.5 s, silent 15 s: "
     assert lost_tables.ratios(key, [found_of(case)]) == {
@@ -56,8 +56,8 @@ def test_ratios_are_one_where_all_is_kept_and_fall_with_what_is_not() -> None:
 
 
 def test_of_several_runs_the_medians_are_told() -> None:
-    runs = [found_of(Case(threshold_s=3, silence_s=15, run=n), ms, s) for n, ms, s in ((1, 90, 0.3), (2, 70, 0.9))]
-    told = lost_tables.outcome([*runs, found_of(Case(threshold_s=3, silence_s=30), 50, None)], "process")
+    runs = [found_of(LostCase(threshold_s=3, silence_s=15, run=n), ms, s) for n, ms, s in ((1, 90, 0.3), (2, 70, 0.9))]
+    told = lost_tables.outcome([*runs, found_of(LostCase(threshold_s=3, silence_s=30), 50, None)], "process")
     assert [row[:4] for row in told.rows] == [
         ["900", "3", "15", "live"],
         ["900", "3", "15", "corrected"],
@@ -75,7 +75,7 @@ def test_of_several_runs_the_medians_are_told() -> None:
 
 
 def test_the_text_counts_what_was_not_kept() -> None:
-    case = Case(threshold_s=0.5, silence_s=15)
+    case = LostCase(threshold_s=0.5, silence_s=15)
     late = replace(found_of(case, 700.0, 5.0), live_finals=Finals(right=99, wrong=1, missing=0, repeated=0, counted=9))
     said = lost_tables.worse([found_of(case), late])
     assert "Longer than X was a result in 1 of 2 cases" in said
@@ -96,7 +96,7 @@ def test_what_is_compared_is_measured_in_every_size_and_the_usual_one_takes_eigh
 
 
 def test_the_silence_begins_a_bucket_before_a_window_ends() -> None:
-    plan = Case(threshold_s=3, silence_s=15).plan(T0)
+    plan = LostCase(threshold_s=3, silence_s=15).plan(T0)
     assert (plan.silent_from_us + BUCKET_US) % WINDOW_US == 0
     assert plan.silent_until_us - plan.silent_from_us == 15 * SECOND
     assert plan.seconds == 3 + 7 + 15 + 7

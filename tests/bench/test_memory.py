@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from borealis_py.bench.memory import HOURS
-from borealis_py.bench.memory_tables import COLUMNS, CORRECTING, LIVE, Answer, Look, Replayed, flatness, outcome
+from borealis_py.bench.memory_tables import COLUMNS, CORRECTING, LIVE, Look, Replayed, WindowAnswer, flatness, outcome
 
 BUDGET = 1_000_000
-GOOD = Answer(expected=100, right=100, wrong=0, counted=4_000_000, dead_letters=0)
+GOOD = WindowAnswer(expected=100, right=100, wrong=0, counted=4_000_000, dead_letters=0)
 
 
 def look(rows: int, mb: float, phase: str = LIVE, at: int = 0) -> Look:
     return Look(replica=0, at_s=rows / 1e5, phase=phase, rows_read=rows, live=at, stable=at, pss_mb=mb)
 
 
-def replayed(*looks: Look, answer: Answer = GOOD) -> Replayed:
+def replayed(*looks: Look, answer: WindowAnswer = GOOD) -> Replayed:
     return Replayed(
         host="process",
         budget=BUDGET,
@@ -83,7 +83,7 @@ def test_the_worst_replica_counts() -> None:
         (replace(GOOD, dead_letters=2), "2 dead letters"),
     ],
 )
-def test_whatever_is_lost_is_told(answer: Answer, said: str) -> None:
+def test_whatever_is_lost_is_told(answer: WindowAnswer, said: str) -> None:
     found = outcome(replayed(*FLAT, answer=answer))
     assert found.worse == f"LOST: {said}"
 

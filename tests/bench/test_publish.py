@@ -11,10 +11,10 @@ from rich.console import Console
 from borealis_py.bench import publish
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.nowhere import Nowhere
-from borealis_py.bench.publish import Options, run, show
+from borealis_py.bench.publish import PublishOptions, run, show
 from borealis_py.cli.console import print_json
 
-SMALL = Options(rows=3_000, per_bucket=100, runs=2)
+SMALL = PublishOptions(rows=3_000, per_bucket=100, runs=2)
 
 
 def test_every_way_is_measured_and_told_beside_encoding_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +46,7 @@ def test_what_is_measured_lies_in_the_records(monkeypatch: pytest.MonkeyPatch) -
             logs.append(self)
 
     monkeypatch.setattr(publish, "Nowhere", Watched)
-    report = run(Options(rows=1_000, per_bucket=100, runs=1), Console(file=io.StringIO()))
+    report = run(PublishOptions(rows=1_000, per_bucket=100, runs=1), Console(file=io.StringIO()))
     assert len(logs) == 8
     assert all(log.bytes > 1_000 * report.row_bytes for log in logs)
     assert all(log.end >= 11 for log in logs[1::2]), "by their own times a record for each bucket"

@@ -17,10 +17,10 @@ from borealis_py.bench.figures import (
     redo_figures,
 )
 from borealis_py.bench.machine import Machine
-from borealis_py.bench.quick import Options, Report
+from borealis_py.bench.quick import QuickOptions, QuickReport
 
 RAW = RunFigures("raw loop", 1.0, 1.5, 1_000_000.0)
-REPORT = Report(
+REPORT = QuickReport(
     machine=Machine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"}),
     seconds=100.0,
     delay=DelayFigures(900, 3, 2, 20, 20_700, 2_300, Percentiles(20, 1, 2, 3), Percentiles(200, 1, 2, 3), 0, 0),
@@ -32,7 +32,7 @@ REPORT = Report(
 )
 
 
-def shown(report: Report) -> str:
+def shown(report: QuickReport) -> str:
     out = io.StringIO()
     tables.show(report, Console(file=out, width=200))
     return out.getvalue()
@@ -57,12 +57,12 @@ def test_without_spark_there_is_no_figure_for_it() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (Options(events=1_000_001), "must divide"),
-        (Options(redo_rows=12_345), "not whole records"),
-        (Options(events=100_000), "not whole records"),
+        (QuickOptions(events=1_000_001), "must divide"),
+        (QuickOptions(redo_rows=12_345), "not whole records"),
+        (QuickOptions(events=100_000), "not whole records"),
     ],
 )
-def test_sizes_that_do_not_fit_are_refused_before_anything_starts(options: Options, why: str) -> None:
+def test_sizes_that_do_not_fit_are_refused_before_anything_starts(options: QuickOptions, why: str) -> None:
     with pytest.raises(BenchError, match=why):
         quick.check(options)
 
@@ -70,4 +70,4 @@ def test_sizes_that_do_not_fit_are_refused_before_anything_starts(options: Optio
 def test_it_needs_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setattr(quick, "RAW_LOOP", tmp_path / "raw_loop.py")
     with pytest.raises(BenchError, match="runs from a checkout"):
-        quick.check(Options())
+        quick.check(QuickOptions())

@@ -29,7 +29,7 @@ from borealis_py.bench.reconcile_tables import (
     outcome,
 )
 from borealis_py.bench.redo_desk import SLOTS, Desks
-from borealis_py.bench.redo_ways import Asked, AtOnce, Quiet, Ringing, bits_of, ran
+from borealis_py.bench.redo_ways import AtOnce, Quiet, Ringing, SubmittedRedo, bits_of, ran
 from borealis_py.bench.steady import Steady
 from borealis_py.bench.struck import Struck
 from borealis_py.log.base import NewRecord
@@ -101,7 +101,7 @@ class Never:
 
 def test_inline_and_a_thread_that_reads_the_log_give_the_same(log, thread) -> None:
     redo, bell = thread
-    ways = {INLINE: log.inline, THREAD: lambda job: Asked(job, redo)}
+    ways = {INLINE: log.inline, THREAD: lambda job: SubmittedRedo(job, redo)}
     of = [Spell(rate=100, rows=300), Spell(rate=100, rows=600, keys=500)]
     found = measure(log, ways, bell, of, 2, lambda done: None)
     assert [len(one.seconds[way]) for one in found for way in ways] == [2, 2, 2, 2]
@@ -112,7 +112,7 @@ def test_inline_and_a_thread_that_reads_the_log_give_the_same(log, thread) -> No
 def test_ways_that_disagree_are_no_figure() -> None:
     bell = Ringing()
     with closing(Struck(ListStage(), ROWS, "1s")) as short, closing(ThreadRedo(short.works[0], bell, 60)) as redo:
-        ways = {INLINE: short.inline, THREAD: lambda job: Asked(replace(job, end=job.end - 20, rows=400), redo)}
+        ways = {INLINE: short.inline, THREAD: lambda job: SubmittedRedo(replace(job, end=job.end - 20, rows=400), redo)}
         with pytest.raises(BenchError, match="thread gave other bits than inline"):
             measure(short, ways, bell, [Spell(rate=100, rows=600)], 1, lambda done: None)
 
@@ -158,7 +158,7 @@ def test_jobs_that_are_asked_for_by_letter_give_the_same() -> None:
         first = bits_of(ran(short.inline(short.job(600, 1)), short.live(), Ringing()).results[0], short.kernel)
         for number, slots in enumerate(SLOTS):
             job = short.job(600, 2 + number)
-            both = AtOnce([Asked(job, redo) for redo in desks.redos[slots]])
+            both = AtOnce([SubmittedRedo(job, redo) for redo in desks.redos[slots]])
             found = ran(both, short.live(), bell)
             assert [bits_of(result, short.kernel) for result in found.results] == [first, first]
             assert both.refusals == 0
@@ -187,7 +187,7 @@ def test_a_refused_job_runs_from_memory(log) -> None:
     with closing(Struck(ListStage(), ROWS, "1s")) as short:
         job = short.job(600, 1)
         alone = ran(short.inline(job), short.live(), Ringing())
-        both = AtOnce([Asked(job, Refusing(), short.inline(job)) for _ in range(2)])
+        both = AtOnce([SubmittedRedo(job, Refusing(), short.inline(job)) for _ in range(2)])
         kernel = short.kernel
         found = [bits_of(result, kernel) for result in ran(both, short.live(), Ringing()).results]
         assert found == 2 * [bits_of(alone.results[0], kernel)]
@@ -197,10 +197,10 @@ def test_a_refused_job_runs_from_memory(log) -> None:
 
 def test_a_refusal_without_memory_and_silence_are_errors(log, monkeypatch) -> None:
     with pytest.raises(BenchError, match="no free slot"):
-        ran(Asked(log.job(10, 1), Refusing()), log.live(), Ringing())
+        ran(SubmittedRedo(log.job(10, 1), Refusing()), log.live(), Ringing())
     monkeypatch.setattr("borealis_py.bench.redo_ways.DEADLINE_S", 0.05)
     with pytest.raises(BenchError, match="did not end within"):
-        ran(Asked(log.job(10, 1), Never()), log.live(), Ringing())
+        ran(SubmittedRedo(log.job(10, 1), Never()), log.live(), Ringing())
 
 
 def test_live_turns_are_as_late_as_what_holds_the_loop_up(log) -> None:

@@ -14,8 +14,8 @@ from borealis_py.app.state import AppState
 from borealis_py.bench import keyed, partitions, scaling, scaling_tables, volume
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.machine import Machine
-from borealis_py.bench.partitions import Source
-from borealis_py.bench.scaling import Options, Report
+from borealis_py.bench.partitions import PartitionSource
+from borealis_py.bench.scaling import ScalingOptions, ScalingReport
 from borealis_py.bench.scaling_figures import (
     KeyedRun,
     keyed_figures,
@@ -124,13 +124,13 @@ def test_a_source_that_did_not_grow_has_no_share() -> None:
 
 
 def test_the_first_window_is_not_measured_and_records_follow_each_other() -> None:
-    source = Source.of(4_000, 20)
+    source = PartitionSource.of(4_000, 20)
     assert (source.measured, source.backlog.events) == (4_000, 4_200)
     assert len(source.records) == 1 + 4_200 // 20
     headers = [unpack_source(record.value)[0] for record in source.records]
     assert [h.first_seq for h in headers if isinstance(h, BatchHeader)][:3] == [0, 20, 40]
     with pytest.raises(ValueError, match="must divide"):
-        Source.of(4_001, 20)
+        PartitionSource.of(4_001, 20)
 
 
 def result(customer: str, n: int, start: int = 0) -> Record:
@@ -159,7 +159,7 @@ def test_runs_that_disagree_are_no_figures() -> None:
 
 
 MACHINE = Machine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"})
-REPORT = Report(
+REPORT = ScalingReport(
     machine=MACHINE,
     seconds=200.0,
     length=4,
@@ -175,7 +175,7 @@ REPORT = Report(
 )
 
 
-def shown(report: Report) -> str:
+def shown(report: ScalingReport) -> str:
     out = io.StringIO()
     scaling_tables.show(report, Console(file=out, width=200))
     return out.getvalue()
@@ -208,12 +208,12 @@ def test_a_machine_that_did_not_keep_up_and_one_without_spark_are_told() -> None
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (Options(events=300_001), "must divide"),
-        (Options(per_record=7), "must divide"),
-        (Options(events=0), "nothing would be measured"),
+        (ScalingOptions(events=300_001), "must divide"),
+        (ScalingOptions(per_record=7), "must divide"),
+        (ScalingOptions(events=0), "nothing would be measured"),
     ],
 )
-def test_sizes_that_do_not_fit_are_refused_before_anything_starts(options: Options, why: str) -> None:
+def test_sizes_that_do_not_fit_are_refused_before_anything_starts(options: ScalingOptions, why: str) -> None:
     with pytest.raises(BenchError, match=why):
         scaling.check(options)
 
@@ -222,16 +222,16 @@ def test_the_command_prints_tables_aside_and_json_as_data(
     borealis: Borealis,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[Options] = []
+    asked: list[ScalingOptions] = []
 
-    def measured(options: Options, source: Source, console: Console) -> Report:
+    def measured(options: ScalingOptions, source: PartitionSource, console: Console) -> ScalingReport:
         asked.append(options)
         return REPORT
 
     monkeypatch.setattr(scaling, "run", measured)
     said = borealis("bench", "scaling", "--events", "50000", "--runs", "2", "--host", "process", "--json")
     assert said.code == 0, said.err
-    assert asked == [Options(events=50_000, runs=2, spark=False)]
+    assert asked == [ScalingOptions(events=50_000, runs=2, spark=False)]
     told = json.loads(said.out)
     assert [f["ratio"] for f in told["partitions"]] == [1.0, 2.0, 4.0] * 2
     assert told["volume"][1]["share"]["source"] == 0.2
@@ -242,7 +242,7 @@ def test_the_command_prints_tables_aside_and_json_as_data(
 
 
 def test_a_bench_that_cannot_measure_says_why(borealis: Borealis, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    def refuse(options: Options, source: Source, console: Console) -> Report:
+    def refuse(options: ScalingOptions, source: PartitionSource, console: Console) -> ScalingReport:
         raise BenchError("2 partitions counted 4 of 5 events")
 
     monkeypatch.setattr(scaling, "run", refuse)
@@ -257,7 +257,7 @@ def test_partitions_of_a_process_on_a_real_broker(broker: LocalBroker, tmp_path:
     said: list[str] = []
     stage = Stage(tmp_path, broker)
     with stage.endings:
-        found, last = partitions.measure(stage, Source.of(2_000, 20), 2, (1, 2), ("process",), 1, said.append)
+        found, last = partitions.measure(stage, PartitionSource.of(2_000, 20), 2, (1, 2), ("process",), 1, said.append)
         kept = set(stage.log.admin().topics())
     assert [(f.host, f.partitions, f.events) for f in found] == [("process", 1, 2_000), ("process", 2, 2_000)]
     assert all(f.events_per_s > 0 and f.query_cpu_s > 0 for f in found)

@@ -10,24 +10,33 @@ import pytest
 
 from borealis_py.bench import simulated
 from borealis_py.bench.figures import BenchError
-from borealis_py.bench.simulated import PROCESS, SUSPEND, Point, Recorder, Results, Seen, see, see_all
+from borealis_py.bench.simulated import (
+    PROCESS,
+    SUSPEND,
+    PointOutcome,
+    PointResults,
+    Recorder,
+    SimulatedPoint,
+    see,
+    see_all,
+)
 from borealis_py.log.stream import Encoded
 from borealis_py.protocol import delay
 from borealis_py.simulation.cluster.world import World
 from sunion.model import Kind, Output
 from sunion.view import Change
 
-SMALL = Point(depth=1, failure_s=4, threshold_s=3.0, rate=50)
+SMALL = SimulatedPoint(depth=1, failure_s=4, threshold_s=3.0, rate=50)
 
 
 def rows(*values: int) -> Output:
     return Output(Encoded((msgspec.json.encode([[0, "row", value, 0] for value in values]),)))
 
 
-def seen(point: Point = SMALL, added_ms: float = 2_000.0, **about: Any) -> Seen:
+def seen(point: SimulatedPoint = SMALL, added_ms: float = 2_000.0, **about: Any) -> PointOutcome:
     """As if it had been lived through."""
     usual = {"usual_ms": 15.0, "added_at_s": 0.0, "silent": 0, "tentative_rows": 100, "tentative_buckets": 10}
-    return Seen(**{  # type: ignore[arg-type]
+    return PointOutcome(**{  # type: ignore[arg-type]
         "point": point, "added_ms": added_ms, "corrected_s": 2.0, "over_time": [(0.1, added_ms)], "broken": None,
         **usual, **about,
     })  # fmt: skip
@@ -57,7 +66,7 @@ def test_a_bound_is_kept_only_if_every_bucket_came_in_time(about: dict[str, Any]
 
 
 def test_of_seeds_the_worst_delay_counts_and_the_mean_of_the_rest() -> None:
-    found = Results(
+    found = PointResults(
         [seen(added_ms=1_000.0), seen(replace(SMALL, seed=2), 3_500.0, tentative_rows=300, corrected_s=4.0)]
     )
     cell = found.at(SMALL)
@@ -68,7 +77,7 @@ def test_of_seeds_the_worst_delay_counts_and_the_mean_of_the_rest() -> None:
 
 
 def test_a_curve_has_only_what_was_measured() -> None:
-    found = Results([seen(), seen(replace(SMALL, depth=3, replicas=1), 2_500.0)])
+    found = PointResults([seen(), seen(replace(SMALL, depth=3, replicas=1), 2_500.0)])
     lines = [[replace(SMALL, depth=d, replicas=n) for d in (1, 2, 3)] for n in (2, 1, 5)]
     two, one = found.curves(lines, "added_s", lambda point: point.depth)
     assert (two.label, two.x, two.y) == ("process & process", [1], [2.0])
@@ -155,6 +164,6 @@ def test_a_chain_reads_its_sources_at_its_head_alone() -> None:
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_results_stay_in_time_while_a_backlog_of_slow_rows_is_corrected(replicas: int) -> None:
     """Found by `borealis bench policies`: a slice of 20 000 rows of 22 us each lasted 0.44 s: an absence."""
-    seen = see(Point(depth=1, failure_s=60, threshold_s=3.0, replicas=replicas, rows_per_s=5_000))
+    seen = see(SimulatedPoint(depth=1, failure_s=60, threshold_s=3.0, replicas=replicas, rows_per_s=5_000))
     assert (seen.broken, seen.silent) == (None, 0)
     assert seen.added_ms <= 3_000

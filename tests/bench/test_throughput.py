@@ -12,7 +12,7 @@ from rich.console import Console
 
 from borealis_py.bench import events, throughput, throughput_tables
 from borealis_py.bench.bars import bars_on
-from borealis_py.bench.feeding import Plan
+from borealis_py.bench.feeding import FeedPlan
 from borealis_py.bench.figures import BenchError, RunFigures
 from borealis_py.bench.stage import Stage
 from borealis_py.bench.throughput import Glimpse
@@ -90,7 +90,7 @@ def said(replica: int, f_s_us: int, tentative: int = 0) -> Status:
     return msgspec.structs.replace(STATUS, replica=replica, f_s=f_s, tentative_buckets=tentative)
 
 
-PLAN = Plan(rate=300, t0_us=T0, seconds=7)
+PLAN = FeedPlan(rate=300, t0_us=T0, seconds=7)
 SEEN = [
     Glimpse(T0 + S, 10.0, T0 + S - 300_000, (said(0, T0 + S - 400_000), said(1, T0 + S - 300_000))),
     Glimpse(T0 + 2 * S, 10.1, T0 + 2 * S - 100_000, (said(1, T0 + 2 * S - 800_000, 2),)),

@@ -14,7 +14,7 @@ import pytest
 
 from borealis_py.demo import checker
 from borealis_py.demo.checker import QUERIES, Case, ContentReport, CorrectedRecord, StreamRecord, Truth, judge
-from borealis_py.demo.checker.history import Raw, Replay, Unreadable, corrected, published_stimes, replay
+from borealis_py.demo.checker.history import Raw, ReplicaHistory, Unreadable, corrected, published_stimes, replay
 from borealis_py.demo.checker.judge import Failure, judge_published
 from borealis_py.demo.checker.truth import Row
 from borealis_py.demo.flights import app
@@ -55,7 +55,7 @@ class World:
 
     def judge(self) -> ContentReport:
         failure = Failure("lga", CUT * W, HEAL * W)
-        return judge([Case(self.truth, [Replay(r) for r in self.replicas], self.corrected)], failure)
+        return judge([Case(self.truth, [ReplicaHistory(r) for r in self.replicas], self.corrected)], failure)
 
 
 def stable_run(truth: Truth, first: int, end: int, inc: int = 1) -> list[StreamRecord]:
@@ -381,7 +381,7 @@ def test_unreadable_records_are_counted_and_torn_buckets_are_not_taken_for_whole
     assert [text.split(":")[0] for text in found.unreadable] == ["offset 0", "offset 1", "offset 4", "offset 5"]
     assert found.torn == 1
     world = good("very_late")
-    case = Case(world.truth, [Replay(r, found.unreadable) for r in world.replicas], world.corrected)
+    case = Case(world.truth, [ReplicaHistory(r, found.unreadable) for r in world.replicas], world.corrected)
     report = judge([case])
     assert report.unreadable_records == 8
     assert not report.ok

@@ -2,7 +2,19 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from borealis_py.demo.picture import KINDS, STATES, Band, Job, Panel, Point, Span, Timeline, draw, spans, ticks
+from borealis_py.demo.picture import (
+    KINDS,
+    STATES,
+    Band,
+    PicturedJob,
+    PicturePanel,
+    PicturePoint,
+    Span,
+    Timeline,
+    draw,
+    spans,
+    ticks,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -11,12 +23,16 @@ def timeline(**changes: object) -> Timeline:
     band = Band(
         "replica <0>",
         (Span("STABLE", 0.0, 20.0), Span("UPSTREAM_FAILURE", 20.0, 30.0), Span("STABILIZATION", 30.0, 31.0)),
-        (Job(30.1, 30.8, 1400, "spark"), Job(30.8, 30.9, 20, "inline")),
+        (PicturedJob(30.1, 30.8, 1400, "spark"), PicturedJob(30.8, 30.9, 20, "inline")),
     )
-    points = (Point(1.0, 0.0, "STABLE"), Point(20.0, 2.9, "TENTATIVE"), Point(21.0, -0.01, "TENTATIVE"))
+    points = (
+        PicturePoint(1.0, 0.0, "STABLE"),
+        PicturePoint(20.0, 2.9, "TENTATIVE"),
+        PicturePoint(21.0, -0.01, "TENTATIVE"),
+    )
     values: dict[str, object] = {
         "title": "LGA & friends",
-        "panels": (Panel("carrier_delays", points, (band, band)), Panel("very_late", (), (band,))),
+        "panels": (PicturePanel("carrier_delays", points, (band, band)), PicturePanel("very_late", (), (band,))),
         "threshold_s": 3.0,
         "source": "LGA",
         "failure": (19.9, 34.9),
@@ -36,8 +52,8 @@ def test_it_is_well_formed_and_has_every_bucket_in_its_colour() -> None:
 
 
 def test_everything_lies_inside_the_picture() -> None:
-    late = (Point(70.0, 9.0, "STABLE"), Point(-1.0, 0.0, "STABLE"))
-    root = ElementTree.fromstring(draw(timeline(panels=(Panel("q", late, ()),))))
+    late = (PicturePoint(70.0, 9.0, "STABLE"), PicturePoint(-1.0, 0.0, "STABLE"))
+    root = ElementTree.fromstring(draw(timeline(panels=(PicturePanel("q", late, ()),))))
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
     for circle in root.iter(f"{SVG}circle"):
         assert 0 <= float(circle.get("cx", "-1")) <= width

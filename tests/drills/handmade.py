@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from borealis_py.demo.checker.history import Replay, StreamRecord
+from borealis_py.demo.checker.history import HistoryRecord, ReplicaHistory
 from tests.drills.checker import judge
 from tests.drills.checker.evidence import DeadLetter, Evidence, ProgressRecord, Published, Saw, Session
 from tests.drills.checker.network import Network, Row, Truth, by_bucket, stime_of
@@ -43,7 +43,7 @@ class World:
 
     network: Network = CHAIN
     sources: dict[str, SourceLog] = field(default_factory=lambda: {s: source_log(s) for s in SOURCES})
-    replicas: list[list[list[StreamRecord]]] = field(default_factory=list)
+    replicas: list[list[list[HistoryRecord]]] = field(default_factory=list)
     corrected: list[Published] = field(default_factory=list)
     aborted: list[Published] = field(default_factory=list)
     progress: list[list[ProgressRecord]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class World:
     def evidence(self) -> Evidence:
         """The world as the checker gets it."""
         said = zip(self.pieces, self.replicas, strict=True)
-        replays = {piece: [Replay(list(r), list(self.unreadable)) for r in records] for piece, records in said}
+        replays = {piece: [ReplicaHistory(list(r), list(self.unreadable)) for r in records] for piece, records in said}
         sessions = [
             Session("live 1", "live", self.live, self.complete),
             Session("corrected 1", "corrected", self.polled, self.complete),
@@ -87,9 +87,9 @@ def good(network: Network = CHAIN, sources: dict[str, SourceLog] | None = None) 
         live = by_bucket(network.keep(network.run(lost, piece.stage + 1), piece), BUCKET_US)
         history = [_stable(b, stable.get(b, ())) for b in range(B0, LOST)]
         history += [_tentative(b, live.get(b, ()), _depends(network, piece)) for b in range(LOST, HEALED)]
-        history += [StreamRecord("UNDO", 1, LOST, LOST)]
+        history += [HistoryRecord("UNDO", 1, LOST, LOST)]
         history += [_stable(b, stable.get(b, ())) for b in range(LOST, LAST)]
-        history += [StreamRecord("REC_DONE", 1, LAST, LAST), StreamRecord("BOUNDARY", 1, LAST, FOREVER)]
+        history += [HistoryRecord("REC_DONE", 1, LAST, LAST), HistoryRecord("BOUNDARY", 1, LAST, FOREVER)]
         world.replicas.append([list(history), list(history)])
     for stage in network.stages:
         marks = [(n, b, part) for part in range(len(stage.parts)) for n, b in enumerate((B0 + 5, B0 + 8, FOREVER))]
@@ -104,8 +104,8 @@ def _lacks(row: Row) -> bool:
     return LOST <= stime_of(row) // BUCKET_US < BACK
 
 
-def _stable(bucket: int, rows: tuple[Row, ...]) -> StreamRecord:
-    return StreamRecord("STABLE" if rows else "BOUNDARY", 1, bucket, bucket + 1, rows)
+def _stable(bucket: int, rows: tuple[Row, ...]) -> HistoryRecord:
+    return HistoryRecord("STABLE" if rows else "BOUNDARY", 1, bucket, bucket + 1, rows)
 
 
 def _depends(network: Network, piece: Piece) -> int:
@@ -113,10 +113,10 @@ def _depends(network: Network, piece: Piece) -> int:
     return max(0, network.stages[piece.stage].reach_us // BUCKET_US - 1)
 
 
-def _tentative(bucket: int, rows: tuple[Row, ...], depends: int) -> StreamRecord:
+def _tentative(bucket: int, rows: tuple[Row, ...], depends: int) -> HistoryRecord:
     missing = ("c",) if bucket < BACK else ()
     lacked = ("c",) if bucket - depends < BACK else ()
-    return StreamRecord("TENTATIVE", 1, bucket, bucket + 1, rows, lacked, missing, 2 / 3 if lacked else 1.0, LOST)
+    return HistoryRecord("TENTATIVE", 1, bucket, bucket + 1, rows, lacked, missing, 2 / 3 if lacked else 1.0, LOST)
 
 
 def _publish(world: World, truth: Truth, piece: Piece) -> None:

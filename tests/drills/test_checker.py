@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from borealis_py.demo.checker.history import StreamRecord
+from borealis_py.demo.checker.history import HistoryRecord
 from tests.drills import checker
 from tests.drills.checker import Word
 from tests.drills.checker.evidence import Blackout, DeadLetter, ProgressRecord, Saw
@@ -65,7 +65,7 @@ def seen(world: World, kind: str, rows: bool = True) -> int:
     return next(i for i, s in enumerate(world.live) if s.kind == kind and bool(s.rows) is rows)
 
 
-def altered(record: StreamRecord) -> StreamRecord:
+def altered(record: HistoryRecord) -> HistoryRecord:
     """One row fewer."""
     return replace(record, rows=record.rows[:-1])
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from borealis_py.demo.checker.history import StreamRecord
+from borealis_py.demo.checker.history import HistoryRecord
 from borealis_py.engine.parts import partitions_of
 from tests.drills.checker import Word
 from tests.drills.checker.evidence import ProgressRecord, Published, Saw
@@ -23,7 +23,7 @@ Fault = Callable[[World], None]
 ONE, OTHER = Piece(1, 0), Piece(1, 1)
 
 
-def records(w: World, piece: Piece, replica: int = 0) -> list[StreamRecord]:
+def records(w: World, piece: Piece, replica: int = 0) -> list[HistoryRecord]:
     return w.replicas[w.pieces.index(piece)][replica]
 
 

@@ -26,7 +26,7 @@ REPLICAS = [(q, k) for q in ("carrier_delays", "very_late") for k in (0, 1)]
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run for all tests of this module."""
     out = tmp_path_factory.mktemp("demo")
-    scenario.run(scenario.Options(out, DAYS, threshold_s=1.0, cut_after_s=5.9, cut_s=3.0))
+    scenario.run(scenario.DemoOptions(out, DAYS, threshold_s=1.0, cut_after_s=5.9, cut_s=3.0))
     return out
 
 

@@ -4,8 +4,17 @@ It shares no code with the product and imports nothing of it: flights come from 
 kafka-python, envelopes are taken apart after the table in PROTOCOL.md. Run it as `python -m borealis_py.demo.checker`.
 """
 
-from borealis_py.demo.checker.history import CorrectedRecord, StreamRecord
-from borealis_py.demo.checker.judge import Case, ContentReport, judge
-from borealis_py.demo.checker.truth import QUERIES, Truth, load_flights
+from borealis_py.demo.checker.history import CorrectedRecord, HistoryRecord
+from borealis_py.demo.checker.judge import ContentReport, JudgedCase, judge
+from borealis_py.demo.checker.truth import QUERIES, FlightsTruth, load_flights
 
-__all__ = ["QUERIES", "Case", "ContentReport", "CorrectedRecord", "StreamRecord", "Truth", "judge", "load_flights"]
+__all__ = [
+    "QUERIES",
+    "ContentReport",
+    "CorrectedRecord",
+    "FlightsTruth",
+    "HistoryRecord",
+    "JudgedCase",
+    "judge",
+    "load_flights",
+]

@@ -17,9 +17,9 @@ from pathlib import Path
 import pandas as pd
 
 from borealis_py.demo.checker.history import corrected, published_stimes, replay
-from borealis_py.demo.checker.judge import Case, ContentReport, Failure, judge, judge_published
+from borealis_py.demo.checker.judge import ContentReport, Failure, JudgedCase, judge, judge_published
 from borealis_py.demo.checker.topics import CannotRead, read_all
-from borealis_py.demo.checker.truth import QUERIES, SOURCES, Truth, load_flights
+from borealis_py.demo.checker.truth import QUERIES, SOURCES, FlightsTruth, load_flights
 
 
 def check(
@@ -37,7 +37,11 @@ def check(
     cases = []
     for name, query in QUERIES.items():
         replays = [replay(read_all(bootstrap, f"{app}.{name}.r{k}"), query.schema) for k in range(replicas)]
-        cases.append(Case(Truth(query, flights, bucket_us), replays, corrected(read_all(bootstrap, f"{app}.{name}"))))
+        cases.append(
+            JudgedCase(
+                FlightsTruth(query, flights, bucket_us), replays, corrected(read_all(bootstrap, f"{app}.{name}"))
+            )
+        )
     report = judge(cases, failure)
     expected = {s: flights.stime[flights.source == i].tolist() for i, s in enumerate(SOURCES)}
     judge_published(report, expected, {s: published_stimes(read_all(bootstrap, f"{app}.{s}"))[0] for s in SOURCES})

@@ -33,7 +33,7 @@ class Raw:
 
 
 @dataclass(frozen=True)
-class StreamRecord:
+class HistoryRecord:
     """One statement of a replica: `kind` about the buckets [bucket, end). Parts of one bucket are already joined.
 
     `lacked`: sources missing in any bucket that it depends on; `missing`: in this one.
@@ -60,10 +60,10 @@ class CorrectedRecord:
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplicaHistory:
     """What one replica's topic holds, in order."""
 
-    records: list[StreamRecord] = field(default_factory=list)
+    records: list[HistoryRecord] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     torn: int = 0
     """Buckets whose last part never came: legitimate after a crash, readers skip them."""
@@ -112,9 +112,9 @@ def decode_rows(payload: memoryview, schema: pa.Schema) -> tuple[Row, ...]:
     return tuple(zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-def replay(raw: Iterable[Raw], schema: pa.Schema) -> Replay:
+def replay(raw: Iterable[Raw], schema: pa.Schema) -> ReplicaHistory:
     """The statements in one replica's topic."""
-    out = Replay()
+    out = ReplicaHistory()
     open_parts: dict[tuple[str, int, int], list[tuple[Row, ...]]] = {}
     torn = 0
     for record in raw:
@@ -122,9 +122,9 @@ def replay(raw: Iterable[Raw], schema: pa.Schema) -> Replay:
             header, payload = open_envelope(record.value)
             kind, inc, bucket = header[:3]
             if kind == "BOUNDARY":
-                out.records.append(StreamRecord(kind, inc, bucket, header[3]))
+                out.records.append(HistoryRecord(kind, inc, bucket, header[3]))
             elif kind in ("UNDO", "REC_DONE"):
-                out.records.append(StreamRecord(kind, inc, bucket, bucket))
+                out.records.append(HistoryRecord(kind, inc, bucket, bucket))
             elif kind in ("STABLE", "TENTATIVE"):
                 part, parts = header[4:6]
                 rows = decode_rows(payload, schema)
@@ -139,12 +139,12 @@ def replay(raw: Iterable[Raw], schema: pa.Schema) -> Replay:
                     joined = sum(open_parts.pop((kind, inc, bucket)), ())
                     said = header[7:11] if kind == "TENTATIVE" else ((), (), 1.0, 0)
                     names = tuple(said[0]), tuple(said[1])
-                    out.records.append(StreamRecord(kind, inc, bucket, bucket + 1, joined, *names, *said[2:]))
+                    out.records.append(HistoryRecord(kind, inc, bucket, bucket + 1, joined, *names, *said[2:]))
             else:
                 raise Unreadable(f"kind {kind!r}")
         except (Unreadable, TypeError, ValueError, IndexError) as exc:
             out.unreadable.append(f"offset {record.offset}: {exc}")
-    return Replay(out.records, out.unreadable, torn + len(open_parts))
+    return ReplicaHistory(out.records, out.unreadable, torn + len(open_parts))
 
 
 def corrected(raw: Iterable[Raw]) -> list[CorrectedRecord]:

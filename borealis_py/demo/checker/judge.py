@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
 
-from borealis_py.demo.checker.history import CorrectedRecord, Replay, StreamRecord
-from borealis_py.demo.checker.truth import SOURCES, Partial, Row, Truth, Value
+from borealis_py.demo.checker.history import CorrectedRecord, HistoryRecord, ReplicaHistory
+from borealis_py.demo.checker.truth import SOURCES, FlightsTruth, Partial, Row, Value
 
 RELATIVE = 1e-9
 ABSOLUTE = 1e-12
@@ -68,11 +68,11 @@ class ContentReport:
 
 
 @dataclass(frozen=True)
-class Case:
+class JudgedCase:
     """Everything read about one query. `replicas[k]` is the topic of replica k."""
 
-    truth: Truth
-    replicas: Sequence[Replay]
+    truth: FlightsTruth
+    replicas: Sequence[ReplicaHistory]
     corrected: Sequence[CorrectedRecord]
 
 
@@ -85,12 +85,12 @@ class Failure:
     end_us: int
 
 
-def judge(cases: Iterable[Case], failure: Failure | None = None) -> ContentReport:
+def judge(cases: Iterable[JudgedCase], failure: Failure | None = None) -> ContentReport:
     """Judge all queries into one report."""
     report = ContentReport()
     for case in cases:
         expected = case.truth.stable()
-        _Corrected(report, case, expected).judge()
+        _CorrectedRows(report, case, expected).judge()
         histories = [_Stable(report, case, k, expected).judge() for k in range(len(case.replicas))]
         _replicas(report, case, histories)
         report.stable_results += max((h.results for h in histories), default=0)
@@ -140,10 +140,10 @@ def _say(report: ContentReport, text: str) -> None:
         report.differences.append(text)
 
 
-class _Corrected:
+class _CorrectedRows:
     """The corrected topic: every row once, in order, right, under its id."""
 
-    def __init__(self, report: ContentReport, case: Case, expected: Mapping[int, list[Row]]) -> None:
+    def __init__(self, report: ContentReport, case: JudgedCase, expected: Mapping[int, list[Row]]) -> None:
         self._report, self._case = report, case
         self._name = f"corrected {case.truth.query.name}"
         self._expected = {f"{b}:{i}": row for b, rows in sorted(expected.items()) for i, row in enumerate(rows)}
@@ -191,7 +191,7 @@ class _Corrected:
 class _Stable:
     """What one replica called stable: against the truth, and against what it had said before."""
 
-    def __init__(self, report: ContentReport, case: Case, k: int, expected: Mapping[int, list[Row]]) -> None:
+    def __init__(self, report: ContentReport, case: JudgedCase, k: int, expected: Mapping[int, list[Row]]) -> None:
         self._report, self._replay, self._expected = report, case.replicas[k], expected
         self._name = f"{case.truth.query.name}.r{k}"
         self._with_results = sorted(expected)
@@ -214,7 +214,7 @@ class _Stable:
                 self._against_past(record)
         return self
 
-    def _against_truth(self, record: StreamRecord) -> None:
+    def _against_truth(self, record: HistoryRecord) -> None:
         at = bisect_left(self._with_results, record.bucket)
         buckets = {record.bucket} if record.rows else set()
         while at < len(self._with_results) and self._with_results[at] < record.end:
@@ -226,7 +226,7 @@ class _Stable:
                 self._report.unlabelled_partial_results += wrong
                 _say(self._report, f"stable but wrong {self._name}: bucket {b} is {record.rows}, expected {expected}")
 
-    def _against_past(self, record: StreamRecord) -> None:
+    def _against_past(self, record: HistoryRecord) -> None:
         if self.start is None:
             self.start = self.next = record.bucket
         if record.bucket > self.next:
@@ -249,7 +249,7 @@ def _bit_changes(a: Sequence[Row], b: Sequence[Row]) -> int:
     return sum(x != y for x, y in zip(bits(a), bits(b), strict=False)) + abs(len(a) - len(b))
 
 
-def _replicas(report: ContentReport, case: Case, histories: Sequence[_Stable]) -> None:
+def _replicas(report: ContentReport, case: JudgedCase, histories: Sequence[_Stable]) -> None:
     """Replicas said the same first, to the bit, from the same start and without holes."""
     name = f"replicas {case.truth.query.name}"
     texts = [
@@ -279,7 +279,7 @@ class _Tentative:
     """
 
     def __init__(
-        self, report: ContentReport, case: Case, k: int, failure: Failure | None, seen: dict[int, int]
+        self, report: ContentReport, case: JudgedCase, k: int, failure: Failure | None, seen: dict[int, int]
     ) -> None:
         self._report, self._case, self._failure, self._seen = report, case, failure, seen
         self._records = case.replicas[k].records
@@ -289,7 +289,7 @@ class _Tentative:
         for record, missing in self._episodes():
             self._judge(record, missing)
 
-    def _episodes(self) -> list[tuple[StreamRecord, dict[int, tuple[str, ...]]]]:
+    def _episodes(self) -> list[tuple[HistoryRecord, dict[int, tuple[str, ...]]]]:
         """Each tentative record with what was missing in the buckets of its whole episode."""
         found = []
         inc, stable, live = -1, -1, -1
@@ -309,7 +309,7 @@ class _Tentative:
                 found.append((record, missing))
         return found
 
-    def _judge(self, record: StreamRecord, missing: Mapping[int, tuple[str, ...]]) -> None:
+    def _judge(self, record: HistoryRecord, missing: Mapping[int, tuple[str, ...]]) -> None:
         b = record.bucket
         self._seen[b] = max(self._seen.get(b, 0), len(record.rows))
         self._count(record)
@@ -319,7 +319,7 @@ class _Tentative:
             self._report.tentative_content_right = False
             _say(self._report, f"{self._name}: bucket {b}, lacking {', '.join(record.lacked) or 'nothing'}: {wrong}")
 
-    def _content(self, record: StreamRecord, missing: Mapping[int, tuple[str, ...]]) -> str:
+    def _content(self, record: HistoryRecord, missing: Mapping[int, tuple[str, ...]]) -> str:
         truth, b = self._case.truth, record.bucket
         expected = truth.tentative(b, missing) if truth.has_results(b) else []
         if not _unequal(record.rows, expected):
@@ -346,7 +346,7 @@ class _Tentative:
             for a, b in product(one, other):
                 yield a | b
 
-    def _labels(self, record: StreamRecord, missing: Mapping[int, tuple[str, ...]]) -> str:
+    def _labels(self, record: HistoryRecord, missing: Mapping[int, tuple[str, ...]]) -> str:
         episode = min(missing)
         if unknown := set(record.lacked) - set(SOURCES):
             return f"lacks unknown sources {sorted(unknown)}"
@@ -362,7 +362,7 @@ class _Tentative:
             return f"says that it lacked {sorted(record.lacked)}, its buckets lacked {sorted(depends)}"
         return ""
 
-    def _count(self, record: StreamRecord) -> None:
+    def _count(self, record: HistoryRecord) -> None:
         failure, width = self._failure, self._case.truth.bucket_us
         if failure is None:
             return

@@ -22,7 +22,7 @@ WINDOW_US = 1_000_000
 
 
 @dataclass(frozen=True)
-class Query:
+class TrueQuery:
     """One query of the demo's app: the schema of its rows in replica streams and how pandas computes it.
 
     `reach_us`: how far before its own bucket a result's input may lie.
@@ -54,10 +54,10 @@ def _very_late(flights: pd.DataFrame) -> list[Row]:
     return [(str(c), float(d), int(s)) for c, d, s in zip(late.carrier, late.dep_delay, late.stime, strict=True)]
 
 
-QUERIES: Mapping[str, Query] = {
+QUERIES: Mapping[str, TrueQuery] = {
     query.name: query
     for query in (
-        Query(
+        TrueQuery(
             "carrier_delays",
             pa.schema(
                 [
@@ -72,7 +72,7 @@ QUERIES: Mapping[str, Query] = {
             _carrier_delays,
             reach_us=WINDOW_US,
         ),
-        Query(
+        TrueQuery(
             "very_late",
             pa.schema([("carrier", pa.string()), ("dep_delay", pa.float64()), ("stime", pa.int64())]),
             _very_late,
@@ -112,10 +112,10 @@ def load_flights(archive: Path, days: int, t0_us: int) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Truth:
+class FlightsTruth:
     """What a query must say about each bucket, with all inputs or with fewer."""
 
-    query: Query
+    query: TrueQuery
     flights: pd.DataFrame
     bucket_us: int
 

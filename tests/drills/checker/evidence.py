@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from borealis_py.demo.checker.history import Raw, Replay
+from borealis_py.demo.checker.history import Raw, ReplicaHistory
 from tests.drills.checker.network import Network
 from tests.drills.checker.parts import Piece
 from tests.drills.checker.sources import SourceLog
@@ -121,7 +121,7 @@ class Evidence:
     network: Network
     origin: int
     sources: Mapping[str, SourceLog]
-    replicas: Mapping[Piece, Sequence[Replay]]
+    replicas: Mapping[Piece, Sequence[ReplicaHistory]]
     corrected: Sequence[Published]
     written: Sequence[Published]
     progress: Sequence[Sequence[ProgressRecord]]

@@ -17,7 +17,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from borealis_py.demo.checker.history import Replay
+from borealis_py.demo.checker.history import ReplicaHistory
 from tests.drills.checker.cuts import TooMany, adding_up
 from tests.drills.checker.network import Lacked, Row, Truth, by_bucket, stime_of
 from tests.drills.checker.parts import Piece, merged
@@ -43,7 +43,7 @@ class Words:
     of: Mapping[Piece, Mapping[int, Sequence[tuple[Rows, frozenset[str]]]]] = field(default_factory=dict)
 
     @classmethod
-    def gathered(cls, replicas: Mapping[Piece, Sequence[Replay]]) -> Words:
+    def gathered(cls, replicas: Mapping[Piece, Sequence[ReplicaHistory]]) -> Words:
         """All there are in these topics."""
         found: dict[Piece, dict[int, list[tuple[Rows, frozenset[str]]]]] = {}
         for piece, replays in replicas.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kafka import TopicPartition
 
-from borealis_py.demo.checker.history import Raw, Replay, life_of, replay
+from borealis_py.demo.checker.history import Raw, ReplicaHistory, life_of, replay
 from borealis_py.demo.checker.topics import CannotRead, open_consumer, read_whole
 from tests.drills.checker.evidence import Evidence, Published, dead_letters, progress, published, session
 from tests.drills.checker.network import Network
@@ -67,7 +67,7 @@ def read_evidence(
         found = _whole((deleted or {}).get(topic, ()), topics.read(topic, partition))
         return [record for record in found if not app_uid or life_of(record.value) in (None, app_uid)]
 
-    def said(piece: Piece, replica: int) -> Replay:
+    def said(piece: Piece, replica: int) -> ReplicaHistory:
         stage = network.stages[piece.stage]
         return replay(read(f"{stage.parts[piece.part]}.r{replica}", piece.reader), stage.schema)
 

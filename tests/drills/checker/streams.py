@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borealis_py.demo.checker.history import Replay, StreamRecord
+from borealis_py.demo.checker.history import HistoryRecord, ReplicaHistory
 from tests.drills.checker.evidence import Evidence
 from tests.drills.checker.explain import Answer, Explainer
 from tests.drills.checker.network import Row, Truth
@@ -47,7 +47,7 @@ class _Stable:
         self._expected, self._said, self._name, self._verdict = expected, said, name, verdict
         self._with_rows = sorted(expected)
 
-    def judge(self, replay: Replay, origin: int) -> int:
+    def judge(self, replay: ReplicaHistory, origin: int) -> int:
         """Check each stable word in the topic's order, which begins at `origin`. Returns until where there are some."""
         next_ = origin
         for record in replay.records:
@@ -63,7 +63,7 @@ class _Stable:
                 self._bucket(bucket, record.rows)
         return next_
 
-    def _buckets(self, record: StreamRecord) -> list[int]:
+    def _buckets(self, record: HistoryRecord) -> list[int]:
         if record.end - record.bucket < END_BUCKETS:
             return list(range(record.bucket, record.end))
         return [b for b in {*self._with_rows, *self._said} if record.bucket <= b < record.end]
@@ -90,7 +90,7 @@ class _Tentative:
         self._truth, self._explainer = truth, explainer
         self._piece, self._name, self._verdict = piece, name, verdict
 
-    def judge(self, replay: Replay) -> None:
+    def judge(self, replay: ReplicaHistory) -> None:
         """Check each tentative word with what was missing in the buckets of its whole episode."""
         stable: dict[int, int] = {}
         live: dict[int, int] = {}
@@ -111,7 +111,7 @@ class _Tentative:
                 live[inc] = record.end
                 self._record(record, missing[inc])
 
-    def _record(self, record: StreamRecord, missing: dict[int, frozenset[str]]) -> None:
+    def _record(self, record: HistoryRecord, missing: dict[int, frozenset[str]]) -> None:
         if wrong := self._label(record, missing):
             self._say(record, wrong)
             return
@@ -124,7 +124,7 @@ class _Tentative:
             else:
                 self._verdict.undecided.append(f"{self._name}: tentative bucket {record.bucket}: {what}")
 
-    def _label(self, record: StreamRecord, missing: dict[int, frozenset[str]]) -> str:
+    def _label(self, record: HistoryRecord, missing: dict[int, frozenset[str]]) -> str:
         """What the label says that cannot be; empty: nothing. `missing`: in each bucket of its episode so far."""
         episode, lacked = min(missing), frozenset(record.lacked)
         if unknown := set(record.lacked) - set(self._truth.network.sources):
@@ -142,8 +142,8 @@ class _Tentative:
             return f"says that it lacked {', '.join(sorted(lacked)) or 'nothing'}, not {', '.join(sorted(own))}"
         return ""
 
-    def _whole(self, record: StreamRecord) -> tuple[Row, ...]:
+    def _whole(self, record: HistoryRecord) -> tuple[Row, ...]:
         return self._truth.stable(self._piece).get(record.bucket, ())
 
-    def _say(self, record: StreamRecord, what: str) -> None:
+    def _say(self, record: HistoryRecord, what: str) -> None:
         self._verdict.say(Word.UNLABELLED_PARTIAL, self._name, f"tentative bucket {record.bucket}: {what}")
