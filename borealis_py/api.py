@@ -34,7 +34,7 @@ from borealis_py.protocol.settings import SettingsError, budget
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import AppSpec, count_of
 from borealis_py.query.units import parse_duration
-from reconcile.work import make_kernel
+from reconcile.replay_context import make_kernel
 from sunion.bucket import Buckets
 from sunion.model import Kind
 

@@ -23,17 +23,17 @@ from borealis_py.query.names import base_name
 from borealis_py.query.partitions import flattened, parts_of, physical
 from borealis_py.query.spec import AppSpec
 from reconcile.compare import CorrectedRow, Difference, compare, parse_row
-from reconcile.deadletters import Letter, Recomputed, parse_letter
+from reconcile.dead_letters import DeadLetter, Recomputed, parse_letter
+from reconcile.redo_job import describe
 from reconcile.replay import Replay, ReplayError
-from reconcile.task import describe
-from reconcile.work import Opened, Work, node_work
+from reconcile.replay_context import OpenReplayContext, ReplayContext, node_context
 from sunion.bucket import Buckets
 from sunion.model import TupleId
 from sunion.source import SourceFold
 
 
 @dataclass(frozen=True, slots=True)
-class LetterSpec:
+class DeadLetterSpec:
     """The dead letters of a query: where they lie, the progress of each node that its rows come through (of each of its
     partitions), and for each source, or partition of one, which of these nodes tells of what cannot be used of it; none
     where the first to read it is another query's.
@@ -55,12 +55,12 @@ class AuditSpec:
         letters: None: dead letters are not compared (of a partitioned query with its first partition, for all).
     """
 
-    work: Work
+    work: ReplayContext
     corrected: Feed
     progress: Feed
     origin: int
     whole: bool = False
-    letters: LetterSpec | None = None
+    letters: DeadLetterSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ def audit_specs(
     unknown query.
     """
     specs = []
-    letters: LetterSpec | None = _letters(app, query)
+    letters: DeadLetterSpec | None = _letters(app, query)
     for part, flat in zip(parts_of(app, query), flattened(app, query), strict=True):
-        work = node_work(flat, part, log, ahead_max_us, app_uid, row_max_bytes)
+        work = node_context(flat, part, log, ahead_max_us, app_uid, row_max_bytes)
         progress = Feed(topics.progress(app.name, part))
         specs.append(AuditSpec(work, topics.corrected(app.name, part), progress, origin, whole, letters))
         letters = None  # each of them computes the whole, and takes its part only at the end
@@ -142,7 +142,7 @@ _Counts = tuple[int, int, Difference | None]
 
 
 def _compare(
-    spec: AuditSpec, on: Opened, lookup: Lookup
+    spec: AuditSpec, on: OpenReplayContext, lookup: Lookup
 ) -> tuple[int, _Counts, _Counts | tuple[None, int, Difference | None]]:
     upto = None if spec.whole else _reached(spec, spec.progress, lookup)
     first, end = lookup.bounds(spec.corrected)  # after the progress: every row below it is there
@@ -156,7 +156,7 @@ def _compare(
     return replay.frontier if upto is None else upto, (counts.rows, counts.differences, counts.first), letters
 
 
-def _told(spec: AuditSpec, on: Opened, lookup: Lookup) -> tuple[list[Letter], Recomputed | None]:
+def _told(spec: AuditSpec, on: OpenReplayContext, lookup: Lookup) -> tuple[list[DeadLetter], Recomputed | None]:
     """Dead letters in the topic, between two looks at the progress of those who write them."""
     letters = spec.letters
     if letters is None:
@@ -176,7 +176,7 @@ def _told(spec: AuditSpec, on: Opened, lookup: Lookup) -> tuple[list[Letter], Re
     return told, Recomputed(letters.readers, base_name(spec.work.query), must, may)
 
 
-def _letters(app: AppSpec, query: str) -> LetterSpec:
+def _letters(app: AppSpec, query: str) -> DeadLetterSpec:
     nodes = app.upstream_of(query)
     running = physical(app)
     parts = {n: parts_of(app, n) for n in nodes}
@@ -184,11 +184,11 @@ def _letters(app: AppSpec, query: str) -> LetterSpec:
     sources = {s for part in parts[query] for s in running.sources_of(part)}
     readers = {s: tuple(n for n in nodes if s in tells[n]) for s in sources}
     progress = {n: tuple(Feed(topics.progress(app.name, part)) for part in parts[n]) for n in nodes}
-    return LetterSpec(Feed(topics.deadletter(app.name)), progress, readers)
+    return DeadLetterSpec(Feed(topics.deadletter(app.name)), progress, readers)
 
 
 def _expected(
-    replay: Replay, on: Opened, target: int | None, limit: int, letters: Recomputed | None
+    replay: Replay, on: OpenReplayContext, target: int | None, limit: int, letters: Recomputed | None
 ) -> Iterator[CorrectedRow]:
     """Rows below bucket `limit`; further buckets run for their dead letters."""
     for chunk in replay.run(target):
@@ -201,7 +201,7 @@ def _expected(
                 yield CorrectedRow(TupleId(bucket, index), stime, value)
 
 
-def _ranges(spec: AuditSpec, on: Opened) -> list[SourceRange]:
+def _ranges(spec: AuditSpec, on: OpenReplayContext) -> list[SourceRange]:
     start = SourceFold(Buckets(spec.work.width_us).start(spec.origin))
     ranges = []
     for index, (feed,) in enumerate(spec.work.feeds):

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from borealis_py.protocol.redo import SourceRange
-from reconcile.reading import SourceReading, StreamReading
-from reconcile.work import Opened
+from reconcile.range_reader import SourceRangeReader, StreamRangeReader
+from reconcile.replay_context import OpenReplayContext
 from sunion.model import Output, Reject, State
 from sunion.union import Mark, SUnion
 
@@ -33,7 +33,7 @@ class OutOfTime(ReplayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class ReplayedBuckets:
     """Buckets [first, end) have run; `outputs` has those with rows or rejects."""
 
     first: int
@@ -53,7 +53,7 @@ class Replay:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenReplayContext,
         first: int,
         state: State,
         ranges: Sequence[SourceRange],
@@ -69,7 +69,9 @@ class Replay:
         self._union = SUnion(work.inputs, first, opened.buckets, opened.kernel, work.ahead_max_us, opened.unpack)
         self._union.resume(first, [Mark(given[i].first, given[i].fold) for i in sources])
         self._readers = [
-            SourceReading(opened, self._union, i, given[i]) if i in given else StreamReading(opened, self._union, i)
+            SourceRangeReader(opened, self._union, i, given[i])
+            if i in given
+            else StreamRangeReader(opened, self._union, i)
             for i in range(len(work.inputs))
         ]
         self._deadline = deadline
@@ -82,7 +84,7 @@ class Replay:
         """The first bucket that has not run."""
         return self._union.low
 
-    def run(self, end: int | None = None) -> Iterator[Chunk]:
+    def run(self, end: int | None = None) -> Iterator[ReplayedBuckets]:
         """Run up to bucket `end`, or as far as the ranges close buckets.
 
         Raises:
@@ -96,7 +98,7 @@ class Replay:
             for reader in self._readers:
                 reader.close()
 
-    def _run(self, target: int, as_far_as_it_goes: bool) -> Iterator[Chunk]:
+    def _run(self, target: int, as_far_as_it_goes: bool) -> Iterator[ReplayedBuckets]:
         while self.frontier < target:
             ready = min(self._union.complete, target)
             if ready > self.frontier:
@@ -107,13 +109,13 @@ class Replay:
             if not reader.read(self._slice_rows, target, self._check_time):
                 if as_far_as_it_goes:
                     return
-                what = RangeGone if isinstance(reader, StreamReading) else ReplayError  # its replica had read it
+                what = RangeGone if isinstance(reader, StreamRangeReader) else ReplayError  # its replica had read it
                 raise what(
                     f"{self._opened.work.query}: {reader} closes only the buckets before "
                     f"{self._union.closed(index)}, not those before {target}"
                 )
 
-    def _step(self, end: int) -> Chunk:
+    def _step(self, end: int) -> ReplayedBuckets:
         self._check_time()
         first, union = self.frontier, self._union
         self.rows += sum(union.count(b) for b in union.busy(first, end))
@@ -121,7 +123,7 @@ class Replay:
         self.state, stepped = self._opened.kernel.step(self.state, first, end, ordered)
         rejects = {b: union.rejects(b) for b in union.busy(first, end)}
         union.forget(end)
-        return Chunk(first, end, with_rejects(stepped, rejects))
+        return ReplayedBuckets(first, end, with_rejects(stepped, rejects))
 
     def _check_time(self) -> None:
         if self._deadline is not None and time.monotonic() > self._deadline:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from sunion.bucket import Buckets
-from sunion.inputs import Mark as Mark
-from sunion.inputs import SourceInput, StreamInput, Unpack
+from sunion.input_buffers import Mark as Mark
+from sunion.input_buffers import SourceBuffer, StreamBuffer, Unpack
 from sunion.model import Input, Ordered, Reject, RowOps, SourceRecord, StreamRecord
 from sunion.source import Accepted, SourceFold
-from sunion.stream import Word
+from sunion.stream_fold import FeedProgress
 
 SETTLED_ROWS = 2_000
 """So many rows are brought into form together: of fewer each costs more, more of them leave the processor's cache."""
@@ -45,20 +45,20 @@ class SUnion:
         self.evicted = origin
         self._ops = ops
         self.inputs = [self._input(i, index, unpack or {}) for index, i in enumerate(inputs)]
-        self.sources = {i: s for i, s in enumerate(self.inputs) if isinstance(s, SourceInput)}
+        self.sources = {i: s for i, s in enumerate(self.inputs) if isinstance(s, SourceBuffer)}
         """The inputs that are sources, by index."""
-        self.streams = {i: s for i, s in enumerate(self.inputs) if isinstance(s, StreamInput)}
+        self.streams = {i: s for i, s in enumerate(self.inputs) if isinstance(s, StreamBuffer)}
         """The inputs that are other nodes' streams, by index."""
         self.complete = origin
         """The first bucket that is not complete: some input's boundary has not passed its end."""
         self._ahead_max_us = ahead_max_us
 
-    def _input(self, of: Input, index: int, unpack: Mapping[int, Unpack]) -> SourceInput | StreamInput:
+    def _input(self, of: Input, index: int, unpack: Mapping[int, Unpack]) -> SourceBuffer | StreamBuffer:
         if of.replicas:
             decode = unpack.get(index, lambda rows: rows)
-            return StreamInput.of(of.name, of.sources, of.replicas, self.origin, decode, self._ops, self.buckets.last)
+            return StreamBuffer.of(of.name, of.sources, of.replicas, self.origin, decode, self._ops, self.buckets.last)
         start = SourceFold(self.buckets.start(self.origin))
-        return SourceInput(of.name, of.sources, self.origin, fold=start, letters=of.letters)
+        return SourceBuffer(of.name, of.sources, self.origin, fold=start, letters=of.letters)
 
     @property
     def kept_rows(self) -> int:
@@ -78,7 +78,7 @@ class SUnion:
     def feed(self, index: int, record: SourceRecord) -> Accepted:
         """Take one record of source `index`, in the log's order. Buckets below `low` are forgotten at once."""
         source = self.inputs[index]
-        assert isinstance(source, SourceInput)
+        assert isinstance(source, SourceBuffer)
         accepted = source.feed(record, self.low, self.evicted, self.buckets, self._ops, self._ahead_max_us)
         self._complete()
         return accepted
@@ -86,7 +86,7 @@ class SUnion:
     def feed_all(self, index: int, records: Iterable[SourceRecord]) -> None:
         """Take some records of source `index`, in the log's order; their rows are brought into form at once."""
         source = self.inputs[index]
-        assert isinstance(source, SourceInput)
+        assert isinstance(source, SourceBuffer)
         for record in records:
             source.feed(record, self.low, self.evicted, self.buckets, self._ops, self._ahead_max_us)
             if source.fresh_rows >= SETTLED_ROWS:
@@ -94,14 +94,14 @@ class SUnion:
         source.settle(self._ops)
         self._complete()
 
-    def feed_stream(self, index: int, records: Iterable[tuple[int, StreamRecord]]) -> list[Word]:
+    def feed_stream(self, index: int, records: Iterable[tuple[int, StreamRecord]]) -> list[FeedProgress]:
         """Take (replica, record) pairs of stream `index`, each replica's in its log's order; who spoke about what.
 
         Raises:
-            RetentionLost: see `sunion.stream.StreamFold.read`.
+            RetentionLost: see `sunion.stream_fold.StreamFold.read`.
         """
         stream = self.inputs[index]
-        assert isinstance(stream, StreamInput)
+        assert isinstance(stream, StreamBuffer)
         words = stream.feed(records, self.low, self.evicted, self._ops)
         self._complete()
         return words

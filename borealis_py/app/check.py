@@ -8,7 +8,7 @@ from pathlib import Path
 from borealis_py.app.errors import LaunchError
 from borealis_py.engine import compile_query
 from borealis_py.engine.fingerprint import fingerprint, ingredients
-from borealis_py.node.places import PlaceError
+from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.probe import check_directory, check_writable
 from borealis_py.protocol.settings import SettingsError, Timing, budget
 from borealis_py.query.partitions import parts_of, physical
@@ -89,7 +89,7 @@ def check_places(app: str, uri: str, directory: Path | None = None) -> None:
             check_writable(uri, PROBE)
         elif directory is not None:
             check_directory(directory / "checkpoints", PROBE)
-    except PlaceError as exc:
+    except LocationError as exc:
         raise LaunchError(f"app {app!r}: {exc}") from exc
 
 

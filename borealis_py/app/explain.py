@@ -15,14 +15,14 @@ from enum import Enum
 from borealis_py.app.check import NodeReport, check
 from borealis_py.app.topics import topics_of
 from borealis_py.log import topics
-from borealis_py.node.knobs import declared, effective
+from borealis_py.node.dynamic_settings import as_enforced, declared
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing, grow_delta
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 
 
-class Outcome(Enum):
+class LossOutcome(Enum):
     """What a node's stream is while something is lost."""
 
     STABLE = "stable"
@@ -32,16 +32,16 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class LossEffect:
     """One node during a loss. `lacked`: the sources missing in what it says, or would say."""
 
-    outcome: Outcome
+    outcome: LossOutcome
     completeness: float
     lacked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class NodePlan:
+class ExplainedNode:
     """One node: what `check` found, and its part of the delay.
 
     `delta_us`: how long past a bucket's end it waits for an input that is late already. `delays`: the policies it
@@ -87,10 +87,10 @@ class Explanation:
     """
 
     spec: AppSpec
-    nodes: tuple[NodePlan, ...]
+    nodes: tuple[ExplainedNode, ...]
     queries: tuple[QueryPlan, ...]
     topics: tuple[Topic, ...]
-    losses: Mapping[str, Mapping[str, Effect]]
+    losses: Mapping[str, Mapping[str, LossEffect]]
 
 
 def explain(app: AppSpec, timing: Timing) -> Explanation:
@@ -107,47 +107,47 @@ def explain(app: AppSpec, timing: Timing) -> Explanation:
     )
 
 
-def effects(spec: AppSpec, lost: str, policies: Mapping[str, DelayPolicy]) -> dict[str, Effect]:
+def effects(spec: AppSpec, lost: str, policies: Mapping[str, DelayPolicy]) -> dict[str, LossEffect]:
     """What becomes of each node while a source, or all replicas of a node, cannot be read.
 
     Args:
         policies: what each node does on failure.
     """
-    found: dict[str, Effect] = {}
+    found: dict[str, LossEffect] = {}
     for name in spec.all_nodes:
         if name == lost:
-            found[name] = Effect(Outcome.LOST, 0.0, spec.sources_of(name))
+            found[name] = LossEffect(LossOutcome.LOST, 0.0, spec.sources_of(name))
             continue
         inputs = [_input(spec, i, lost, found) for i in spec.node(name).inputs]
         lacked = tuple(dict.fromkeys(source for i in inputs for source in i.lacked))
         completeness = sum(i.completeness for i in inputs) / len(inputs)
-        if all(i.outcome is Outcome.STABLE for i in inputs):
-            found[name] = Effect(Outcome.STABLE, 1.0)
-        elif policies[name] is DelayPolicy.SUSPEND or all(i.outcome is Outcome.LOST for i in inputs):
-            found[name] = Effect(Outcome.SILENT, 0.0, lacked)
+        if all(i.outcome is LossOutcome.STABLE for i in inputs):
+            found[name] = LossEffect(LossOutcome.STABLE, 1.0)
+        elif policies[name] is DelayPolicy.SUSPEND or all(i.outcome is LossOutcome.LOST for i in inputs):
+            found[name] = LossEffect(LossOutcome.SILENT, 0.0, lacked)
         else:
-            found[name] = Effect(Outcome.TENTATIVE, completeness, lacked)
+            found[name] = LossEffect(LossOutcome.TENTATIVE, completeness, lacked)
     return found
 
 
-def _input(spec: AppSpec, name: str, lost: str, found: Mapping[str, Effect]) -> Effect:
+def _input(spec: AppSpec, name: str, lost: str, found: Mapping[str, LossEffect]) -> LossEffect:
     """As its reader has it: LOST or not (R5: a missing stream lacks all its sources)."""
     if name in spec.sources:
-        return Effect(Outcome.LOST, 0.0, (name,)) if name == lost else Effect(Outcome.STABLE, 1.0)
+        return LossEffect(LossOutcome.LOST, 0.0, (name,)) if name == lost else LossEffect(LossOutcome.STABLE, 1.0)
     said = found[name]
-    gone = said.outcome in (Outcome.SILENT, Outcome.LOST)
-    return Effect(Outcome.LOST, 0.0, spec.sources_of(name)) if gone else said
+    gone = said.outcome in (LossOutcome.SILENT, LossOutcome.LOST)
+    return LossEffect(LossOutcome.LOST, 0.0, spec.sources_of(name)) if gone else said
 
 
-def _node(spec: AppSpec, report: NodeReport, timing: Timing) -> NodePlan:
+def _node(spec: AppSpec, report: NodeReport, timing: Timing) -> ExplainedNode:
     name = report.name
     serves = spec.serves(name)
-    return NodePlan(
+    return ExplainedNode(
         report=report,
         sources=spec.sources_of(name),
         replicas=spec.node(name).replicas,
         delta_us=grow_delta(timing, report.position),
-        delays=effective(serves, {s.query: declared(spec.query(s.query)) for s in serves}, timing),
+        delays=as_enforced(serves, {s.query: declared(spec.query(s.query)) for s in serves}, timing),
         reads={i.name: tuple(f.topic for f in topics.input_feeds(spec.name, i)) for i in spec.inputs_of(name)},
     )
 

@@ -40,7 +40,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Log
 from borealis_py.log.description import APP_KEY, OtherVersion
 from borealis_py.log.messages import Description, Policy, Status, Threshold
-from borealis_py.node.places import PlaceError, forget
+from borealis_py.node.checkpoint_storage import LocationError, forget
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.differences import of_partitions
 from borealis_py.query.partitions import physical
@@ -171,7 +171,7 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str
     if checkpoints:
         try:
             forget(checkpoints, spec.name)
-        except PlaceError as exc:
+        except LocationError as exc:
             raise LaunchError(str(exc)) from exc
 
 

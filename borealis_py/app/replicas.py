@@ -2,8 +2,8 @@
 
 For each replica index one process runs that replica of all nodes and queries: what shares an index may fail together,
 since every other index has all of them. Containers may run nodes apart. A process is known by the pid file beside its
-log; a pid alone proves nothing, so the file has its start time too (`supervisor/notes.py`). A supervisor may keep them
-running. Knows no broker.
+log; a pid alone proves nothing, so the file has its start time too (`app/supervisor/run_notes.py`). A supervisor may
+keep them running. Knows no broker.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from borealis_py.app import supervision
-from borealis_py.app.supervision import Fate, Start
+from borealis_py.app.supervision import Fate, ProcessStart
 from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.supervised_process import say_unseen
 from borealis_py.config import logfile
@@ -146,7 +146,7 @@ class ReplicaProcesses:
             LaunchError: the supervisor did not start.
         """
         supervision.stop_supervisor(self.directory)
-        starts = [Start(n.stem, [*given, *self._log_arguments(n)], first) for n, given in arguments.items()]
+        starts = [ProcessStart(n.stem, [*given, *self._log_arguments(n)], first) for n, given in arguments.items()]
         supervision.start_supervisor(self.directory, COMMAND, starts, environment)
 
     @property

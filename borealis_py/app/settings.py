@@ -24,7 +24,7 @@ from borealis_py.app.state import (
 )
 from borealis_py.log.base import Log
 from borealis_py.log.messages import Policy, Status, Threshold
-from borealis_py.node.knobs import declared, stated
+from borealis_py.node.dynamic_settings import as_configured, declared
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, budget
 from borealis_py.query import format_duration
 
@@ -38,7 +38,7 @@ Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """What is to be different about a query; None stays as it is."""
 
     threshold_us: int | None = None
@@ -57,8 +57,8 @@ class Change:
 class Obeys:
     """One replica of a node that serves the query.
 
-    `wanted`: what its status is to say, `says`: what its newest one says (None: there is none); as `node.knobs.stated`
-    has them. `since_wall_us`: when its status first showed what is wanted; None: not yet.
+    `wanted`: what its status is to say, `says`: what its newest one says (None: there is none), as configured.
+    `since_wall_us`: when its status first showed what is wanted; None: not yet.
     """
 
     node: str
@@ -141,7 +141,7 @@ def change(
     log: Log,
     state: AppState,
     query: str,
-    asked: Change,
+    asked: SettingChange,
     timeout_s: float,
     tell: Callable[[Changed], None] = lambda so_far: None,
 ) -> Changed:
@@ -212,7 +212,7 @@ def _wanted(state: AppState, query: str, after: Delays) -> dict[Key, Delays]:
         serves = spec.serves(name)
         if any(s.query == query for s in serves):
             delays = {s.query: after if s.query == query else in_force(state, s.query) for s in serves}
-            wanted |= {(name, k): stated(name, delays) for k in range(node.replicas)}
+            wanted |= {(name, k): as_configured(name, delays) for k in range(node.replicas)}
     return wanted
 
 

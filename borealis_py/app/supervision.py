@@ -24,7 +24,7 @@ STOP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ProcessStart:
     """What a supervisor starts: `stem` of its files, arguments; `first`: those of its first start alone."""
 
     stem: str
@@ -62,7 +62,7 @@ def supervisor_of(directory: Path) -> psutil.Process | None:
 
 
 def start_supervisor(
-    directory: Path, command: Sequence[str], starts: Sequence[Start], environment: Mapping[str, str]
+    directory: Path, command: Sequence[str], starts: Sequence[ProcessStart], environment: Mapping[str, str]
 ) -> int:
     """Start one, and wait until it has started what does not run. Returns its pid.
 

@@ -12,7 +12,7 @@ from functools import cache
 from borealis_py import App
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
-from borealis_py.query.spec import Policy
+from borealis_py.query.spec import PolicyName
 from sunion.bucket import Buckets
 
 SCHEMA = {"at": "int64", "customer": "string", "amount": "double", "shop": "string", "kind": "string"}
@@ -28,7 +28,7 @@ Totals = dict[tuple[int, str], tuple[int, float]]
 """(window start, customer) -> count and sum."""
 
 
-def app(name: str, sources: int, replicas: int, threshold: str = "3s", policy: Policy = "process") -> App:
+def app(name: str, sources: int, replicas: int, threshold: str = "3s", policy: PolicyName = "process") -> App:
     """Count and sum per customer and second over the union of `sources` streams s0, s1 ...
 
     Args:

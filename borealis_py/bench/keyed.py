@@ -15,7 +15,7 @@ from borealis_py import App
 from borealis_py.bench import events
 from borealis_py.bench.figures import BenchError
 from borealis_py.log.base import Record
-from borealis_py.query.spec import Policy
+from borealis_py.query.spec import PolicyName
 
 SOURCE, NODE, QUERY, KEY = "s0", "clean", "alike", "customer"
 DISTANCE = "avg(damerau_levenshtein(repeat(shop || '/' || kind, {0}), repeat(customer || '/' || kind, {0})))"
@@ -32,7 +32,7 @@ class _Result(msgspec.Struct):
     distance: float
 
 
-def app(name: str, partitions: int, replicas: int = 1, policy: Policy = "process", length: int = 1) -> App:
+def app(name: str, partitions: int, replicas: int = 1, policy: PolicyName = "process", length: int = 1) -> App:
     """Count, sum and mean distance per customer and second, in partitions by customer, behind a node.
 
     Args:

@@ -41,7 +41,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.protocol.redo import RedoJob
 from borealis_py.runtime.spark import class_archive
 from borealis_py.runtime.spark.session import ReplicaSession
-from reconcile.runner import ThreadRedo
+from reconcile.redo_router import ThreadRedo
 
 RATES = {1_000: (34, 33, 33), 10_000: (334, 333, 333), 50_000: (1_667, 1_667, 1_666)}
 """Rows a second -> of each source in a bucket."""

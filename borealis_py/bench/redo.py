@@ -13,16 +13,16 @@ from borealis_py.bench import events
 from borealis_py.bench.catchup import Prepared
 from borealis_py.bench.figures import BenchError, RedoFigures, redo_figures
 from borealis_py.bench.stage import Running, Stage
-from borealis_py.engine import Kernel, canonical_hash, compile_query
+from borealis_py.engine import DuckKernel, canonical_hash, compile_query
 from borealis_py.log.description import Life
+from borealis_py.log.source_records import decode_source
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.spec import AppSpec
 from borealis_py.runtime.spark.session import ReplicaSession
-from reconcile.decode import decode_source
-from reconcile.runner import Redo, ThreadRedo
-from reconcile.spark import SparkRedo
-from reconcile.work import Work, node_work
+from reconcile.redo_router import RedoRunner, ThreadRedo
+from reconcile.replay_context import ReplayContext, node_context
+from reconcile.spark_redo import SparkRedo
 from sunion.bucket import Buckets
 from sunion.model import Output
 from sunion.source import SourceFold
@@ -91,7 +91,7 @@ def measure(stage: Stage, cases: Sequence[RedoCase], spark: bool) -> list[RedoFi
 
 
 def _measure(stage: Stage, case: RedoCase, session: ReplicaSession | None) -> RedoFigures:
-    work = node_work(case.app, events.QUERY, stage.log, Timing().ahead_max_us, case.app_uid)
+    work = node_context(case.app, events.QUERY, stage.log, Timing().ahead_max_us, case.app_uid)
     with closing(compile_query(case.app, events.QUERY)) as kernel:
         job = replace(case.job, state=kernel.initial(), ranges=_ranges(stage, work, case))
         memory_s, expected, buckets = _from_memory(stage, work, kernel, job)
@@ -104,7 +104,7 @@ def _measure(stage: Stage, case: RedoCase, session: ReplicaSession | None) -> Re
     return redo_figures(case.what, job.rows, buckets, memory_s, thread_s, spark_s)
 
 
-def _ranges(stage: Stage, work: Work, case: RedoCase) -> tuple[SourceRange, ...]:
+def _ranges(stage: Stage, work: ReplayContext, case: RedoCase) -> tuple[SourceRange, ...]:
     """Every source from its beginning."""
     fold = SourceFold(Buckets(work.width_us).start(case.job.first))
     lookup = stage.log.lookup()
@@ -115,7 +115,7 @@ def _ranges(stage: Stage, work: Work, case: RedoCase) -> tuple[SourceRange, ...]
     return tuple(SourceRange(i, 0, end, fold) for i, end in enumerate(ends))
 
 
-def _from_memory(stage: Stage, work: Work, kernel: Kernel, job: RedoJob) -> tuple[list[float], Bits, int]:
+def _from_memory(stage: Stage, work: ReplayContext, kernel: DuckKernel, job: RedoJob) -> tuple[list[float], Bits, int]:
     """Decoding is not in it: these rows were decoded when they came.
 
     Returns:
@@ -140,7 +140,7 @@ def _from_memory(stage: Stage, work: Work, kernel: Kernel, job: RedoJob) -> tupl
     return seconds[1:], bits(outputs), len(busy)
 
 
-def _timed(redo: Redo, bell: Bell, job: RedoJob, expected: Bits) -> list[float]:
+def _timed(redo: RedoRunner, bell: Bell, job: RedoJob, expected: Bits) -> list[float]:
     seconds = []
     try:
         for n in range(RUNS + 1):  # the first one warms up
@@ -154,7 +154,7 @@ def _timed(redo: Redo, bell: Bell, job: RedoJob, expected: Bits) -> list[float]:
     return seconds[1:]
 
 
-def _check(redo: Redo, expected: Bits) -> None:
+def _check(redo: RedoRunner, expected: Bits) -> None:
     answers = redo.results()
     if len(answers) != 1:
         raise BenchError(f"a redo did not answer within {DEADLINE_S:g} s")

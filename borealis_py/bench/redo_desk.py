@@ -16,10 +16,10 @@ from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
 from borealis_py.runtime.spark.application import TURN_S, new_session
-from borealis_py.runtime.spark.job_slots import SparkSlots
-from reconcile.asking import Address, AskingRedo
-from reconcile.runner import Redo
-from reconcile.serving import Desk, RedoServer
+from borealis_py.runtime.spark.executor import SparkExecutor
+from reconcile.redo_client import RemoteRedo, TaskAddress
+from reconcile.redo_router import RedoRunner
+from reconcile.redo_server import RedoServer, TaskChannel
 
 SLOTS = 1, 2
 
@@ -31,8 +31,8 @@ class Driver:
         self.name = new_session()
         self._news, self._over = threading.Event(), threading.Event()
         works = {work.query: work.pack() for work in struck.works}
-        desks = [Desk(work.query, *redo_feeds(struck.app.name, work.query, 0)) for work in struck.works]
-        run = SparkSlots(context, works, self._news.set)
+        desks = [TaskChannel(work.query, *redo_feeds(struck.app.name, work.query, 0)) for work in struck.works]
+        run = SparkExecutor(context, works, self._news.set)
         self._server = RedoServer(letters, desks, self.name, run, slots, self._news.set, SystemClock())
         self._thread = threading.Thread(target=self._serve, name=f"redo letters, {slots} slots", daemon=True)
         self._thread.start()
@@ -59,15 +59,17 @@ class Desks:
 
     def __init__(self, context: Any, struck: Struck, letters: Log, wake: Wake) -> None:
         self._opened = ExitStack()
-        self.redos: Mapping[int, Sequence[Redo]] = {n: self._asking(context, struck, letters, n, wake) for n in SLOTS}
+        self.redos: Mapping[int, Sequence[RedoRunner]] = {
+            n: self._asking(context, struck, letters, n, wake) for n in SLOTS
+        }
 
-    def _asking(self, context: Any, struck: Struck, letters: Log, slots: int, wake: Wake) -> list[AskingRedo]:
+    def _asking(self, context: Any, struck: Struck, letters: Log, slots: int, wake: Wake) -> list[RemoteRedo]:
         driver = Driver(context, struck, letters, slots)
         self._opened.callback(driver.close)
         found = []
         for work in struck.works:
-            address = Address(driver.name, f"bench-{work.query}", *redo_feeds(struck.app.name, work.query, 0))
-            found.append(AskingRedo(letters, address, struck.kernel, wake, SystemClock(), DEADLINE_S))
+            address = TaskAddress(driver.name, f"bench-{work.query}", *redo_feeds(struck.app.name, work.query, 0))
+            found.append(RemoteRedo(letters, address, struck.kernel, wake, SystemClock(), DEADLINE_S))
             self._opened.callback(found[-1].close)
         return found
 

@@ -18,13 +18,13 @@ from borealis_py.bench.redo import DEADLINE_S, Bits, bits
 from borealis_py.log.base import Record
 from borealis_py.log.codec import SourceCodec
 from borealis_py.log.description import Life
-from borealis_py.protocol.intake import Intake
+from borealis_py.log.kernel import Kernel
+from borealis_py.log.source_records import decode_source
+from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
 from borealis_py.protocol.settings import Timing
-from reconcile.decode import decode_source
-from reconcile.runner import Redo
-from reconcile.work import Kernel
+from reconcile.redo_router import RedoRunner
 from sunion.model import Output, State
 
 Clock = Callable[[], float]
@@ -65,7 +65,7 @@ class Inline:
         intake: holds all rows of the job. width_us: of a bucket.
     """
 
-    def __init__(self, job: RedoJob, intake: Intake, kernel: Kernel, timing: Timing, width_us: int) -> None:
+    def __init__(self, job: RedoJob, intake: InputState, kernel: Kernel, timing: Timing, width_us: int) -> None:
         self._job, self._intake, self._kernel, self._timing = job, intake, kernel, timing
         self._width_us = width_us
         self._outputs: dict[int, Output] = {}
@@ -125,7 +125,7 @@ class SubmittedRedo:
         inline: None: a refusal is an error.
     """
 
-    def __init__(self, job: RedoJob, redo: Redo, inline: Inline | None = None) -> None:
+    def __init__(self, job: RedoJob, redo: RedoRunner, inline: Inline | None = None) -> None:
         self._job, self._redo, self._inline = job, redo, inline
         self._done: RedoDone | None = None
         self._refused = ""
@@ -204,7 +204,7 @@ class LiveTurns:
         records: Iterator[Sequence[Record]],
         codecs: Sequence[tuple[str, SourceCodec]],
         life: Life,
-        intake: Intake,
+        intake: InputState,
         kernel: Kernel,
         first: int,
         clock: Clock = time.monotonic,

@@ -19,19 +19,20 @@ from borealis_py.bench.partitions import read_corrected
 from borealis_py.bench.scaling_figures import SlotFigures, slot_figures
 from borealis_py.bench.stage import Stage
 from borealis_py.engine import compile_query
+from borealis_py.log.kernel import Kernel
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
 from borealis_py.query.partitions import parts_of
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
-from reconcile.spark import SparkRedo
-from reconcile.task import run_job
-from reconcile.work import Kernel, Work, node_work
+from reconcile.redo_job import run_job
+from reconcile.replay_context import ReplayContext, node_context
+from reconcile.spark_redo import SparkRedo
 
 
 @dataclass(frozen=True, slots=True)
 class SlotPart:
     """One partition's job, who encodes its state, and the bits that must come out."""
 
-    work: Work
+    work: ReplayContext
     kernel: Kernel
     job: RedoJob
     expected: redo.Bits
@@ -58,7 +59,9 @@ def measure(
 
 def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: ExitStack) -> SlotPart:
     name = parts_of(state.spec, keyed.QUERY)[index]
-    work = node_work(state.runs, name, stage.log, state.timing.ahead_max_us, state.app_uid, state.timing.row_max_bytes)
+    work = node_context(
+        state.runs, name, stage.log, state.timing.ahead_max_us, state.app_uid, state.timing.row_max_bytes
+    )
     kernel = compile_query(state.runs, name)
     stack.callback(kernel.close)
     rows = sum(n for n, _, _ in keyed.results([read_corrected(stage, state)[index]]).values())

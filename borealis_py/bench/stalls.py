@@ -31,9 +31,9 @@ from borealis_py.log.base import NewRecord
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
+from borealis_py.node.checkpoint_storage import SUFFIX, LocalLocation
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import PeerRedo, Peers
-from borealis_py.node.places import SUFFIX, LocalPlace
 from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
@@ -188,7 +188,7 @@ def judge(keys: int, watched: Watched) -> Held:
     )
 
 
-class _Noting(LocalPlace):
+class _Noting(LocalLocation):
     """A place that notes when it was given something and when it had it."""
 
     def __init__(self, directory: Path) -> None:

@@ -22,11 +22,12 @@ from borealis_py.engine import compile_query
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.description import Life
+from borealis_py.log.kernel import Kernel
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
-from borealis_py.protocol.intake import Intake
+from borealis_py.log.source_records import decode_source
+from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.redo import RedoJob, SourceRange
-from reconcile.decode import decode_source
-from reconcile.work import Kernel, Work, node_work
+from reconcile.replay_context import ReplayContext, node_context
 from sunion.model import State
 from sunion.source import SourceFold
 
@@ -73,7 +74,9 @@ class Struck:
         for i in range(SOURCES):
             stage.fill(rows.records(self._feed(i), self.app.app_uid, i))
         spec, uid = self.app.runs, self.app.app_uid
-        self.works: list[Work] = [node_work(spec, n, stage.log, self.timing.ahead_max_us, uid) for n in NODES]
+        self.works: list[ReplayContext] = [
+            node_context(spec, n, stage.log, self.timing.ahead_max_us, uid) for n in NODES
+        ]
         self._opened = ExitStack()
         self.kernel: Kernel = compile_query(spec, NODES[0])
         self._opened.callback(self.kernel.close)
@@ -110,7 +113,7 @@ class Struck:
     def _feed(self, source: int) -> Feed:
         return topics.source(self.app.name, f"s{source}")
 
-    def _filled(self, rows: Steady, records: int, logs: Sequence[Iterator[Record]] = ()) -> Intake:
+    def _filled(self, rows: Steady, records: int, logs: Sequence[Iterator[Record]] = ()) -> InputState:
         """What a replica holds that has read so many records of each source."""
         intake = self._empty(ORIGIN)
         for i in range(SOURCES):
@@ -120,10 +123,12 @@ class Struck:
                 self._take(intake, i, some)
         return intake
 
-    def _empty(self, origin: int) -> Intake:
-        return Intake(self.works[0].inputs, origin, BUCKETS, self.kernel, self.timing.ahead_max_us, origin, None, {})
+    def _empty(self, origin: int) -> InputState:
+        return InputState(
+            self.works[0].inputs, origin, BUCKETS, self.kernel, self.timing.ahead_max_us, origin, None, {}
+        )
 
-    def _take(self, intake: Intake, source: int, records: Sequence[Record]) -> None:
+    def _take(self, intake: InputState, source: int, records: Sequence[Record]) -> None:
         codec, life = self.kernel.source_codec(f"s{source}"), Life(self.app.app_uid)
         intake.union.feed_all(source, [decode_source(r, codec, f"s{source}", life) for r in records])
 

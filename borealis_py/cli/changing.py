@@ -12,7 +12,7 @@ from borealis_py.cli.console import fail, print_json, print_table, say, waiting
 from borealis_py.cli.context import open_context
 
 if TYPE_CHECKING:
-    from borealis_py.app.settings import Change, Changed, Obeys
+    from borealis_py.app.settings import Changed, Obeys, SettingChange
     from borealis_py.protocol.settings import Delays
 
 Query = Annotated[str, typer.Argument(help="A query of the app.", show_default=False)]
@@ -22,7 +22,9 @@ Timeout = Annotated[
 TIMEOUT = "10s"
 
 
-def carry_out(query: str, asked: Change, timeout: str, bootstrap: str | None, app: str | None, json: bool) -> None:
+def carry_out(
+    query: str, asked: SettingChange, timeout: str, bootstrap: str | None, app: str | None, json: bool
+) -> None:
     """Change the query's settings; exit code 1 if refused, or if a replica that runs does not obey in time.
 
     Raises:

@@ -13,7 +13,7 @@ from borealis_py.cli.options import Json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from borealis_py.app.explain import Effect, Explanation, NodePlan, QueryPlan
+    from borealis_py.app.explain import ExplainedNode, Explanation, LossEffect, QueryPlan
     from borealis_py.protocol.settings import Delays
 
 
@@ -51,7 +51,7 @@ def as_json(found: Explanation) -> dict[str, Any]:
     }
 
 
-def _node(plan: NodePlan) -> dict[str, Any]:
+def _node(plan: ExplainedNode) -> dict[str, Any]:
     report = plan.report
     return {
         "reads": plan.reads,
@@ -131,7 +131,7 @@ def _losses(found: Explanation) -> list[list[str | Text]]:
 _SHOWN = (("tentative", "yellow"), ("silent", "red"), ("stable", "green"))
 
 
-def _by_outcome(effects: Mapping[str, Effect]) -> dict[str, list[str]]:
+def _by_outcome(effects: Mapping[str, LossEffect]) -> dict[str, list[str]]:
     said: dict[str, list[str]] = {}
     for node, effect in effects.items():
         shown = f"{node} ({effect.completeness:.2f})" if effect.outcome.value == "tentative" else node

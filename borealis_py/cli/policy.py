@@ -30,11 +30,11 @@ def policy(
     json: Json = False,
 ) -> None:
     """Change a query's policies while it runs, and wait until the replicas obey them."""
-    from borealis_py.app.settings import Change
+    from borealis_py.app.settings import SettingChange
 
     if failure is None and stabilization is None:
         raise typer.BadParameter("say what to change: --failure, --stabilization or both")
-    change = Change(None, chosen(failure, "--failure"), chosen(stabilization, "--stabilization"))
+    change = SettingChange(None, chosen(failure, "--failure"), chosen(stabilization, "--stabilization"))
     carry_out(query, change, timeout, bootstrap, app, json)
 
 

@@ -19,12 +19,12 @@ from borealis_py.config.signals import setting
 if TYPE_CHECKING:
     from borealis_py.app.state import AppState
     from borealis_py.client.items import Items
-    from borealis_py.client.pump import Pace, Progress
+    from borealis_py.client.pump import PumpProgress, ReplayPace
 
 PEEK_ROWS = 100
 
 
-class Boundary(StrEnum):
+class BoundaryOption(StrEnum):
     clock = "clock"
     data = "data"
 
@@ -67,7 +67,7 @@ def publish(
         ),
     ] = None,
     boundary: Annotated[
-        Boundary | None,
+        BoundaryOption | None,
         typer.Option(
             "--boundary",
             help="What moves the promise that nothing older follows: the clock, or the rows' times (--stime).",
@@ -139,18 +139,20 @@ def _last_of(rows: Items) -> int:
     return last
 
 
-def _lateness(stime: str | None, speed: int | None, lateness: str | None, boundary: Boundary | None) -> int | None:
+def _lateness(
+    stime: str | None, speed: int | None, lateness: str | None, boundary: BoundaryOption | None
+) -> int | None:
     """What the options say about rows that come late, in microseconds. Raises BadParameter, QueryError."""
     if speed is not None and (lateness is not None or boundary is not None):
         raise typer.BadParameter(
             "a replay knows which row comes next: neither --lateness nor --boundary goes with it", param_hint="--speed"
         )
-    if stime is None and (lateness is not None or boundary is Boundary.data):
+    if stime is None and (lateness is not None or boundary is BoundaryOption.data):
         raise typer.BadParameter(
             "--lateness and --boundary data are about rows that bear their own time; name its column",
             param_hint="--stime",
         )
-    if stime is not None and boundary is Boundary.clock and lateness is None:
+    if stime is not None and boundary is BoundaryOption.clock and lateness is None:
         raise typer.BadParameter(
             "rows with a time of their own need it by the clock: how late may they come? 0s: never",
             param_hint="--lateness",
@@ -162,26 +164,26 @@ def _lateness(stime: str | None, speed: int | None, lateness: str | None, bounda
     return parse_duration(lateness, "--lateness", zero=True)
 
 
-def _boundaries(kinds: Any, stime: str | None, pace: Pace | None, boundary: Boundary | None) -> Any:
+def _boundaries(kinds: Any, stime: str | None, pace: ReplayPace | None, boundary: BoundaryOption | None) -> Any:
     if pace is not None:
         return kinds.PACED
     if boundary is None:
         return kinds.CLOCK if stime is None else kinds.DATA
-    return kinds.DATA if boundary is Boundary.data else kinds.CLOCK
+    return kinds.DATA if boundary is BoundaryOption.data else kinds.CLOCK
 
 
-def _pace(state: AppState, speed: int, start: str | None, base: str | None, first_us: int | None) -> Pace:
+def _pace(state: AppState, speed: int, start: str | None, base: str | None, first_us: int | None) -> ReplayPace:
     from borealis_py.app.origin import parse
     from borealis_py.client.ingest import IngestError
-    from borealis_py.client.pump import Pace
+    from borealis_py.client.pump import ReplayPace
 
     base_us = first_us if base is None else parse(base, "--base")
     if base_us is None:
         raise IngestError("none of the first rows has a time, so say with --base which time the replay starts at")
     if start == "origin":
-        return Pace(base_us, _origin_us(state), speed)
+        return ReplayPace(base_us, _origin_us(state), speed)
     start_us = time.time_ns() // 1000 if start in (None, "now") else parse(str(start), "--start")
-    return Pace(base_us, start_us, speed)
+    return ReplayPace(base_us, start_us, speed)
 
 
 def _origin_us(state: AppState) -> int:
@@ -202,7 +204,9 @@ def _warn_early(state: AppState, stream: str, first_us: int) -> None:
         )
 
 
-def _run(publisher: Any, rows: Items, pace: Pace | None, positions: bool, end: bool, name: str, timed: bool) -> bool:
+def _run(
+    publisher: Any, rows: Items, pace: ReplayPace | None, positions: bool, end: bool, name: str, timed: bool
+) -> bool:
     """Publish to the end of the rows or Ctrl-C; True: it was that."""
     from borealis_py.client.pump import publish_rows
 
@@ -215,7 +219,7 @@ def _run(publisher: Any, rows: Items, pace: Pace | None, positions: bool, end: b
 
     with setting(stop, signal.SIGINT, first=interrupt), waiting(f"claiming {name}") as spinner, publisher:
 
-        def show(progress: Progress) -> None:
+        def show(progress: PumpProgress) -> None:
             spinner.update(f"{name}: {_counts(progress)}")
 
         done = publish_rows(publisher, rows, pace, positions, show, stop, timed=timed)
@@ -232,7 +236,7 @@ def _run(publisher: Any, rows: Items, pace: Pace | None, positions: bool, end: b
     return bool(interrupted)
 
 
-def _counts(progress: Progress) -> str:
+def _counts(progress: PumpProgress) -> str:
     parts = [f"{progress.sent} rows sent"]
     if progress.rejected:
         parts.append(f"{progress.rejected} rejected (dead letters)")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from borealis_py.app.state import AppState
 
 
-class View(StrEnum):
+class ViewOption(StrEnum):
     corrected = "corrected"
     live = "live"
     raw = "raw"
@@ -34,13 +34,13 @@ class From(StrEnum):
 def subscribe(
     query: Annotated[str, typer.Argument(help="A query of the app; for raw any node.", show_default=False)],
     view: Annotated[
-        View,
+        ViewOption,
         typer.Option(
             "--view",
             help="corrected: stable rows, each once, in order. live: tentative now, stable later. "
             "raw: what one replica says.",
         ),
-    ] = View.corrected,
+    ] = ViewOption.corrected,
     start: Annotated[
         From | None,
         typer.Option("--from", help="beginning or now.", show_default="beginning; now for live"),
@@ -59,7 +59,7 @@ def subscribe(
     state = context.app(app)
     _check(state, query, view, replica)
     stop = threading.Event()
-    beginning = start is From.beginning or (start is None and view is not View.live)
+    beginning = start is From.beginning or (start is None and view is not ViewOption.live)
     lines = _lines(context, state, query, view, beginning, replica, stop)
     with setting(stop, signal.SIGINT):
         try:
@@ -75,8 +75,8 @@ def subscribe(
         raise typer.Exit(INTERRUPTED)
 
 
-def _check(state: AppState, query: str, view: View, replica: int) -> None:
-    if view is View.raw:
+def _check(state: AppState, query: str, view: ViewOption, replica: int) -> None:
+    if view is ViewOption.raw:
         most = state.runs.node(query).replicas - 1
         if replica > most:
             raise typer.BadParameter(f"{state.runs.label(query)} has replicas 0 to {most}", param_hint="--replica")
@@ -92,15 +92,21 @@ def _check(state: AppState, query: str, view: View, replica: int) -> None:
 
 
 def _lines(
-    context: Context, state: AppState, query: str, view: View, beginning: bool, replica: int, stop: threading.Event
+    context: Context,
+    state: AppState,
+    query: str,
+    view: ViewOption,
+    beginning: bool,
+    replica: int,
+    stop: threading.Event,
 ) -> Iterator[dict[str, Any]]:
     from borealis_py import api
 
-    if view is View.raw:
+    if view is ViewOption.raw:
         yield from api.raw(context.log, state, query, replica, stop)
         return
     whole = state.spec.query(query).partitions is None
-    follow = api.live if view is View.live else api.corrected
+    follow = api.live if view is ViewOption.live else api.corrected
     for found in follow(context.log, state, query, beginning, stop):
         line = asdict(found)
         if whole:

@@ -23,7 +23,7 @@ def threshold(
     In force at each replica as it reads it, for every bucket not yet run. Exit code 1 when it cannot hold (the least
     that would do is named), or when a replica that runs does not obey in time.
     """
-    from borealis_py.app.settings import Change
+    from borealis_py.app.settings import SettingChange
     from borealis_py.query import parse_duration
 
-    carry_out(query, Change(parse_duration(value, "threshold")), timeout, bootstrap, app, json)
+    carry_out(query, SettingChange(parse_duration(value, "threshold")), timeout, bootstrap, app, json)

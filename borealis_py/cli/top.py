@@ -22,7 +22,7 @@ from borealis_py.config.signals import setting
 
 if TYPE_CHECKING:
     from borealis_py.log.messages import Status
-    from borealis_py.observe.follower import Follower, View
+    from borealis_py.observe.follower import AppSnapshot, Follower
 
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 """They end it like q does, so that the terminal is put back."""
@@ -106,7 +106,7 @@ def _look(follower: Follower, every_s: float, stop: threading.Event) -> None:
     follower.close()
 
 
-def picture(view: View, width: int, height: int | None, how: str) -> RenderableType:
+def picture(view: AppSnapshot, width: int, height: int | None, how: str) -> RenderableType:
     """All there is to see.
 
     Args:
@@ -124,7 +124,7 @@ def picture(view: View, width: int, height: int | None, how: str) -> RenderableT
     return Group(*above, *events)
 
 
-def _headline(view: View) -> str:
+def _headline(view: AppSnapshot) -> str:
     from borealis_py.app.replica_health import health_of
     from borealis_py.observe.overview import keys
 

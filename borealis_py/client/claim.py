@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from borealis_py.client.tail import FURTHER, TAIL_RECORDS, Entry, advanced, entry_of, fold_at_end
+from borealis_py.client.tail import FURTHER, TAIL_RECORDS, TailEntry, advanced, entry_of, fold_at_end
 from borealis_py.client.target import StreamEnded, StreamFenced, StreamForgotten, StreamTaken, Target
 from borealis_py.log.base import NewRecord, Record
 from borealis_py.log.description import Life
@@ -51,7 +51,7 @@ class Claim:
         self._attempts = 0
         self._position = 0
         self._complete = False
-        self._tail: list[Entry] = []
+        self._tail: list[TailEntry] = []
 
     @property
     def read_to(self) -> int:
@@ -114,7 +114,7 @@ class Claim:
         claim = ClaimHeader(self._target.app_uid, self.epoch, self._uid, self._lateness_us)
         return NewRecord(self._target.feed, pack(claim), timestamp_ms=stamp)
 
-    def _one(self, entry: Entry, now_us: int) -> None:
+    def _one(self, entry: TailEntry, now_us: int) -> None:
         header = entry.header
         if self.ready:
             if isinstance(header, BatchHeader):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from borealis_py.client.items import BadLine, InputRow, Run, gathered
+from borealis_py.client.items import BadLine, InputRow, RowRun, gathered
 from borealis_py.client.times import WHOLE, parse_stime, parse_stimes, plain, whole_numbers
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
@@ -81,7 +81,7 @@ class Columns:
         return cls(len(header), places, -1 if stime_column is None else header.index(stime_column))
 
 
-def csv_parts(reader: Iterator[list[str]], tape: Tape, columns: Columns) -> Iterator[Run | BadLine]:
+def csv_parts(reader: Iterator[list[str]], tape: Tape, columns: Columns) -> Iterator[RowRun | BadLine]:
     """The rows after the header.
 
     Args:
@@ -99,7 +99,7 @@ def csv_parts(reader: Iterator[list[str]], tape: Tape, columns: Columns) -> Iter
             yield run
 
 
-def _together(lines: Sequence[bytes], columns: Columns, position: int, line: int) -> Run | None:
+def _together(lines: Sequence[bytes], columns: Columns, position: int, line: int) -> RowRun | None:
     """The lines as one run. None: one of them is no row by itself, or may be none."""
     try:
         texts = b"".join(lines).decode().split("\n")
@@ -118,7 +118,7 @@ def _together(lines: Sequence[bytes], columns: Columns, position: int, line: int
         return None
     names = [name for name, _, _ in columns.places]
     rows = map(zip, repeat(names), zip(*typed, strict=True))
-    return Run(position, line, list(map(dict, rows)), at_us, lines)
+    return RowRun(position, line, list(map(dict, rows)), at_us, lines)
 
 
 class _Records:

@@ -19,7 +19,7 @@ from typing import BinaryIO
 import msgspec
 
 from borealis_py.client.csvlines import Columns, Tape, csv_parts
-from borealis_py.client.items import BadLine, InputRow, Items, Run, gathered
+from borealis_py.client.items import BadLine, InputRow, Items, RowRun, gathered
 from borealis_py.client.rows import ROW_BYTES_MAX
 from borealis_py.client.times import parse_stime, parse_stimes
 
@@ -90,7 +90,7 @@ def read_jsonl(lines: Iterable[bytes], stime_column: str | None = None) -> Items
     return Items(_jsonl_parts(_blocks(lines), stime_column))
 
 
-def _jsonl_parts(blocks: Iterable[Sequence[bytes]], stime_column: str | None) -> Iterator[Run | BadLine]:
+def _jsonl_parts(blocks: Iterable[Sequence[bytes]], stime_column: str | None) -> Iterator[RowRun | BadLine]:
     decode, position = msgspec.json.Decoder(dict[str, object]).decode, 0
     for lines in blocks:
         try:
@@ -99,7 +99,7 @@ def _jsonl_parts(blocks: Iterable[Sequence[bytes]], stime_column: str | None) ->
         except _BAD_JSON:  # or a blank line
             yield from gathered(_jsonl_lines(lines, position, stime_column, decode))
         else:
-            yield Run(position, position + 1, values, at_us, lines)
+            yield RowRun(position, position + 1, values, at_us, lines)
         position += len(lines)
 
 

@@ -37,7 +37,7 @@ class BadLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RowRun:
     """Rows that follow one another in an input, a line each: `position` and `line` are the first one's.
 
     Attributes:
@@ -57,13 +57,13 @@ class Run:
         at_us = None if self.at_us is None else self.at_us[n]
         return InputRow(self.position + n, self.line + n, self.values[n], at_us, self.raws[n].rstrip(b"\r\n"))
 
-    def part(self, first: int, end: int) -> Run:
+    def part(self, first: int, end: int) -> RowRun:
         """Rows first .. end - 1."""
         at_us = None if self.at_us is None else self.at_us[first:end]
-        return Run(self.position + first, self.line + first, self.values[first:end], at_us, self.raws[first:end])
+        return RowRun(self.position + first, self.line + first, self.values[first:end], at_us, self.raws[first:end])
 
     @classmethod
-    def of(cls, rows: Sequence[InputRow]) -> Run:
+    def of(cls, rows: Sequence[InputRow]) -> RowRun:
         """These rows, which follow one another."""
         first, values, raws = rows[0], [row.values for row in rows], [row.raw for row in rows]
         return cls(first.position, first.line, values, [row.at_us for row in rows], raws)
@@ -72,9 +72,9 @@ class Run:
 class Items:
     """An input. Reads no further than it must: the next row of a pipe may be far off."""
 
-    def __init__(self, parts: Iterable[Run | InputRow | BadLine]) -> None:
+    def __init__(self, parts: Iterable[RowRun | InputRow | BadLine]) -> None:
         self._parts = iter(parts)
-        self._ahead: deque[Run | InputRow | BadLine] = deque()
+        self._ahead: deque[RowRun | InputRow | BadLine] = deque()
         self._begun = 0
         """How many rows of the first run ahead are given away."""
 
@@ -85,23 +85,23 @@ class Items:
         item = self._next()
         if item is None:
             raise StopIteration
-        if not isinstance(item, Run):
+        if not isinstance(item, RowRun):
             return item
         at = self._give(item, 1)
         return item.row(at)
 
-    def take(self, rows_max: int) -> Run | InputRow | BadLine | None:
+    def take(self, rows_max: int) -> RowRun | InputRow | BadLine | None:
         """What comes next, of rows that follow one another at most so many. None: the end."""
         item = self._next()
-        if not isinstance(item, Run):
+        if not isinstance(item, RowRun):
             return item
         at = self._give(item, rows_max)
         return item if not at and rows_max >= len(item) else item.part(at, at + rows_max)
 
-    def _next(self) -> Run | InputRow | BadLine | None:
+    def _next(self) -> RowRun | InputRow | BadLine | None:
         return self._ahead.popleft() if self._ahead else next(self._parts, None)
 
-    def _give(self, run: Run, rows: int) -> int:
+    def _give(self, run: RowRun, rows: int) -> int:
         """Give so many rows of it away. Returns which is the first."""
         at, self._begun = self._begun, self._begun + rows
         if self._begun < len(run):
@@ -115,30 +115,30 @@ class Items:
         seen = 0
         while seen < rows_max and (item := next(self._parts, None)) is not None:
             self._ahead.append(item)
-            seen += len(item) if isinstance(item, Run) else 1
+            seen += len(item) if isinstance(item, RowRun) else 1
             first = next((at_us for at_us in _times(item) if at_us is not None), None)
             if first is not None:
                 return first
         return None
 
 
-def gathered(items: Iterable[InputRow | BadLine]) -> Iterator[Run | BadLine]:
+def gathered(items: Iterable[InputRow | BadLine]) -> Iterator[RowRun | BadLine]:
     """The same items, with those rows together that follow one another, a line each."""
     rows: list[InputRow] = []
     for item in items:
         follows = rows and (item.position, item.line) == (rows[-1].position + 1, rows[-1].line + 1)
         if rows and not (follows and isinstance(item, InputRow)):
-            yield Run.of(rows)
+            yield RowRun.of(rows)
             rows = []
         if isinstance(item, InputRow):
             rows.append(item)
         else:
             yield item
     if rows:
-        yield Run.of(rows)
+        yield RowRun.of(rows)
 
 
-def _times(item: Run | InputRow | BadLine) -> Iterable[int | None]:
+def _times(item: RowRun | InputRow | BadLine) -> Iterable[int | None]:
     if isinstance(item, BadLine):
         return ()
-    return (item.at_us or ()) if isinstance(item, Run) else (item.at_us,)
+    return (item.at_us or ()) if isinstance(item, RowRun) else (item.at_us,)

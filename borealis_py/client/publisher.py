@@ -11,7 +11,7 @@ from time import time_ns
 from types import TracebackType
 
 from borealis_py.client.session import PublisherSession
-from borealis_py.client.stimes import Boundaries, Counts
+from borealis_py.client.stimes import Boundaries, PublishCounts
 from borealis_py.client.target import AHEAD_MAX_US, PublisherError, PublishFailed, Target
 from borealis_py.log.base import Log
 from borealis_py.protocol.settings import ROW_MAX_BYTES
@@ -237,9 +237,9 @@ class Publisher:
             return self._working().last_seq
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> PublishCounts:
         """Rows sent, rejected, skipped; how late they came."""
-        return Counts() if self._session is None else self._session.counts
+        return PublishCounts() if self._session is None else self._session.counts
 
     def close(self, end: bool = False, timeout_s: float = 30.0) -> None:
         """Send what is left and wait until it lies in the log.

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from borealis_py.client.items import BadLine, InputRow, Items, Run
+from borealis_py.client.items import BadLine, InputRow, Items, RowRun
 from borealis_py.client.publisher import Publisher, wall_us
-from borealis_py.client.stimes import Counts
+from borealis_py.client.stimes import PublishCounts
 
 PROGRESS_ROWS = 1_000
 """A progress report at least every so many rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReplayPace:
     """Replays history: what happened at `base_us` is published at `start_us`, `speed` times as fast.
 
     Attributes:
@@ -38,7 +38,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PumpProgress:
     """How far an input has been published."""
 
     read: int
@@ -54,7 +54,7 @@ class Sink(Protocol):
     def last_seq(self) -> int: ...
 
     @property
-    def counts(self) -> Counts: ...
+    def counts(self) -> PublishCounts: ...
 
     def send(self, row: Mapping[str, object], stime: int | None, seq: int | None) -> bool: ...
 
@@ -87,7 +87,7 @@ class Pump:
         self,
         sink: Sink,
         rows: Items | Iterable[InputRow | BadLine],
-        pace: Pace | None = None,
+        pace: ReplayPace | None = None,
         positions: bool = True,
         timed: bool = False,
     ) -> None:
@@ -123,9 +123,9 @@ class Pump:
             self._send(item, due)
         return None
 
-    def progress(self) -> Progress:
+    def progress(self) -> PumpProgress:
         counts = self._sink.counts
-        return Progress(self.read, counts.sent, counts.rejected, counts.skipped)
+        return PumpProgress(self.read, counts.sent, counts.rejected, counts.skipped)
 
     def _end(self) -> None:
         self._sink.hold(None)
@@ -139,10 +139,10 @@ class Pump:
             if item is None:
                 self._end()
                 return
-            count = len(item) if isinstance(item, Run) else 1
+            count = len(item) if isinstance(item, RowRun) else 1
             self.read += count
             rows_max -= count
-            if not isinstance(item, Run):
+            if not isinstance(item, RowRun):
                 self._send(item, None)
             elif item.at_us is not None and None in item.at_us:
                 for n in range(count):
@@ -179,13 +179,13 @@ class Pump:
 def publish_rows(
     publisher: Publisher,
     rows: Items | Iterable[InputRow | BadLine],
-    pace: Pace | None = None,
+    pace: ReplayPace | None = None,
     positions: bool = True,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[PumpProgress], None] | None = None,
     stop: threading.Event | None = None,
     clock: Callable[[], int] = wall_us,
     timed: bool = False,
-) -> Progress:
+) -> PumpProgress:
     """Publish an input to its end, or until `stop` is set. The publisher stays open: close it, with END or without.
 
     Args:

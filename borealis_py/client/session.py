@@ -11,7 +11,16 @@ from typing import Any
 
 from borealis_py.client.rows import BadRow, RowSchema, raw_json
 from borealis_py.client.sourcelog import SourceLog
-from borealis_py.client.stimes import Boundaries, Counts, LateRows, behind, check_lateness, leading, unfit, unsaid
+from borealis_py.client.stimes import (
+    Boundaries,
+    LateRows,
+    PublishCounts,
+    behind,
+    check_lateness,
+    leading,
+    unfit,
+    unsaid,
+)
 from borealis_py.client.target import PublisherError, Target
 from borealis_py.client.writer import SourceWriter
 from borealis_py.log.base import Log, Wake
@@ -45,7 +54,7 @@ class PublisherSession:
         lateness_us: int | None = None,
     ) -> None:
         check_lateness(target, boundaries, lateness_us)
-        self.counts = Counts()
+        self.counts = PublishCounts()
         self.closed = False
         self._target, self._ahead_us = target, target.ahead_max_us
         self._buckets = target.buckets

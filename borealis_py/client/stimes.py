@@ -29,7 +29,7 @@ class Boundaries(Enum):
 
 
 @dataclass(slots=True)
-class Counts:
+class PublishCounts:
     """Rows so far. `skipped`: already in the log (a resume that starts from the beginning of its input). `late`: those
     of the rejected that came too late. `lateness`: how late all rows came that were sent with a time of their own.
     """

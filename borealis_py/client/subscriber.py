@@ -24,8 +24,8 @@ from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.progress import Published
 from borealis_py.log.records import unpack_stream
 from borealis_py.log.stream import StreamDecoder, decoded, readable
-from borealis_py.protocol.reader import StreamReader
 from borealis_py.protocol.settings import SettingsError
+from borealis_py.protocol.stream_view import StreamView
 from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
 from sunion.model import Kind, StreamRecord
@@ -112,7 +112,7 @@ class LiveSubscription:
         self._clock = clock
         self._lookup = log.lookup()
         self._reader = log.reader(wake)
-        self.stream = StreamReader(query, replicas, start, buckets, wait_us)
+        self.stream = StreamView(query, replicas, start, buckets, wait_us)
         self._feeds = {Feed(topics.replica(app, query, k)): k for k in range(replicas)}
         self._app, self._life = app, Life(app_uid)
         self._decoders = [StreamDecoder(self._life, schema) for _ in range(replicas)]

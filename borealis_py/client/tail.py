@@ -59,14 +59,14 @@ _UNCOUNTED = _Uncounted()
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TailEntry:
     """One record that a publisher wrote: header, and what the fold judges of it."""
 
     header: SourceHeader
     record: SourceRecord
 
 
-def entry_of(record: Record, life: Life) -> Entry | None:
+def entry_of(record: Record, life: Life) -> TailEntry | None:
     """None: it says nothing about the stream (A2): another life's, or no publisher's (to readers a dead letter)."""
     try:
         header, _ = unpack_source(record.value)
@@ -74,7 +74,7 @@ def entry_of(record: Record, life: Life) -> Entry | None:
             return None
         if isinstance(header, ClaimHeader):
             lateness_us = checked_lateness(header)
-            return Entry(
+            return TailEntry(
                 header, SourceRecord(record.offset, header.epoch, header.uid, claim=True, lateness_us=lateness_us)
             )
         stimes, seqs = unpack_stimes(header.stimes), tuple_seqs(header)
@@ -84,15 +84,15 @@ def entry_of(record: Record, life: Life) -> Entry | None:
     of = SourceRecord(
         record.offset, header.epoch, header.uid, False, seqs, stimes, boundary=header.boundary, rejects=rejects
     )
-    return Entry(header, of)
+    return TailEntry(header, of)
 
 
-def advanced(state: SourceFold, entry: Entry, target: Target) -> SourceFold:
+def advanced(state: SourceFold, entry: TailEntry, target: Target) -> SourceFold:
     """The fold after one more record."""
     return fold(state, entry.record, target.buckets, _UNCOUNTED, target.source, target.ahead_max_us)[0]
 
 
-def fold_at_end(entries: Sequence[Entry], begin: int, target: Target) -> SourceFold | None:
+def fold_at_end(entries: Sequence[TailEntry], begin: int, target: Target) -> SourceFold | None:
     """The fold after these records.
 
     Args:
@@ -117,7 +117,7 @@ def fold_at_end(entries: Sequence[Entry], begin: int, target: Target) -> SourceF
     return state
 
 
-def _certain(entries: Sequence[Entry], begin: int) -> int | None:
+def _certain(entries: Sequence[TailEntry], begin: int) -> int | None:
     """The first batch whose writer is known to have owned the stream when it was written."""
     claims: list[SourceRecord] = []
     for at, entry in enumerate(entries):

@@ -2,14 +2,14 @@
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
-from borealis_py.engine.kernel import Kernel, State, compile_query
+from borealis_py.engine.kernel import DuckKernel, State, compile_query
 from borealis_py.engine.rows import ArrowRows, canonical_hash, merge
 
 __all__ = [
     "ArrowRowCodec",
     "ArrowRows",
     "ArrowSourceCodec",
-    "Kernel",
+    "DuckKernel",
     "OperatorClass",
     "State",
     "canonical_hash",

@@ -13,9 +13,25 @@ import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
 from borealis_py.engine.duck import REFUSALS, Duck, Statement, first_line, with_feed
-from borealis_py.engine.expressions import Expression, Place, Tree, bound, check_outside, describe, parse, sql_of
-from borealis_py.engine.operators import Merge, Part, Pipe, Source, Union, Window
-from borealis_py.engine.parts import KEY_TYPES
+from borealis_py.engine.expressions import (
+    Expression,
+    ExpressionPlace,
+    Tree,
+    bound,
+    check_outside,
+    describe,
+    parse,
+    sql_of,
+)
+from borealis_py.engine.operators import (
+    MergeOperator,
+    PartitionFilter,
+    SourceOperator,
+    StatementOperator,
+    UnionOperator,
+    WindowOperator,
+)
+from borealis_py.engine.partitioner import KEY_TYPES
 from borealis_py.engine.rows import column_type, segment_schema
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, base_name
@@ -34,7 +50,7 @@ from borealis_py.query.plan import (
 from borealis_py.query.spec import AppSpec
 
 Sql = Callable[[str], str]
-Operator = Source | Part | Merge | Union | Pipe | Window
+Operator = SourceOperator | PartitionFilter | MergeOperator | UnionOperator | StatementOperator | WindowOperator
 
 _INT = pa.int64()
 
@@ -119,7 +135,7 @@ class _Compiler:
 
     def _relation(self, op: Op) -> Relation:
         if isinstance(op, SourceOp):
-            return self._add(Source(self._spec.inputs.index(op.name)), self._known[op.name])
+            return self._add(SourceOperator(self._spec.inputs.index(op.name)), self._known[op.name])
         if isinstance(op, UnionOp):
             return self._union(op)
         if isinstance(op, FilterOp):
@@ -130,10 +146,10 @@ class _Compiler:
             return self._materialised(self._relations[op.input])
         if isinstance(op, PartOp):
             whole = self._keyed(self._relations[op.input], op.by)
-            return self._add(Part(whole.slot, op.by, op.count, op.index), whole.schema)
+            return self._add(PartitionFilter(whole.slot, op.by, op.count, op.index), whole.schema)
         if isinstance(op, MergeOp):
             parts = [self._keyed(self._relations[i], op.by) for i in op.inputs]
-            return self._add(Merge(tuple(r.slot for r in parts), op.by), parts[0].schema)
+            return self._add(MergeOperator(tuple(r.slot for r in parts), op.by), parts[0].schema)
         return self._window(op, self._relations[op.input])
 
     def _add(self, operator: Operator, schema: pa.Schema) -> Relation:
@@ -144,7 +160,7 @@ class _Compiler:
         if relation.chain is None:
             return relation
         statement = self.statement(relation.select, relation.base, self.label)
-        return self._add(Pipe(base_name(self.node), relation.slot, statement), relation.schema)
+        return self._add(StatementOperator(base_name(self.node), relation.slot, statement), relation.schema)
 
     def _keyed(self, relation: Relation, by: Sequence[str]) -> Relation:
         for name in by:
@@ -167,10 +183,10 @@ class _Compiler:
                         f"union of {self.label}: column {field.name!r} is {field.type} in one input and "
                         f"{theirs} in another; make them alike with map()"
                     )
-        return self._add(Union(tuple(r.slot for r in inputs), tuple(first.names)), first)
+        return self._add(UnionOperator(tuple(r.slot for r in inputs), tuple(first.names)), first)
 
     def _filter(self, op: FilterOp, source: Relation) -> Relation:
-        expression = parse(op.predicate, Place(self.label, "filter", source.columns), aggregate=False)
+        expression = parse(op.predicate, ExpressionPlace(self.label, "filter", source.columns), aggregate=False)
         predicate = sql_of(expression)
         kind = self.type_of(source, predicate, expression)
         if kind != "BOOLEAN":
@@ -183,7 +199,7 @@ class _Compiler:
     def _map(self, op: MapOp, source: Relation) -> Relation:
         selected, fields = [], []
         for name, text in op.columns:
-            place = Place(self.label, f"map({name})", source.columns)
+            place = ExpressionPlace(self.label, f"map({name})", source.columns)
             expression = parse(text, place, aggregate=False)
             sql = sql_of(expression)
             cast, arrow = self.column(self.type_of(source, sql, expression), expression)
@@ -198,7 +214,7 @@ class _Compiler:
 
     def _window(self, op: WindowOp, source: Relation) -> Relation:
         expressions = [
-            parse(text, Place(self.label, f"agg({name})", source.columns), aggregate=True)
+            parse(text, ExpressionPlace(self.label, f"agg({name})", source.columns), aggregate=True)
             for name, text in op.aggregates
         ]
         for expression in expressions:
@@ -269,7 +285,7 @@ class _WindowBuilder:
         self._keys = [q(k) for k in op.keys]
         self._group = _group_by(self._keys)
 
-    def build(self) -> Window:
+    def build(self) -> WindowOperator:
         c, op = self._c, self._op
         for expression in self._expressions:  # the user's own words first: type errors are about them
             c.type_of(self._source, sql_of(expression), expression, self._group)
@@ -295,7 +311,7 @@ class _WindowBuilder:
         close, fields = self._close(inner, outers, feed_schema)
         schema = pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *fields, (STIME, _INT)])
         bucket = c.app.bucket_us
-        return Window(
+        return WindowOperator(
             node=base_name(c.node),
             input=self._source.slot,
             size=op.size_us // bucket,

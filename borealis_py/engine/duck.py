@@ -104,7 +104,7 @@ def first_line(error: BaseException) -> str:
     return line if len(line) <= 300 else line[:297] + "..."
 
 
-class Feed:
+class ScanInput:
     """What a statement scans: registered once, it hands out the present batch each time it is scanned."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -134,7 +134,7 @@ class Statement:
         self._duck = duck
         self._number = number
         self._sql = sql(f"feed{number}")
-        self._feed = Feed(schema)
+        self._feed = ScanInput(schema)
         self.input = schema
         self._execute = f"EXECUTE s{number}"
         self.prepare()
@@ -213,7 +213,7 @@ def with_feed(
     rows: pa.RecordBatch | None = None,
 ) -> T:
     """Call `use` with a relation of this schema and these rows."""
-    feed = Feed(schema)
+    feed = ScanInput(schema)
     if rows is not None:
         feed.set(rows)
     duck.connection.register("bind_feed", feed)

@@ -51,7 +51,7 @@ def _ask(sql: str, values: Sequence[str] = ()) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class ExpressionPlace:
     """Where an expression stands: for messages. `node` as in "query 'q'"; `columns` it may use, stime among them."""
 
     node: str
@@ -68,7 +68,7 @@ class Expression:
 
     text: str
     tree: Tree
-    place: Place
+    place: ExpressionPlace
 
     def columns(self) -> set[str]:
         """The columns it uses, as the schema spells them."""
@@ -98,7 +98,7 @@ class Expression:
             return plan(to_sql(tree), columns, _aggregated(parts))
 
         try:
-            tree = implicit.explicit(self.tree, implicit.Engine(kind_of, plan_of, _read, _written))
+            tree = implicit.explicit(self.tree, implicit.CastEngine(kind_of, plan_of, _read, _written))
             return replace(self, tree=guards.guarded(tree, kind_of))
         except guards.Unbounded as exc:
             raise self.error(str(exc)) from exc
@@ -107,7 +107,7 @@ class Expression:
         return QueryError(f"{self.place}: {reason}\n    {self.text}")
 
 
-def parse(text: str, place: Place, *, aggregate: bool) -> Expression:
+def parse(text: str, place: ExpressionPlace, *, aggregate: bool) -> Expression:
     """Parse and judge one expression.
 
     Args:
@@ -127,7 +127,7 @@ def parse(text: str, place: Place, *, aggregate: bool) -> Expression:
     return expression
 
 
-def _parse(text: str, place: Place) -> Tree:
+def _parse(text: str, place: ExpressionPlace) -> Tree:
     answer = json.loads(_ask("SELECT json_serialize_sql(?)", [_PREFIX + text]))
     if answer["error"]:
         if answer["error_type"] != "parser":  # two statements: DuckDB says that it serialises SELECT only

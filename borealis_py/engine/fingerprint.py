@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from borealis_py.engine.duck import connect, single_batch
-from borealis_py.engine.parts import by_key, partitions_of
+from borealis_py.engine.partitioner import partitions_of, sort_by_key
 from borealis_py.engine.rows import canonical_hash, merge
 from borealis_py.query.names import STIME
 
@@ -67,7 +67,7 @@ def _ordered() -> str:
     assert merged is not None
     keyed = pa.concat_batches([_KEYS] * 3)
     stimes = pa.array([i % 2 for i in range(keyed.num_rows)])
-    parts_merged = by_key(keyed.append_column(STIME, stimes), _KEYS.schema.names)
+    parts_merged = sort_by_key(keyed.append_column(STIME, stimes), _KEYS.schema.names)
     return canonical_hash(merged) + canonical_hash(parts_merged)
 
 

@@ -2,7 +2,7 @@
 
 `k = i` reads the text k as a number, and so do IN, CASE k WHEN i and the counts that some functions take. Nothing here
 lists them: each part of an expression is bound with its own parts as columns, and the engine's plan of it shows the
-casts. What they are is asked of the engine (`Engine`); this module knows trees and the text of plans only.
+casts. What they are is asked of the engine (`CastEngine`); this module knows trees and the text of plans only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True)
-class Engine:
+class CastEngine:
     """What the engine says of expressions.
 
     `kind(tree)`: its type. `plan(tree, parts)`: how it is bound, where its columns __part0, ... are these parts.
@@ -45,7 +45,7 @@ class Engine:
     written: Callable[[Tree], str]
 
 
-def explicit(tree: Tree, engine: Engine) -> Tree:
+def explicit(tree: Tree, engine: CastEngine) -> Tree:
     """The same expression; what it would cast unasked, and needs a guard, is cast by a CAST of its own.
 
     Raises:
@@ -58,7 +58,7 @@ def explicit(tree: Tree, engine: Engine) -> Tree:
     return tree
 
 
-def _asked(tree: Tree, engine: Engine) -> Tree:
+def _asked(tree: Tree, engine: CastEngine) -> Tree:
     """The expression with casts of its parts, if it makes any that need a guard."""
     parts: list[Tree] = []
 
@@ -85,7 +85,7 @@ def _asked(tree: Tree, engine: Engine) -> Tree:
     return {**_filled(asked, parts), "alias": tree["alias"]}
 
 
-def _needed(plan: str, parts: Sequence[Tree], engine: Engine) -> Iterator[tuple[int, Tree]]:
+def _needed(plan: str, parts: Sequence[Tree], engine: CastEngine) -> Iterator[tuple[int, Tree]]:
     """(number of a part, CAST of its column) for the casts in a plan that need a guard."""
     for inner, type_ in casts_in(plan):
         if PART not in inner:
@@ -114,7 +114,7 @@ def _typed(tree: Tree) -> Tree:
     return {**tree, "child": NOTHING} if tree["class"] == "CAST" else tree
 
 
-def _check_texts(cast: Tree, engine: Engine) -> None:
+def _check_texts(cast: Tree, engine: CastEngine) -> None:
     """Raises Unbounded where texts within a value would be parsed: no guard sees each of them."""
     if constant(cast["child"]) or not any(names_of(t) & PARSED for t in inner_types(cast["cast_type"]).values()):
         return

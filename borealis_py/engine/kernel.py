@@ -16,8 +16,8 @@ from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.compile import Compiled, compile_plan
 from borealis_py.engine.duck import MEMORY_BYTES, Duck
 from borealis_py.engine.fingerprint import fingerprint
-from borealis_py.engine.operators import Partial, Slice, Slots, Window
-from borealis_py.engine.parts import divided
+from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowOperator
+from borealis_py.engine.partitioner import split_by_partition
 from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError, did_you_mean
@@ -26,13 +26,13 @@ from sunion.model import Output
 
 State = tuple[tuple[Partial, ...], ...]
 """For each window operator its buckets' partials, in bucket order."""
-Parts = Sequence[pa.RecordBatch | None]
+Batches = Sequence[pa.RecordBatch | None]
 """One bucket's rows, by input."""
 SLICE_ROWS = 50_000
 """So many rows go through the operators at once."""
 
 
-class Kernel(ArrowRows, ArrowRowCodec):
+class DuckKernel(ArrowRows, ArrowRowCodec):
     """`sunion.model.Fragment` and `RowOps`, `log.codec.RowCodec`. Use `compile_query`.
 
     `query`: the node's name; a query is the node that gives its result. `output_schema`: the result's columns, then
@@ -47,7 +47,7 @@ class Kernel(ArrowRows, ArrowRowCodec):
         self._inputs = compiled.inputs
         self._duck = duck
         self._operators = compiled.operators
-        self._windows = [op for op in compiled.operators if isinstance(op, Window)]
+        self._windows = [op for op in compiled.operators if isinstance(op, WindowOperator)]
         ArrowRowCodec.__init__(self, compiled.schema, [w.partial_schema for w in self._windows])
 
     @property
@@ -61,7 +61,7 @@ class Kernel(ArrowRows, ArrowRowCodec):
         reach: list[int] = []
         for operator in self._operators:
             below = max((reach[i] for i in operator.inputs), default=0)
-            reach.append(below + (operator.size - 1 if isinstance(operator, Window) else 0))
+            reach.append(below + (operator.size - 1 if isinstance(operator, WindowOperator) else 0))
         return reach[-1]
 
     @property
@@ -81,7 +81,7 @@ class Kernel(ArrowRows, ArrowRowCodec):
 
     def divide(self, rows: pa.RecordBatch, by: Sequence[str], count: int) -> list[pa.RecordBatch | None]:
         """The node's rows by the partition that their columns `by` fall to."""
-        return divided(rows, by, count)
+        return split_by_partition(rows, by, count)
 
     def _check_input(self, name: str, kind: Container[str]) -> None:
         known = [i for i in self.spec.inputs if i in kind]
@@ -93,7 +93,7 @@ class Kernel(ArrowRows, ArrowRowCodec):
         return tuple(() for _ in self._windows)
 
     def step(
-        self, state: State, first: int, end: int, buckets: Mapping[int, Parts]
+        self, state: State, first: int, end: int, buckets: Mapping[int, Batches]
     ) -> tuple[State, Mapping[int, Output]]:
         """Run buckets [first, end); see `sunion.model.Fragment`. Empty stretches cost nothing."""
         pending = sorted(buckets)
@@ -106,7 +106,7 @@ class Kernel(ArrowRows, ArrowRowCodec):
             state = self._run(Slice(low, high, self.app.bucket_us, inputs), state, outputs)
         return state, outputs
 
-    def _together(self, buckets: Sequence[int], parts: Parts) -> pa.RecordBatch | None:
+    def _together(self, buckets: Sequence[int], parts: Batches) -> pa.RecordBatch | None:
         """One input's rows of some buckets."""
         rows = joined(parts)
         if rows is not None:
@@ -116,10 +116,10 @@ class Kernel(ArrowRows, ArrowRowCodec):
         return rows
 
     def _run(self, part: Slice, state: State, outputs: dict[int, Output]) -> State:
-        slots: Slots = []
+        slots: NodeOutputs = []
         after: list[tuple[Partial, ...]] = []
         for operator in self._operators:
-            if isinstance(operator, Window):
+            if isinstance(operator, WindowOperator):
                 closed, kept = operator.run(part, slots[operator.input], state[len(after)])
                 after.append(kept)
                 slots.append(closed)
@@ -137,7 +137,7 @@ class Kernel(ArrowRows, ArrowRowCodec):
 
 
 def _slices(
-    first: int, end: int, pending: Sequence[int], buckets: Mapping[int, Parts]
+    first: int, end: int, pending: Sequence[int], buckets: Mapping[int, Batches]
 ) -> Iterator[tuple[int, int, Sequence[int]]]:
     """[first, end) cut so that each slice holds `SLICE_ROWS` rows at most, or one bucket: (first, end, its buckets)."""
     some: list[int] = []
@@ -152,7 +152,7 @@ def _slices(
     yield first, end, some
 
 
-def compile_query(app: AppSpec, query: str, row_max_bytes: int = ROW_MAX_BYTES, memory_bytes: int = 0) -> Kernel:
+def compile_query(app: AppSpec, query: str, row_max_bytes: int = ROW_MAX_BYTES, memory_bytes: int = 0) -> DuckKernel:
     """Check a query, or any node of one, and make it ready to run.
 
     Args:
@@ -168,7 +168,7 @@ def compile_query(app: AppSpec, query: str, row_max_bytes: int = ROW_MAX_BYTES, 
     app.node(query)
     duck = Duck(memory_bytes or MEMORY_BYTES, row_max_bytes)
     try:
-        return Kernel(app, query, duck, compile_plan(app, query, duck))
+        return DuckKernel(app, query, duck, compile_plan(app, query, duck))
     except BaseException:
         duck.close()
         raise

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.aggregates import POSITION
-from borealis_py.engine.blame import group_numbers, run_by_group, run_by_part, run_by_row
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
-from borealis_py.engine.parts import by_key, part_of
+from borealis_py.engine.partitioner import part_of, sort_by_key
+from borealis_py.engine.poison_rows import group_numbers, isolate_bad_rows, run_by_group, run_by_part
 from borealis_py.engine.rows import buckets_of, by_bucket, joined, merge, runs_of, sorted_by_stime
 from borealis_py.query.names import STIME
 from sunion.model import Reject
@@ -28,7 +28,7 @@ Partial = tuple[int, pa.RecordBatch]
 """(bucket, partial aggregates or rows of it)."""
 Rows: TypeAlias = pa.RecordBatch | None
 """Rows of a slice in order; None: there are none."""
-Slots = list[Rows]
+NodeOutputs = list[Rows]
 """The rows of the slice, by operator."""
 CLOSE_ROWS = 100_000
 """Windows are closed together as long as they hold so many partials or rows: those of sliding windows overlap."""
@@ -52,27 +52,27 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceOperator:
     """Rows of input `index`, in order."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     index: int
     inputs: tuple[int, ...] = ()
 
-    def run(self, part: Slice, slots: Slots) -> Rows:
+    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
         batch = part.inputs[self.index] if part.inputs else None
         return sorted_by_stime(batch) if batch is not None and batch.num_rows else None
 
 
 @dataclass(frozen=True)
-class Union:
+class UnionOperator:
     """Rows of several operators in total order; columns as in the first."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     inputs: tuple[int, ...]
     columns: tuple[str, ...]
 
-    def run(self, part: Slice, slots: Slots) -> Rows:
+    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
         found = [slots[i] for i in self.inputs]
         return merge(
             [b if b is None or tuple(b.schema.names) == self.columns else b.select(self.columns) for b in found]
@@ -80,7 +80,7 @@ class Union:
 
 
 @dataclass(frozen=True)
-class Part:
+class PartitionFilter:
     """The rows that fall to one partition of the node."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
@@ -93,26 +93,26 @@ class Part:
     def inputs(self) -> tuple[int, ...]:
         return (self.input,)
 
-    def run(self, part: Slice, slots: Slots) -> Rows:
+    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
         batch = slots[self.input]
         return None if batch is None else part_of(batch, self.by, self.count, self.index)
 
 
 @dataclass(frozen=True)
-class Merge:
+class MergeOperator:
     """Rows of all partitions of a node, by (stime, key, position)."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     inputs: tuple[int, ...]
     by: tuple[str, ...]
 
-    def run(self, part: Slice, slots: Slots) -> Rows:
+    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
         rows = joined([slots[i] for i in self.inputs])
-        return None if rows is None else by_key(rows, self.by)
+        return None if rows is None else sort_by_key(rows, self.by)
 
 
 @dataclass(frozen=True)
-class Pipe:
+class StatementOperator:
     """A fused chain of filters and maps."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
@@ -124,13 +124,13 @@ class Pipe:
     def inputs(self) -> tuple[int, ...]:
         return (self.input,)
 
-    def run(self, part: Slice, slots: Slots) -> Rows:
+    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
         batch = slots[self.input]
         return None if batch is None else _by_row(self.node, self.statement, batch, part)
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowOperator:
     """Aggregates over windows. `every`, `size` in buckets.
 
     `collect` turns rows into partials, one a bucket and key, the bucket in front (None: the rows themselves, `columns`
@@ -264,7 +264,7 @@ def _by_row(node: str, statement: Statement, batch: pa.RecordBatch, part: Slice)
     starts = np.append(runs_of(buckets), len(buckets))
 
     def one(rows: pa.RecordBatch) -> Rows:
-        found, bad = run_by_row(statement, rows)
+        found, bad = isolate_bad_rows(statement, rows)
         for row, reason in sorted(bad.items()):
             values = {name: rows.column(name)[row].as_py() for name in rows.schema.names}
             stime = values[STIME]

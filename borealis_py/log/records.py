@@ -34,7 +34,7 @@ class EnvelopeVersion(EnvelopeError):
     """An envelope of another version."""
 
 
-class Part(msgspec.Struct, array_like=True, frozen=True):
+class RecordPart(msgspec.Struct, array_like=True, frozen=True):
     """A dead letter that travels with a bucket. `seq`: position of what a publisher refused in its input, else -1."""
 
     source: str
@@ -96,7 +96,7 @@ class StableHeader(msgspec.Struct, array_like=True, frozen=True, tag="STABLE"):
     part: int
     parts: int
     schema: str
-    rejects: tuple[Part, ...] = ()
+    rejects: tuple[RecordPart, ...] = ()
 
 
 class TentativeHeader(msgspec.Struct, array_like=True, frozen=True, tag="TENTATIVE"):

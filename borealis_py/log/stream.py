@@ -20,9 +20,9 @@ from borealis_py.log.description import Life, OtherVersion
 from borealis_py.log.records import (
     EnvelopeError,
     EnvelopeVersion,
-    Part,
     RangeHeader,
     RecDoneHeader,
+    RecordPart,
     StableHeader,
     TentativeHeader,
     UndoHeader,
@@ -42,7 +42,7 @@ from sunion.model import (
     TentativeBucket,
     Undo,
 )
-from sunion.stream import Stable, StreamFold
+from sunion.stream_fold import Stable, StreamFold
 
 log = structlog.get_logger("borealis.stream")
 
@@ -89,7 +89,7 @@ class StreamEncoder:
         ]
 
     def _header(
-        self, record: StableBucket | TentativeBucket, part: int, parts: int, letters: Sequence[Part]
+        self, record: StableBucket | TentativeBucket, part: int, parts: int, letters: Sequence[RecordPart]
     ) -> StableHeader | TentativeHeader:
         if isinstance(record, StableBucket):
             common = (self._app_uid, record.inc, record.bucket, record.held, part, parts, self._schema)
@@ -115,16 +115,16 @@ class StreamEncoder:
         return NewRecord(self._feed, value, timestamp_ms=self._buckets.timestamp_ms(bucket))
 
 
-def _letters(rejects: Sequence[Reject]) -> list[list[Part]]:
+def _letters(rejects: Sequence[Reject]) -> list[list[RecordPart]]:
     """Dead letters in portions that fit a record: the log would refuse a burst of them, and no replica got past it."""
-    portions: list[list[Part]] = []
+    portions: list[list[RecordPart]] = []
     room = 0
     for reject in rejects:
         size = len(reject.raw) + len(reject.reason.encode()) + LETTER_BYTES
         if size > room:
             portions.append([])
             room = ENVELOPE_BYTES_MAX
-        portions[-1].append(Part(reject.source, reject.offset, reject.reason, reject.raw, reject.seq))
+        portions[-1].append(RecordPart(reject.source, reject.offset, reject.reason, reject.raw, reject.seq))
         room -= size
     return portions
 

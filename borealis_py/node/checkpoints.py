@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from borealis_py.log.codec import RowCodec
-from borealis_py.node.places import SUFFIX, Place
+from borealis_py.node.checkpoint_storage import SUFFIX, CheckpointLocation
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
 from sunion.union import Mark
@@ -49,7 +49,7 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
         return cls(mark.offset, fold.boundary, fold.epoch, fold.owner, fold.last_seq, fold.lateness_us)
 
 
-class Body(msgspec.Struct, array_like=True, frozen=True):
+class CheckpointBody(msgspec.Struct, array_like=True, frozen=True):
     query_hash: str
     bucket: int
     positions: tuple[Position, ...]
@@ -57,7 +57,7 @@ class Body(msgspec.Struct, array_like=True, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedCheckpoint:
     """A checkpoint that verified."""
 
     bucket: int
@@ -77,7 +77,7 @@ class CheckpointStore:
     Use `save` from the replica's loop; it returns at once.
     """
 
-    def __init__(self, place: Place, query_hash: str, codec: RowCodec, threaded: bool = True) -> None:
+    def __init__(self, place: CheckpointLocation, query_hash: str, codec: RowCodec, threaded: bool = True) -> None:
         self.place = place
         self.query_hash = query_hash
         self.codec = codec
@@ -88,7 +88,7 @@ class CheckpointStore:
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
         place.prepare()
-        self._clear_aside()
+        self._remove_temporaries()
         if threaded:
             self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
             self._thread.start()
@@ -103,15 +103,15 @@ class CheckpointStore:
         except queue.Full:
             log.info("checkpoint skipped, the last one is still being written", bucket=checkpoint.bucket)
 
-    def newest(self) -> Loaded | None:
+    def newest(self) -> LoadedCheckpoint | None:
         """The newest checkpoint that verifies; torn ones are named in a warning."""
         found = (self._load(self.place, name) for name in reversed(self.place.names()))
         loaded = next((loaded for loaded in found if loaded is not None), None)
         self.written_bucket = None if loaded is None else loaded.bucket
         return loaded
 
-    def _load(self, place: Place, name: str) -> Loaded | None:
-        where = place.where(name)
+    def _load(self, place: CheckpointLocation, name: str) -> LoadedCheckpoint | None:
+        where = place.display_name(name)
         try:
             body = self._verified(place.read(name))
         except (OSError, ValueError, msgspec.MsgspecError) as exc:
@@ -125,9 +125,9 @@ class CheckpointStore:
         marks = tuple(
             Mark(p.offset, SourceFold(p.boundary, p.epoch, p.owner, p.last_seq, p.lateness_us)) for p in body.positions
         )
-        return Loaded(body.bucket, self.codec.decode_state(body.state), marks)
+        return LoadedCheckpoint(body.bucket, self.codec.decode_state(body.state), marks)
 
-    def of_peers(self) -> Iterator[tuple[int, Loaded]]:
+    def of_peers(self) -> Iterator[tuple[int, LoadedCheckpoint]]:
         """Checkpoints of the node's other replicas that verify, newest first."""
         found = [(name, k, place) for k, place in self._peer_places() for name in place.names()]
         for name, replica, place in sorted(found, key=lambda f: f[:2], reverse=True):
@@ -135,16 +135,16 @@ class CheckpointStore:
             if loaded is not None:
                 yield replica, loaded
 
-    def of_peer(self, replica: int, bucket: int) -> Loaded | None:
+    def of_peer(self, replica: int, bucket: int) -> LoadedCheckpoint | None:
         """The checkpoint of another replica of the node at `bucket`, if it is there and verifies."""
-        place, name = self.place.beside(f"{self._node}.r{replica}"), _file(bucket)
+        place, name = self.place.sibling(f"{self._node}.r{replica}"), _file(bucket)
         return self._load(place, name) if name in place.names() else None
 
-    def _peer_places(self) -> Iterator[tuple[int, Place]]:
-        for directory in self.place.neighbours():
+    def _peer_places(self) -> Iterator[tuple[int, CheckpointLocation]]:
+        for directory in self.place.siblings():
             node, _, index = directory.rpartition(".r")
             if node == self._node and index.isdigit() and directory != self.place.name:
-                yield int(index), self.place.beside(directory)
+                yield int(index), self.place.sibling(directory)
 
     def close(self) -> None:
         """Finish what is being written; for `CLOSE_S` at most, since clients of object stores try for minutes."""
@@ -155,7 +155,7 @@ class CheckpointStore:
             self._queue.put(None, timeout=CLOSE_S)
         except queue.Full:
             self._over.set()
-            log.warning("checkpoint given up: the place takes nothing", place=self.place.where(""))
+            log.warning("checkpoint given up: the place takes nothing", place=self.place.display_name(""))
         self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
@@ -165,7 +165,7 @@ class CheckpointStore:
     def _write(self, checkpoint: SaveCheckpoint) -> None:
         positions = tuple(Position.of(mark) for mark in checkpoint.marks)
         state = self.codec.encode_state(checkpoint.state)
-        raw = msgspec.msgpack.encode(Body(self.query_hash, checkpoint.bucket, positions, state))
+        raw = msgspec.msgpack.encode(CheckpointBody(self.query_hash, checkpoint.bucket, positions, state))
         name = _file(checkpoint.bucket)
         try:
             self.place.write(name, MAGIC + hashlib.sha256(raw).digest() + raw)
@@ -173,7 +173,7 @@ class CheckpointStore:
             self.failures += 1
             log.error(
                 "checkpoint not written; the replica goes on and will replay more if it restarts",
-                file=self.place.where(name),
+                file=self.place.display_name(name),
                 why=str(exc),
             )
             return
@@ -186,23 +186,23 @@ class CheckpointStore:
             for old in [name for name in self.place.names() if name <= newest][:-KEEP]:
                 self.place.remove(old)
         except OSError as exc:
-            log.warning("old checkpoints stay", place=self.place.where(""), why=str(exc))
+            log.warning("old checkpoints stay", place=self.place.display_name(""), why=str(exc))
 
-    def _clear_aside(self) -> None:
+    def _remove_temporaries(self) -> None:
         """What dead incarnations left half written. Before the first of the own: none of it is this one's."""
         try:
-            left = self.place.clear_aside()
+            left = self.place.remove_temporaries()
         except OSError as exc:
-            log.warning("half-written checkpoints stay", place=self.place.where(""), why=str(exc))
+            log.warning("half-written checkpoints stay", place=self.place.display_name(""), why=str(exc))
             return
         if left:
-            log.info("half-written checkpoints removed", place=self.place.where(""), count=len(left))
+            log.info("half-written checkpoints removed", place=self.place.display_name(""), count=len(left))
 
     @staticmethod
-    def _verified(data: bytes) -> Body:
+    def _verified(data: bytes) -> CheckpointBody:
         head = len(MAGIC) + 32
         if data[: len(MAGIC)] != MAGIC or len(data) < head:
             raise ValueError("not a checkpoint, or cut short")
         if hashlib.sha256(data[head:]).digest() != data[len(MAGIC) : head]:
             raise ValueError("the content does not match its hash")
-        return msgspec.msgpack.decode(data[head:], type=Body)
+        return msgspec.msgpack.decode(data[head:], type=CheckpointBody)

@@ -17,13 +17,13 @@ import structlog
 
 from borealis_py.log.base import Feed, Log, LogError, Lookup, Record, Wake
 from borealis_py.log.description import Life
+from borealis_py.log.kernel import Kernel
 from borealis_py.log.stream import StreamDecoder, StreamGap, deleted, read_stable
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.life import Start
+from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
-from reconcile.runner import Results
-from reconcile.work import Kernel
+from reconcile.redo_router import ResultQueue
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Output
@@ -57,8 +57,12 @@ class Peers:
         return RedoDone(job.id, loaded.state, outputs, "peer", time.monotonic() - started)
 
     def start(
-        self, own: Start, lookup: Lookup, check: Callable[[tuple[Mark, ...], int, Buckets], None], lost: RetentionLost
-    ) -> Start:
+        self,
+        own: StartPoint,
+        lookup: Lookup,
+        check: Callable[[tuple[Mark, ...], int, Buckets], None],
+        lost: RetentionLost,
+    ) -> StartPoint:
         """Where to begin when the inputs no longer hold what the own checkpoint continues from (B45).
 
         Args:
@@ -78,7 +82,7 @@ class Peers:
                 log.warning("a peer's checkpoint does not help", peer=peer, bucket=loaded.bucket, why=str(exc))
                 continue
             log.warning("the log is too short for the own checkpoint: starts from a peer's", peer=peer, why=str(lost))
-            return Start(loaded.bucket, loaded.state, loaded.marks, own.bucket, outputs)
+            return StartPoint(loaded.bucket, loaded.state, loaded.marks, own.bucket, outputs)
         raise RetentionLost(f"{lost}; no other replica has a checkpoint that covers it")
 
     def _said(self, peer: int, lookup: Lookup, first: int, end: int) -> dict[int, Output]:
@@ -186,7 +190,7 @@ class PeerRedo:
 
     def __init__(self, peers: Peers, log_: Log, wake: Wake) -> None:
         self._peers, self._log = peers, log_
-        self._results = Results(wake)
+        self._results = ResultQueue(wake)
 
     def start(self, job: RedoJob) -> None:
         self._results.expect(job.id)

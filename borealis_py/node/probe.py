@@ -11,7 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from borealis_py.node.places import LocalPlace, Place, PlaceError, in_short, place_at, without_query
+from borealis_py.node.checkpoint_storage import (
+    CheckpointLocation,
+    LocalLocation,
+    LocationError,
+    in_short,
+    location_at,
+    without_query,
+)
 
 ANSWER_S = 30.0
 """An interpreter starts in it, too."""
@@ -27,23 +34,23 @@ def check_writable(uri: str, content: str = "") -> None:
         content: what to write. Nothing finds out whether there is a place at all, and passes on a disk that is full.
 
     Raises:
-        PlaceError: that is not possible, or takes more than `ANSWER_S`.
+        LocationError: that is not possible, or takes more than `ANSWER_S`.
     """
-    place_at(uri)
+    location_at(uri)
     why = _asked(uri, content)
     if why:
         needs = "(a bucket has to be made) and may be written, with space left"
-        raise PlaceError(_told(without_query(uri), why, needs, "checkpoints"))
+        raise LocationError(_told(without_query(uri), why, needs, "checkpoints"))
 
 
 def check_directory(directory: Path, content: str = "") -> None:
-    """The same for a directory of this machine, which is made if it is not there. Raises PlaceError."""
-    why = attempt(LocalPlace(directory), content, str(directory))
+    """The same for a directory of this machine, which is made if it is not there. Raises LocationError."""
+    why = attempt(LocalLocation(directory), content, str(directory))
     if why:
-        raise PlaceError(_told(str(directory), why, "and may be written, with space left", "data_dir"))
+        raise LocationError(_told(str(directory), why, "and may be written, with space left", "data_dir"))
 
 
-def attempt(place: Place, content: str, uri: str) -> str:
+def attempt(place: CheckpointLocation, content: str, uri: str) -> str:
     """Why it cannot be written; "": it can."""
     try:
         place.prepare()
@@ -78,7 +85,7 @@ def _told(where: str, why: str, needs: str, setting: str) -> str:
 def main() -> None:
     """The process: a task on standard input, the answer on standard output."""
     uri, content = json.load(sys.stdin)
-    json.dump(attempt(place_at(uri), content, uri), sys.stdout)
+    json.dump(attempt(location_at(uri), content, uri), sys.stdout)
 
 
 if __name__ == "__main__":

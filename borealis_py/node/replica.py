@@ -28,33 +28,34 @@ from borealis_py.log.base import (
 from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.log.description import Life
+from borealis_py.log.kernel import Kernel, codecs_of
 from borealis_py.log.messages import Heartbeat, Incarnation, beat_key, encode
 from borealis_py.log.stream import unpacker
 from borealis_py.node.checkpoints import CheckpointStore
-from borealis_py.node.inlet import Inlet
-from borealis_py.node.knobs import Knobs
-from borealis_py.node.outlet import Outlet
+from borealis_py.node.dynamic_settings import DynamicSettings
+from borealis_py.node.input_reader import InputReader
+from borealis_py.node.output_writer import OutputWriter
 from borealis_py.node.peers import Peers, Unpublished
 from borealis_py.node.pulse import Pulse
-from borealis_py.node.reporter import Reporter, Seen, unseen
+from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.life import Identity, Start
+from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.turn import (
+    AbandonWriter,
     Append,
     AskEnds,
     CancelRedo,
-    DropWriter,
     Effect,
-    Exit,
-    Note,
+    EmitEvent,
+    ExitReplica,
+    FenceWriter,
     Publish,
     ReadAgain,
     SaveCheckpoint,
-    SendBeat,
+    SendHeartbeat,
     StartRedo,
-    TakeOver,
     Turn,
     WriterBusy,
     WriterCommitted,
@@ -62,8 +63,7 @@ from borealis_py.protocol.turn import (
     WriterLost,
     WriterReady,
 )
-from reconcile.runner import Redos
-from reconcile.work import Kernel, codecs_of
+from reconcile.redo_router import RedoRouter
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 
@@ -88,12 +88,12 @@ class Replica:
         log_: Log,
         clock: Clock,
         kernel: Kernel,
-        redos: Redos,
+        redos: RedoRouter,
         store: CheckpointStore,
         uid: str,
         wake: Wake,
         why_inline: Callable[[], str] = lambda: "",
-        seen: Seen = unseen,
+        seen: StatusListener = ignore_status,
     ) -> None:
         self.spec = spec
         self.buckets = Buckets(spec.bucket_us)
@@ -113,27 +113,27 @@ class Replica:
             )
             opened.callback(self._transactor.close)
             self._life = Life(spec.app_uid)
-            self.knobs = Knobs(self._life, spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
+            self.settings = DynamicSettings(self._life, spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
             codecs, self._streams = codecs_of(kernel, spec.inputs)
-            self._inlet = Inlet(spec, log_, self._lookup, codecs, self._streams, self.knobs, wake)
-            opened.callback(self._inlet.close)
-            self._outlet = Outlet(spec, self._appender, kernel, self.buckets)
-            self._reporter = Reporter(spec, self._appender, clock, self.knobs, why_inline, seen)
+            self._input_reader = InputReader(spec, log_, self._lookup, codecs, self._streams, self.settings, wake)
+            opened.callback(self._input_reader.close)
+            self._output_writer = OutputWriter(spec, self._appender, kernel, self.buckets)
+            self._reporter = Reporter(spec, self._appender, clock, self.settings, why_inline, seen)
             self.manager = self._begin(uid)
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
-        self._resuming.turned(self.manager.f_s, self._inlet)
+        self._resuming.turned(self.manager.f_s, self._input_reader)
 
     def _begin(self, uid: str) -> Manager:
         """R11: highest incarnation + 1, newest checkpoint that verifies, else the origin."""
         spec = self.spec
-        self._inlet.read_settings()
-        inc = self._inlet.read_control() + 1
+        self._input_reader.read_settings()
+        inc = self._input_reader.read_control() + 1
         value = encode(Incarnation(spec.app_uid, inc, uid))
         self._appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.query}/{spec.replica}".encode()))
         start = self._start()
-        self._inlet.open_progress()
-        self._inlet.open_inputs(start.marks, start.bucket, self.buckets)
+        self._input_reader.open_progress()
+        self._input_reader.open_inputs(start.marks, start.bucket, self.buckets)
         log.info("replica starts", query=spec.query, replica=spec.replica, inc=inc, bucket=start.bucket)
         return Manager(
             Identity(spec.replica, inc, uid),
@@ -144,25 +144,25 @@ class Replica:
             spec.origin,
             start,
             spec.timing,
-            self.knobs.delays,
+            self.settings.delays,
             spec.position,
             {i: unpacker(codec) for i, codec in self._streams.items()},
             spec.corrected,
             self._redos.on_spark,
         )
 
-    def _start(self) -> Start:
+    def _start(self) -> StartPoint:
         """R11: newest own checkpoint, else the origin; a peer's where the log no longer holds what those need (B45)."""
         loaded = self._store.newest()
-        start = Start(self.spec.origin, self._kernel.initial())
+        start = StartPoint(self.spec.origin, self._kernel.initial())
         if loaded is not None:
-            start = Start(loaded.bucket, loaded.state, loaded.marks)
+            start = StartPoint(loaded.bucket, loaded.state, loaded.marks)
             self._reporter.checkpoint_bucket = loaded.bucket
         try:
-            self._inlet.check_inputs(start.marks, start.bucket, self.buckets)
+            self._input_reader.check_inputs(start.marks, start.bucket, self.buckets)
         except RetentionLost as lost:
             peers = Peers(self.spec, self._store, self._kernel)
-            start = peers.start(start, self._lookup, self._inlet.check_inputs, lost)
+            start = peers.start(start, self._lookup, self._input_reader.check_inputs, lost)
         return start
 
     # The loop's body --------------------------------------------------------------------------------------------------
@@ -180,9 +180,9 @@ class Replica:
             raise self._resuming.ended
         self._unpublished.check()
         wall = self._clock.wall_us()
-        self._unreachable = self._inlet.unreachable(wall)
+        self._unreachable = self._input_reader.unreachable(wall)
         self._hold()
-        arrived = self._inlet.poll()
+        arrived = self._input_reader.poll()
         now = self._clock.now_us()
         self._pulse.turn(now)
         turn = Turn(
@@ -190,16 +190,16 @@ class Replica:
             beats=arrived.beats,
             inputs=arrived.inputs,
             streams=arrived.streams,
-            delays=self.knobs.delays if arrived.settings else None,
-            read_to=self._inlet.read_to(now),
-            acked=self._outlet.acked(),
+            delays=self.settings.delays if arrived.settings else None,
+            read_to=self._input_reader.read_to(now),
+            acked=self._output_writer.acked(),
             redo=self._redos.results(),
             progress=arrived.progress,
             writer=[self._writer_event(e) for e in self._transactor.events()],
             kept=self._store.written_bucket,
         )
         effects = self.manager.handle(turn)
-        self._resuming.turned(max(self.manager.f_s, self.manager.complete), self._inlet)
+        self._resuming.turned(max(self.manager.f_s, self.manager.complete), self._input_reader)
         for effect in effects:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
@@ -210,16 +210,16 @@ class Replica:
         self._pulse.repeat(self._clock.now_us())
 
     def _hold(self) -> None:
-        self._inlet.hold(self._unreachable | self.manager.throttled, self.manager.waiting)
+        self._input_reader.hold(self._unreachable | self.manager.throttled, self.manager.waiting)
 
     def next_wakeup(self) -> int:
         """Monotonic microseconds at which the next turn is due if nobody wakes it before."""
         times = [self.manager.next_wakeup(), self._reporter.due]
         wall = self._clock.wall_us()
-        heals = self._inlet.heals_at(wall)
+        heals = self._input_reader.heals_at(wall)
         if heals is not None:
             times.append(self._clock.now_us() + heals - wall)
-        look = self._inlet.looks_again_us
+        look = self._input_reader.looks_again_us
         if look is not None:
             times.append(self._clock.now_us() + look)
         return min(times)
@@ -227,32 +227,32 @@ class Replica:
     def _carry_out(self, effect: Effect, now: int) -> None:
         match effect:
             case Append(token, record):
-                self._outlet.say(token, record)
-            case SendBeat():
+                self._output_writer.say(token, record)
+            case SendHeartbeat():
                 self._send_beat(effect, now)
             case AskEnds():
                 self._hold()  # by what this turn has left: what is read on from now is asked for its end
-                self._inlet.ask_ends(now)
+                self._input_reader.ask_ends(now)
             case ReadAgain(index, replica, offset):
-                self._inlet.read_again(index, replica, offset)
+                self._input_reader.read_again(index, replica, offset)
             case StartRedo(job, local):
                 self._redos.start(job, local)
             case CancelRedo(job_id):
                 self._redos.cancel(job_id)
-            case TakeOver(attempt):
+            case FenceWriter(attempt):
                 self._transactor.take_over(attempt)
             case Publish():
                 self._transactor.commit(effect.attempt, partial(self._transaction, effect))
-            case DropWriter():
+            case AbandonWriter():
                 self._transactor.drop()
             case SaveCheckpoint():
                 self._store.save(effect)
-            case Note():
+            case EmitEvent():
                 self._reporter.note(effect, self.manager, self._unreachable)
-            case Exit(reason):
+            case ExitReplica(reason):
                 raise Superseded(reason)
 
-    def _send_beat(self, beat: SendBeat, now: int) -> None:
+    def _send_beat(self, beat: SendHeartbeat, now: int) -> None:
         me = self.manager.identity
         value = encode(
             Heartbeat(
@@ -308,6 +308,6 @@ class Replica:
 
     def close(self, why: str = "") -> None:
         """Say that this replica ends (`why`: the error that ended it) and let go of every client."""
-        self._reporter.note(Note("STOPPED", why), self.manager, self._unreachable)
+        self._reporter.note(EmitEvent("STOPPED", why), self.manager, self._unreachable)
         self._appender.flush(1.0)
         self._opened.close()

@@ -14,20 +14,20 @@ import structlog
 from borealis_py.log.base import Appender, NewRecord
 from borealis_py.log.clock import Clock
 from borealis_py.log.messages import InputStatus, RedoStatus, Status, encode
-from borealis_py.node.knobs import Knobs
+from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.settings import Delays
-from borealis_py.protocol.turn import Note
-from sunion.inputs import SourceInput
+from borealis_py.protocol.turn import EmitEvent
+from sunion.input_buffers import SourceBuffer
 from sunion.lateness import Lateness
 
 PERIOD_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class StatusSnapshot:
     """What a loop leaves for others in its process to look at, immutable: the status, and the settings it has read.
 
     `delays`: of each query that reads the node. `failed_until`: source -> wall time in microseconds.
@@ -38,11 +38,11 @@ class Glance:
     failed_until: Mapping[str, int]
 
 
-Seen = Callable[[Glance], None]
+StatusListener = Callable[[StatusSnapshot], None]
 """Called in the loop's thread: must not block."""
 
 
-def unseen(glance: Glance) -> None:
+def ignore_status(glance: StatusSnapshot) -> None:
     """Nobody looks."""
 
 
@@ -59,14 +59,14 @@ class Reporter:
         spec: ReplicaSpec,
         appender: Appender,
         clock: Clock,
-        knobs: Knobs,
+        settings: DynamicSettings,
         why_inline: Callable[[], str],
-        seen: Seen = unseen,
+        seen: StatusListener = ignore_status,
     ) -> None:
         self._spec = spec
         self._appender = appender
         self._clock = clock
-        self._knobs = knobs
+        self._settings = settings
         self._why_inline = why_inline
         self._seen = seen
         self._due = 0
@@ -85,9 +85,9 @@ class Reporter:
         """One record a second."""
         if now >= self._due:
             self._due = now + PERIOD_US
-            self._send(manager, unreachable, Note(""))
+            self._send(manager, unreachable, EmitEvent(""))
 
-    def note(self, note: Note, manager: Manager, unreachable: frozenset[int]) -> None:
+    def note(self, note: EmitEvent, manager: Manager, unreachable: frozenset[int]) -> None:
         """One record and one log line an event."""
         line: dict[str, Any] = {"f_s": manager.f_s, "f_l": manager.f_l}
         if note.redo is not None:
@@ -107,14 +107,14 @@ class Reporter:
             self._log.info(note.event, detail=note.detail, **line)
         self._send(manager, unreachable, note)
 
-    def _send(self, manager: Manager, unreachable: frozenset[int], note: Note) -> None:
+    def _send(self, manager: Manager, unreachable: frozenset[int], note: EmitEvent) -> None:
         wall = self._clock.wall_us()
         status = self._status(manager, unreachable, note, wall)
         self._appender.append(NewRecord(self._spec.status_feed, encode(status), self._key))
-        self._seen(Glance(status, self._knobs.queries, dict(self._knobs.failed_until)))
+        self._seen(StatusSnapshot(status, self._settings.queries, dict(self._settings.failed_until)))
 
-    def _status(self, m: Manager, unreachable: frozenset[int], note: Note, wall: int) -> Status:
-        redo, delays = None, self._knobs.stated
+    def _status(self, m: Manager, unreachable: frozenset[int], note: EmitEvent, wall: int) -> Status:
+        redo, delays = None, self._settings.as_configured
         if note.redo is not None:
             first, end, rows, engine, seconds = note.redo
             redo = RedoStatus(first, end, rows, engine, seconds, wall)
@@ -162,9 +162,9 @@ class Reporter:
             closed=m.union.closed(index),
             late=m.intake.late(index),
             reachable=index not in unreachable,
-            ended=source.fold.ended if isinstance(source, SourceInput) else source.closed >= m.buckets.last,
+            ended=source.fold.ended if isinstance(source, SourceBuffer) else source.closed >= m.buckets.last,
             rejected=source.rejected,
             tuples=source.tuples,
-            lateness_us=source.fold.lateness_us if isinstance(source, SourceInput) else 0,
-            late_us=_late_us(source.lateness) if isinstance(source, SourceInput) else (0, 0, 0),
+            lateness_us=source.fold.lateness_us if isinstance(source, SourceBuffer) else 0,
+            late_us=_late_us(source.lateness) if isinstance(source, SourceBuffer) else (0, 0, 0),
         )

@@ -10,14 +10,14 @@ from contextlib import ExitStack, contextmanager
 
 from borealis_py.log.base import Wake
 from borealis_py.log.clock import Clock, SystemClock
+from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.replica import Replica
-from borealis_py.node.reporter import Seen, unseen
+from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.states import ReplicaState
-from reconcile.runner import Redos
-from reconcile.work import Kernel
+from reconcile.redo_router import RedoRouter
 from sunion.errors import RetentionLost
 
 
@@ -46,11 +46,11 @@ def _pulsing(replica: Replica, every_s: float) -> Iterator[None]:
 def run_replica(
     spec: ReplicaSpec,
     make_kernel: Callable[[], Kernel],
-    make_redos: Callable[[Kernel, Wake], Redos],
+    make_redos: Callable[[Kernel, Wake], RedoRouter],
     stop: threading.Event,
     uid: str,
     clock: Clock | None = None,
-    seen: Seen = unseen,
+    seen: StatusListener = ignore_status,
 ) -> None:
     """Run one incarnation until `stop` is set. Blocks.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log
-from borealis_py.node.places import LocalPlace, Place, place_at
+from borealis_py.node.checkpoint_storage import CheckpointLocation, LocalLocation, location_at
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.spec import Partitioning, Serves, count_of
 from sunion.model import Input
@@ -65,11 +65,11 @@ class ReplicaSpec:
         return topics.input_feeds(self.app, self.inputs[index])
 
     @property
-    def checkpoints(self) -> Place:
+    def checkpoints(self) -> CheckpointLocation:
         """Where this replica keeps its checkpoints; its peers' lie beside it. Raises PlaceError."""
         if self.checkpoint_uri:
-            return place_at(self.checkpoint_uri, self.app, self.name)
-        return LocalPlace(self.data_dir / "checkpoints" / self.name)
+            return location_at(self.checkpoint_uri, self.app, self.name)
+        return LocalLocation(self.data_dir / "checkpoints" / self.name)
 
     def feeds_of(self, replica: int) -> tuple[Feed, ...]:
         """What replica `replica` of this node says."""

@@ -32,7 +32,7 @@ EVENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class AppSnapshot:
     """What there is to see at wall time `now_us`. `events`: oldest first. `problem`: why it is not of now; else "".
     `rates`: tuples a second of each input of a replica, where they are known.
     """
@@ -62,9 +62,9 @@ class Follower:
         self._rates = Rates()
         self._settings_at = time.monotonic()
         state = read_app(log, name)
-        self.view = View(state, read_statuses(log, state, _now_us() // 1000), _now_us())
+        self.view = AppSnapshot(state, read_statuses(log, state, _now_us() // 1000), _now_us())
 
-    def look(self) -> View:
+    def look(self) -> AppSnapshot:
         """What is to be seen now; takes as long as the broker takes to answer."""
         try:
             self.view = self._look()
@@ -73,7 +73,7 @@ class Follower:
             self.view = replace(self.view, now_us=_now_us(), problem=str(exc))
         return self.view
 
-    def _look(self) -> View:
+    def _look(self) -> AppSnapshot:
         before, state = self.view, self._settings()
         anew = state.description.origin != before.state.origin or state.hash != before.state.hash
         if anew:
@@ -88,7 +88,7 @@ class Follower:
         self._rates.take(said)
         statuses = {**({} if anew else before.statuses), **self._reader.newest}
         now_us = max([_now_us(), *(s.at_wall_us for s in statuses.values())])
-        return View(state, statuses, now_us, tuple(self._events), rates=self._rates.per_second())
+        return AppSnapshot(state, statuses, now_us, tuple(self._events), rates=self._rates.per_second())
 
     def _settings(self) -> AppState:
         known = self.view.state

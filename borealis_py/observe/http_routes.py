@@ -12,7 +12,7 @@ import structlog
 from prometheus_client.exposition import choose_encoder
 
 from borealis_py.observe.metrics import registry
-from borealis_py.observe.status_registry import Board
+from borealis_py.observe.status_registry import StatusRegistry
 
 log = structlog.get_logger("borealis.http")
 
@@ -21,7 +21,7 @@ METHODS = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """Status code, body and its type, and headers beside that."""
 
     code: int
@@ -30,25 +30,25 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def say(code: int, message: str, *headers: tuple[str, str]) -> Answer:
+def say(code: int, message: str, *headers: tuple[str, str]) -> Response:
     """One line of text."""
-    return Answer(code, f"{message}\n".encode(errors="replace"), TEXT, headers)
+    return Response(code, f"{message}\n".encode(errors="replace"), TEXT, headers)
 
 
-class Pages:
+class Routes:
     """The pages of one process."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: StatusRegistry) -> None:
         self._board = board
         self._registry = registry(board)
-        self._pages: dict[str, Callable[[str], Answer]] = {
+        self._pages: dict[str, Callable[[str], Response]] = {
             "/healthz": self._health,
             "/readyz": self._ready,
             "/metrics": self._metrics,
             "/api/v1/status": self._status,
         }
 
-    def answer(self, method: str, target: str, accept: str = "") -> Answer:
+    def answer(self, method: str, target: str, accept: str = "") -> Response:
         """What to say to one request. Never raises.
 
         Args:
@@ -73,18 +73,18 @@ class Pages:
             log.warning("a page could not be made", page=url.path, why=f"{type(exc).__name__}: {exc}", exc_info=True)
             return say(500, f"{url.path} could not be made: {type(exc).__name__}; the log of this process says why")
 
-    def _health(self, accept: str) -> Answer:
+    def _health(self, accept: str) -> Response:
         hung = self._board.hung()
         return say(503, "; ".join(hung)) if hung else say(200, "ok")
 
-    def _ready(self, accept: str) -> Answer:
+    def _ready(self, accept: str) -> Response:
         unready = self._board.unready()
         return say(503, "; ".join(unready)) if unready else say(200, "ok")
 
-    def _metrics(self, accept: str) -> Answer:
+    def _metrics(self, accept: str) -> Response:
         encode, kind = choose_encoder(accept)
-        return Answer(200, encode(self._registry), kind)
+        return Response(200, encode(self._registry), kind)
 
-    def _status(self, accept: str) -> Answer:
+    def _status(self, accept: str) -> Response:
         found = self._board.overview(time.time_ns() // 1000)
-        return Answer(200, msgspec.json.encode(found) + b"\n", "application/json")
+        return Response(200, msgspec.json.encode(found) + b"\n", "application/json")

@@ -18,8 +18,8 @@ from typing import Any
 import structlog
 
 from borealis_py.config.address import Address
-from borealis_py.observe.http_routes import Answer, Pages, say
-from borealis_py.observe.status_registry import Board
+from borealis_py.observe.http_routes import Response, Routes, say
+from borealis_py.observe.status_registry import StatusRegistry
 
 log = structlog.get_logger("borealis.http")
 
@@ -44,8 +44,8 @@ class HttpServer:
         HttpUnavailable: the address is in use, not this machine's, or not allowed.
     """
 
-    def __init__(self, address: Address, board: Board) -> None:
-        self._server = _listen(address, Pages(board))
+    def __init__(self, address: Address, board: StatusRegistry) -> None:
+        self._server = _listen(address, Routes(board))
         host, port = self._server.server_address[:2]
         shown = socket.gethostname() if host in WILDCARDS else str(host)
         self.url = f"http://{Address(shown, int(port))}"
@@ -60,7 +60,7 @@ class HttpServer:
         self._server.server_close()
 
 
-def open_http(where: str | None, board: Board, closing: ExitStack) -> str:
+def open_http(where: str | None, board: StatusRegistry, closing: ExitStack) -> str:
     """Listen at HOST:PORT until `closing` ends, unless None. Returns the URL, "" for none.
 
     Raises:
@@ -73,7 +73,7 @@ def open_http(where: str | None, board: Board, closing: ExitStack) -> str:
     return server.url
 
 
-def _listen(address: Address, pages: Pages) -> _Server:
+def _listen(address: Address, pages: Routes) -> _Server:
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, where = found[0]
@@ -87,7 +87,7 @@ def _listen(address: Address, pages: Pages) -> _Server:
 
 
 class _Server(ThreadingHTTPServer):
-    def __init__(self, family: int, where: Any, pages: Pages) -> None:
+    def __init__(self, family: int, where: Any, pages: Routes) -> None:
         self.address_family = family
         self.pages = pages
         self._open: dict[socket.socket, float] = {}
@@ -155,10 +155,10 @@ class _Handler(BaseHTTPRequestHandler):
             shown = message or HTTPStatus(code).phrase
             self._send(say(400 if code >= 500 else code, f"this request makes no sense: {shown}"))
 
-    def _answered(self) -> Answer:
+    def _answered(self) -> Response:
         return self.server.pages.answer(self.command, self.path, self.headers.get("Accept", ""))
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: Response) -> None:
         self._drain()
         self.send_response(answer.code)
         headers = {"Content-Type": answer.kind, "Content-Length": str(len(answer.body)), **dict(answer.headers)}

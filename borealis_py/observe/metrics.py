@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from borealis_py.log.messages import InputStatus, Status
 from borealis_py.observe.overview import Key
-from borealis_py.observe.status_registry import Board, Entry
+from borealis_py.observe.status_registry import RegistryEntry, StatusRegistry
 from borealis_py.protocol.states import ReplicaState
 from sunion.bucket import Buckets
 
@@ -79,7 +79,7 @@ INPUT_GAUGES: tuple[tuple[str, str, Callable[[InputStatus, Buckets], _Value]], .
 class ReplicaCollector(Collector):
     """The replicas of one board."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: StatusRegistry) -> None:
         self._board = board
 
     def collect(self) -> Iterator[Metric]:
@@ -94,7 +94,7 @@ class ReplicaCollector(Collector):
         yield from _history(entries, labels)
 
 
-def registry(board: Board) -> CollectorRegistry:
+def registry(board: StatusRegistry) -> CollectorRegistry:
     """The board's replicas, and what Prometheus expects of any Python process."""
     found = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -106,7 +106,7 @@ def registry(board: Board) -> CollectorRegistry:
 _Labels = dict[Key, tuple[str, str, str]]
 
 
-def _replicas(entries: dict[Key, Entry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
+def _replicas(entries: dict[Key, RegistryEntry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
     for name, text, count in COUNTERS:
         counter = CounterMetricFamily(f"borealis_replica_{name}", text, labels=_REPLICA)
         for key, entry in entries.items():
@@ -124,7 +124,7 @@ def _replicas(entries: dict[Key, Entry], labels: _Labels, buckets: Buckets) -> I
     yield states
 
 
-def _inputs(entries: dict[Key, Entry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
+def _inputs(entries: dict[Key, RegistryEntry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
     each = [((*labels[key], i.name), i) for key, entry in entries.items() for i in entry.glance.status.inputs]
     for name, text, measure in INPUT_GAUGES:
         gauge = GaugeMetricFamily(f"borealis_input_{name}", text, labels=(*_REPLICA, "input"))
@@ -139,7 +139,7 @@ def _inputs(entries: dict[Key, Entry], labels: _Labels, buckets: Buckets) -> Ite
     yield rejected
 
 
-def _history(entries: dict[Key, Entry], labels: _Labels) -> Iterator[Metric]:
+def _history(entries: dict[Key, RegistryEntry], labels: _Labels) -> Iterator[Metric]:
     starts = CounterMetricFamily("borealis_replica_starts", "Incarnations started in this process.", labels=_REPLICA)
     events = CounterMetricFamily("borealis_replica_events", "What happened, by name.", labels=(*_REPLICA, "event"))
     redos = SummaryMetricFamily("borealis_redo_duration_seconds", "Redo jobs, by engine.", labels=(*_REPLICA, "engine"))

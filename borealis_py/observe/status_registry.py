@@ -12,7 +12,7 @@ from typing import Any
 
 from borealis_py.app.state import AppState, Statuses
 from borealis_py.log.messages import Policy
-from borealis_py.node.reporter import Glance
+from borealis_py.node.reporter import StatusSnapshot
 from borealis_py.observe.overview import Key, overview
 
 HUNG_S = 10.0
@@ -20,20 +20,20 @@ HUNG_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegistryEntry:
     """One replica: the last it said and when (monotonic), and sums over all it has said in this process.
 
     `starts`: incarnations. `events`: name to number. `redos`: engine to (number, seconds in all).
     """
 
-    glance: Glance
+    glance: StatusSnapshot
     heard_s: float
     starts: int = 1
     events: Mapping[str, int] = field(default_factory=dict)
     redos: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
 
-class Board:
+class StatusRegistry:
     """Written by each replica's loop for its own replica, read by anybody.
 
     Args:
@@ -52,9 +52,9 @@ class Board:
         self.replicas = tuple(replicas)
         self._started, self._afar = state, afar
         self._clock = clock
-        self._entries: dict[Key, Entry | None] = dict.fromkeys(replicas)
+        self._entries: dict[Key, RegistryEntry | None] = dict.fromkeys(replicas)
 
-    def tell(self, glance: Glance) -> None:
+    def tell(self, glance: StatusSnapshot) -> None:
         """A loop's new status. Of a replica that is not to run here, or of an incarnation before the one that was heard
         last (a cut-off task goes on until it hears of its successor): nothing happens."""
         key = glance.status.query, glance.status.replica
@@ -65,7 +65,7 @@ class Board:
             self._entries[key] = _added(before, glance, self._clock())  # no new key: readers may walk it meanwhile
 
     @property
-    def entries(self) -> dict[Key, Entry]:
+    def entries(self) -> dict[Key, RegistryEntry]:
         """Of the replicas that have said something."""
         return {key: entry for key, entry in self._entries.items() if entry is not None}
 
@@ -111,7 +111,7 @@ class Board:
             return f"{name(key)} has said nothing for {self._age_s(entry):.0f} s"
         return f"{name(key)} is RECOVERING" if status.state == "RECOVERING" else ""
 
-    def _age_s(self, entry: Entry) -> float:
+    def _age_s(self, entry: RegistryEntry) -> float:
         return self._clock() - entry.heard_s
 
 
@@ -120,9 +120,9 @@ def name(key: Key) -> str:
     return f"{key[0]}.r{key[1]}"
 
 
-def _added(before: Entry | None, glance: Glance, now_s: float) -> Entry:
+def _added(before: RegistryEntry | None, glance: StatusSnapshot, now_s: float) -> RegistryEntry:
     if before is None:
-        before = Entry(glance, now_s)
+        before = RegistryEntry(glance, now_s)
     status = glance.status
     events, redos, starts = before.events, before.redos, before.starts
     if status.inc > before.glance.status.inc:
@@ -132,4 +132,4 @@ def _added(before: Entry | None, glance: Glance, now_s: float) -> Entry:
     if status.redo is not None:
         count, seconds = redos.get(status.redo.engine, (0, 0.0))
         redos = {**redos, status.redo.engine: (count + 1, seconds + status.redo.seconds)}
-    return Entry(glance, now_s, starts, events, redos)
+    return RegistryEntry(glance, now_s, starts, events, redos)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from borealis_py.protocol.turn import Beat
+from borealis_py.protocol.turn import ReceivedHeartbeat
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Peer:
     inc: int
     uid: str
     ask: int | None
-    beat: Beat
+    beat: ReceivedHeartbeat
     own_beats_since: int = 0
 
 
@@ -33,7 +33,7 @@ class ControlFold:
         self.superseded: str | None = None
         self._limit = suspicion_beats
 
-    def read(self, beat: Beat) -> None:
+    def read(self, beat: ReceivedHeartbeat) -> None:
         """Take one heartbeat, in the log's order."""
         peer = self.peers.get(beat.replica)
         if peer is not None and (beat.inc < peer.inc or (beat.inc == peer.inc and beat.uid != peer.uid)):
@@ -53,7 +53,7 @@ class ControlFold:
                 if index != self.replica:
                     other.own_beats_since += 1
 
-    def _check_own(self, beat: Beat) -> None:
+    def _check_own(self, beat: ReceivedHeartbeat) -> None:
         if beat.replica != self.replica:
             return
         if beat.inc > self.inc or (beat.inc == self.inc and beat.uid != self.uid):

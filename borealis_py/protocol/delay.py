@@ -60,7 +60,7 @@ class Creation:
 
 
 @dataclass(slots=True)
-class Feed:
+class FeedState:
     """One log that an input is read from: a source, or one replica's topic (protocol A1, "per feed").
 
     `said`: furthest bucket it spoke about, plus one. `tentative`: its last word was TENTATIVE. `late`: buckets run
@@ -115,7 +115,7 @@ class InputView:
     lacks: bool = False
 
 
-def view(presence: Presence, feeds: Iterable[Feed], bucket: int, lacks: bool = False) -> InputView:
+def view(presence: Presence, feeds: Iterable[FeedState], bucket: int, lacks: bool = False) -> InputView:
     """Sum up an input's feeds for `bucket`."""
     awaited, all_late = False, True
     for feed in feeds:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.protocol.turn import SendBeat
+from borealis_py.protocol.turn import SendHeartbeat
 from sunion.output import SOutput
 
 
-class Heart:
+class HeartbeatTimer:
     """When this replica says what."""
 
     def __init__(self, timing: Timing) -> None:
@@ -29,7 +29,7 @@ class Heart:
 
     def beat(
         self, now: int, state: ReplicaState, output: SOutput, asking: bool, ask: int | None, progress: int, kept: int
-    ) -> list[SendBeat]:
+    ) -> list[SendHeartbeat]:
         """The heartbeat, if one is due: on time, when asking changes, and when there is a checkpoint to adopt.
 
         Args:
@@ -42,4 +42,4 @@ class Heart:
             self._old_ask = ask  # of an earlier run of asking, whose end was not read back yet (B26)
         self._beat_at, self._asking, self._kept = now, asking, kept
         ask = None if ask == self._old_ask else ask
-        return [SendBeat(state.value, output.ack_s, output.ack_l, asking, ask, progress, kept)]
+        return [SendHeartbeat(state.value, output.ack_s, output.ack_l, asking, ask, progress, kept)]

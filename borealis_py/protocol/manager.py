@@ -14,21 +14,21 @@ from collections.abc import Mapping, Sequence
 from borealis_py.protocol import delay
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.heartbeat import Heart
-from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.heartbeat import HeartbeatTimer
+from borealis_py.protocol.incarnation import Identity, RowCounts, StartPoint
+from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Labels
-from borealis_py.protocol.life import Counts, Identity, Start
 from borealis_py.protocol.pace import Pace
-from borealis_py.protocol.publishing import Publishing, Standing
+from borealis_py.protocol.publishing import PublishContext, Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.settings import Delays, Timing, grow_delta
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive
-from borealis_py.protocol.turn import Append, AskEnds, Effect, Exit, Note, ReadAgain, Turn
+from borealis_py.protocol.turn import Append, AskEnds, Effect, EmitEvent, ExitReplica, ReadAgain, Turn
 from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition
-from sunion.inputs import Unpack
+from sunion.input_buffers import Unpack
 from sunion.model import Fragment, Input, Output, RowOps, StreamRecord, TentativeBucket
 from sunion.output import SOutput
 from sunion.union import SUnion
@@ -39,7 +39,7 @@ class Manager:
 
     Args:
         inputs: the node's, in the order of its SUnion. origin: first bucket of the app.
-        delays: the node's own: D is their threshold less the slack (`node.knobs`).
+        delays: the node's own: D is their threshold less the slack (`node.dynamic_settings`).
         position: the node's place in its longest chain, counted from the sources from 1.
         unpack: for each input that is a stream, what decodes its rows.
         corrected: its rows go to a corrected stream; without, only dead letters are published.
@@ -57,7 +57,7 @@ class Manager:
         ops: RowOps,
         buckets: Buckets,
         origin: int,
-        start: Start,
+        start: StartPoint,
         timing: Timing,
         delays: Delays,
         position: int = 1,
@@ -69,7 +69,9 @@ class Manager:
         self.identity = identity
         self.timing = timing
         self.buckets = buckets
-        self.intake = Intake(inputs, origin, buckets, ops, timing.ahead_max_us, start.bucket, start.marks, unpack or {})
+        self.intake = InputState(
+            inputs, origin, buckets, ops, timing.ahead_max_us, start.bucket, start.marks, unpack or {}
+        )
         own = start.bucket if start.own is None else start.own
         self.output = SOutput(
             identity.inc, own, ops, timing.unpublished_rows_max, corrected, timing.unpublished_bytes_max
@@ -80,11 +82,11 @@ class Manager:
         self._pace = Pace(timing, buckets.width_us)
         self.reconciliation = Reconciliation(timing, self._pace, spark)
         self.checkpointing = Checkpointing(timing, start.bucket)
-        self.counts = Counts()
+        self.counts = RowCounts()
         self.f_s = self.f_l = start.bucket
         self.state = ReplicaState.RECOVERING
         self._recovery = Recovery()
-        self._heart = Heart(timing)
+        self._heart = HeartbeatTimer(timing)
         self._fragment, self._ops = fragment, ops
         self._s = self._l = start.state
         self._diverged = False
@@ -135,7 +137,7 @@ class Manager:
         late_before = self.intake.silences()
         self._read(turn)
         if self.control.superseded is not None:
-            self._effects.append(Exit(self.control.superseded))
+            self._effects.append(ExitReplica(self.control.superseded))
             return self._effects
         self.intake.create(now)
         self._say_backfill()
@@ -346,7 +348,7 @@ class Manager:
         if first_one:
             lacked = ", ".join(label.lacked) or "nothing"
             detail = f"bucket {bucket} ran without {lacked}, completeness {label.completeness:.2f}"
-            self._effects.append(Note("FIRST_TENTATIVE", detail))
+            self._effects.append(EmitEvent("FIRST_TENTATIVE", detail))
 
     # The rest of a turn -----------------------------------------------------------------------------------------------
 
@@ -355,17 +357,17 @@ class Manager:
         check(self.state, after)
         if after is not self.state:
             self.state = after
-            self._effects.append(Note(after.name, f"F_s {self.f_s}, F_l {self.f_l}"))
+            self._effects.append(EmitEvent(after.name, f"F_s {self.f_s}, F_l {self.f_l}"))
 
     def _recover(self) -> None:
         behind = self.f_s == self.f_l and self.complete > self.f_s
         busy = behind or bool(self.output.waiting) or self._started is None or self._read_to < self._started
         if self._recovery.done(self.control, self.f_l, busy):
-            self._effects.append(Note("READY", f"caught up at bucket {self.f_s}"))
+            self._effects.append(EmitEvent("READY", f"caught up at bucket {self.f_s}"))
             self._set_state()
 
-    def _standing(self, gap: bool) -> Standing:
-        return Standing(
+    def _standing(self, gap: bool) -> PublishContext:
+        return PublishContext(
             self._now,
             self.f_s,
             self.control.lowest_live if self.control.echoed else -1,
@@ -374,7 +376,7 @@ class Manager:
             max(self.f_s, self.complete),
         )
 
-    def _ask_ends(self, standing: Standing) -> None:
+    def _ask_ends(self, standing: PublishContext) -> None:
         """Ask for the ends of all feeds when something waits for just that (B14, R10, R11)."""
         if self._asked_ends is not None:
             return

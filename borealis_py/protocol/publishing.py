@@ -15,11 +15,11 @@ from enum import Enum
 
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import (
-    DropWriter,
+    AbandonWriter,
     Effect,
-    Note,
+    EmitEvent,
+    FenceWriter,
     Publish,
-    TakeOver,
     Turn,
     WriterBusy,
     WriterCommitted,
@@ -40,7 +40,7 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PublishContext:
     """What this turn knows: own F_s, the lowest live index, whether the own turns had a gap, and the first bucket that
     an input leaves open."""
 
@@ -81,11 +81,11 @@ class Publishing:
         """How long progress may stand still before this replica takes over."""
         return self._full if self._patience is None else self._patience
 
-    def _first(self, standing: Standing) -> bool:
+    def _first(self, standing: PublishContext) -> bool:
         """Nobody has published yet and the others leave it to this replica; after a loss it waits like anybody."""
         return self.progress is None and standing.lowest_live == self._replica and self._patience is None
 
-    def turn(self, turn: Turn, standing: Standing, output: SOutput) -> list[Effect]:
+    def turn(self, turn: Turn, standing: PublishContext, output: SOutput) -> list[Effect]:
         """Take in what was read and what the writer answered; go on."""
         effects: list[Effect] = []
         self._hear(turn.progress, standing)
@@ -99,7 +99,7 @@ class Publishing:
             effects += self._maybe_publish(standing, output)
         return effects
 
-    def _hear(self, said: Sequence[int], standing: Standing) -> None:
+    def _hear(self, said: Sequence[int], standing: PublishContext) -> None:
         """Progress is believed once the inputs have closed all below it: nobody can have published what is open. Until
         then the next record may correct it."""
         for value in said:
@@ -129,7 +129,7 @@ class Publishing:
             patience = self._full if event.fenced else self._timing.patience_unknown_us
             self._patience = patience << min(self._lost, DOUBLINGS_MAX)
             self._lost += 1
-            return [DropWriter()]
+            return [AbandonWriter()]
         if isinstance(event, WriterBusy):
             self.phase = Phase.IDLE
             self._stood_since = now
@@ -140,14 +140,14 @@ class Publishing:
                 self._advance(event.progress, now)
             self.phase = Phase.READY
             self._patience = None
-            return [Note("TOOK_OVER", f"publishes the corrected stream from bucket {self.frontier}")]
+            return [EmitEvent("TOOK_OVER", f"publishes the corrected stream from bucket {self.frontier}")]
         assert isinstance(event, WriterCommitted)
         self._advance(self._committing if event.end is None else event.end, now)
         self.phase = Phase.READY
         self._last_commit = now
         return []
 
-    def _maybe_take_over(self, standing: Standing) -> list[Effect]:
+    def _maybe_take_over(self, standing: PublishContext) -> list[Effect]:
         first = self._first(standing)
         behind = standing.stable > self.frontier
         if not behind or standing.gap:
@@ -161,9 +161,9 @@ class Publishing:
             return []
         self._attempt += 1
         self.phase = Phase.TAKING
-        return [TakeOver(self._attempt)]
+        return [FenceWriter(self._attempt)]
 
-    def _maybe_publish(self, standing: Standing, output: SOutput) -> list[Effect]:
+    def _maybe_publish(self, standing: PublishContext, output: SOutput) -> list[Effect]:
         first, end = self.frontier, standing.stable
         if end <= first:
             return []
@@ -181,7 +181,7 @@ class Publishing:
         self._committing = end
         return [Publish(self._attempt, first, end, outputs)]
 
-    def wants_ends(self, standing: Standing) -> bool:
+    def wants_ends(self, standing: PublishContext) -> bool:
         """A take-over is due but for a fresh look at the progress."""
         if self.phase is not Phase.IDLE or standing.now - standing.read_to <= self._timing.gap_us:
             return False

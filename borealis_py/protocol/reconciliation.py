@@ -6,7 +6,7 @@ from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
-from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
+from borealis_py.protocol.turn import CancelRedo, Effect, EmitEvent, StartRedo
 from sunion.errors import RetentionLost
 from sunion.model import State
 from sunion.union import SUnion
@@ -169,7 +169,7 @@ class Reconciliation:
         else:
             self._jobs_done += 1
             self._in_time = round(job.rows * self._timing.redo_us / max(1.0, result.seconds * 1e6))
-        effects.append(Note("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds)))
+        effects.append(EmitEvent("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds)))
         return job, result
 
     def check_deadline(self, now: int, effects: list[Effect]) -> None:
@@ -188,12 +188,12 @@ class Reconciliation:
         if self.job.peer is not None:
             self._refused = (self.job.peer, self.job.end)
             self.job = self.deadline = None
-            effects.append(Note("ADOPT_FAILED", reason))
+            effects.append(EmitEvent("ADOPT_FAILED", reason))
             return
         self._retry_at = now + self._timing.retry_us if self._local else now
         self.job = self.deadline = None
         self._trust_spark = False
-        effects.append(Note("REDO_FAILED", reason))
+        effects.append(EmitEvent("REDO_FAILED", reason))
 
     def ran_inline(self, first: int, end: int, rows: int, now: int) -> None:
         """Remember a slice; slices in a row are told as one."""
@@ -207,4 +207,4 @@ class Reconciliation:
         if self._inline is not None:
             first, end, rows, began = self._inline
             self._inline = None
-            effects.append(Note("REDO", "", (first, end, rows, "inline", (now - began) / 1e6)))
+            effects.append(EmitEvent("REDO", "", (first, end, rows, "inline", (now - began) / 1e6)))

@@ -15,7 +15,7 @@ from sunion.union import Mark
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class ReceivedHeartbeat:
     """A heartbeat as read from the control log at `offset` (R7). `kept`: bucket of its newest checkpoint, -1: none."""
 
     offset: int
@@ -75,7 +75,7 @@ class Turn:
     """
 
     now: int
-    beats: Sequence[Beat] = ()
+    beats: Sequence[ReceivedHeartbeat] = ()
     inputs: Mapping[int, Sequence[SourceRecord]] = field(default_factory=dict)
     streams: Mapping[int, Sequence[tuple[int, StreamRecord]]] = field(default_factory=dict)
     delays: Delays | None = None
@@ -96,7 +96,7 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
-class SendBeat:
+class SendHeartbeat:
     """Append a heartbeat to the control log."""
 
     state: str
@@ -141,7 +141,7 @@ class CancelRedo:
 
 
 @dataclass(frozen=True, slots=True)
-class TakeOver:
+class FenceWriter:
     """Fence the corrected stream's writer, unless it is at work, then read how far it got (B7)."""
 
     attempt: int
@@ -162,7 +162,7 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
-class DropWriter:
+class AbandonWriter:
     """Throw the writer away."""
 
 
@@ -176,7 +176,7 @@ class SaveCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class EmitEvent:
     """For people and status: what happened. `event` as in `log.messages.Status`."""
 
     event: str
@@ -185,7 +185,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class ExitReplica:
     """This incarnation is over: another one of the same replica index is newer (R8)."""
 
     reason: str
@@ -193,15 +193,15 @@ class Exit:
 
 Effect = (
     Append
-    | SendBeat
+    | SendHeartbeat
     | AskEnds
     | ReadAgain
     | StartRedo
     | CancelRedo
-    | TakeOver
+    | FenceWriter
     | Publish
-    | DropWriter
+    | AbandonWriter
     | SaveCheckpoint
-    | Note
-    | Exit
+    | EmitEvent
+    | ExitReplica
 )

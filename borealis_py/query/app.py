@@ -20,7 +20,7 @@ from borealis_py.query.names import (
 )
 from borealis_py.query.partitions import check_keys, checked, checked_count
 from borealis_py.query.plan import FilterOp, MapOp, Op, Plan, SourceOp, UnionOp, WindowOp
-from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, Policy, QuerySpec
+from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
 from borealis_py.query.units import format_duration, parse_duration
 
 
@@ -208,8 +208,8 @@ class App:
         name: str,
         stream: Stream,
         delay_threshold: str = "3s",
-        on_failure: Policy = "process",
-        on_stabilization: Policy = "process",
+        on_failure: PolicyName = "process",
+        on_stabilization: PolicyName = "process",
         replicas: int = 2,
         partitions: int | None = None,
         by: str | Sequence[str] | None = None,
@@ -233,7 +233,7 @@ class App:
         where = f"query {name!r}"
         self._own(stream, where)
         for what, policy in (("on_failure", on_failure), ("on_stabilization", on_stabilization)):
-            if policy not in get_args(Policy):
+            if policy not in get_args(PolicyName):
                 raise QueryError(f"{where}: {what}={policy!r}; choose process, delay or suspend")
         parts = checked(partitions, by, stream.columns, where)
         plan, inputs = _linearise(stream, parts, where)

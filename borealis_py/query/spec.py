@@ -25,7 +25,7 @@ from borealis_py.query.names import (
 from borealis_py.query.plan import Plan, SourceOp, Value, columns_of, inlined, inputs_of
 from sunion.model import Input
 
-Policy = Literal["process", "delay", "suspend"]
+PolicyName = Literal["process", "delay", "suspend"]
 
 
 class Partitioning(Value):
@@ -59,8 +59,8 @@ class QuerySpec(NodeSpec):
     """One query, which is the node that gives its result."""
 
     threshold_us: int
-    on_failure: Policy = "process"
-    on_stabilization: Policy = "process"
+    on_failure: PolicyName = "process"
+    on_stabilization: PolicyName = "process"
 
 
 class Serves(Value):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from borealis_py.app import exit_codes
-from borealis_py.app.exit_codes import Exit
+from borealis_py.app.exit_codes import ExitCode
 from borealis_py.log.description import OtherLife, OtherVersion
 from borealis_py.node.replica import Superseded
 from sunion.errors import EngineOutOfMemory, RetentionLost
@@ -25,7 +25,7 @@ class End(NamedTuple):
 
     kind: str
     type: type[Exception]
-    exit: Exit
+    exit: ExitCode
     said: str
     alone: bool = False
     usual: bool = False

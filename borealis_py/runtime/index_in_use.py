@@ -10,7 +10,7 @@ import msgspec
 
 from borealis_py.log.base import Log, Lookup, Record
 from borealis_py.log.messages import Heartbeat, beat_key, read_beat
-from borealis_py.node.inlet import CONTROL_TAIL
+from borealis_py.node.input_reader import CONTROL_TAIL
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.specs import of_run
 

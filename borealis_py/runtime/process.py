@@ -3,7 +3,7 @@
     python -m borealis_py.runtime.process --bootstrap localhost:9092 --app flights --replica 0 --data-dir .borealis
 
 It runs that replica of all nodes and queries, or with --node NAME (more than once, if you like) of these: in this
-process and without Spark (`host/threads.py`), or with --host spark as tasks of a Spark application of its own
+process and without Spark (`runtime/threads.py`), or with --host spark as tasks of a Spark application of its own
 (`runtime/spark`), and then without the engine, which only tasks load.
 
 A crash of one process never touches the other. SIGTERM and SIGINT end it in order.
@@ -40,12 +40,12 @@ from borealis_py.config.logs import configure_logs
 from borealis_py.config.signals import set_by
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError
-from borealis_py.node.places import PlaceError
+from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.probe import check_directory, check_writable
-from borealis_py.node.reporter import Seen
+from borealis_py.node.reporter import StatusListener
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.observe.http_server import HttpUnavailable, open_http
-from borealis_py.observe.status_registry import Board
+from borealis_py.observe.status_registry import StatusRegistry
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.errors import QueryError
 from borealis_py.query.partitions import parts_of
@@ -53,7 +53,7 @@ from borealis_py.runtime.cpu_affinity import StartCores
 from borealis_py.runtime.ends import KernelDiffers, end_of
 from borealis_py.runtime.index_in_use import IndexTaken, ensure_free
 from borealis_py.runtime.lean_imports import load_engine, without
-from borealis_py.runtime.process_notes import Beside
+from borealis_py.runtime.process_notes import ProcessNotes
 from borealis_py.runtime.specs import replica_spec
 
 log = structlog.get_logger("borealis.host")
@@ -67,7 +67,7 @@ NOT_STARTED = (
     KernelDiffers,
     AddressError,
     HttpUnavailable,
-    PlaceError,
+    LocationError,
 )
 """What stands in the way of a start, told as one line."""
 SENSELESS = (QueryError, SettingsError, AddressError)
@@ -76,7 +76,7 @@ LOCAL = "local"
 """Spark on this machine, with as many slots as it takes for replicas and redos."""
 
 
-class Host(Protocol):
+class ReplicaHost(Protocol):
     """Runs the replicas of this process."""
 
     stop: threading.Event
@@ -108,7 +108,7 @@ def main(argv: list[str] | None = None) -> int:
     """Returns one of the exit codes in `exit_codes.py`."""
     args = parse(argv)
     configure_logs(file=args.log)
-    beside = Beside(args.data_dir / args.app / _name(args).stem, args.run)
+    beside = ProcessNotes(args.data_dir / args.app / _name(args).stem, args.run)
     code = exit_codes.FAILED.code
     try:
         with ExitStack() as closing:
@@ -122,7 +122,7 @@ def _name(args: argparse.Namespace) -> ProcessName:
     return ProcessName(args.replica, args.node[0] if args.node else "")
 
 
-def _run(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> int:
+def _run(args: argparse.Namespace, beside: ProcessNotes, closing: ExitStack) -> int:
     """`closing`: ends what is open once the replicas have ended."""
     try:
         process = _open(args, beside, closing)
@@ -141,7 +141,7 @@ def _code_of(exc: Exception) -> int:
     return (exit_codes.REFUSED if isinstance(exc, SENSELESS) else exit_codes.FAILED).code
 
 
-def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> Host:
+def _open(args: argparse.Namespace, beside: ProcessNotes, closing: ExitStack) -> ReplicaHost:
     kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
     state, checkpoints = read_app(kafka, args.app), os.environ.get(CHECKPOINTS, "")
     memory_bytes = int(os.environ.get(ENGINE_MEMORY, "0"))
@@ -160,7 +160,7 @@ def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> Host:
         raise SettingsError(f"app {args.app}: none of {', '.join(names)} has a replica {args.replica}")
     if not args.take_over:
         ensure_free(kafka, specs, args.after)
-    board = Board(state, [(spec.query, spec.replica) for spec in specs], afar=args.host == "spark")
+    board = StatusRegistry(state, [(spec.query, spec.replica) for spec in specs], afar=args.host == "spark")
     url = open_http(args.http, board, closing)
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
     others = ReplicaProcesses(args.data_dir, args.app).running().keys() - {_name(args)}
@@ -169,7 +169,7 @@ def _open(args: argparse.Namespace, beside: Beside, closing: ExitStack) -> Host:
     return _tasks(args, state, kafka, specs, seen) if args.host == "spark" else _threads(state, specs, seen)
 
 
-def _threads(state: AppState, specs: list[ReplicaSpec], seen: Seen) -> Host:
+def _threads(state: AppState, specs: list[ReplicaSpec], seen: StatusListener) -> ReplicaHost:
     """Raises KernelDiffers."""
     load_engine()
     from borealis_py.runtime.kernel_check import check_fingerprint
@@ -180,7 +180,9 @@ def _threads(state: AppState, specs: list[ReplicaSpec], seen: Seen) -> Host:
     return ThreadHost(specs, seen)
 
 
-def _tasks(args: argparse.Namespace, state: AppState, kafka: KafkaLog, specs: list[ReplicaSpec], seen: Seen) -> Host:
+def _tasks(
+    args: argparse.Namespace, state: AppState, kafka: KafkaLog, specs: list[ReplicaSpec], seen: StatusListener
+) -> ReplicaHost:
     """Loads no engine: tasks do, and they check it."""
     without("pandas", "numpy", "pyarrow")  # PySpark would load them to convert what a driver never has
     from borealis_py.runtime.spark.driver import SLOT_WAIT_S, DriverSettings, SparkDriver

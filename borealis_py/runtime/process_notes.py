@@ -9,11 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from borealis_py.app.supervisor import run_notes
-from borealis_py.node.reporter import Glance, Seen
-from borealis_py.observe.status_registry import Board
+from borealis_py.node.reporter import StatusListener, StatusSnapshot
+from borealis_py.observe.status_registry import StatusRegistry
 
 
-class Beside:
+class ProcessNotes:
     """Args:
     path: what the names of its files begin with.
     run: of this process; empty: nobody keeps it, and nothing is left.
@@ -24,20 +24,20 @@ class Beside:
         self._ready = False
         self._lock = threading.Lock()
 
-    def seen(self, board: Board, on_ready: Callable[[], None] = lambda: None) -> Seen:
+    def seen(self, board: StatusRegistry, on_ready: Callable[[], None] = lambda: None) -> StatusListener:
         """Tells the board, and notes when all replicas of it have become READY, or are no longer.
 
         Args:
             on_ready: called when all are, from any of their threads.
         """
 
-        def tell(glance: Glance) -> None:
+        def tell(glance: StatusSnapshot) -> None:
             board.tell(glance)
             self._look(board, on_ready)
 
         return tell
 
-    def _look(self, board: Board, on_ready: Callable[[], None]) -> None:
+    def _look(self, board: StatusRegistry, on_ready: Callable[[], None]) -> None:
         """Once a second for each loop; each comes from a thread of its own."""
         with self._lock, suppress(OSError):
             ready = not board.unready()

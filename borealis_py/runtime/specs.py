@@ -9,10 +9,11 @@ from pathlib import Path
 
 from borealis_py.app.state import AppState
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.node.knobs import declared
+from borealis_py.log.kernel import Kernel
+from borealis_py.node.dynamic_settings import declared
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.query.spec import AppSpec
-from reconcile.work import Kernel, Work, make_kernel, node_work
+from reconcile.replay_context import ReplayContext, make_kernel, node_context
 
 
 def replica_spec(
@@ -53,11 +54,11 @@ def replica_spec(
     )
 
 
-def work_of(spec: ReplicaSpec) -> Work:
+def work_of(spec: ReplicaSpec) -> ReplayContext:
     """The same for redo tasks."""
     timing, app = spec.timing, AppSpec.from_json(spec.app_json)
     how = timing.ahead_max_us, spec.app_uid, timing.row_max_bytes, spec.engine_memory_bytes
-    return node_work(app, spec.query, spec.log, *how, made_of=spec.made_of)
+    return node_context(app, spec.query, spec.log, *how, made_of=spec.made_of)
 
 
 def kernel_of(spec: ReplicaSpec) -> Callable[[], Kernel]:

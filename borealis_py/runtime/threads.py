@@ -6,25 +6,25 @@ import threading
 from functools import partial
 
 from borealis_py.log.base import Wake
-from borealis_py.node.reporter import Seen, unseen
+from borealis_py.log.kernel import Kernel
+from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.ends import ALONE
 from borealis_py.runtime.restarting import supervise
 from borealis_py.runtime.specs import kernel_of, new_uid, work_of
-from reconcile.runner import Redos, ThreadRedo
-from reconcile.work import Kernel
+from reconcile.redo_router import RedoRouter, ThreadRedo
 
 
-def make_redos(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
+def make_redos(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> RedoRouter:
     """Without Spark: from memory, and a thread that reads again what left it."""
-    return Redos(None, ThreadRedo(work_of(spec), wake))
+    return RedoRouter(None, ThreadRedo(work_of(spec), wake))
 
 
 class ThreadHost:
     """All loops of one replica index, each in a thread. `seen`: is left each status."""
 
-    def __init__(self, specs: list[ReplicaSpec], seen: Seen = unseen) -> None:
+    def __init__(self, specs: list[ReplicaSpec], seen: StatusListener = ignore_status) -> None:
         self.stop = threading.Event()
         self.code = 0
         self._specs = specs

@@ -17,7 +17,7 @@ from borealis_py.app.state import AppState
 from borealis_py.client.session import Boundaries
 from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.engine import OperatorClass
-from borealis_py.engine.operators import Window
+from borealis_py.engine.operators import WindowOperator
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Description, Threshold, encode
@@ -147,7 +147,7 @@ def test_what_nothing_is_missing_of_is_certain_unless_a_node_on_the_way_never_fo
     of: OperatorClass, certain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No operator that can be written today is more general than convergent-capable: the window stands for one."""
-    monkeypatch.setattr(Window, "operator_class", of)
+    monkeypatch.setattr(WindowOperator, "operator_class", of)
     app = App("a", bucket="100ms")
     s = app.source("s", schema={"x": "int64"})
     app.query("q", s.window("1s").agg(n="count(*)").node("counted").filter("n > 1"))

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from borealis_py.app import settings
-from borealis_py.app.settings import Change, Changed, change
+from borealis_py.app.settings import Changed, SettingChange, change
 from borealis_py.app.state import NoSuchApp, read_settings
 from borealis_py.cli import changing
 from borealis_py.log import topics
@@ -60,7 +60,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> WritableLog:
     return log
 
 
-def changed(log: WritableLog, asked: Change, then: Callable[[Changed], None], query: str = "q") -> Changed:
+def changed(log: WritableLog, asked: SettingChange, then: Callable[[Changed], None], query: str = "q") -> Changed:
     """`then` is called at every look."""
     state = read_settings(cast(Log, log), NAME)
     assert state is not None
@@ -77,10 +77,10 @@ def once(act: Callable[[], None]) -> Callable[[Changed], None]:
 
 
 def test_a_change_sent_twice_is_written_once(log: WritableLog) -> None:
-    first = changed(log, Change(2 * SECOND), once(lambda: log.obey(2 * SECOND)))
+    first = changed(log, SettingChange(2 * SECOND), once(lambda: log.obey(2 * SECOND)))
     assert (first.written, first.pending, first.overtaken) == (True, (), None)
     log.obey(2 * SECOND)
-    again = changed(log, Change(2 * SECOND), once(lambda: None))
+    again = changed(log, SettingChange(2 * SECOND), once(lambda: None))
     assert (again.written, again.before, again.pending) == (False, again.after, ())
     assert log.told == ["app", "threshold/q"]
 
@@ -90,7 +90,7 @@ def test_the_same_change_from_two_sides_at_once_is_in_force_for_both(log: Writab
         log.put(topics.settings(NAME), "threshold/q", encode(Threshold(2 * SECOND)))
         log.obey(2 * SECOND)
 
-    found = changed(log, Change(2 * SECOND), once(same))
+    found = changed(log, SettingChange(2 * SECOND), once(same))
     assert (found.written, found.pending, found.overtaken) == (True, (), None)
 
 
@@ -101,7 +101,7 @@ def test_who_is_contradicted_meanwhile_is_told_what_the_query_has(
         log.put(topics.settings(NAME), "threshold/q", encode(Threshold(5 * SECOND)))
         log.obey(5 * SECOND)
 
-    found = changed(log, Change(2 * SECOND), once(contradict))
+    found = changed(log, SettingChange(2 * SECOND), once(contradict))
     assert found.overtaken == Delays(5 * SECOND)
     assert [r.since_wall_us for r in found.pending] == [None]
     with pytest.raises(typer.Exit) as ended:
@@ -122,7 +122,7 @@ def test_a_change_of_something_else_meanwhile_is_waited_for_too(log: WritableLog
         if looks == 3:
             log.obey(2 * SECOND, "delay")
 
-    found = changed(log, Change(2 * SECOND), then)
+    found = changed(log, SettingChange(2 * SECOND), then)
     assert (found.after, found.overtaken, found.pending) == (Delays(2 * SECOND, DELAY), None, ())
     assert looks > 3
 
@@ -132,7 +132,7 @@ def test_an_app_that_goes_meanwhile_is_named(log: WritableLog) -> None:
         log.lists[topics.settings(NAME)] = []
 
     with pytest.raises(NoSuchApp, match="app 'a' is gone from the broker"):
-        changed(log, Change(2 * SECOND), once(go))
+        changed(log, SettingChange(2 * SECOND), once(go))
 
 
 def test_a_query_that_goes_meanwhile_is_named(log: WritableLog) -> None:
@@ -143,14 +143,14 @@ def test_a_query_that_goes_meanwhile_is_named(log: WritableLog) -> None:
         log.put(topics.settings(NAME), "app", encode(Description(spec.to_json(), spec.hash, 0, "", "a1")))
 
     with pytest.raises((NoSuchApp, QueryError), match="has no query 'q' any more; queries: other"):
-        changed(log, Change(2 * SECOND), once(without))
+        changed(log, SettingChange(2 * SECOND), once(without))
 
 
 def test_a_stopped_app_takes_a_change_and_nobody_is_waited_for(log: WritableLog) -> None:
     log.say(at_wall_us=time.time_ns() // 1000, event="STOPPED")
-    found = changed(log, Change(failure=DELAY), once(lambda: None))
+    found = changed(log, SettingChange(failure=DELAY), once(lambda: None))
     assert found.written
     assert [(r.replica, r.running) for r in found.replicas] == [(0, False), (1, False)]
-    again = changed(log, Change(failure=DELAY), once(lambda: None))
+    again = changed(log, SettingChange(failure=DELAY), once(lambda: None))
     assert not again.written
     assert log.told == ["app", "policy/q"]

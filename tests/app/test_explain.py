@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from borealis_py.app.explain import Effect, Explanation, Outcome, effects, explain
+from borealis_py.app.explain import Explanation, LossEffect, LossOutcome, effects, explain
 from borealis_py.app.topics import topics_of
-from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.settings import DelayPolicy, SettingsError, Timing
 from borealis_py.protocol.turn import Turn
 from borealis_py.query import App
 from sunion.model import Input, Output, SourceRecord, StableRange, StreamRecord, TentativeBucket
 from tests.sunion.lists import AHEAD_US, BUCKETS, OPS
 
-STABLE = Effect(Outcome.STABLE, 1.0)
+STABLE = LossEffect(LossOutcome.STABLE, 1.0)
 ALL = ("a", "b", "c")
 
 
@@ -37,42 +37,42 @@ def test_what_is_lost_spreads_by_the_share_of_each_input() -> None:
     losses = explained().losses
     assert list(losses) == [*ALL, "ab", "abc"]
     for source in ("a", "b"):
-        half = Effect(Outcome.TENTATIVE, 0.5, (source,))
-        most = Effect(Outcome.TENTATIVE, 0.75, (source,))
+        half = LossEffect(LossOutcome.TENTATIVE, 0.5, (source,))
+        most = LossEffect(LossOutcome.TENTATIVE, 0.75, (source,))
         assert losses[source] == {"ab": half, "q": half, "abc": most, "p": most}
-    half = Effect(Outcome.TENTATIVE, 0.5, ("c",))
+    half = LossEffect(LossOutcome.TENTATIVE, 0.5, ("c",))
     assert losses["c"] == {"ab": STABLE, "q": STABLE, "abc": half, "p": half}
 
 
 def test_who_has_no_input_left_says_nothing_and_others_lack_all_its_sources() -> None:
     losses = explained().losses
-    half = Effect(Outcome.TENTATIVE, 0.5, ("a", "b"))
+    half = LossEffect(LossOutcome.TENTATIVE, 0.5, ("a", "b"))
     assert losses["ab"] == {
-        "ab": Effect(Outcome.LOST, 0.0, ("a", "b")),
-        "q": Effect(Outcome.SILENT, 0.0, ("a", "b")),
+        "ab": LossEffect(LossOutcome.LOST, 0.0, ("a", "b")),
+        "q": LossEffect(LossOutcome.SILENT, 0.0, ("a", "b")),
         "abc": half,
         "p": half,
     }
-    assert losses["abc"]["p"] == Effect(Outcome.SILENT, 0.0, ALL)
+    assert losses["abc"]["p"] == LossEffect(LossOutcome.SILENT, 0.0, ALL)
     assert losses["abc"]["q"] == STABLE
 
 
 def test_a_query_of_one_source_stands_still_without_it() -> None:
     app = App("x")
     app.query("q", app.source("s", schema={"v": "int"}), "3s")
-    assert explain(app.describe(), Timing()).losses == {"s": {"q": Effect(Outcome.SILENT, 0.0, ("s",))}}
+    assert explain(app.describe(), Timing()).losses == {"s": {"q": LossEffect(LossOutcome.SILENT, 0.0, ("s",))}}
 
 
 def test_who_suspends_says_nothing_and_who_delays_is_tentative_all_the_same() -> None:
-    assert explained(on_failure="delay").losses["c"]["p"] == Effect(Outcome.TENTATIVE, 0.5, ("c",))
+    assert explained(on_failure="delay").losses["c"]["p"] == LossEffect(LossOutcome.TENTATIVE, 0.5, ("c",))
     suspended = explained(on_failure="suspend").losses
     assert suspended["c"] == {
         "ab": STABLE,
         "q": STABLE,
-        "abc": Effect(Outcome.SILENT, 0.0, ("c",)),
-        "p": Effect(Outcome.SILENT, 0.0, ALL),
+        "abc": LossEffect(LossOutcome.SILENT, 0.0, ("c",)),
+        "p": LossEffect(LossOutcome.SILENT, 0.0, ALL),
     }
-    assert suspended["a"]["q"] == Effect(Outcome.TENTATIVE, 0.5, ("a",)), "ab obeys q, which processes"
+    assert suspended["a"]["q"] == LossEffect(LossOutcome.TENTATIVE, 0.5, ("a",)), "ab obeys q, which processes"
 
 
 def test_budgets_are_what_the_replicas_will_have() -> None:
@@ -116,9 +116,9 @@ def test_partitions_are_nodes_and_fail_with_their_source() -> None:
     found = explain(app.describe(), Timing())
     parts = [plan.report.name for plan in found.nodes][:-1]
     assert len(parts) == 2
-    half = Effect(Outcome.TENTATIVE, 0.5, ("a",))
+    half = LossEffect(LossOutcome.TENTATIVE, 0.5, ("a",))
     assert found.losses["a"] == dict.fromkeys((*parts, "q"), half)
-    assert found.losses[parts[0]]["q"] == Effect(Outcome.TENTATIVE, 0.5, ("a", "b"))
+    assert found.losses[parts[0]]["q"] == LossEffect(LossOutcome.TENTATIVE, 0.5, ("a", "b"))
 
 
 @pytest.mark.parametrize("lost", [*ALL, "ab"])
@@ -126,24 +126,24 @@ def test_the_share_is_the_one_that_a_replica_computes(lost: str) -> None:
     """The reading side of a replica of each node, fed bucket 0 as its inputs have it during the loss, agrees."""
     spec = described().describe()
     expected = effects(spec, lost, dict.fromkeys(spec.all_nodes, DelayPolicy.PROCESS))
-    nodes = [name for name, effect in expected.items() if effect.outcome in (Outcome.STABLE, Outcome.TENTATIVE)]
+    nodes = [name for name, effect in expected.items() if effect.outcome in (LossOutcome.STABLE, LossOutcome.TENTATIVE)]
     assert "abc" in nodes
     for name in nodes:
-        intake = Intake(spec.inputs_of(name), 0, BUCKETS, OPS, AHEAD_US, 0, None, {})
+        intake = InputState(spec.inputs_of(name), 0, BUCKETS, OPS, AHEAD_US, 0, None, {})
         intake.read(_bucket_0(spec.inputs_of(name), lost, expected), 0, 1_000)
         assert (intake.completeness(0), intake.lacked(0)) == (expected[name].completeness, expected[name].lacked)
 
 
-def _bucket_0(inputs: tuple[Input, ...], lost: str, said: dict[str, Effect]) -> Turn:
+def _bucket_0(inputs: tuple[Input, ...], lost: str, said: dict[str, LossEffect]) -> Turn:
     sources: dict[int, list[SourceRecord]] = {}
     streams: dict[int, list[tuple[int, StreamRecord]]] = {}
     for index, i in enumerate(inputs):
         effect = said.get(i.name, STABLE)
-        if i.name == lost or effect.outcome is Outcome.SILENT:
+        if i.name == lost or effect.outcome is LossOutcome.SILENT:
             continue
         if not i.replicas:
             sources[index] = [SourceRecord(0, 1, "u", claim=True), SourceRecord(1, 1, "u", boundary=BUCKETS.end(0))]
-        elif effect.outcome is Outcome.STABLE:
+        elif effect.outcome is LossOutcome.STABLE:
             streams[index] = [(0, StableRange(1, 0, 1))]
         else:
             streams[index] = [

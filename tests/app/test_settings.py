@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from borealis_py.app.settings import MOST_US, Change, _wanted, checked, in_force
+from borealis_py.app.settings import MOST_US, SettingChange, _wanted, checked, in_force
 from borealis_py.app.state import AppState, NoSuchApp
 from borealis_py.log.messages import Description, Policy
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
@@ -84,10 +84,10 @@ def test_more_than_a_year_is_a_slip() -> None:
 
 def test_what_is_not_asked_stays() -> None:
     before = Delays(1_000_000, DELAY, SUSPEND)
-    assert Change().applied(before) == before
-    assert Change(threshold_us=2).applied(before) == Delays(2, DELAY, SUSPEND)
-    assert Change(failure=PROCESS).applied(before) == Delays(1_000_000, PROCESS, SUSPEND)
-    assert Change(stabilization=PROCESS).applied(before) == Delays(1_000_000, DELAY, PROCESS)
+    assert SettingChange().applied(before) == before
+    assert SettingChange(threshold_us=2).applied(before) == Delays(2, DELAY, SUSPEND)
+    assert SettingChange(failure=PROCESS).applied(before) == Delays(1_000_000, PROCESS, SUSPEND)
+    assert SettingChange(stabilization=PROCESS).applied(before) == Delays(1_000_000, DELAY, PROCESS)
 
 
 def test_every_node_that_serves_the_query_is_asked_and_shows_the_strictest_of_its_queries() -> None:

@@ -19,7 +19,7 @@ import pytest
 from borealis_py.app import exit_codes, supervision
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
-from borealis_py.app.supervision import Fate, Start, start_supervisor, stop_supervisor, supervisor_of
+from borealis_py.app.supervision import Fate, ProcessStart, start_supervisor, stop_supervisor, supervisor_of
 from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.backoff import Backoff
 from tests.support.running import until
@@ -37,7 +37,7 @@ def here(tmp_path: Path) -> Iterator[ReplicaProcesses]:
 
 def keep(here: ReplicaProcesses, *codes: str, first: tuple[str, ...] = ()) -> int:
     """A supervisor of toys: replica k runs `codes[k]`."""
-    starts = [Start(ProcessName(k).stem, ["-c", code], first) for k, code in enumerate(codes)]
+    starts = [ProcessStart(ProcessName(k).stem, ["-c", code], first) for k, code in enumerate(codes)]
     return start_supervisor(here.directory, [sys.executable], starts, {})
 
 
@@ -96,7 +96,7 @@ def test_the_next_one_is_told_of_which_run_the_dead_one_was(here: ReplicaProcess
 
 
 @pytest.mark.parametrize("end", [e for e in exit_codes.EXITS if e.final], ids=lambda e: e.name)
-def test_an_end_by_name_is_final(here: ReplicaProcesses, end: exit_codes.Exit) -> None:
+def test_an_end_by_name_is_final(here: ReplicaProcesses, end: exit_codes.ExitCode) -> None:
     supervisor = psutil.Process(keep(here, f"import sys; sys.exit({end.code})"))
     until(lambda: not here.kept, "nothing is left to keep")
     assert (fate(here).final, fate(here).restarts, fate(here).how) == (True, 0, exit_codes.described(end.code))
@@ -125,7 +125,7 @@ sys.exit(1)
 
 
 def test_one_that_was_ready_is_tried_until_it_comes_with_growing_pauses(here: ReplicaProcesses) -> None:
-    start = Start(ONE.stem, ["-c", READY_ONCE, str(here.directory)])
+    start = ProcessStart(ONE.stem, ["-c", READY_ONCE, str(here.directory)])
     start_supervisor(here.directory, [sys.executable], [start], {})
     until(lambda: len(lines(here)) >= 3, "it failed some times", 30)
     assert [line["next_start_s"] for line in lines(here)[:3]] == [0.0, 1.0, 2.0]
@@ -238,7 +238,7 @@ def test_with_its_directory_gone_it_ends(here: ReplicaProcesses) -> None:
 
 
 def test_what_cannot_be_executed_is_told_and_tried_again(here: ReplicaProcesses) -> None:
-    start_supervisor(here.directory, ["/nowhere/python"], [Start(ONE.stem, [])], {})
+    start_supervisor(here.directory, ["/nowhere/python"], [ProcessStart(ONE.stem, [])], {})
     (line,) = lines(here)
     assert "/nowhere/python" in line["why"]
     assert here.kept

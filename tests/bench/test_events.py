@@ -8,7 +8,7 @@ from borealis_py.bench.events import Backlog
 from borealis_py.engine import compile_query
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
-from reconcile.decode import decode_source
+from borealis_py.log.source_records import decode_source
 from sunion.bucket import Buckets
 from sunion.model import Input
 from sunion.union import SUnion

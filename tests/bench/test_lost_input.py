@@ -36,7 +36,7 @@ from borealis_py.bench.lost_figures import (
     windows,
 )
 from borealis_py.bench.stage import Stage
-from borealis_py.client.stimes import Counts
+from borealis_py.client.stimes import PublishCounts
 from borealis_py.client.subscriber import LiveChange, Row
 from borealis_py.demo.watch import ObservedReconciliation, Story
 from borealis_py.kafka.broker import LocalBroker
@@ -62,7 +62,7 @@ class Taker:
 
     def __init__(self, paced: bool = False) -> None:
         self.paced = paced
-        self.counts = Counts()
+        self.counts = PublishCounts()
         self.calls: list[tuple[int, list[int]]] = []
         self.rows: list[dict[str, object]] = []
         self.holds: list[int] = []

@@ -36,10 +36,10 @@ from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Description
 from borealis_py.protocol.redo import RedoFailed
 from borealis_py.protocol.settings import Timing
-from reconcile.runner import ThreadRedo
-from reconcile.work import forget_all
-from tests.reconcile.letter_log import LetterLog
+from reconcile.redo_router import ThreadRedo
+from reconcile.replay_context import evict_all
 from tests.reconcile.list_world import StubLog
+from tests.reconcile.rpc_log import LetterLog
 
 ROWS = Steady((4, 3, 3), 60)
 
@@ -48,7 +48,7 @@ ROWS = Steady((4, 3, 3), 60)
 def soon(monkeypatch) -> Iterator[None]:
     monkeypatch.setattr("borealis_py.bench.reconcile.QUIET_S", 0.1)
     yield
-    forget_all()
+    evict_all()
 
 
 class ListStage:

@@ -10,14 +10,14 @@ import pytest
 
 from borealis_py.app.state import put_settings
 from borealis_py.log.base import Wake
+from borealis_py.log.kernel import Kernel
 from borealis_py.log.messages import SourceFailure
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.redo import RedoJob
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.runtime.threads import make_redos
-from reconcile.runner import Redos
-from reconcile.work import Kernel
+from reconcile.redo_router import RedoRouter
 from tests.support.redos import FailingRedo
 from tests.support.running import MakeRedos, RunningApp, running, until
 
@@ -32,18 +32,18 @@ class HangingRedo(FailingRedo):
     def start(self, job: RedoJob) -> None: ...
 
 
-def missing(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
+def missing(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> RedoRouter:
     redo = FailingRedo("none in this test", wake)
-    return Redos(redo, redo)
+    return RedoRouter(redo, redo)
 
 
-def failing(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
+def failing(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> RedoRouter:
     redo = FailingRedo("Spark job failed: worker ran out of memory", wake)
-    return Redos(redo, redo)
+    return RedoRouter(redo, redo)
 
 
-def hanging(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> Redos:
-    return Redos(HangingRedo("", wake), FailingRedo("", wake))
+def hanging(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> RedoRouter:
+    return RedoRouter(HangingRedo("", wake), FailingRedo("", wake))
 
 
 @pytest.mark.parametrize(

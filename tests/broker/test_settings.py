@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from borealis_py.api import open_live
-from borealis_py.app.settings import Change, Changed, change
+from borealis_py.app.settings import Changed, SettingChange, change
 from borealis_py.app.state import put_settings, read_app
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.messages import Status, Threshold, encode
@@ -33,7 +33,7 @@ def make(name: str) -> App:
 
 def ask(it: RunningApp, wait_s: float = WAIT_S, **asked: object) -> Changed:
     state = read_app(it.log, it.name)
-    return change(it.log, state, "q", Change(**asked), wait_s)  # type: ignore[arg-type]
+    return change(it.log, state, "q", SettingChange(**asked), wait_s)  # type: ignore[arg-type]
 
 
 def obeyed(found: Changed) -> dict[int, bool]:
@@ -80,7 +80,7 @@ def test_it_is_refused_where_it_cannot_hold_and_nothing_is_written(bootstrap: st
         with pytest.raises(SettingsError, match="at least 375 ms"):
             ask(it, threshold_us=374_000)
         with pytest.raises(QueryError, match="has no query"):
-            change(it.log, it.state, "p", Change(), 1.0)
+            change(it.log, it.state, "p", SettingChange(), 1.0)
         assert read_app(it.log, it.name).threshold_us("q") == 3_000_000
 
 
@@ -98,7 +98,7 @@ def test_one_that_runs_and_does_not_obey_is_named_in_time(bootstrap: str, tmp_pa
         try:
             until(lambda: it.newest(1) is not None, "the deaf replica is there")
             state = read_app(it.log, it.name)
-            found = change(it.log, state, "q", Change(threshold_us=700_000), 3.0, seen.append)
+            found = change(it.log, state, "q", SettingChange(threshold_us=700_000), 3.0, seen.append)
         finally:
             stop.set()
             deaf.join()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.node import places, probe
+from borealis_py.node import checkpoint_storage, probe
 from tests.cli.conftest import Borealis, app_text
 from tests.support.buckets import SECRET, no_such_bucket
 from tests.support.full_disk import full_disk
@@ -75,7 +75,7 @@ def test_a_store_that_takes_nothing(
 
 
 def test_a_full_disk(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "_aside", lambda name: f"{name}.aside.tmp")
+    monkeypatch.setattr(checkpoint_storage, "_aside", lambda name: f"{name}.aside.tmp")
     with full_disk(here / ".borealis") as disk:
         (disk.directory / "placed" / "checkpoints").mkdir(parents=True)
         disk.fill(iter([f"placed/checkpoints/{probe.NAME}.aside.tmp"]))

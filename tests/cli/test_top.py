@@ -21,7 +21,7 @@ from borealis_py.cli import top
 from borealis_py.cli.top import picture, watch
 from borealis_py.config.signals import setting
 from borealis_py.log.messages import RedoStatus
-from borealis_py.observe.follower import View
+from borealis_py.observe.follower import AppSnapshot
 from borealis_py.observe.overview import overview
 from tests.observe.test_status_registry import app_state
 from tests.support.running import until
@@ -33,12 +33,12 @@ WIDTH = 120
 class Scripted:
     """Stands for a follower: each look shows what `view` says."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: AppSnapshot) -> None:
         self.view = view
         self.looks = 0
         self.closed = False
 
-    def look(self) -> View:
+    def look(self) -> AppSnapshot:
         self.looks += 1
         return self.view
 
@@ -46,7 +46,7 @@ class Scripted:
         self.closed = True
 
 
-def a_view(**changes: Any) -> View:
+def a_view(**changes: Any) -> AppSnapshot:
     statuses: Statuses = {
         ("cut", 0): status(query="cut"),
         ("cut", 1): status(query="cut", replica=1, at_wall_us=WALL_US - 60_000_000),
@@ -56,10 +56,10 @@ def a_view(**changes: Any) -> View:
         status(event="FIRST_TENTATIVE", detail="bucket 7 ran without s"),
         status(event="REDO", redo=RedoStatus(0, 12, 345, "spark", 1.25, WALL_US)),
     )
-    return replace(View(app_state(), statuses, WALL_US, events), **changes)
+    return replace(AppSnapshot(app_state(), statuses, WALL_US, events), **changes)
 
 
-def shown(view: View, width: int = 250, height: int | None = None) -> list[str]:
+def shown(view: AppSnapshot, width: int = 250, height: int | None = None) -> list[str]:
     console = Console(width=width, file=io.StringIO(), record=True)
     console.print(picture(view, width, height, "q ends"))
     return console.export_text().splitlines()

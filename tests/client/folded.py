@@ -11,10 +11,10 @@ from borealis_py.client.ingest import InputRow
 from borealis_py.client.target import Target
 from borealis_py.log.base import Record, TopicSpec
 from borealis_py.log.description import Life
+from borealis_py.log.source_records import decode_source
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.publisher import SimPublisher
 from borealis_py.simulation.log.client import MemoryLog
-from reconcile.decode import decode_source
 from sunion.source import SourceFold, fold
 from tests.sunion.lists import opened
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from borealis_py.client import csvlines, ingest
 from borealis_py.client.ingest import read_csv, read_jsonl
-from borealis_py.client.items import BadLine, InputRow, Run, gathered
+from borealis_py.client.items import BadLine, InputRow, RowRun, gathered
 from borealis_py.client.pump import Pump
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.times import parse_stime, parse_stimes
@@ -104,13 +104,13 @@ def test_lines_that_are_a_row_each_come_together() -> None:
     text = HEADER + b"\nUA,1,2,true,5\nUA,2,2,0,\n,,,,\n"
     items = read_csv(io.BytesIO(text), SCHEMA, "at")
     (run,) = [items.take(100)]
-    assert isinstance(run, Run)
+    assert isinstance(run, RowRun)
     assert (len(run), run.position, run.line, run.at_us) == (3, 0, 2, [5, None, None])
     assert items.take(100) is None
     both = read_jsonl(io.BytesIO(b'{"a": 1}\n{"a": 2}\n'))
     first, second = both.take(1), both.take(5)
-    assert isinstance(first, Run)
-    assert isinstance(second, Run)
+    assert isinstance(first, RowRun)
+    assert isinstance(second, RowRun)
     assert (first.values, second.values, second.position, second.row(0).raw) == ([{"a": 1}], [{"a": 2}], 1, b'{"a": 2}')
 
 
@@ -122,7 +122,7 @@ def test_rows_are_given_away_once_one_by_one_and_together(takes: list[int | None
         items, found = read_jsonl(io.BytesIO(text)), []
         for take in takes:
             item = next(items, None) if take is None else items.take(take)
-            if isinstance(item, Run):
+            if isinstance(item, RowRun):
                 assert len(item) <= (take or 0)
                 found += [item.row(n) for n in range(len(item))]
             elif item is not None:
@@ -134,7 +134,7 @@ def test_rows_around_a_bad_line_stay_together() -> None:
     lines = [b'{"a": %d}\n' % n for n in range(5)]
     items = read_jsonl(io.BytesIO(b"".join([*lines[:3], b"}{\n", *lines[3:]])))
     found = [items.take(100) for _ in range(4)]
-    assert [len(one) if isinstance(one, Run) else type(one) for one in found] == [3, BadLine, 2, type(None)]
+    assert [len(one) if isinstance(one, RowRun) else type(one) for one in found] == [3, BadLine, 2, type(None)]
     assert [row.position for row in gathered([])] == []
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from borealis_py.client.ingest import BadLine
 from borealis_py.client.publisher import Publisher, wall_us
-from borealis_py.client.pump import Pace, Progress, publish_rows
+from borealis_py.client.pump import PumpProgress, ReplayPace, publish_rows
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import PublisherError, PublishFailed, StreamEnded, StreamFenced, StreamTaken
 from borealis_py.log.base import LogUnreachable
@@ -172,21 +172,21 @@ def test_an_error_in_a_with_block_is_not_hidden_by_closing(world: InstantWorld) 
 
 def test_an_input_is_published_to_its_end_with_a_report_of_progress(world: InstantWorld) -> None:
     items = [*inputs([None] * 20), BadLine(20, 21, "malformed: no JSON", b"}{")]
-    reports: list[Progress] = []
+    reports: list[PumpProgress] = []
     with publisher(world) as live:
         done = publish_rows(live, items, on_progress=reports.append)
-        assert done == reports[-1] == Progress(read=21, sent=20, rejected=1, skipped=0)
+        assert done == reports[-1] == PumpProgress(read=21, sent=20, rejected=1, skipped=0)
         assert len(world.folded().rows) == 20
     assert world.dead_letters() == [("line 21: malformed: no JSON", b"}{")]
     with publisher(world, "q") as again:
-        assert publish_rows(again, items) == Progress(read=21, sent=0, rejected=0, skipped=21)
+        assert publish_rows(again, items) == PumpProgress(read=21, sent=0, rejected=0, skipped=21)
     assert len(world.dead_letters()) == 1
 
 
 def test_a_paced_input_gets_its_exact_stimes_and_rows_without_a_time_do_not_hold_it_up(world: InstantWorld) -> None:
     start = wall_us() + 50_000
     at = [0, 40_000_000, None, 90_000_000, 400_000_000]
-    pace = Pace(base_us=0, start_us=start, speed=1000)
+    pace = ReplayPace(base_us=0, start_us=start, speed=1000)
     with publisher(world, boundaries=Boundaries.PACED) as live:
         publish_rows(live, inputs(at), pace)
     stimes = [stime for _, _, stime, _ in world.folded().rows]
@@ -207,7 +207,7 @@ def test_history_runs_as_fast_as_possible(world: InstantWorld) -> None:
 
 def test_publishing_stops_when_asked_to(world: InstantWorld) -> None:
     stop = threading.Event()
-    far = Pace(base_us=0, start_us=wall_us() + 3_000_000_000, speed=1)
+    far = ReplayPace(base_us=0, start_us=wall_us() + 3_000_000_000, speed=1)
     with publisher(world, boundaries=Boundaries.PACED) as live:
         thread = threading.Thread(target=publish_rows, args=(live, inputs([0]), far), kwargs={"stop": stop})
         thread.start()
@@ -219,12 +219,12 @@ def test_publishing_stops_when_asked_to(world: InstantWorld) -> None:
 
 def test_a_pace_needs_a_publisher_whose_boundaries_wait_for_rows(world: InstantWorld) -> None:
     with publisher(world) as live, pytest.raises(ValueError, match="belong together"):
-        publish_rows(live, inputs([0]), Pace(0, 0, 1))
+        publish_rows(live, inputs([0]), ReplayPace(0, 0, 1))
 
 
 def test_the_speed_of_a_replay_is_a_positive_whole_number() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        Pace(0, 0, 0)
+        ReplayPace(0, 0, 0)
 
 
 def test_many_rows_in_one_go_come_as_they_would_one_by_one(world: InstantWorld) -> None:

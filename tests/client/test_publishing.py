@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.client.pump import Pace
+from borealis_py.client.pump import ReplayPace
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import (
     AHEAD_MAX_US,
@@ -159,7 +159,7 @@ def test_paced_replay_gives_each_row_its_stime_when_the_clock_gets_there() -> No
     world = World()
     base, start, speed = 5_000_000_000, T0 + 1_000_000, 60
     at = [base + i * 1_234_567 for i in range(100)]
-    publisher = world.ready("p", rows=inputs(at), pace=Pace(base, start, speed), boundaries=Boundaries.PACED)
+    publisher = world.ready("p", rows=inputs(at), pace=ReplayPace(base, start, speed), boundaries=Boundaries.PACED)
     expected = [start + (t - base) // speed for t in at]
     world.scheduler.run_until(expected[40])
     assert publisher.last_seq == 40
@@ -174,7 +174,7 @@ def test_paced_replay_gives_each_row_its_stime_when_the_clock_gets_there() -> No
 def test_rows_that_were_due_while_no_publisher_ran_are_not_late() -> None:
     world = World()
     at = [T0 + i * 70_000 for i in range(40)]
-    paced = {"rows": inputs(at), "pace": Pace(T0, T0, 1), "boundaries": Boundaries.PACED}
+    paced = {"rows": inputs(at), "pace": ReplayPace(T0, T0, 1), "boundaries": Boundaries.PACED}
     first = world.ready("p", **paced)
     world.run(0.5)
     world.memory.kill("p")
@@ -503,7 +503,7 @@ def test_whatever_happens_to_publishers_each_input_row_is_in_the_source_exactly_
     """B5, B6: a crash, a cut or a pause after any event; the successor starts its input from the beginning."""
     world = World(seed)
     at = [T0 + sum(gaps[: i + 1]) for i in range(len(gaps))]
-    mode = {"pace": Pace(T0, T0, 1), "boundaries": Boundaries.PACED} if paced else {"boundaries": Boundaries.DATA}
+    mode = {"pace": ReplayPace(T0, T0, 1), "boundaries": Boundaries.PACED} if paced else {"boundaries": Boundaries.DATA}
     old = []
     for i, (failure, steps) in enumerate(failures):
         publisher = world.publisher(f"p{i}", rows=inputs(at), take_over=True, **mode)

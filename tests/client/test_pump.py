@@ -10,8 +10,8 @@ import pytest
 
 from borealis_py.client import pump
 from borealis_py.client.publisher import Publisher
-from borealis_py.client.pump import PROGRESS_ROWS, Pace, Progress, Pump, publish_rows
-from borealis_py.client.session import Counts
+from borealis_py.client.pump import PROGRESS_ROWS, Pump, PumpProgress, ReplayPace, publish_rows
+from borealis_py.client.session import PublishCounts
 from tests.client.folded import inputs
 
 
@@ -22,7 +22,7 @@ class Sink:
 
     def __init__(self, last_seq: int = -1) -> None:
         self.last_seq = last_seq
-        self.counts = Counts()
+        self.counts = PublishCounts()
         self.held: list[int | None] = []
 
     def send(self, row: Mapping[str, object], stime: int | None, seq: int | None) -> bool:
@@ -46,13 +46,13 @@ class Sink:
 
 def test_rows_that_are_in_the_log_already_are_not_waited_for() -> None:
     sink = Sink(last_seq=1)
-    moved = Pump(sink, inputs([100, 200, 300]), Pace(base_us=0, start_us=5_000, speed=1))
+    moved = Pump(sink, inputs([100, 200, 300]), ReplayPace(base_us=0, start_us=5_000, speed=1))
     assert moved.turn(now_us=0) == 5_300, "only the third row is to come"
     assert (sink.held, sink.counts.skipped) == ([5_300], 2)
 
 
 def test_progress_is_told_about_every_second_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    sink, told = Sink(), list[Progress]()
+    sink, told = Sink(), list[PumpProgress]()
     monkeypatch.setattr(pump, "time", SimpleNamespace(monotonic=sink.monotonic))
     rows = inputs([None] * (4 * PROGRESS_ROWS + 500))
     publish_rows(cast(Publisher, sink), rows, on_progress=told.append)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from borealis_py.client.claim import Claim
-from borealis_py.client.tail import TAIL_RECORDS, Entry, advanced, entry_of, fold_at_end
+from borealis_py.client.tail import TAIL_RECORDS, TailEntry, advanced, entry_of, fold_at_end
 from borealis_py.client.target import Target
 from borealis_py.log.base import Record
 from borealis_py.log.description import Life
@@ -19,12 +19,12 @@ from tests.client.folded import T0, W, World, row
 TARGET = Target("a", "a1", "s", W, T0 // W)
 
 
-def entries(*headers: ClaimHeader | BatchHeader) -> list[Entry]:
+def entries(*headers: ClaimHeader | BatchHeader) -> list[TailEntry]:
     found = [entry_of(Record(TARGET.feed, i, 0, None, pack(h), ()), Life("a1")) for i, h in enumerate(headers)]
     return [e for e in found if e is not None]
 
 
-def whole(log: list[Entry]) -> SourceFold:
+def whole(log: list[TailEntry]) -> SourceFold:
     state = SourceFold(T0)
     for entry in log:
         state = advanced(state, entry, TARGET)

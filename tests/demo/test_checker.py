@@ -13,7 +13,15 @@ import pyarrow as pa
 import pytest
 
 from borealis_py.demo import checker
-from borealis_py.demo.checker import QUERIES, Case, ContentReport, CorrectedRecord, StreamRecord, Truth, judge
+from borealis_py.demo.checker import (
+    QUERIES,
+    ContentReport,
+    CorrectedRecord,
+    FlightsTruth,
+    HistoryRecord,
+    JudgedCase,
+    judge,
+)
 from borealis_py.demo.checker.history import Raw, ReplicaHistory, Unreadable, corrected, published_stimes, replay
 from borealis_py.demo.checker.judge import Failure, judge_published
 from borealis_py.demo.checker.truth import Row
@@ -49,27 +57,27 @@ def flights() -> pd.DataFrame:
 class World:
     """What lies in the topics of one query."""
 
-    truth: Truth
-    replicas: list[list[StreamRecord]] = field(default_factory=list)
+    truth: FlightsTruth
+    replicas: list[list[HistoryRecord]] = field(default_factory=list)
     corrected: list[CorrectedRecord] = field(default_factory=list)
 
     def judge(self) -> ContentReport:
         failure = Failure("lga", CUT * W, HEAL * W)
-        return judge([Case(self.truth, [ReplicaHistory(r) for r in self.replicas], self.corrected)], failure)
+        return judge([JudgedCase(self.truth, [ReplicaHistory(r) for r in self.replicas], self.corrected)], failure)
 
 
-def stable_run(truth: Truth, first: int, end: int, inc: int = 1) -> list[StreamRecord]:
+def stable_run(truth: FlightsTruth, first: int, end: int, inc: int = 1) -> list[HistoryRecord]:
     found = truth.stable()
     out = []
     for b in range(first, end):
         if b in found:
-            out.append(StreamRecord("STABLE", inc, b, b + 1, tuple(found[b])))
+            out.append(HistoryRecord("STABLE", inc, b, b + 1, tuple(found[b])))
         else:
-            out.append(StreamRecord("BOUNDARY", inc, b, b + 1))
+            out.append(HistoryRecord("BOUNDARY", inc, b, b + 1))
     return out
 
 
-def tentative_run(truth: Truth, inc: int = 1, partial: int = 0) -> list[StreamRecord]:
+def tentative_run(truth: FlightsTruth, inc: int = 1, partial: int = 0) -> list[HistoryRecord]:
     """[CUT, END) live; LGA is lacking in [CUT, HEAL); `partial` of its rows were there in the first bucket."""
     missing = {b: ("lga",) if b < HEAL else () for b in range(CUT, END)}
     out = []
@@ -77,20 +85,20 @@ def tentative_run(truth: Truth, inc: int = 1, partial: int = 0) -> list[StreamRe
         rows = truth.tentative(b, missing, {(CUT, "lga"): partial}) if truth.has_results(b) else []
         lacked = ("lga",) if min(truth.depends(b)) < HEAL else ()
         share = 2 / 3 if lacked else 1.0
-        out.append(StreamRecord("TENTATIVE", inc, b, b + 1, tuple(rows), lacked, missing[b], share, CUT))
+        out.append(HistoryRecord("TENTATIVE", inc, b, b + 1, tuple(rows), lacked, missing[b], share, CUT))
     return out
 
 
 def good(name: str, partial: int = 0) -> World:
-    truth = Truth(QUERIES[name], flights(), W)
-    undo, done = StreamRecord("UNDO", 1, CUT, CUT), StreamRecord("REC_DONE", 1, END, END)
+    truth = FlightsTruth(QUERIES[name], flights(), W)
+    undo, done = HistoryRecord("UNDO", 1, CUT, CUT), HistoryRecord("REC_DONE", 1, END, END)
     history = [
         *stable_run(truth, B0, CUT),
         *tentative_run(truth, partial=partial),
         undo,
         *stable_run(truth, CUT, END),
         done,
-        StreamRecord("BOUNDARY", 1, END, 2**62 // W),
+        HistoryRecord("BOUNDARY", 1, END, 2**62 // W),
     ]
     rows = [
         CorrectedRecord(f"{b}:{i}", str(row[-1]), dict(zip(truth.query.columns, row[:-1], strict=True)))
@@ -124,12 +132,12 @@ def test_truth_is_what_a_plain_loop_computes() -> None:
             seconds.setdefault((row.stime // 1_000_000, row.carrier), []).append(row.dep_delay / 60)
         if row.dep_delay > 120:
             late.append((row.carrier, row.dep_delay, row.stime))
-    found = [r for rows in Truth(QUERIES["carrier_delays"], table, W).stable().values() for r in rows]
+    found = [r for rows in FlightsTruth(QUERIES["carrier_delays"], table, W).stable().values() for r in rows]
     assert [(r[0] // 1_000_000, r[2], r[3]) for r in found] == [(s, c, len(v)) for (s, c), v in sorted(seconds.items())]
     for r, (_, values) in zip(found, sorted(seconds.items()), strict=True):
         assert r[4] == pytest.approx(sum(values) / len(values), rel=1e-12)
         assert (r[1] - r[0], r[5]) == (1_000_000, r[1] - 1)
-    assert [r for rows in Truth(QUERIES["very_late"], table, W).stable().values() for r in rows] == late
+    assert [r for rows in FlightsTruth(QUERIES["very_late"], table, W).stable().values() for r in rows] == late
 
 
 # One fault each ------------------------------------------------------------------------------------------------------
@@ -325,12 +333,12 @@ def test_a_second_failure_starts_from_the_corrected_state(name: str) -> None:
     """LGA is complete in the buckets before it, though they had been tentative once."""
     truth = good(name).truth
     lga = ("lga",), ("lga",)
-    first = StreamRecord("TENTATIVE", 1, B0 + 5, B0 + 6, (), *lga, 2 / 3, B0 + 5)
+    first = HistoryRecord("TENTATIVE", 1, B0 + 5, B0 + 6, (), *lga, 2 / 3, B0 + 5)
     rows = truth.tentative(B0 + 5, {B0 + 5: ("lga",)})
     first = replace(first, rows=tuple(rows))
     later = dict.fromkeys(range(B0 + 7, B0 + 10), ("lga",))
     live = [
-        StreamRecord("TENTATIVE", 1, b, b + 1, tuple(truth.tentative(b, later)), *lga, 2 / 3, B0 + 7) for b in later
+        HistoryRecord("TENTATIVE", 1, b, b + 1, tuple(truth.tentative(b, later)), *lga, 2 / 3, B0 + 7) for b in later
     ]
     history = [*stable_run(truth, B0, B0 + 5), first, *stable_run(truth, B0 + 5, B0 + 7), *live]
     history += stable_run(truth, B0 + 7, END)
@@ -361,12 +369,12 @@ def test_envelopes_of_the_product_are_read_as_they_were_meant() -> None:
     ]
     found = replay([Raw(i, v) for i, v in enumerate(values)], QUERIES["very_late"].schema)
     assert found.records == [
-        StreamRecord("BOUNDARY", 3, 0, 5),
-        StreamRecord("STABLE", 3, 5, 6, (*one, *two)),
-        StreamRecord("TENTATIVE", 3, 6, 7, tuple(one), ("ewr", "lga"), ("lga",), 0.5, 6),
-        StreamRecord("UNDO", 3, 6, 6),
-        StreamRecord("STABLE", 3, 6, 7),
-        StreamRecord("REC_DONE", 3, 7, 7),
+        HistoryRecord("BOUNDARY", 3, 0, 5),
+        HistoryRecord("STABLE", 3, 5, 6, (*one, *two)),
+        HistoryRecord("TENTATIVE", 3, 6, 7, tuple(one), ("ewr", "lga"), ("lga",), 0.5, 6),
+        HistoryRecord("UNDO", 3, 6, 6),
+        HistoryRecord("STABLE", 3, 6, 7),
+        HistoryRecord("REC_DONE", 3, 7, 7),
     ]
     assert (found.unreadable, found.torn) == ([], 0)
 
@@ -381,7 +389,7 @@ def test_unreadable_records_are_counted_and_torn_buckets_are_not_taken_for_whole
     assert [text.split(":")[0] for text in found.unreadable] == ["offset 0", "offset 1", "offset 4", "offset 5"]
     assert found.torn == 1
     world = good("very_late")
-    case = Case(world.truth, [ReplicaHistory(r, found.unreadable) for r in world.replicas], world.corrected)
+    case = JudgedCase(world.truth, [ReplicaHistory(r, found.unreadable) for r in world.replicas], world.corrected)
     report = judge([case])
     assert report.unreadable_records == 8
     assert not report.ok

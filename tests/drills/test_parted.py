@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from borealis_py.demo.checker.history import HistoryRecord
-from borealis_py.engine.parts import partitions_of
+from borealis_py.engine.partitioner import partitions_of
 from tests.drills.checker import Word
 from tests.drills.checker.evidence import ProgressRecord, Published, Saw
 from tests.drills.checker.network import Row, Truth

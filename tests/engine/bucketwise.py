@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine import Kernel, canonical_hash
+from borealis_py.engine import DuckKernel, canonical_hash
 from borealis_py.engine.aggregates import BUCKET, WINDOW
-from borealis_py.engine.blame import run_by_group, run_by_row
 from borealis_py.engine.duck import Statement
-from borealis_py.engine.operators import Slice, Window, _Groups
+from borealis_py.engine.operators import Slice, WindowOperator, _Groups
+from borealis_py.engine.poison_rows import isolate_bad_rows, run_by_group
 from borealis_py.engine.rows import joined
 
 
 class Bucketwise:
     """Runs a kernel's operators on one bucket after the other."""
 
-    def __init__(self, on: Kernel) -> None:
+    def __init__(self, on: DuckKernel) -> None:
         self._on = on
-        self._windows = {i: _Alone(on, op) for i, op in enumerate(on._operators) if isinstance(op, Window)}
+        self._windows = {i: _Alone(on, op) for i, op in enumerate(on._operators) if isinstance(op, WindowOperator)}
 
     def run(self, first: int, end: int, buckets: Mapping[int, Any]) -> tuple[dict[int, str], dict[int, int]]:
         """What `canonical_hash` says of each bucket's rows, and how much of each bucket was refused."""
@@ -41,7 +41,7 @@ class Bucketwise:
                 before = len(part.rejects.get(bucket, ()))
                 alone = self._windows.get(i)
                 if alone is None:
-                    assert not isinstance(operator, Window)
+                    assert not isinstance(operator, WindowOperator)
                     slots.append(operator.run(part, slots))
                     counts.append(len(part.rejects.get(bucket, ())) - before)
                 else:
@@ -58,7 +58,7 @@ class Bucketwise:
 class _Alone:
     """One window operator."""
 
-    def __init__(self, on: Kernel, of: Window) -> None:
+    def __init__(self, on: DuckKernel, of: WindowOperator) -> None:
         self.of = of
         self.partials: list[tuple[int, pa.RecordBatch]] = []
         self._collect = None if of.collect is None else _without(on, of.collect, BUCKET, of.collect.input)
@@ -91,11 +91,11 @@ class _Alone:
     def _collected(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch | None, int]:
         if self._collect is None:
             return rows.select(self.of.columns), 0
-        found, bad = run_by_row(self._collect, rows)
+        found, bad = isolate_bad_rows(self._collect, rows)
         return joined([found]), len(bad)
 
 
-def _without(on: Kernel, statement: Statement, column: str, schema: pa.Schema) -> Statement:
+def _without(on: DuckKernel, statement: Statement, column: str, schema: pa.Schema) -> Statement:
     """The statement without the column that slices are grouped by."""
     text = statement._sql.replace(f"feed{statement._number}", "{feed}")
     assert column in text

@@ -12,13 +12,13 @@ import time
 from typing import Any
 
 from borealis_py import App, QueryError
-from borealis_py.engine import Kernel, canonical_hash, compile_query
+from borealis_py.engine import DuckKernel, canonical_hash, compile_query
 from tests.engine import extremes
 
 ADDRESS_SPACE = 6 << 30
 
 
-def compiled(call: str, *, aggregate: bool) -> Kernel | None:
+def compiled(call: str, *, aggregate: bool) -> DuckKernel | None:
     """The call as a query's column, as text if it has no column's type; None if it cannot be one."""
     for text in (call, f"CAST({call} AS VARCHAR)"):
         app = App("t")
@@ -41,7 +41,7 @@ def _memory(field: str) -> int:
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
 
 
-def turn(kernel: Kernel, rows: list[extremes.Values]) -> list[Any]:
+def turn(kernel: DuckKernel, rows: list[extremes.Values]) -> list[Any]:
     """What a replica does with a record of these rows: decoded, run, encoded. [hash, reasons], or the fault's name."""
     codec = kernel.source_codec("s")
     payload = codec.encode(extremes.batch(rows))

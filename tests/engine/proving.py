@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from borealis_py import App, QueryError
-from borealis_py.engine import Kernel, canonical_hash, compile_query
+from borealis_py.engine import DuckKernel, canonical_hash, compile_query
 from tests.engine import examples, worlds
 
 
-def compiled(call: str, *, aggregate: bool) -> tuple[Kernel | None, str]:
+def compiled(call: str, *, aggregate: bool) -> tuple[DuckKernel | None, str]:
     """The call as the column of a query, as text if it has no column's type; None and why if it cannot be one."""
     why = ""
     for text in (call, f"CAST({call} AS VARCHAR)"):

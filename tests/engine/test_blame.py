@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from borealis_py.engine import duck as duck_module
-from borealis_py.engine.blame import run_by_part, run_by_row
 from borealis_py.engine.duck import Duck, RowError
+from borealis_py.engine.poison_rows import isolate_bad_rows, run_by_part
 from sunion.errors import EngineOutOfMemory
 from tests.engine import worlds
 from tests.engine.worlds import Row
@@ -80,7 +80,7 @@ def numbers(count: int) -> pa.RecordBatch:
 
 def test_an_error_that_may_be_the_processs_blames_what_fails_again_on_a_fresh_connection() -> None:
     statement = Scripted(unsure=5, once=7)
-    rows, bad = run_by_row(statement, numbers(16))
+    rows, bad = isolate_bad_rows(statement, numbers(16))
     assert bad == {5: "unsure"}
     assert rows is not None
     assert rows.column(0).to_pylist() == [n for n in range(16) if n != 5]
@@ -89,7 +89,7 @@ def test_an_error_that_may_be_the_processs_blames_what_fails_again_on_a_fresh_co
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_rows_that_fail_once_only_are_kept(count: int) -> None:
-    rows, bad = run_by_row(Scripted(once=0), numbers(count))
+    rows, bad = isolate_bad_rows(Scripted(once=0), numbers(count))
     assert bad == {}
     assert rows is not None
     assert rows.num_rows == count
@@ -98,7 +98,7 @@ def test_rows_that_fail_once_only_are_kept(count: int) -> None:
 def test_one_bad_row_of_many_takes_few_runs() -> None:
     for refused in ({"sure": 700}, {"unsure": 700}):
         statement = Scripted(**refused)
-        assert list(run_by_row(statement, numbers(4096)).bad) == [700]
+        assert list(isolate_bad_rows(statement, numbers(4096)).bad) == [700]
         assert statement.runs <= 2 * 12 + 3
         assert statement.fresh <= 1
 
@@ -124,7 +124,7 @@ def test_a_closed_connection_blames_nobody() -> None:
     statement = duck.statement(lambda feed: f"SELECT k FROM {feed}", worlds.SCHEMA)
     duck.close()
     with pytest.raises(duckdb.ConnectionException):
-        run_by_row(statement, worlds.batch([("a", 1, 1.0, True, 1)]))
+        isolate_bad_rows(statement, worlds.batch([("a", 1, 1.0, True, 1)]))
 
 
 def test_a_fresh_connection_has_all_statements(duck: Duck) -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
-from borealis_py.engine import Kernel, OperatorClass, canonical_hash, compile_query
-from borealis_py.engine.parts import divided
+from borealis_py.engine import DuckKernel, OperatorClass, canonical_hash, compile_query
+from borealis_py.engine.partitioner import split_by_partition
 from borealis_py.query import AppSpec, Stream
 from borealis_py.query.names import part_index
 from sunion.model import Output, Reject
@@ -50,7 +50,7 @@ CHAINS = {f.__name__: f for f in (relay, rejecting, diamond, windows)}
 
 
 @pytest.fixture(scope="module", params=list(CHAINS))
-def chain(request: pytest.FixtureRequest) -> Iterator[tuple[AppSpec, dict[str, Kernel], Kernel]]:
+def chain(request: pytest.FixtureRequest) -> Iterator[tuple[AppSpec, dict[str, DuckKernel], DuckKernel]]:
     """The description, the kernel of each node, the kernel of the flattened query."""
     app = App("test", bucket="100ms")
     a, b = app.source("a", schema=COLUMNS), app.source("b", schema=COLUMNS)
@@ -61,7 +61,7 @@ def chain(request: pytest.FixtureRequest) -> Iterator[tuple[AppSpec, dict[str, K
 
 
 @contextmanager
-def compiled(spec: AppSpec) -> Iterator[tuple[dict[str, Kernel], Kernel]]:
+def compiled(spec: AppSpec) -> Iterator[tuple[dict[str, DuckKernel], DuckKernel]]:
     """The kernel of each node, and that of query q flattened."""
     with ExitStack() as stack:
         kernels = {name: compile_query(spec, name) for name in spec.all_nodes}
@@ -71,7 +71,7 @@ def compiled(spec: AppSpec) -> Iterator[tuple[dict[str, Kernel], Kernel]]:
         yield kernels, flat
 
 
-def stepped(kernel: Kernel, buckets: Mapping[int, Any], cuts: list[int]) -> dict[int, Output]:
+def stepped(kernel: DuckKernel, buckets: Mapping[int, Any], cuts: list[int]) -> dict[int, Output]:
     state, outputs = kernel.initial(), {}
     for first, end in zip([0, *cuts], [*cuts, LAST], strict=True):
         state, said = kernel.step(state, first, end, {b: p for b, p in buckets.items() if first <= b < end})
@@ -79,7 +79,7 @@ def stepped(kernel: Kernel, buckets: Mapping[int, Any], cuts: list[int]) -> dict
     return outputs
 
 
-def parts_of(spec: AppSpec, kernel: Kernel, history: Buckets, streams: Mapping[str, dict[int, Output]]) -> Any:
+def parts_of(spec: AppSpec, kernel: DuckKernel, history: Buckets, streams: Mapping[str, dict[int, Output]]) -> Any:
     """What SUnion hands to a node: sources' rows, and other nodes' batches as they come out of the log."""
     found = {}
     for bucket in range(LAST):
@@ -92,7 +92,7 @@ def parts_of(spec: AppSpec, kernel: Kernel, history: Buckets, streams: Mapping[s
                 rows = streams[name][bucket].rows if bucket in streams[name] else None
                 exchange = spec.nodes[name].exchange
                 if rows is not None and exchange is not None:
-                    rows = divided(rows, exchange.by, exchange.count)[part_index(kernel.query)]
+                    rows = split_by_partition(rows, exchange.by, exchange.count)[part_index(kernel.query)]
                 codec = kernel.stream_codec(name)
                 parts.append(None if rows is None else codec.decode(codec.encode(rows)))
         if any(part is not None for part in parts):
@@ -101,7 +101,7 @@ def parts_of(spec: AppSpec, kernel: Kernel, history: Buckets, streams: Mapping[s
 
 
 def lived(
-    spec: AppSpec, kernels: Mapping[str, Kernel], history: Buckets, data: st.DataObject
+    spec: AppSpec, kernels: Mapping[str, DuckKernel], history: Buckets, data: st.DataObject
 ) -> dict[str, dict[int, Output]]:
     """What each node says, run one after the other, each in steps of its own."""
     streams: dict[str, dict[int, Output]] = {}
@@ -125,7 +125,7 @@ def rejects_of(*streams: Mapping[int, Output]) -> list[tuple[int, str, str]]:
 @settings(max_examples=25, deadline=None)
 @given(data=st.data(), history=worlds.histories(LAST))
 def test_node_by_node_equals_the_flattened_query(
-    chain: tuple[AppSpec, dict[str, Kernel], Kernel], data: st.DataObject, history: Buckets
+    chain: tuple[AppSpec, dict[str, DuckKernel], DuckKernel], data: st.DataObject, history: Buckets
 ) -> None:
     spec, kernels, flat = chain
     streams = lived(spec, kernels, history, data)
@@ -175,7 +175,7 @@ def test_any_query_cut_anywhere_equals_its_flattened_self(
 
 
 def test_the_codec_of_a_stream_is_that_of_the_node_that_writes_it(
-    chain: tuple[AppSpec, dict[str, Kernel], Kernel],
+    chain: tuple[AppSpec, dict[str, DuckKernel], DuckKernel],
 ) -> None:
     spec, kernels, flat = chain
     for kernel in kernels.values():
@@ -186,7 +186,9 @@ def test_the_codec_of_a_stream_is_that_of_the_node_that_writes_it(
     assert len({kernel.fingerprint for kernel in kernels.values()}) == len(kernels)
 
 
-def test_a_codec_of_what_a_node_does_not_read_is_refused(chain: tuple[AppSpec, dict[str, Kernel], Kernel]) -> None:
+def test_a_codec_of_what_a_node_does_not_read_is_refused(
+    chain: tuple[AppSpec, dict[str, DuckKernel], DuckKernel],
+) -> None:
     spec, kernels, _ = chain
     first = next(iter(spec.nodes))
     with pytest.raises(QueryError, match=f"node '{first}' does not read 'q'; it reads "):

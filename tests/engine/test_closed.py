@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from borealis_py.engine.duck import Duck, Feed
+from borealis_py.engine.duck import Duck, ScanInput
 from tests.engine import worlds
 
 
@@ -68,7 +68,7 @@ def test_rows_of_another_schema_are_an_error_and_not_a_crash(duck: Duck) -> None
         statement.run(foreign)
     assert statement.run(worlds.batch([("a", 1, 1.0, True, 1)])).to_pydict() == {"k": ["a"]}
     with pytest.raises(TypeError, match="rows of another schema"):
-        Feed(worlds.SCHEMA).set(foreign)
+        ScanInput(worlds.SCHEMA).set(foreign)
 
 
 def test_a_filter_compares_as_sql_does_and_not_as_arrow_does() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.engine import ArrowSourceCodec, Kernel
+from borealis_py.engine import ArrowSourceCodec, DuckKernel
 from borealis_py.engine.rows import ArrowRows
 from tests.engine import worlds
 from tests.engine.worlds import Row
@@ -116,7 +116,7 @@ def test_arrow_that_lies_is_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def on() -> Iterator[Kernel]:
+def on() -> Iterator[DuckKernel]:
     made = worlds.make(lambda app, a, b: a)
     yield made
     made.close()
@@ -124,7 +124,7 @@ def on() -> Iterator[Kernel]:
 
 @settings(max_examples=50, deadline=None)
 @given(rows=st.lists(worlds.row_of(0), min_size=1, max_size=8))
-def test_results_travel_and_print_so_that_they_read_back(on: Kernel, rows: list[Row]) -> None:
+def test_results_travel_and_print_so_that_they_read_back(on: DuckKernel, rows: list[Row]) -> None:
     part = worlds.batch(rows)
     published = list(on.published(on.decode(on.encode(part))))
     assert [stime for _, stime in published] == [r[4] for r in rows]
@@ -138,7 +138,7 @@ def test_results_travel_and_print_so_that_they_read_back(on: Kernel, rows: list[
             assert struct.pack("<d", read["x"]) == struct.pack("<d", row[2])
 
 
-def test_parts_are_small_and_join_to_the_whole(on: Kernel) -> None:
+def test_parts_are_small_and_join_to_the_whole(on: DuckKernel) -> None:
     whole = worlds.batch([("k" * 50, i, 1.0, True, i) for i in range(500)])
     parts = on.encode_parts(whole, 4_000)
     assert 5 < len(parts) < 15
@@ -151,7 +151,7 @@ def test_parts_are_small_and_join_to_the_whole(on: Kernel) -> None:
     sizes=st.lists(st.integers(0, 3_000), max_size=40),
     bytes_max=st.sampled_from((1, 900, 2_000, 10_000)),
 )
-def test_parts_of_rows_of_all_sizes_are_small_or_a_single_row(on: Kernel, sizes: list[int], bytes_max: int) -> None:
+def test_parts_of_rows_of_all_sizes_are_small_or_a_single_row(on: DuckKernel, sizes: list[int], bytes_max: int) -> None:
     whole = worlds.batch([("k" * size, i, 1.0, True, i) for i, size in enumerate(sizes)])
     parts = on.encode_parts(whole, bytes_max)
     decoded = [on.decode(part) for part in parts]
@@ -159,7 +159,7 @@ def test_parts_of_rows_of_all_sizes_are_small_or_a_single_row(on: Kernel, sizes:
     assert on.join(decoded).equals(whole)
 
 
-def test_state_of_another_query_is_refused(on: Kernel) -> None:
+def test_state_of_another_query_is_refused(on: DuckKernel) -> None:
     with (
         worlds.kernel(lambda app, a, b: a.window("1s").agg(n="count(*)")) as other,
         pytest.raises(ValueError, match="state of 1 operators, the query has 0"),
@@ -167,13 +167,13 @@ def test_state_of_another_query_is_refused(on: Kernel) -> None:
         on.decode_state(other.encode_state(other.initial()))
 
 
-def test_the_schema_id_tells_schemas_apart(on: Kernel) -> None:
+def test_the_schema_id_tells_schemas_apart(on: DuckKernel) -> None:
     with worlds.kernel(lambda app, a, b: a.map(k="k", i="x", x="x", b="b")) as other:
         assert other.schema_id != on.schema_id
 
 
 def test_rows_are_published_piece_by_piece_as_they_would_be_together(
-    on: Kernel, monkeypatch: pytest.MonkeyPatch
+    on: DuckKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = worlds.batch([*ROWS, *ROWS, ROWS[0]])
     together = list(on.published(rows))

@@ -9,7 +9,7 @@ import pytest
 from borealis_py import QueryError
 from borealis_py.engine import checks, expressions
 from borealis_py.engine.guards import Unbounded
-from borealis_py.engine.implicit import Engine, casts_in, explicit
+from borealis_py.engine.implicit import CastEngine, casts_in, explicit
 from tests.engine import worlds
 from tests.engine.worlds import Row
 
@@ -271,7 +271,7 @@ def test_casts_are_read_from_plans() -> None:
 def test_a_text_that_the_engine_makes_on_its_way_and_reads_is_refused() -> None:
     tree = expressions._read("f(k)")
     assert tree is not None
-    asked = Engine(
+    asked = CastEngine(
         lambda _: "VARCHAR", lambda *_: "CAST(g(__part0) AS BIGINT)", expressions._read, expressions._written
     )
     with pytest.raises(Unbounded, match=r"^g\(k\) is read as BIGINT, and no bound can be checked$"):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.engine import Kernel, merge
+from borealis_py.engine import DuckKernel, merge
 from sunion.order import total_order
 from tests.engine import worlds
 from tests.engine.worlds import WIDTH_US, Buckets, Row
@@ -63,7 +63,7 @@ def shape(request: pytest.FixtureRequest) -> tuple[int, int]:
 
 
 @pytest.fixture(scope="module")
-def decomposed(shape: tuple[int, int]) -> Iterator[Kernel]:
+def decomposed(shape: tuple[int, int]) -> Iterator[DuckKernel]:
     size, every = (f"{n * 100}ms" for n in shape)
     made = worlds.make(
         lambda app, a, b: app.union(a, b).filter("b IS DISTINCT FROM false").window(size, every=every).group_by("k")
@@ -74,7 +74,7 @@ def decomposed(shape: tuple[int, int]) -> Iterator[Kernel]:
 
 
 @pytest.fixture(scope="module")
-def by_rows(shape: tuple[int, int]) -> Iterator[Kernel]:
+def by_rows(shape: tuple[int, int]) -> Iterator[DuckKernel]:
     size, every = (f"{n * 100}ms" for n in shape)
     made = worlds.make(
         lambda app, a, b: app.union(a, b).window(size, every=every).group_by("k")
@@ -91,7 +91,7 @@ def close_to(found: object, expected: float | None) -> bool:
 
 @settings(max_examples=12, deadline=None)
 @given(history=worlds.histories(LAST, tame=True))
-def test_aggregates_that_decompose(decomposed: Kernel, shape: tuple[int, int], history: Buckets) -> None:
+def test_aggregates_that_decompose(decomposed: DuckKernel, shape: tuple[int, int], history: Buckets) -> None:
     rows = [r for r in in_order(history) if r[3] is not False]
     found = worlds.run(decomposed, history, 0, LAST)
     flat = [row for bucket in sorted(found) for row in found[bucket]]
@@ -112,7 +112,7 @@ def test_aggregates_that_decompose(decomposed: Kernel, shape: tuple[int, int], h
 @settings(max_examples=12, deadline=None)
 @given(history=worlds.histories(LAST, tame=True))
 def test_aggregates_that_need_the_rows_in_their_order(
-    by_rows: Kernel, shape: tuple[int, int], history: Buckets
+    by_rows: DuckKernel, shape: tuple[int, int], history: Buckets
 ) -> None:
     found = worlds.run(by_rows, history, 0, LAST)
     flat = [row for bucket in sorted(found) for row in found[bucket]]
@@ -131,7 +131,7 @@ def test_aggregates_that_need_the_rows_in_their_order(
 
 @settings(max_examples=15, deadline=None)
 @given(history=worlds.histories(LAST, tame=True))
-def test_filter_and_map_keep_order_and_stime(stateless: Kernel, history: Buckets) -> None:
+def test_filter_and_map_keep_order_and_stime(stateless: DuckKernel, history: Buckets) -> None:
     _, outputs = stateless.step(stateless.initial(), 0, LAST, worlds.ordered(stateless, history))
     found = [
         (row["k2"], row["y"], stime)
@@ -145,7 +145,7 @@ def test_filter_and_map_keep_order_and_stime(stateless: Kernel, history: Buckets
 
 
 @pytest.fixture(scope="module")
-def stateless() -> Iterator[Kernel]:
+def stateless() -> Iterator[DuckKernel]:
     made = worlds.make(
         lambda app, a, b: (
             app.union(a, b).filter("x > 0 AND k IS NOT NULL").map(k2="k || '?'", y="x * 2").filter("y < 1000")

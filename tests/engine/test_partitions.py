@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
 from borealis_py.app.check import check
-from borealis_py.engine import Kernel, canonical_hash, compile_query
-from borealis_py.engine.parts import by_key, part_of, partitions_of
+from borealis_py.engine import DuckKernel, canonical_hash, compile_query
+from borealis_py.engine.partitioner import part_of, partitions_of, sort_by_key
 from borealis_py.engine.rows import merge
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import AppSpec, Stream
@@ -85,7 +85,7 @@ def together(streams: Mapping[str, Mapping[int, Output]], query: str, by: tuple[
     """The rows of all partitions of a query, in the one order."""
     parts = [outputs for name, outputs in streams.items() if name.startswith(f"{query}.")]
     rows = {b: merge([p[b].rows for p in parts if b in p]) for b in {b for p in parts for b in p}}
-    return {b: canonical_hash(by_key(found, by)) for b, found in rows.items() if found is not None}
+    return {b: canonical_hash(sort_by_key(found, by)) for b, found in rows.items() if found is not None}
 
 
 @settings(max_examples=5, deadline=None)
@@ -106,7 +106,7 @@ def test_a_partitioned_query_gives_the_bits_of_the_whole(data: st.DataObject, hi
 
 
 @contextmanager
-def compiled_parts(spec: AppSpec) -> Iterator[dict[str, Kernel]]:
+def compiled_parts(spec: AppSpec) -> Iterator[dict[str, DuckKernel]]:
     kernels = {name: compile_query(spec, name) for name in spec.all_nodes}
     try:
         yield kernels
@@ -164,7 +164,7 @@ def test_partitions_are_about_equally_full() -> None:
 
 def test_the_order_is_by_stime_then_key_with_nulls_last_then_place() -> None:
     batch = pa.record_batch({"k": ["b", None, "a", "b", "a"], "n": [0, 1, 2, 3, 4], "stime": [7, 7, 7, 7, 3]})
-    assert by_key(batch, ("k",)).column("n").to_pylist() == [4, 2, 0, 3, 1]
+    assert sort_by_key(batch, ("k",)).column("n").to_pylist() == [4, 2, 0, 3, 1]
 
 
 @pytest.mark.parametrize("key", ["k", "i", "x", "b"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.engine import Kernel, canonical_hash, kernel, operators
+from borealis_py.engine import DuckKernel, canonical_hash, kernel, operators
 from tests.engine import worlds
 from tests.engine.bucketwise import Bucketwise
 from tests.engine.test_split import LAST, QUERIES
@@ -21,18 +21,18 @@ ALONE = {**QUERIES, "rows_unkeyed": lambda app, a, b: a.window("400ms", every="2
 
 
 @pytest.fixture(scope="module", params=list(ALONE))
-def on(request: pytest.FixtureRequest) -> Iterator[Kernel]:
+def on(request: pytest.FixtureRequest) -> Iterator[DuckKernel]:
     made = worlds.make(ALONE[request.param])
     yield made
     made.close()
 
 
 @pytest.fixture(scope="module")
-def alone(on: Kernel) -> Bucketwise:
+def alone(on: DuckKernel) -> Bucketwise:
     return Bucketwise(on)
 
 
-def compare(on: Kernel, alone: Bucketwise, buckets: dict[int, object], last: int) -> None:
+def compare(on: DuckKernel, alone: Bucketwise, buckets: dict[int, object], last: int) -> None:
     _, outputs = on.step(on.initial(), 0, last, buckets)
     expected, refused = alone.run(0, last, buckets)
     assert {b: canonical_hash(o.rows) for b, o in outputs.items() if o.rows is not None} == expected
@@ -41,7 +41,7 @@ def compare(on: Kernel, alone: Bucketwise, buckets: dict[int, object], last: int
 
 @settings(max_examples=40, deadline=None)
 @given(history=worlds.histories(LAST))
-def test_state_and_rows_take_no_more_room_where_buckets_ran_together(on: Kernel, history: Buckets) -> None:
+def test_state_and_rows_take_no_more_room_where_buckets_ran_together(on: DuckKernel, history: Buckets) -> None:
     """Not the same bytes: what stands below a null is anything."""
     buckets = worlds.ordered(on, history)
     together, outputs = on.step(on.initial(), 0, LAST, buckets)
@@ -57,14 +57,16 @@ def test_state_and_rows_take_no_more_room_where_buckets_ran_together(on: Kernel,
 
 @settings(max_examples=40, deadline=None)
 @given(history=worlds.histories(LAST), most=st.sampled_from([1, 7, 50_000]))
-def test_a_slice_gives_what_its_buckets_give_alone(on: Kernel, alone: Bucketwise, history: Buckets, most: int) -> None:
+def test_a_slice_gives_what_its_buckets_give_alone(
+    on: DuckKernel, alone: Bucketwise, history: Buckets, most: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "SLICE_ROWS", most)
         patch.setattr(operators, "CLOSE_ROWS", most)
         compare(on, alone, worlds.ordered(on, history), LAST)
 
 
-def test_slices_of_many_rows_and_keys(on: Kernel, alone: Bucketwise) -> None:
+def test_slices_of_many_rows_and_keys(on: DuckKernel, alone: Bucketwise) -> None:
     """Many times the engine's vectors, more groups than its first hash table holds, runs of equal values, nulls."""
     random = np.random.default_rng(11)
     buckets = {}

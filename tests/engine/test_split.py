@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py import App
-from borealis_py.engine import Kernel, canonical_hash
+from borealis_py.engine import DuckKernel, canonical_hash
 from borealis_py.query import Stream
 from tests.engine import worlds
 from tests.engine.worlds import SCHEMA, WIDTH_US, Buckets
@@ -55,7 +55,7 @@ QUERIES: dict[str, Callable[[App, Stream, Stream], Stream]] = {
 
 
 @pytest.fixture(scope="module", params=list(QUERIES))
-def on(request: pytest.FixtureRequest) -> Iterator[Kernel]:
+def on(request: pytest.FixtureRequest) -> Iterator[DuckKernel]:
     made = worlds.make(QUERIES[request.param])
     yield made
     made.close()
@@ -63,7 +63,7 @@ def on(request: pytest.FixtureRequest) -> Iterator[Kernel]:
 
 @settings(max_examples=20, deadline=None)
 @given(data=st.data(), history=worlds.histories(LAST))
-def test_any_split_into_steps_gives_the_same_bits(on: Kernel, data: st.DataObject, history: Buckets) -> None:
+def test_any_split_into_steps_gives_the_same_bits(on: DuckKernel, data: st.DataObject, history: Buckets) -> None:
     buckets = worlds.ordered(on, history)
     whole_state, whole = on.step(on.initial(), 0, LAST, buckets)
     cuts = sorted(data.draw(st.sets(st.integers(1, LAST - 1)))) if data.draw(st.booleans()) else list(range(1, LAST))
@@ -78,7 +78,7 @@ def test_any_split_into_steps_gives_the_same_bits(on: Kernel, data: st.DataObjec
 
 @settings(max_examples=8, deadline=None)
 @given(data=st.data(), history=worlds.histories(LAST))
-def test_how_rows_lie_in_memory_changes_nothing(on: Kernel, data: st.DataObject, history: Buckets) -> None:
+def test_how_rows_lie_in_memory_changes_nothing(on: DuckKernel, data: st.DataObject, history: Buckets) -> None:
     """Rows that came in several records, or as slices of bigger batches, count like rows that came in one."""
     buckets = worlds.ordered(on, history)
 
@@ -98,7 +98,7 @@ def test_how_rows_lie_in_memory_changes_nothing(on: Kernel, data: st.DataObject,
     assert worlds.fingerprints(first) == worlds.fingerprints(second)
 
 
-def test_big_buckets_split_alike(on: Kernel) -> None:
+def test_big_buckets_split_alike(on: DuckKernel) -> None:
     """More rows than one of the engine's vectors holds, with runs of equal values that it may treat as constants."""
     random = np.random.default_rng(7)
     buckets = {}
@@ -124,7 +124,7 @@ def test_big_buckets_split_alike(on: Kernel) -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(history=worlds.histories(LAST), at=st.integers(1, LAST - 1))
-def test_state_survives_its_bytes(on: Kernel, history: Buckets, at: int) -> None:
+def test_state_survives_its_bytes(on: DuckKernel, history: Buckets, at: int) -> None:
     buckets = worlds.ordered(on, history)
     state, _ = on.step(on.initial(), 0, at, {b: p for b, p in buckets.items() if b < at})
     read = on.decode_state(on.encode_state(state))
@@ -135,7 +135,7 @@ def test_state_survives_its_bytes(on: Kernel, history: Buckets, at: int) -> None
     )
 
 
-def test_a_reopened_engine_gives_the_same_bits(on: Kernel) -> None:
+def test_a_reopened_engine_gives_the_same_bits(on: DuckKernel) -> None:
     rows = [("a", 1, 0.1, True, 5), ("b", 2, 1e16, False, 6), ("a", 3, 0.2, True, 7)]
     buckets = worlds.ordered(on, {0: [rows, rows]})
     before = worlds.fingerprints(on.step(on.initial(), 0, LAST, buckets)[1])

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from borealis_py import App
-from borealis_py.engine import Kernel, canonical_hash, compile_query
+from borealis_py.engine import DuckKernel, canonical_hash, compile_query
 from borealis_py.engine.rows import segment_schema
 from borealis_py.query import Stream
 
@@ -23,7 +23,7 @@ Buckets = dict[int, list[list[Row]]]
 """Rows of each bucket by input."""
 
 
-def make(build: Callable[[App, Stream, Stream], Stream]) -> Kernel:
+def make(build: Callable[[App, Stream, Stream], Stream]) -> DuckKernel:
     """A kernel of query "q" over the sources "a" and "b", both with `COLUMNS`."""
     app = App("test", bucket="100ms")
     a, b = app.source("a", schema=COLUMNS), app.source("b", schema=COLUMNS)
@@ -32,7 +32,7 @@ def make(build: Callable[[App, Stream, Stream], Stream]) -> Kernel:
 
 
 @contextmanager
-def kernel(build: Callable[[App, Stream, Stream], Stream]) -> Iterator[Kernel]:
+def kernel(build: Callable[[App, Stream, Stream], Stream]) -> Iterator[DuckKernel]:
     made = make(build)
     try:
         yield made
@@ -46,7 +46,7 @@ def batch(rows: list[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def ordered(on: Kernel, buckets: Buckets) -> dict[int, Any]:
+def ordered(on: DuckKernel, buckets: Buckets) -> dict[int, Any]:
     """What SUnion hands to `step`; the kernel's inputs are the query's sources in their order."""
     wanted = ["ab".index(s) for s in on.spec.inputs]
     found = {}
@@ -65,7 +65,7 @@ def state_prints(state: Any) -> list[list[tuple[int, str]]]:
     return [[(bucket, canonical_hash(part)) for bucket, part in operator] for operator in state]
 
 
-def run(on: Kernel, buckets: Buckets, first: int, end: int) -> dict[int, list[dict[str, object]]]:
+def run(on: DuckKernel, buckets: Buckets, first: int, end: int) -> dict[int, list[dict[str, object]]]:
     """All rows of all buckets as dicts, in one step."""
     _, outputs = on.step(on.initial(), first, end, ordered(on, buckets))
     return {b: on.to_dicts(o.rows) for b, o in outputs.items() if o.rows is not None}

@@ -11,9 +11,9 @@ from borealis_py.log.records import (
     BatchHeader,
     ClaimHeader,
     EnvelopeError,
-    Part,
     RangeHeader,
     RecDoneHeader,
+    RecordPart,
     Refused,
     SourceHeader,
     StableHeader,
@@ -54,7 +54,7 @@ GOLDEN: list[tuple[SourceHeader | StreamHeader, bytes, str]] = [
         "425a02000000229aa65455504c4553a2613103a2753109c400cf4000000000000000a46a736f6e0090",
     ),
     (
-        StableHeader("a1", 2, 10, 0, 0, 1, "s1", (Part("lga", 5, "late", b"x", 8),)),
+        StableHeader("a1", 2, 10, 0, 0, 1, "s1", (RecordPart("lga", 5, "late", b"x", 8),)),
         b"rows",
         "425a020000002399a6535441424c45a26131020a000001a273319195a36c676105a46c617465c4017808726f7773",
     ),
@@ -114,7 +114,7 @@ def test_a_source_record_is_no_stream_record() -> None:
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(max_size=8)
-parts = st.builds(Part, texts, numbers, texts, st.binary(max_size=8), numbers)
+parts = st.builds(RecordPart, texts, numbers, texts, st.binary(max_size=8), numbers)
 refused = st.builds(Refused, numbers, texts, st.binary(max_size=8), numbers)
 headers = st.one_of(
     st.builds(ClaimHeader, texts, numbers, texts, numbers),

@@ -9,7 +9,7 @@ import pytest
 
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.description import Life, OtherVersion
-from borealis_py.log.records import EnvelopeError, Part, StableHeader, TentativeHeader, pack
+from borealis_py.log.records import EnvelopeError, RecordPart, StableHeader, TentativeHeader, pack
 from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder, readable
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
@@ -193,7 +193,7 @@ def mingled(*said: StableHeader | TentativeHeader) -> list[StreamRecord]:
 
 
 def stable(whose: int, part: int, parts: int = 3) -> StableHeader:
-    rejects = (Part("s", whose, "bad", b""),) if part == 0 else ()
+    rejects = (RecordPart("s", whose, "bad", b""),) if part == 0 else ()
     return StableHeader("a1", 1, 7, whose, part, parts, "s", rejects)
 
 

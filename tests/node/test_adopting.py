@@ -15,7 +15,7 @@ from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import PeerRedo, Peers
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.life import Start
+from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import SaveCheckpoint
@@ -66,7 +66,7 @@ class World:
         self._appender = self.log.client("peer").appender(lambda: None)
         self._own, self._theirs = (
             CheckpointStore(place, "h", KERNEL, threaded=False)
-            for place in (self.spec.checkpoints, self.spec.checkpoints.beside(f"q.r{PEER}"))
+            for place in (self.spec.checkpoints, self.spec.checkpoints.sibling(f"q.r{PEER}"))
         )
         self.peers = Peers(self.spec, self._own, KERNEL)
         self.lookup = self.log.client("replica").lookup()
@@ -182,8 +182,8 @@ def test_an_adoption_that_nobody_waits_for_reads_no_further(world: World) -> Non
     assert redo.results() == []
 
 
-def own(bucket: int) -> Start:
-    return Start(bucket, (0, 0, 0))
+def own(bucket: int) -> StartPoint:
+    return StartPoint(bucket, (0, 0, 0))
 
 
 def taken(marks: tuple[Mark, ...], bucket: int, buckets: Buckets) -> None:
@@ -197,7 +197,7 @@ def test_a_start_from_a_peer_says_first_what_the_peer_has_said(world: World) -> 
     marks = world.checkpoint(FIRST + 3)
     with closing(world.lookup):
         start = world.peers.start(own(FIRST + 1), world.lookup, taken, RetentionLost("the log is cut off"))
-    assert start == Start(FIRST + 3, STATE, marks, FIRST + 1, {b: parted(b) for b in (FIRST + 1, FIRST + 2)})
+    assert start == StartPoint(FIRST + 3, STATE, marks, FIRST + 1, {b: parted(b) for b in (FIRST + 1, FIRST + 2)})
 
 
 def test_a_checkpoint_that_cannot_be_used_either_is_passed_over(world: World) -> None:

@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from borealis_py.node import checkpoints
+from borealis_py.node.checkpoint_storage import LocalLocation
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
-from borealis_py.node.places import LocalPlace
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
 from sunion.union import Mark
@@ -28,7 +28,7 @@ class Text:
 
 
 def store(directory: Path, query: str = "q1") -> CheckpointStore:
-    return CheckpointStore(LocalPlace(directory), query, Text(), threaded=False)  # type: ignore[arg-type]
+    return CheckpointStore(LocalLocation(directory), query, Text(), threaded=False)  # type: ignore[arg-type]
 
 
 def checkpoint(bucket: int, state: str = "state") -> SaveCheckpoint:
@@ -125,7 +125,7 @@ def test_a_place_that_takes_nothing_keeps_nobody_from_ending(tmp_path: Path, mon
     monkeypatch.setattr(checkpoints, "CLOSE_S", 0.05)
     began, go, written = threading.Event(), threading.Event(), list[str]()
 
-    class Slow(LocalPlace):
+    class Slow(LocalLocation):
         def write(self, name: str, content: bytes) -> None:
             began.set()
             assert go.wait(30)
@@ -146,7 +146,7 @@ def test_a_place_that_takes_nothing_keeps_nobody_from_ending(tmp_path: Path, mon
 
 
 def test_the_writing_thread_finishes_before_close_returns(tmp_path: Path) -> None:
-    it = CheckpointStore(LocalPlace(tmp_path), "q1", Text())  # type: ignore[arg-type]
+    it = CheckpointStore(LocalLocation(tmp_path), "q1", Text())  # type: ignore[arg-type]
     it.save(checkpoint(10))
     it.close()
     assert it.written_bucket == 10

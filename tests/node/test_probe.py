@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.node import places, probe
-from borealis_py.node.places import PlaceError, place_at
+from borealis_py.node import checkpoint_storage, probe
+from borealis_py.node.checkpoint_storage import LocationError, location_at
 from borealis_py.node.probe import NAME, attempt, check_directory, check_writable
 from tests.support.buckets import KEY, SECRET, no_such_bucket
 from tests.support.full_disk import full_disk
@@ -19,7 +19,7 @@ PAGE = "x" * 4_096
 
 
 def refused(uri: str, content: str = "") -> str:
-    with pytest.raises(PlaceError) as told:
+    with pytest.raises(LocationError) as told:
         check_writable(uri, content)
     assert "another place: `checkpoints:` in borealis.yaml" in str(told.value)
     return str(told.value)
@@ -48,14 +48,14 @@ def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert refused(f"file://{tmp_path}/file").startswith(f"checkpoints cannot be written at file://{tmp_path}/file: ")
     with pytest.raises(
-        PlaceError, match=r"at .*/file/x: .*Not a directory.*another place: `data_dir:` in borealis.yaml"
+        LocationError, match=r"at .*/file/x: .*Not a directory.*another place: `data_dir:` in borealis.yaml"
     ):
         check_directory(tmp_path / "file" / "x")
 
 
 def test_a_scheme_that_nobody_knows_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "ANSWER_S", 0.0)  # no process is asked
-    with pytest.raises(PlaceError, match="no checkpoints at nowhere://bucket/x: "):
+    with pytest.raises(LocationError, match="no checkpoints at nowhere://bucket/x: "):
         check_writable("nowhere://bucket/x")
 
 
@@ -63,8 +63,8 @@ def test_a_directory_that_is_read_only_is_told() -> None:
     """By this process, since none can be started as nobody."""
     with read_only_directory() as directory:
         uri = f"file://{directory}/mine"
-        assert "Permission denied" in attempt(place_at(uri), "", uri)
-        with pytest.raises(PlaceError, match=r"/read-only/mine: .*Permission denied"):
+        assert "Permission denied" in attempt(location_at(uri), "", uri)
+        with pytest.raises(LocationError, match=r"/read-only/mine: .*Permission denied"):
             check_directory(directory / "mine")
 
 
@@ -95,11 +95,11 @@ def test_a_full_disk_is_told_to_a_person_and_keeps_no_replica_from_starting(
 ) -> None:
     """A replica that starts again while the disk is full writes its next checkpoint when there is space."""
     uri = f"file://{tmp_path}/disk"
-    monkeypatch.setattr(places, "_aside", lambda name: f"{name}.aside.tmp")
+    monkeypatch.setattr(checkpoint_storage, "_aside", lambda name: f"{name}.aside.tmp")
     with full_disk(tmp_path / "disk") as disk:
-        assert attempt(place_at(uri), PAGE, uri) == ""
+        assert attempt(location_at(uri), PAGE, uri) == ""
         disk.fill(iter([f"{NAME}.aside.tmp"]))
-        assert "No space left" in attempt(place_at(uri), PAGE, uri)
-        assert attempt(place_at(uri), "", uri) == ""
+        assert "No space left" in attempt(location_at(uri), PAGE, uri)
+        assert attempt(location_at(uri), "", uri) == ""
         disk.free()
-        assert attempt(place_at(uri), PAGE, uri) == ""
+        assert attempt(location_at(uri), PAGE, uri) == ""

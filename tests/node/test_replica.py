@@ -18,10 +18,10 @@ from borealis_py.log.messages import Description, RedoStatus, Status, Threshold,
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.replica import Replica
-from borealis_py.node.reporter import Glance, Reporter
+from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, Timing
-from borealis_py.protocol.turn import AskEnds, Note
+from borealis_py.protocol.turn import AskEnds, EmitEvent
 from borealis_py.query.spec import Serves
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
@@ -29,7 +29,7 @@ from borealis_py.simulation.cluster.publisher import SimPublisher
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.appender import MemoryAppender
 from borealis_py.simulation.log.client import MemoryLog
-from reconcile.runner import Redos
+from reconcile.redo_router import RedoRouter
 from sunion.bucket import Buckets
 from sunion.model import Input, Output, StableBucket, StableRange
 from tests.support.redos import FailingRedo
@@ -61,13 +61,13 @@ class World:
         )  # fmt: skip
         self.clock = LocalClock(self.scheduler, 0)
         self.store = CheckpointStore(self.spec.checkpoints, "h", KERNEL, threaded=False)
-        self.glances: list[Glance] = []
+        self.glances: list[StatusSnapshot] = []
 
     def start(self) -> Replica:
         def wake() -> None:
             pass
 
-        redos = Redos(FailingRedo("no Spark", wake), FailingRedo("no Spark", wake))
+        redos = RedoRouter(FailingRedo("no Spark", wake), FailingRedo("no Spark", wake))
         return Replica(
             self.spec, self.spec.log, self.clock, KERNEL, redos, self.store, "u1", wake, seen=self.glances.append
         )
@@ -143,11 +143,11 @@ def test_a_setting_is_in_force_as_it_is_read(world: World) -> None:
     assert world.status.threshold_us == world.glances[-1].delays["q"].threshold_us == 500_000
 
 
-def reported(world: World, note: Note) -> tuple[Status, dict[str, Any]]:
+def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
     """The status and the log line of an event."""
     replica = world.start()
     appender = world.log.client("replica").appender(lambda: None)
-    reporter = Reporter(world.spec, appender, world.clock, replica.knobs, lambda: "", world.glances.append)
+    reporter = Reporter(world.spec, appender, world.clock, replica.settings, lambda: "", world.glances.append)
     with capture_logs() as lines:
         reporter.note(note, replica.manager, frozenset())
     (line,) = lines
@@ -163,14 +163,14 @@ def reported(world: World, note: Note) -> tuple[Status, dict[str, Any]]:
     ],
 )
 def test_what_somebody_should_look_at_is_a_warning_in_words(world: World, event: str, said: str) -> None:
-    status, line = reported(world, Note(event, "because"))
+    status, line = reported(world, EmitEvent(event, "because"))
     assert (line["log_level"], line["event"], line["why"]) == ("warning", said, "because")
     assert (line["f_s"], line["query"], line["replica"]) == (FIRST, "q", 0)
     assert (status.event, status.detail) == (event, "because")
 
 
 def test_a_redo_is_in_the_status_and_in_the_log(world: World) -> None:
-    status, line = reported(world, Note("REDO", "", (3, 9, 12, "spark", 0.25)))
+    status, line = reported(world, EmitEvent("REDO", "", (3, 9, 12, "spark", 0.25)))
     assert status.redo == RedoStatus(3, 9, 12, "spark", 0.25, world.clock.wall_us())
     assert (line["log_level"], line["event"]) == ("info", "REDO")
     assert (line["first"], line["end"], line["rows"], line["engine"], line["seconds"]) == (3, 9, 12, "spark", 0.25)
@@ -197,14 +197,14 @@ def test_what_was_not_read_until_now_is_asked_for_its_end_too(world: World) -> N
     """Memory was full when the turn began, and is not any more. Unasked, the source would count as read (B14)."""
     replica = world.start()
     world.run(replica, 1.0)
-    replica._inlet.hold(frozenset({0}))
+    replica._input_reader.hold(frozenset({0}))
     world.scheduler.run_until(world.scheduler.now_us + 200_000)
     now = world.scheduler.now_us
     replica._carry_out(AskEnds(), now)
     world.scheduler.run_until(now + 50_000)
-    assert replica._inlet.read_to(now + 50_000) is None
-    assert replica._inlet.poll().inputs[0]
-    assert replica._inlet.read_to(now + 50_000) == now
+    assert replica._input_reader.read_to(now + 50_000) is None
+    assert replica._input_reader.poll().inputs[0]
+    assert replica._input_reader.read_to(now + 50_000) == now
 
 
 def test_at_its_end_it_does_not_wait_for_the_log_for_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

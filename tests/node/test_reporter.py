@@ -7,12 +7,12 @@ from typing import Any
 
 from borealis_py.node.reporter import Reporter
 from sunion.bucket import Buckets
-from sunion.inputs import SourceInput
+from sunion.input_buffers import SourceBuffer
 from sunion.source import SourceFold
 
 
 def test_a_source_s_status_has_its_publisher_s_lateness_and_how_late_rows_came() -> None:
-    source = SourceInput("s", ("s",), 0, fold=SourceFold(10_000, 1, "u", -1, lateness_us=2_000))
+    source = SourceBuffer("s", ("s",), 0, fold=SourceFold(10_000, 1, "u", -1, lateness_us=2_000))
     for late_us, rows in ((0, 60), (8, 38), (15, 1), (1_000, 1)):
         source.lateness.add(late_us, rows)
     union = SimpleNamespace(inputs=[source], closed=lambda index: 7)

@@ -11,8 +11,8 @@ import pytest
 
 from borealis_py.log.base import LogUnreachable
 from borealis_py.node import run
+from borealis_py.node.checkpoint_storage import LocalLocation
 from borealis_py.node.peers import NeverPublished
-from borealis_py.node.places import LocalPlace
 from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
@@ -39,7 +39,7 @@ class Losing:
 def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
     spec: Any = SimpleNamespace(
-        checkpoints=LocalPlace(directory), query_hash="", log=None, bucket_us=100_000, timing=Timing()
+        checkpoints=LocalLocation(directory), query_hash="", log=None, bucket_us=100_000, timing=Timing()
     )
     monkeypatch.setattr(run, "Replica", lambda *args: replica)
     run_replica(spec, lambda: nothing, lambda kernel, wake: nothing, threading.Event(), "uid")

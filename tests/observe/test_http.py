@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from borealis_py.config.address import Address, AddressError
 from borealis_py.observe import http_server
-from borealis_py.observe.http_routes import Pages
+from borealis_py.observe.http_routes import Routes
 from borealis_py.observe.http_server import HttpServer, HttpUnavailable
-from borealis_py.observe.status_registry import HUNG_S, Board
+from borealis_py.observe.status_registry import HUNG_S, StatusRegistry
 from tests.observe.test_status_registry import CUT1, Q0, Now, app_state, both
 from tests.support.running import until
 
@@ -30,12 +30,12 @@ def now() -> Now:
 
 
 @pytest.fixture
-def board(now: Now) -> Board:
-    return Board(app_state(), [Q0, CUT1], clock=now)
+def board(now: Now) -> StatusRegistry:
+    return StatusRegistry(app_state(), [Q0, CUT1], clock=now)
 
 
 @pytest.fixture
-def server(board: Board) -> Iterator[HttpServer]:
+def server(board: StatusRegistry) -> Iterator[HttpServer]:
     server = HttpServer(HERE, board)
     yield server
     server.close()
@@ -64,7 +64,7 @@ def raw(server: HttpServer, sent: bytes) -> bytes:
         return b"".join(iter(lambda: client.recv(65_536), b""))
 
 
-def test_health_and_readiness(server: HttpServer, board: Board, now: Now) -> None:
+def test_health_and_readiness(server: HttpServer, board: StatusRegistry, now: Now) -> None:
     assert ask(server, "/healthz")[:2] == (200, "ok\n")
     assert ask(server, "/readyz")[:2] == (503, "q.r0 is starting; cut.r1 is starting\n")
     both(board)
@@ -75,7 +75,7 @@ def test_health_and_readiness(server: HttpServer, board: Board, now: Now) -> Non
         assert (code, text) == (503, "q.r0 has said nothing for 11 s; cut.r1 has said nothing for 11 s\n")
 
 
-def test_the_status_is_the_one_of_the_command(server: HttpServer, board: Board) -> None:
+def test_the_status_is_the_one_of_the_command(server: HttpServer, board: StatusRegistry) -> None:
     both(board)
     code, text, response = ask(server, "/api/v1/status")
     found = json.loads(text)
@@ -88,13 +88,13 @@ def test_the_status_is_the_one_of_the_command(server: HttpServer, board: Board) 
     ]
 
 
-def test_metrics_come_as_prometheus_asks_for_them(server: HttpServer, board: Board) -> None:
+def test_metrics_come_as_prometheus_asks_for_them(server: HttpServer, board: StatusRegistry) -> None:
     both(board)
     code, text, response = ask(server, "/metrics")
     assert code == 200
     assert response.headers["Content-Type"].startswith("text/plain; version=")
     assert 'borealis_replica_tuples_total{app="a",node="q",replica="0"} 9.0' in text
-    openmetrics = Pages(board).answer("GET", "/metrics", "application/openmetrics-text; version=1.0.0")
+    openmetrics = Routes(board).answer("GET", "/metrics", "application/openmetrics-text; version=1.0.0")
     assert openmetrics.kind.startswith("application/openmetrics-text")
     assert openmetrics.body.endswith(b"# EOF\n")
 
@@ -160,14 +160,14 @@ def test_no_bytes_break_it(server: HttpServer, tail: bytes, head: bytes) -> None
 @settings(deadline=None)
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=60))
 def test_every_request_has_an_answer(method: str, target: str, accept: str) -> None:
-    pages = Pages(Board(app_state(), [Q0]))
+    pages = Routes(StatusRegistry(app_state(), [Q0]))
     for path in (target, f"/metrics{target}"):
         assert 400 <= pages.answer(method, path, accept).code < 500
     assert pages.answer("GET", "/metrics", accept).code == 200
 
 
-def test_a_page_that_fails_says_so_and_no_more(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = Pages(board)
+def test_a_page_that_fails_says_so_and_no_more(board: StatusRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = Routes(board)
     monkeypatch.setattr(board, "overview", lambda now_us: 1 / 0)
     answer = pages.answer("GET", "/api/v1/status")
     assert answer.code == 500
@@ -204,7 +204,7 @@ def test_too_many_at_once_are_turned_away(server: HttpServer, monkeypatch: pytes
     until(lambda: ask(server, "/healthz")[0] == 200, "there is room again")
 
 
-def test_close_ends_what_is_open_and_may_be_repeated(board: Board) -> None:
+def test_close_ends_what_is_open_and_may_be_repeated(board: StatusRegistry) -> None:
     server = HttpServer(HERE, board)
     host, port = where(server)
     with socket.create_connection((host, port), 20) as waiting:
@@ -219,19 +219,19 @@ def test_close_ends_what_is_open_and_may_be_repeated(board: Board) -> None:
     assert "http" not in [thread.name for thread in threading.enumerate()]
 
 
-def test_an_address_that_is_taken(server: HttpServer, board: Board) -> None:
+def test_an_address_that_is_taken(server: HttpServer, board: StatusRegistry) -> None:
     taken = Address(*where(server))
     with pytest.raises(HttpUnavailable, match=f"cannot listen for HTTP at {taken}: Address already in use") as refused:
         HttpServer(taken, board)
     assert "port 0 is any free one" in str(refused.value)
 
 
-def test_a_host_that_is_not_here(board: Board) -> None:
+def test_a_host_that_is_not_here(board: StatusRegistry) -> None:
     with pytest.raises(HttpUnavailable, match=r"cannot listen for HTTP at 192\.0\.2\.1:0"):
         HttpServer(Address("192.0.2.1", 0), board)
 
 
-def test_everybody_is_shown_this_machines_name(board: Board) -> None:
+def test_everybody_is_shown_this_machines_name(board: StatusRegistry) -> None:
     server = HttpServer(Address("0.0.0.0", 0), board)
     server.close()
     assert server.url.startswith(f"http://{socket.gethostname()}:")

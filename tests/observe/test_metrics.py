@@ -9,8 +9,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from borealis_py.log.messages import RedoStatus
-from borealis_py.observe.http_routes import Pages
-from borealis_py.observe.status_registry import Board
+from borealis_py.observe.http_routes import Routes
+from borealis_py.observe.status_registry import StatusRegistry
 from sunion.bucket import Buckets
 from tests.observe.test_status_registry import CUT1, Q0, app_state, both
 from tests.support.statuses import BUCKET_US, NOW, WALL_US, glance, source
@@ -21,8 +21,8 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 @pytest.fixture
-def board() -> Board:
-    board = Board(app_state(), [Q0, CUT1])
+def board() -> StatusRegistry:
+    board = StatusRegistry(app_state(), [Q0, CUT1])
     both(board, event="READY", inputs=(source("s"), source("t", ended=True, late=True, closed=NOW + 1)))
     board.tell(
         glance(
@@ -37,11 +37,11 @@ def board() -> Board:
     return board
 
 
-def page(board: Board, accept: str = "") -> str:
-    return Pages(board).answer("GET", "/metrics", accept).body.decode()
+def page(board: StatusRegistry, accept: str = "") -> str:
+    return Routes(board).answer("GET", "/metrics", accept).body.decode()
 
 
-def read(board: Board) -> Samples:
+def read(board: StatusRegistry) -> Samples:
     found = parse_text(page(board))
     return {(s.name, frozenset(s.labels.items())): s.value for metric in found for s in metric.samples}
 
@@ -51,7 +51,7 @@ def value(samples: Samples, name: str, node: str = "q", replica: str = "0", **la
     return samples.get((f"borealis_{name}", frozenset(where.items())))
 
 
-def test_what_a_replica_says(board: Board) -> None:
+def test_what_a_replica_says(board: StatusRegistry) -> None:
     found = read(board)
     assert value(found, "replica_tuples_total") == 9
     assert value(found, "replica_stable_rows_total") == 5
@@ -73,7 +73,7 @@ def test_what_a_replica_says(board: Board) -> None:
     assert found["borealis_replicas", frozenset()] == found["borealis_replicas_ready", frozenset()] == 2
 
 
-def test_an_end_is_no_time(board: Board) -> None:
+def test_an_end_is_no_time(board: StatusRegistry) -> None:
     last = Buckets(BUCKET_US).last
     board.tell(glance(f_s=last, f_l=last, inputs=(source("s", closed=last, ended=True),)))
     found = read(board)
@@ -82,7 +82,7 @@ def test_an_end_is_no_time(board: Board) -> None:
     assert value(found, "input_ended", input="s") == 1
 
 
-def test_names_units_and_labels_keep_the_conventions(board: Board) -> None:
+def test_names_units_and_labels_keep_the_conventions(board: StatusRegistry) -> None:
     ours = [m for m in parse_openmetrics(page(board, OPENMETRICS)) if m.name.startswith("borealis_")]
     assert len(ours) > 20
     for metric in ours:
@@ -95,7 +95,7 @@ def test_names_units_and_labels_keep_the_conventions(board: Board) -> None:
     assert "process_resident_memory_bytes" in page(board)
 
 
-def test_labels_do_not_grow_with_what_flows(board: Board) -> None:
+def test_labels_do_not_grow_with_what_flows(board: StatusRegistry) -> None:
     before = {labels for _, labels in read(board)}
     for n in range(50):
         board.tell(glance(inc=n, uid=str(n), detail=f"key {n}", f_s=n, tuples_in=n, event="READY"))
@@ -109,6 +109,6 @@ def test_labels_do_not_grow_with_what_flows(board: Board) -> None:
 
 
 def test_nothing_has_been_said_yet() -> None:
-    found = read(Board(app_state(), [Q0]))
+    found = read(StatusRegistry(app_state(), [Q0]))
     assert (found["borealis_replicas", frozenset()], found["borealis_replicas_ready", frozenset()]) == (1, 0)
     assert not [name for name, labels in found if name.startswith("borealis_replica_") and labels]

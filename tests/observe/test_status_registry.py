@@ -8,7 +8,7 @@ import pytest
 
 from borealis_py.app.state import AppState
 from borealis_py.log.messages import Description, Policy, RedoStatus
-from borealis_py.observe.status_registry import HUNG_S, Board
+from borealis_py.observe.status_registry import HUNG_S, StatusRegistry
 from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.query import App
 from tests.support.statuses import WALL_US, glance
@@ -41,16 +41,16 @@ def now() -> Now:
 
 
 @pytest.fixture
-def board(now: Now) -> Board:
-    return Board(app_state(), [Q0, CUT1], clock=now)
+def board(now: Now) -> StatusRegistry:
+    return StatusRegistry(app_state(), [Q0, CUT1], clock=now)
 
 
-def both(board: Board, **changes: object) -> None:
+def both(board: StatusRegistry, **changes: object) -> None:
     for query, replica in (Q0, CUT1):
         board.tell(glance(query=query, replica=replica, **changes))
 
 
-def test_ready_when_every_replica_is_past_recovering(board: Board) -> None:
+def test_ready_when_every_replica_is_past_recovering(board: StatusRegistry) -> None:
     assert board.unready() == ["q.r0 is starting", "cut.r1 is starting"]
     both(board, state="RECOVERING")
     assert board.unready() == ["q.r0 is RECOVERING", "cut.r1 is RECOVERING"]
@@ -60,7 +60,7 @@ def test_ready_when_every_replica_is_past_recovering(board: Board) -> None:
     assert board.unready() == []
 
 
-def test_a_replica_that_stopped_is_not_ready_and_does_not_hang(board: Board, now: Now) -> None:
+def test_a_replica_that_stopped_is_not_ready_and_does_not_hang(board: StatusRegistry, now: Now) -> None:
     both(board)
     board.tell(glance(event="STOPPED", detail="bucket 7 is gone"))
     now.s += HUNG_S + 1
@@ -69,7 +69,7 @@ def test_a_replica_that_stopped_is_not_ready_and_does_not_hang(board: Board, now
     assert board.hung() == []
 
 
-def test_a_loop_that_no_longer_turns_hangs(board: Board, now: Now) -> None:
+def test_a_loop_that_no_longer_turns_hangs(board: StatusRegistry, now: Now) -> None:
     assert board.hung() == []  # one that starts does not
     both(board)
     now.s += HUNG_S
@@ -82,13 +82,13 @@ def test_a_loop_that_no_longer_turns_hangs(board: Board, now: Now) -> None:
 
 
 def test_what_runs_elsewhere_may_be_unready_but_does_not_hang(now: Now) -> None:
-    board = Board(app_state(), [Q0], afar=True, clock=now)
+    board = StatusRegistry(app_state(), [Q0], afar=True, clock=now)
     board.tell(glance())
     now.s += HUNG_S + 1
     assert (board.hung(), board.unready()) == ([], ["q.r0 has said nothing for 11 s"])
 
 
-def test_who_is_replaced_and_does_not_know_it_yet_is_not_shown(board: Board) -> None:
+def test_who_is_replaced_and_does_not_know_it_yet_is_not_shown(board: StatusRegistry) -> None:
     for inc, uid in ((1, "a"), (2, "b"), (1, "a"), (2, "b"), (1, "a")):
         board.tell(glance(inc=inc, uid=uid, event="STABLE"))
     (entry,) = board.entries.values()
@@ -96,7 +96,7 @@ def test_who_is_replaced_and_does_not_know_it_yet_is_not_shown(board: Board) -> 
     assert (entry.starts, entry.events["STABLE"]) == (2, 3)
 
 
-def test_counts_go_on_over_incarnations(board: Board) -> None:
+def test_counts_go_on_over_incarnations(board: StatusRegistry) -> None:
     for inc, uid, event in ((1, "a", "READY"), (1, "a", ""), (1, "a", "STOPPED"), (2, "b", "READY")):
         board.tell(glance(inc=inc, uid=uid, event=event))
     for engine, seconds in (("spark", 1.5), ("inline", 0.25), ("spark", 0.5)):
@@ -107,7 +107,7 @@ def test_counts_go_on_over_incarnations(board: Board) -> None:
     assert entry.redos == {"spark": (2, 2.0), "inline": (1, 0.25)}
 
 
-def test_the_settings_are_those_that_the_replicas_obey(board: Board) -> None:
+def test_the_settings_are_those_that_the_replicas_obey(board: StatusRegistry) -> None:
     assert (board.state.threshold_us("q"), board.state.policies) == (3_000_000, {})
     board.tell(glance(Delays(900_000, DelayPolicy.DELAY, DelayPolicy.PROCESS), {"s": WALL_US + 5}))
     assert (board.state.threshold_us("q"), board.state.threshold_us("p")) == (900_000, 2_000_000)
@@ -118,13 +118,13 @@ def test_the_settings_are_those_that_the_replicas_obey(board: Board) -> None:
     assert [(r["query"], r["replica"], r["running"]) for r in found["replicas"]] == [("q", 0, True), ("cut", 1, False)]
 
 
-def test_what_does_not_run_here_is_not_on_the_board(board: Board) -> None:
+def test_what_does_not_run_here_is_not_on_the_board(board: StatusRegistry) -> None:
     board.tell(glance(query="q", replica=7))
     board.tell(glance(query="other"))
     assert board.entries == {}
 
 
-def test_readers_never_see_half_of_anything(board: Board) -> None:
+def test_readers_never_see_half_of_anything(board: StatusRegistry) -> None:
     """A loop writes as fast as it can while others read: no error, and events and starts of one entry agree."""
     done = threading.Event()
 

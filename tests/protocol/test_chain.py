@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from borealis_py.protocol.life import Identity, Start
+from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.protocol.turn import Append, AskEnds, Beat, Effect, SaveCheckpoint, StartRedo, Turn
+from borealis_py.protocol.turn import Append, AskEnds, Effect, ReceivedHeartbeat, SaveCheckpoint, StartRedo, Turn
 from sunion.errors import RetentionLost
 from sunion.model import Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord, TentativeBucket
 from tests.protocol.test_scenarios import cut, settled
@@ -31,7 +31,16 @@ class Node:
 
     def __init__(self, *inputs: Input, timing: Timing = TIMING) -> None:
         self.manager = Manager(
-            Identity(0, 1, "u"), inputs, FRAGMENT, OPS, BUCKETS, 0, Start(0, FRAGMENT.initial()), timing, Delays(X), 2
+            Identity(0, 1, "u"),
+            inputs,
+            FRAGMENT,
+            OPS,
+            BUCKETS,
+            0,
+            StartPoint(0, FRAGMENT.initial()),
+            timing,
+            Delays(X),
+            2,
         )
         self.said: list[StreamRecord] = []
         self.offset = 0
@@ -213,7 +222,7 @@ def test_retention_at_every_replica_upstream_is_an_error() -> None:
 def test_a_node_without_a_corrected_stream_publishes_only_dead_letters() -> None:
     inputs = (Input.source("a"),)
     made = Manager(
-        Identity(0, 1, "u"), inputs, FRAGMENT, OPS, BUCKETS, 0, Start(0, FRAGMENT.initial()), TIMING, Delays(X),
+        Identity(0, 1, "u"), inputs, FRAGMENT, OPS, BUCKETS, 0, StartPoint(0, FRAGMENT.initial()), TIMING, Delays(X),
         corrected=False,
     )  # fmt: skip
     made.handle(Turn(0, inputs={0: [claim(0), batch(1, 0, [(0, 5), (7, -13)], boundary=3 * W)]}))
@@ -252,7 +261,7 @@ def test_of_the_checkpoints_that_save_work_the_furthest_is_adopted(kept: tuple[i
     for step in range(20):
         node.at(100 * W + step)
     assert (node.manager.f_s, node.manager.f_l) == (0, 42)
-    beats = [Beat(i, i, 1, f"u{i}", False, 0, 0, False, None, each) for i, each in enumerate(kept, 1)]
+    beats = [ReceivedHeartbeat(i, i, 1, f"u{i}", False, 0, 0, False, None, each) for i, each in enumerate(kept, 1)]
     node.manager.handle(Turn(101 * W, beats=beats))
     found = node.at(102 * W, source=[claim(0), batch(1, 0, boundary=50 * W)], index=0)
     assert [effect.job.peer for effect in found if isinstance(effect, StartRedo)] == ([] if peer is None else [peer])
@@ -280,7 +289,7 @@ def test_an_adoption_that_fails_is_not_tried_again_and_the_work_is_done_alone() 
 
 def test_a_start_from_a_peers_checkpoint_fills_the_own_topic_first() -> None:
     """B2: first occurrences of stable buckets in the own topic have no hole."""
-    start = Start(7, FRAGMENT.initial(), None, own=4, outputs={5: rows(5)})
+    start = StartPoint(7, FRAGMENT.initial(), None, own=4, outputs={5: rows(5)})
     made = Manager(Identity(0, 1, "u"), (STREAM,), FRAGMENT, OPS, BUCKETS, 0, start, TIMING, Delays(X), 2)
     said = [e.record for e in made.handle(Turn(0)) if isinstance(e, Append)]
     assert said == [StableRange(1, 4, 5), StableBucket(1, 5, rows(5)), StableRange(1, 6, 7)]

@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.stagger import Stagger
-from borealis_py.protocol.turn import Beat
+from borealis_py.protocol.turn import ReceivedHeartbeat
 
 MS = 1000
 TIMING = Timing()
 
 
-def beat(offset: int, replica: int, inc: int = 1, uid: str = "", asking: bool = False, **more: object) -> Beat:
-    made = Beat(offset, replica, inc, uid or f"u{replica}.{inc}", False, 0, 0, asking)
+def beat(
+    offset: int, replica: int, inc: int = 1, uid: str = "", asking: bool = False, **more: object
+) -> ReceivedHeartbeat:
+    made = ReceivedHeartbeat(offset, replica, inc, uid or f"u{replica}.{inc}", False, 0, 0, asking)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def fold(*beats: Beat, replica: int = 0, uid: str = "", limit: int = 3) -> ControlFold:
+def fold(*beats: ReceivedHeartbeat, replica: int = 0, uid: str = "", limit: int = 3) -> ControlFold:
     made = ControlFold(replica, 1, uid or f"u{replica}.1", limit)
     for one in beats:
         made.read(one)
@@ -52,7 +54,7 @@ def test_a_newer_incarnation_clears_the_older_ones_ask() -> None:
 
 
 @pytest.mark.parametrize("stale", [beat(9, 1, inc=1, asking=True), beat(9, 1, inc=2, uid="other", asking=True)])
-def test_an_older_incarnation_or_another_uid_of_the_same_is_ignored(stale: Beat) -> None:
+def test_an_older_incarnation_or_another_uid_of_the_same_is_ignored(stale: ReceivedHeartbeat) -> None:
     control = fold(beat(0, 1, inc=2), stale)
     assert control.peers[1].ask is None
     assert control.peers[1].beat.offset == 0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from borealis_py.protocol.delay import ALWAYS, Creation, Feed, InputView, Presence, ready_at, view
+from borealis_py.protocol.delay import ALWAYS, Creation, FeedState, InputView, Presence, ready_at, view
 from borealis_py.protocol.settings import DelayPolicy
 
 PROCESS, DELAY, SUSPEND = DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND
@@ -75,7 +75,7 @@ def test_creation_agrees_with_a_plain_table(steps: list[tuple[str, int]]) -> Non
 
 
 def test_a_feed_is_awaited_until_it_speaks_of_the_bucket() -> None:
-    feed = Feed(said=5)
+    feed = FeedState(said=5)
     assert feed.awaited(5)
     feed.word(5, tentative=False, live=5)
     assert not feed.awaited(5)
@@ -83,7 +83,7 @@ def test_a_feed_is_awaited_until_it_speaks_of_the_bucket() -> None:
 
 
 def test_a_feed_whose_last_word_is_tentative_is_not_awaited() -> None:
-    feed = Feed(said=5)
+    feed = FeedState(said=5)
     feed.word(5, tentative=True, live=5)
     assert not feed.awaited(6)
     feed.word(3, tentative=False, live=5)  # an older bucket is not its last word
@@ -93,7 +93,7 @@ def test_a_feed_whose_last_word_is_tentative_is_not_awaited() -> None:
 
 
 def test_a_feed_is_late_when_a_bucket_runs_without_its_word() -> None:
-    feed = Feed(said=5)
+    feed = FeedState(said=5)
     feed.ran(4)
     assert not feed.late
     feed.ran(5)
@@ -105,7 +105,7 @@ def test_a_feed_is_late_when_a_bucket_runs_without_its_word() -> None:
 
 
 def test_only_a_feed_that_was_heard_since_it_became_late_is_forgiven() -> None:
-    feed = Feed(said=5)
+    feed = FeedState(said=5)
     feed.word(4, tentative=False, live=5)  # heard, but before it became late
     feed.ran(5)
     feed.forgive()
@@ -117,7 +117,7 @@ def test_only_a_feed_that_was_heard_since_it_became_late_is_forgiven() -> None:
 
 
 def test_an_inputs_feeds_are_summed_up() -> None:
-    behind, late = Feed(said=5), Feed(said=5, late=True)
+    behind, late = FeedState(said=5), FeedState(said=5, late=True)
     assert view(Presence.MISSING, [behind, late], 5) == InputView(Presence.MISSING, awaited=True, all_late=False)
     assert view(Presence.MISSING, [late, late], 5) == InputView(Presence.MISSING, awaited=False, all_late=True)
 

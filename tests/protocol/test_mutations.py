@@ -11,8 +11,8 @@ import pytest
 from borealis_py.protocol import manager as manager_module
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.delay import Feed
-from borealis_py.protocol.heartbeat import Heart
+from borealis_py.protocol.delay import FeedState
+from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
@@ -25,7 +25,7 @@ from sunion.errors import IllegalTransition, RetentionLost
 from sunion.model import Kind
 from sunion.output import SOutput
 from sunion.source import SourceFold
-from sunion.stream import StreamFold, Word
+from sunion.stream_fold import FeedProgress, StreamFold
 from sunion.union import Mark, SUnion
 from sunion.view import View
 from tests.protocol import test_control, test_reader, test_scenarios, test_starting
@@ -152,18 +152,18 @@ def waiting_from_creation(patch: Patch) -> None:
 
 def never_forgiven(patch: Patch) -> None:
     """A feed that was late once is never waited for again."""
-    patch.setattr(Feed, "forgive", lambda self: None)
+    patch.setattr(FeedState, "forgive", lambda self: None)
 
 
 def heard_is_forgotten(patch: Patch) -> None:
     """Every run without a late feed forgets that it was heard."""
-    kept = Feed.ran
+    kept = FeedState.ran
 
-    def ran(self: Feed, bucket: int) -> None:
+    def ran(self: FeedState, bucket: int) -> None:
         kept(self, bucket)
         self.heard = self.heard and not self.late
 
-    patch.setattr(Feed, "ran", ran)
+    patch.setattr(FeedState, "ran", ran)
 
 
 def unacknowledged_rows_read_back(patch: Patch) -> None:
@@ -247,7 +247,7 @@ def repeats_have_waited(patch: Patch) -> None:
 
     def stable(self: StreamFold, replica: int, first: int, end: int, output: Any, held: int, said: list[Any]) -> bool:
         taken = kept(self, replica, first, end, output, held, said)
-        said[:] = [replace(w, held=held) if isinstance(w, Word) and w.bucket == end - 1 else w for w in said]
+        said[:] = [replace(w, held=held) if isinstance(w, FeedProgress) and w.bucket == end - 1 else w for w in said]
         return taken
 
     patch.setattr(StreamFold, "_stable", stable)
@@ -286,12 +286,12 @@ def no_checkpoint_when_stable(patch: Patch) -> None:
 
 def old_ask_for_a_new_run(patch: Patch) -> None:
     """The offset of an earlier run of asking is said for the present one."""
-    kept = Heart.beat
+    kept = HeartbeatTimer.beat
 
-    def beat(self: Heart, *args: Any) -> Any:
+    def beat(self: HeartbeatTimer, *args: Any) -> Any:
         return [replace(b, ask_offset=args[4]) for b in kept(self, *args)]
 
-    patch.setattr(Heart, "beat", beat)
+    patch.setattr(HeartbeatTimer, "beat", beat)
 
 
 # Scripts --------------------------------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ def short_failure() -> None:
 
 def lag_without_luck() -> None:
     """Boundaries of the lagging input and live runs fall so that the input is never heard in between."""
-    feed = Feed(said=5)
+    feed = FeedState(said=5)
     feed.ran(5)
     feed.word(5, False, 9)
     feed.ran(8)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.protocol.publishing import DOUBLINGS_MAX, Phase, Publishing, Standing
+from borealis_py.protocol.publishing import DOUBLINGS_MAX, Phase, PublishContext, Publishing
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import (
-    DropWriter,
+    AbandonWriter,
     Effect,
-    Note,
+    EmitEvent,
+    FenceWriter,
     Publish,
-    TakeOver,
     Turn,
     WriterBusy,
     WriterCommitted,
@@ -53,14 +53,14 @@ class Driven:
     ) -> list[Effect]:
         read_to = now if read_to is None else read_to
         closed = max(self.closed, self.output.stable)
-        standing = Standing(now, self.output.stable, self.lowest_live, gap, read_to, closed)
+        standing = PublishContext(now, self.output.stable, self.lowest_live, gap, read_to, closed)
         effects = self.publishing.turn(Turn(now, progress=progress, writer=writer), standing, self.output)
-        return [e for e in effects if not isinstance(e, Note)]
+        return [e for e in effects if not isinstance(e, EmitEvent)]
 
 
 def test_the_lowest_live_replica_takes_over_at_once_while_nobody_has_published() -> None:
     driven = Driven(replica=0)
-    assert driven.turn(0) == [TakeOver(1)]
+    assert driven.turn(0) == [FenceWriter(1)]
     assert driven.turn(1, writer=(WriterReady(1, None),)) == []
     driven.say(2, end=4)
     assert driven.turn(2) == [Publish(1, 0, 4, {2: ROW})]
@@ -73,7 +73,7 @@ def test_the_others_wait_their_patience_from_when_they_are_ahead() -> None:
     driven.turn(500 * MS)
     assert driven.publishing.wakeup(1) == FIRST_PATIENCE  # it stood still since the turn before
     assert driven.turn(FIRST_PATIENCE - 1) == []
-    assert driven.turn(FIRST_PATIENCE) == [TakeOver(1)]
+    assert driven.turn(FIRST_PATIENCE) == [FenceWriter(1)]
 
 
 def test_progress_that_moves_starts_patience_again() -> None:
@@ -82,7 +82,7 @@ def test_progress_that_moves_starts_patience_again() -> None:
     driven.turn(0)
     driven.turn(900 * MS, progress=(1,))
     assert driven.turn(900 * MS + FIRST_PATIENCE - 1) == []
-    assert driven.turn(900 * MS + FIRST_PATIENCE) == [TakeOver(1)]
+    assert driven.turn(900 * MS + FIRST_PATIENCE) == [FenceWriter(1)]
 
 
 def test_progress_above_what_the_inputs_have_closed_is_not_believed_until_they_have() -> None:
@@ -115,7 +115,7 @@ def test_unbelieved_progress_that_stands_still_is_taken_over_behind_what_was_rea
     driven.turn(500 * MS, progress=(9,))
     assert driven.turn(500 * MS + FIRST_PATIENCE - 1) == []
     now = 500 * MS + FIRST_PATIENCE
-    assert driven.turn(now) == [TakeOver(1)]
+    assert driven.turn(now) == [FenceWriter(1)]
     driven.closed = 9
     assert driven.turn(now, writer=(WriterReady(1, 3),)) == [Publish(1, 3, 5, {3: ROW})]
     driven.turn(now + 1, writer=(WriterCommitted(1),))
@@ -138,7 +138,7 @@ def test_nobody_takes_over_on_an_old_look_at_the_progress(unfit: str) -> None:
     later = 5_000 * MS
     stale = later - TIMING.gap_us - 1
     assert driven.turn(later, gap=unfit == "gap", read_to=stale if unfit == "stale" else None) == []
-    standing = Standing(later, 1, 0, False, stale, 1)
+    standing = PublishContext(later, 1, 0, False, stale, 1)
     assert driven.publishing.wants_ends(standing) is (unfit == "stale")
 
 
@@ -153,7 +153,7 @@ def test_it_fences_first_and_goes_on_from_the_progress_read_after_that() -> None
     driven = Driven()
     driven.say(0, 1, 2, end=3)
     driven.turn(0, progress=(0,))
-    assert driven.turn(FIRST_PATIENCE) == [TakeOver(1)]
+    assert driven.turn(FIRST_PATIENCE) == [FenceWriter(1)]
     assert driven.turn(FIRST_PATIENCE + 1) == []  # nothing is written before the answer
     assert driven.turn(FIRST_PATIENCE + 2, writer=(WriterReady(1, 2),)) == [Publish(1, 2, 3, {2: ROW})]
 
@@ -188,9 +188,9 @@ def test_after_fenced_it_waits_its_patience_and_after_unknown_a_moment() -> None
         driven.say(0, end=1)
         ready(driven)
         at = FIRST_PATIENCE + 7
-        assert driven.turn(at, writer=(WriterLost(1, fenced),)) == [DropWriter()]
+        assert driven.turn(at, writer=(WriterLost(1, fenced),)) == [AbandonWriter()]
         assert driven.turn(at + patience - 1) == []
-        assert driven.turn(at + patience) == [TakeOver(2)]
+        assert driven.turn(at + patience) == [FenceWriter(2)]
 
 
 def test_patience_doubles_with_each_writer_that_is_lost_until_progress_grows() -> None:
@@ -202,7 +202,7 @@ def test_patience_doubles_with_each_writer_that_is_lost_until_progress_grows() -
         driven.turn(at, writer=(WriterLost(attempt, True),))
         waited.append(driven.publishing.patience)
         at += waited[-1]
-        assert driven.turn(at) == [TakeOver(attempt + 1)]
+        assert driven.turn(at) == [FenceWriter(attempt + 1)]
     assert waited == [FIRST_PATIENCE << min(n, DOUBLINGS_MAX) for n in range(DOUBLINGS_MAX + 3)]
     driven.turn(at, progress=(1,), writer=(WriterLost(DOUBLINGS_MAX + 4, True),))
     assert driven.publishing.patience == FIRST_PATIENCE
@@ -221,7 +221,7 @@ def test_two_that_fence_each_other_let_one_commit_however_slow_the_log_is(commit
             return
         for k, driven in enumerate(both):
             effects = driven.turn(now)
-            if effects and isinstance(effects[0], TakeOver):
+            if effects and isinstance(effects[0], FenceWriter):
                 fenced, writer = writer, (k, effects[0].attempt, now)
                 driven.turn(now, writer=(WriterReady(writer[1], 0),))
                 if fenced is not None:
@@ -233,12 +233,12 @@ def test_two_that_fence_each_other_let_one_commit_however_slow_the_log_is(commit
 def test_losing_the_very_first_take_over_is_waited_out_too(fenced: bool) -> None:
     driven = Driven(replica=0)
     driven.say(0, end=1)
-    assert driven.turn(0) == [TakeOver(1)]
-    assert driven.turn(1, writer=(WriterLost(1, fenced),)) == [DropWriter()]
-    assert not driven.publishing.wants_ends(Standing(2, 1, 0, False, -(10**9), 1))
+    assert driven.turn(0) == [FenceWriter(1)]
+    assert driven.turn(1, writer=(WriterLost(1, fenced),)) == [AbandonWriter()]
+    assert not driven.publishing.wants_ends(PublishContext(2, 1, 0, False, -(10**9), 1))
     patience = TIMING.patience_us if fenced else TIMING.patience_unknown_us
     assert driven.turn(patience) == []
-    assert driven.turn(1 + patience) == [TakeOver(2)]
+    assert driven.turn(1 + patience) == [FenceWriter(2)]
 
 
 def test_an_answer_to_an_attempt_that_is_over_changes_nothing() -> None:
@@ -295,11 +295,11 @@ def test_a_writer_at_work_is_not_fenced_and_patience_begins_again() -> None:
     driven.turn(0)
     driven.say(0, end=1)
     driven.turn(0)
-    assert driven.turn(FIRST_PATIENCE) == [TakeOver(1)]
+    assert driven.turn(FIRST_PATIENCE) == [FenceWriter(1)]
     at = FIRST_PATIENCE + 300 * MS
     assert driven.turn(at, writer=(WriterBusy(1),)) == []
     assert driven.publishing.phase is Phase.IDLE
     assert driven.turn(at + FIRST_PATIENCE - 1) == []
-    assert driven.turn(at + FIRST_PATIENCE) == [TakeOver(2)]
+    assert driven.turn(at + FIRST_PATIENCE) == [FenceWriter(2)]
     driven.turn(at + FIRST_PATIENCE + 1, writer=(WriterBusy(1), WriterReady(2, None)))
     assert driven.publishing.phase is not Phase.IDLE, "the first attempt's word is nothing"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from borealis_py.protocol.reader import StreamReader
+from borealis_py.protocol.stream_view import StreamView
 from sunion.errors import RetentionLost
 from sunion.model import Kind, Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
 from sunion.view import Change
@@ -27,8 +27,8 @@ def tentative(b: int, value: int = -1, inc: int = 1, lacked: tuple[str, ...] = (
     return TentativeBucket(inc, b, out(value), lacked, lacked, held, 0.5, 0)
 
 
-def reader(replicas: int = 2, start: int = 0) -> StreamReader:
-    return StreamReader("delays", replicas, start, BUCKETS, WAIT)
+def reader(replicas: int = 2, start: int = 0) -> StreamView:
+    return StreamView("delays", replicas, start, BUCKETS, WAIT)
 
 
 def kinds(changes: list[Change]) -> list[tuple[Kind, int, int]]:

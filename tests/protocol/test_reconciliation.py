@@ -8,7 +8,7 @@ from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
-from borealis_py.protocol.turn import CancelRedo, Effect, Note, StartRedo
+from borealis_py.protocol.turn import CancelRedo, Effect, EmitEvent, StartRedo
 from sunion.errors import RetentionLost
 from sunion.model import Input
 from sunion.union import SUnion
@@ -128,7 +128,7 @@ def test_any_other_result_is_ignored(result: RedoResult, stable: int) -> None:
 def test_a_failed_job_makes_the_rest_of_this_reconciliation_inline() -> None:
     redo, effects, made = begun()
     assert redo.answered(1, RedoFailed(1, "no worker"), 0, effects) is None
-    assert effects[1:] == [Note("REDO_FAILED", "no worker")]
+    assert effects[1:] == [EmitEvent("REDO_FAILED", "no worker")]
     assert redo.inline(made, 0, 10)
     redo.begin()
     assert not redo.inline(made, 0, 10)
@@ -189,7 +189,7 @@ def test_slices_in_a_row_are_told_as_one() -> None:
     redo.ran_inline(0, 2, 5, 1_000_000)
     redo.ran_inline(2, 4, 7, 2_000_000)
     redo.note_inline(3_000_000, effects)
-    assert effects == [Note("REDO", "", (0, 4, 12, "inline", 2.0))]
+    assert effects == [EmitEvent("REDO", "", (0, 4, 12, "inline", 2.0))]
 
 
 def test_jobs_that_only_chase_the_live_frontier_give_way_to_inline() -> None:

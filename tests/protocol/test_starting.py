@@ -6,22 +6,22 @@ from dataclasses import replace
 
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.heartbeat import Heart
+from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.protocol.turn import Beat, SaveCheckpoint
+from borealis_py.protocol.turn import ReceivedHeartbeat, SaveCheckpoint
 from sunion.output import SOutput
 from tests.protocol.test_scenarios import cut, settled
 from tests.protocol.toy import MS, TIMING, make_world
 from tests.sunion.lists import FRAGMENT, OPS
 from tests.sunion.test_union import union
 
-OWN = Beat(1, 0, 1, "u0.1", True, 0, 0, False)
-PEER = Beat(0, 1, 1, "u1.1", False, 20, 20, False)
+OWN = ReceivedHeartbeat(1, 0, 1, "u0.1", True, 0, 0, False)
+PEER = ReceivedHeartbeat(0, 1, 1, "u1.1", False, 20, 20, False)
 
 
-def heard(*beats: Beat) -> ControlFold:
+def heard(*beats: ReceivedHeartbeat) -> ControlFold:
     control = ControlFold(0, 1, "u0.1", 10)
     for beat in beats:
         control.read(beat)
@@ -54,7 +54,7 @@ def test_who_was_not_acknowledged_is_not_ready() -> None:
 
 
 def test_a_new_run_of_asking_does_not_carry_the_offset_of_the_one_before() -> None:
-    heart, output, now = Heart(Timing()), SOutput(1, 0, OPS), 0
+    heart, output, now = HeartbeatTimer(Timing()), SOutput(1, 0, OPS), 0
 
     def says(asking: bool, ask: int | None) -> int | None:
         nonlocal now

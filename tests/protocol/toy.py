@@ -14,26 +14,26 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from random import Random
 
-from borealis_py.protocol.life import Identity, Start
+from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.manager import Manager
-from borealis_py.protocol.reader import StreamReader
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.states import ReplicaState, derive
+from borealis_py.protocol.stream_view import StreamView
 from borealis_py.protocol.turn import (
+    AbandonWriter,
     Append,
     AskEnds,
-    Beat,
     CancelRedo,
-    DropWriter,
     Effect,
-    Exit,
-    Note,
+    EmitEvent,
+    ExitReplica,
+    FenceWriter,
     Publish,
+    ReceivedHeartbeat,
     SaveCheckpoint,
-    SendBeat,
+    SendHeartbeat,
     StartRedo,
-    TakeOver,
     Turn,
     WriterCommitted,
     WriterEvent,
@@ -141,7 +141,7 @@ class World:
     delays: Delays = DELAYS
     origin: int = 0
     now: int = 0
-    control: list[Beat] = field(default_factory=list)
+    control: list[ReceivedHeartbeat] = field(default_factory=list)
     topics: dict[int, list[StreamRecord]] = field(default_factory=dict)
     corrected: Corrected = field(default_factory=Corrected)
     replicas: dict[int, Replica] = field(default_factory=dict)
@@ -235,9 +235,9 @@ class Replica:
         self.deaf, self.acks, self.ends = False, True, True
         self.redo, self.writer = "answer", "answer"
         start = (
-            Start(world.origin, FRAGMENT.initial())
+            StartPoint(world.origin, FRAGMENT.initial())
             if checkpoint is None
-            else Start(checkpoint.bucket, checkpoint.state, checkpoint.marks)
+            else StartPoint(checkpoint.bucket, checkpoint.state, checkpoint.marks)
         )
         inputs = tuple(Input.source(f"s{i}") for i in range(len(world.sources)))
         self.uid = f"u{index}.{inc}"
@@ -259,10 +259,10 @@ class Replica:
         self.asked: int | None = None
         self.jobs: list[RedoJob] = []
         self.results: list[RedoResult] = []
-        self.writes: list[TakeOver | Publish] = []
+        self.writes: list[FenceWriter | Publish] = []
         self.events: list[WriterEvent] = []
         self.delays: Delays | None = None
-        self.notes: list[Note] = []
+        self.notes: list[EmitEvent] = []
         self.states: list[ReplicaState] = []
         self.dead = False
 
@@ -338,7 +338,7 @@ class Replica:
         match effect:
             case Append(token, record):
                 self.sent.append((token, record))
-            case SendBeat():
+            case SendHeartbeat():
                 self._beat(effect)
             case AskEnds():
                 self.asked = self.world.now
@@ -347,23 +347,23 @@ class Replica:
                 self.work()
             case CancelRedo():
                 pass  # a hung job does not hear it
-            case TakeOver() | Publish():
+            case FenceWriter() | Publish():
                 self.writes.append(effect)
                 self.write()
-            case DropWriter():
+            case AbandonWriter():
                 self.writes.clear()
             case SaveCheckpoint():
                 self._save(effect)
-            case Note():
+            case EmitEvent():
                 self.notes.append(effect)
-            case Exit():
+            case ExitReplica():
                 self.dead = True
 
-    def _beat(self, beat: SendBeat) -> None:
+    def _beat(self, beat: SendHeartbeat) -> None:
         recovering = beat.state == ReplicaState.RECOVERING.value
         offset = len(self.world.control)
         self.world.control.append(
-            Beat(
+            ReceivedHeartbeat(
                 offset,
                 self.index,
                 self.inc,
@@ -417,9 +417,9 @@ class Replica:
             self.events.append(self._written(what))
         self.writes.clear()
 
-    def _written(self, what: TakeOver | Publish) -> WriterEvent:
+    def _written(self, what: FenceWriter | Publish) -> WriterEvent:
         corrected, me = self.world.corrected, (self.index, self.inc, what.attempt)
-        if isinstance(what, TakeOver):
+        if isinstance(what, FenceWriter):
             if self.writer == "lost":
                 return WriterLost(what.attempt, fenced=False)
             corrected.owner = me
@@ -471,7 +471,7 @@ class Client:
     def __init__(self, world: World) -> None:
         self.world = world
         self.cursors: dict[int, int] = {}
-        self.reader: StreamReader | None = None
+        self.reader: StreamView | None = None
         self.undone = False
         self.shown: set[int] = set()
         self.stable = world.origin
@@ -480,7 +480,7 @@ class Client:
         world = self.world
         if self.reader is None:
             wait = world.delays.threshold_us - world.timing.slack_us
-            self.reader = StreamReader("toy", max(world.topics) + 1, world.origin, BUCKETS, wait)
+            self.reader = StreamView("toy", max(world.topics) + 1, world.origin, BUCKETS, wait)
         records = []
         for k, topic in world.topics.items():
             records += [(k, record) for record in topic[self.cursors.get(k, 0) :]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from borealis_py.log.base import Feed, OffsetGone, Record
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
-from reconcile.work import Work
+from reconcile.replay_context import ReplayContext
 from sunion.model import Input, Output, Reject
 
 Row = tuple[int, float]
@@ -152,9 +152,9 @@ class StubLog:
         return StubLookup(self.logs, self.lost)
 
 
-def list_work(logs: Mapping[str, Sequence[bytes | None]], lost: int = 0) -> Work:
+def list_work(logs: Mapping[str, Sequence[bytes | None]], lost: int = 0) -> ReplayContext:
     """A query over these sources: buckets of a millisecond, a tuple 50 ms ahead is in the future."""
-    return Work(
+    return ReplayContext(
         "q",
         ListKernel,
         StubLog(logs, lost),

@@ -9,10 +9,10 @@ import msgspec
 from borealis_py.engine import compile_query
 from borealis_py.log.base import Feed, Lookup, Record
 from borealis_py.log.corrected import Progress, dead_letter, row_headers
+from borealis_py.log.kernel import Kernel
 from borealis_py.query import AppSpec
 from borealis_py.query.partitions import physical
 from reconcile.audit import AuditResult, audit, audit_specs
-from reconcile.work import Kernel
 from sunion.model import Input, Output
 from tests.reconcile import flights_world
 from tests.reconcile.list_world import StubLog, StubLookup

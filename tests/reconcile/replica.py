@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
+from borealis_py.log.kernel import Kernel
+from borealis_py.log.source_records import decode_source
 from borealis_py.protocol.redo import RedoJob, SourceRange
-from reconcile.decode import decode_source
-from reconcile.work import Kernel
 from sunion.bucket import Buckets
 from sunion.model import Input, Output
 from sunion.union import SUnion

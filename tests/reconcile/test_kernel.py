@@ -10,8 +10,8 @@ import pytest
 from borealis_py.engine import fingerprint
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from borealis_py.query.errors import QueryError
-from reconcile.task import pack_job, run_packed, unpack_result
-from reconcile.work import forget, make_kernel, node_work, opened
+from reconcile.redo_job import pack_job, run_packed, unpack_result
+from reconcile.replay_context import evict, get_cached, make_kernel, node_context
 from tests.engine.worlds import state_prints
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
 from tests.reconcile.list_world import StubLog
@@ -24,7 +24,7 @@ TOPICS = StubLog({f"kernel.{name}": values for name, values in LOGS.items()})
 @pytest.mark.parametrize("query", ["totals", "big"])
 @pytest.mark.parametrize("cuts", [(), (1_007, 1_010, 1_033), tuple(range(1_000, 1_080))])
 def test_any_split_gives_the_bits_of_single_steps(query, cuts):
-    work = node_work(app("kernel"), query, TOPICS, AHEAD_US, "a1")
+    work = node_context(app("kernel"), query, TOPICS, AHEAD_US, "a1")
     kernel = work.make_kernel()
     tells = query == "totals"  # the first query that reads the sources
     assert [of.letters for of in work.inputs] == [tells, tells]
@@ -40,7 +40,7 @@ def test_any_split_gives_the_bits_of_single_steps(query, cuts):
     assert redone == bits(replica.outputs)
     assert len(redone) > 5
     assert any(rejects for _, rejects in redone.values()) is tells
-    forget(packed)
+    evict(packed)
     kernel.close()
 
 
@@ -52,18 +52,18 @@ def test_the_engine_may_use_what_the_work_says():
 
 
 def test_a_work_made_twice_is_opened_once():
-    first, second = (node_work(app("kernel"), "totals", TOPICS, AHEAD_US, "a1").pack() for _ in range(2))
+    first, second = (node_context(app("kernel"), "totals", TOPICS, AHEAD_US, "a1").pack() for _ in range(2))
     assert first == second
-    on = opened(first)
-    assert opened(second) is on
-    forget(first)
-    assert opened(second) is not on
-    forget(second)
+    on = get_cached(first)
+    assert get_cached(second) is on
+    evict(first)
+    assert get_cached(second) is not on
+    evict(second)
 
 
 def test_a_worker_that_might_compute_other_bits_refuses_the_job(monkeypatch):
     """A task is refused there before it says anything; so must be a redo, whose bits are the replica's own."""
-    work = node_work(app("kernel"), "totals", TOPICS, AHEAD_US, "a1")
+    work = node_context(app("kernel"), "totals", TOPICS, AHEAD_US, "a1")
     kernel = work.make_kernel()
     (job,) = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US).jobs(())
     packed = pack_job(job, kernel, 60)
@@ -80,4 +80,4 @@ def test_a_worker_that_might_compute_other_bits_refuses_the_job(monkeypatch):
 
 def test_an_unknown_query():
     with pytest.raises(QueryError, match="has no query 'total'"):
-        node_work(app("kernel"), "total", TOPICS, AHEAD_US, "a1")
+        node_context(app("kernel"), "total", TOPICS, AHEAD_US, "a1")

@@ -16,7 +16,7 @@ from borealis_py.app.replicas import ProcessName
 from borealis_py.cli.context import Context
 from borealis_py.cli.up import process_options
 from borealis_py.config.config import load
-from borealis_py.engine import Kernel
+from borealis_py.engine import DuckKernel
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Log
 from borealis_py.node.checkpoints import CheckpointStore
@@ -25,7 +25,7 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.query import App
 from borealis_py.runtime import process
-from borealis_py.runtime.process_notes import Beside
+from borealis_py.runtime.process_notes import ProcessNotes
 from borealis_py.runtime.specs import kernel_of, work_of
 from borealis_py.runtime.threads import ThreadHost
 from sunion.errors import EngineOutOfMemory
@@ -58,7 +58,7 @@ class Up:
             self._patch.setenv(name, value)
         arguments = process.parse(options.arguments(NAME, ProcessName(0)))
         with ExitStack() as opened:
-            started = process._open(arguments, Beside(self._directory / "replica-0", ""), opened)
+            started = process._open(arguments, ProcessNotes(self._directory / "replica-0", ""), opened)
             assert isinstance(started, ThreadHost)
             return started._specs[0]
 
@@ -66,7 +66,7 @@ class Up:
 def limit(kernel: Any) -> str:
     """What the kernel's engine says that it may use."""
     asked = "SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'"
-    return str(cast(Kernel, kernel)._duck.connection.execute(asked).fetchone()[0])
+    return str(cast(DuckKernel, kernel)._duck.connection.execute(asked).fetchone()[0])
 
 
 def test_one_that_ran_out_of_memory_goes_on_from_its_checkpoint_with_more(
@@ -86,7 +86,7 @@ def test_one_that_ran_out_of_memory_goes_on_from_its_checkpoint_with_more(
         found = CheckpointStore(after.checkpoints, after.query_hash, kernel, threaded=False).newest()
         assert found is not None
         _, outputs = kernel.step(found.state, found.bucket, 10, {1: [row(kernel, 9, 100_001)]})
-        (result,) = cast(Kernel, kernel).to_dicts(outputs[9].rows)
+        (result,) = cast(DuckKernel, kernel).to_dicts(outputs[9].rows)
     assert result["n"] == 3 + PARTS + 1
 
 

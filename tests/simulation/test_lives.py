@@ -38,7 +38,7 @@ from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.connection import Refusal
 from borealis_py.simulation.runner.scenario import SimulatedNode
-from reconcile.work import Work
+from reconcile.replay_context import ReplayContext
 from sunion import model
 
 APP, QUERY, SOURCE, W, SPAN, T0 = "a", "q", "s", 100_000, 50, 1_700_000_000_000_000
@@ -76,7 +76,9 @@ class Process:
         world, spec = self.world, self.spec
         client, kernel = world.log.client(self.name), ToyKernel(W, SPAN, QUERY)
         how = W, TIMING.ahead_max_us, spec.app_uid
-        work = Work(QUERY, lambda: ToyKernel(W, SPAN, QUERY), cast(Log, client), spec.inputs, (spec.feeds(0),), *how)
+        work = ReplayContext(
+            QUERY, lambda: ToyKernel(W, SPAN, QUERY), cast(Log, client), spec.inputs, (spec.feeds(0),), *how
+        )
         redos = SimRedos(work.open(), client, Spark(), random.Random(self.name))
         store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel, threaded=False)
         redos.peers = Peers(spec, store, kernel)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from borealis_py.log.base import Feed, Record
-from borealis_py.log.records import Part, StableHeader, TentativeHeader, pack
+from borealis_py.log.records import RecordPart, StableHeader, TentativeHeader, pack
 from borealis_py.simulation.checkers import oracles
 from borealis_py.simulation.checkers.reference_model import NodeTruth
 from borealis_py.simulation.checkers.violation import Violation
@@ -17,7 +17,7 @@ from borealis_py.simulation.checkers.violation import Violation
 pytestmark = pytest.mark.sim
 ROWS = [[500_001, "row", 1, 11], [500_002, "row", 3, 12]]
 TRUTH = NodeTruth(complete=10, rows={5: ROWS}, letters={5: [("s0", 7, "late")]})
-LATE = Part("s0", 7, "late: it was", b"")
+LATE = RecordPart("s0", 7, "late: it was", b"")
 
 
 def history(*said: tuple[msgspec.Struct, Sequence[object]]) -> list[Record]:
@@ -25,7 +25,7 @@ def history(*said: tuple[msgspec.Struct, Sequence[object]]) -> list[Record]:
     return [Record(Feed("sim.q.r0"), i, 0, None, value, ()) for i, value in enumerate(values)]
 
 
-def stable(inc: int, bucket: int, part: int = 0, parts: int = 1, rejects: tuple[Part, ...] = ()) -> StableHeader:
+def stable(inc: int, bucket: int, part: int = 0, parts: int = 1, rejects: tuple[RecordPart, ...] = ()) -> StableHeader:
     return StableHeader("a1", inc, bucket, 0, part, parts, "toy", rejects)
 
 

@@ -11,10 +11,11 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver
 from borealis_py.log.corrected import Progress, transaction
+from borealis_py.log.kernel import Kernel
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from reconcile.audit import audit, audit_on_spark, audit_specs
-from reconcile.spark import SparkRedo
-from reconcile.work import Kernel, node_work
+from reconcile.replay_context import node_context
+from reconcile.spark_redo import SparkRedo
 from sunion.bucket import Buckets
 from sunion.model import Output
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
@@ -50,7 +51,7 @@ def query(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def kernel(query: str, kafka: KafkaLog) -> Iterator[Kernel]:
-    made = node_work(APP, query, kafka, AHEAD_US, "a1").make_kernel()
+    made = node_context(APP, query, kafka, AHEAD_US, "a1").make_kernel()
     yield made
     made.close()
 
@@ -61,7 +62,7 @@ def lived(query: str, kernel: Kernel) -> Replica:
 
 
 def test_spark_redoes_from_kafka_with_the_replicas_bits(session, bell, kafka, query, kernel):
-    work = node_work(APP, query, kafka, AHEAD_US, "a1")
+    work = node_context(APP, query, kafka, AHEAD_US, "a1")
     session.warm(work.pack())
     replica = lived(query, kernel)
     redo = SparkRedo(session.context, work, kernel, bell, 60)
@@ -79,7 +80,7 @@ def test_spark_redoes_from_kafka_with_the_replicas_bits(session, bell, kafka, qu
 
 
 def test_a_broker_that_is_not_there_is_a_sentence(session, bell, kafka):
-    work = node_work(APP, "big", KafkaLog("127.0.0.1:1"), AHEAD_US, "a1")
+    work = node_context(APP, "big", KafkaLog("127.0.0.1:1"), AHEAD_US, "a1")
     kernel = work.make_kernel()
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
     redo = SparkRedo(session.context, work, kernel, bell, 60)

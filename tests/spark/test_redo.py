@@ -10,7 +10,7 @@ import pytest
 
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from reconcile.audit import audit_on_spark
-from reconcile.spark import STUCK_MAX, SparkRedo
+from reconcile.spark_redo import STUCK_MAX, SparkRedo
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
 from tests.reconcile.replica import Replica
 from tests.reconcile.test_audit import published, spec

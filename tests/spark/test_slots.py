@@ -9,13 +9,13 @@ import pytest
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
 from borealis_py.protocol.redo import RedoDone, RedoFailed
-from borealis_py.runtime.spark.job_slots import SparkSlots
+from borealis_py.runtime.spark.executor import SparkExecutor
 from borealis_py.runtime.spark.session import ReplicaSession
-from reconcile.asking import Address, AskingRedo
-from reconcile.serving import Desk, RedoServer
-from tests.reconcile.letter_log import LetterLog
+from reconcile.redo_client import RemoteRedo, TaskAddress
+from reconcile.redo_server import RedoServer, TaskChannel
 from tests.reconcile.list_world import ListKernel, list_work
 from tests.reconcile.replica import Replica
+from tests.reconcile.rpc_log import LetterLog
 from tests.spark.tasks import Hanging, failing
 from tests.spark.test_redo import LOGS
 from tests.support.running import until
@@ -36,11 +36,11 @@ class Office:
         log = LetterLog()
         self.warmed: list[int] = []
         works = {"q": list_work(LOGS).pack()}
-        slots = SparkSlots(session.context, works, lambda: None, lambda: self.warmed.append(1), **options)  # type: ignore[arg-type]
-        desks, clock = [Desk("q", ASK, ANSWER)], SystemClock()
+        slots = SparkExecutor(session.context, works, lambda: None, lambda: self.warmed.append(1), **options)  # type: ignore[arg-type]
+        desks, clock = [TaskChannel("q", ASK, ANSWER)], SystemClock()
         self.server = RedoServer(log, desks, "s", slots, 1, lambda: None, clock)  # type: ignore[arg-type]
-        address = Address("s", "u", ASK, ANSWER)
-        self.task = AskingRedo(log, address, ListKernel(), lambda: None, clock, 60)  # type: ignore[arg-type]
+        address = TaskAddress("s", "u", ASK, ANSWER)
+        self.task = RemoteRedo(log, address, ListKernel(), lambda: None, clock, 60)  # type: ignore[arg-type]
 
     def answer(self) -> RedoDone | RedoFailed:
         found: list[RedoDone | RedoFailed] = []

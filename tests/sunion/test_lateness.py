@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sunion.bucket import Buckets
-from sunion.inputs import SourceInput
+from sunion.input_buffers import SourceBuffer
 from sunion.lateness import Lateness, _step, _upper
 from sunion.model import SourceRecord
 from sunion.source import SourceFold
@@ -50,12 +50,12 @@ def test_rows_added_together_count_as_they_do_one_by_one(late: list[int]) -> Non
     assert together == each
 
 
-def feed(source: SourceInput, record: SourceRecord) -> None:
+def feed(source: SourceBuffer, record: SourceRecord) -> None:
     source.feed(record, 0, 0, Buckets(1_000), ListOps(), 60_000_000)
 
 
 def test_a_reader_sees_how_late_rows_came_those_too_late_included() -> None:
-    source = SourceInput("s", ("s",), 0, fold=SourceFold(10_000, 1, "u", -1, lateness_us=2_000))
+    source = SourceBuffer("s", ("s",), 0, fold=SourceFold(10_000, 1, "u", -1, lateness_us=2_000))
     feed(source, SourceRecord(0, 1, "u", False, (0, 1), (10_000, 12_500), [(10_000, 0), (12_500, 1)], late_us=(9_000,)))
     feed(source, SourceRecord(1, 7, "zombie", False, (2,), (1,), [(1, 2)]))
     of = source.lateness
@@ -64,7 +64,7 @@ def test_a_reader_sees_how_late_rows_came_those_too_late_included() -> None:
 
 
 def test_of_large_batches_some_rows_stand_for_all() -> None:
-    source = SourceInput("s", ("s",), 0, fold=SourceFold(10_000, 1, "u"))
+    source = SourceBuffer("s", ("s",), 0, fold=SourceFold(10_000, 1, "u"))
     n = 1_000
     feed(source, SourceRecord(0, 1, "u", False, range(n), (10_000,) * n, [(10_000, i) for i in range(n)]))
     assert n <= source.lateness.rows <= n + n // 16

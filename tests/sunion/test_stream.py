@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sunion.errors import RetentionLost
 from sunion.model import Input, Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
-from sunion.stream import Stable, StreamFold, Word
+from sunion.stream_fold import FeedProgress, Stable, StreamFold
 from sunion.union import SUnion
 from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, batch, claim
 
@@ -31,15 +31,15 @@ def test_a_stable_bucket_is_taken_from_whoever_says_it_first() -> None:
     fold = StreamFold("s", 2, 0)
     said = fold.read([(1, stable(0)), (0, stable(0)), (0, stable(1))])
     assert [s for s in said if isinstance(s, Stable)] == [Stable(0, 1, out(0)), Stable(1, 2, out(1))]
-    words = {s for s in said if isinstance(s, Word)}
-    assert words == {Word(1, 0, False, 0), Word(0, 0, False, 0), Word(0, 1, False, 0)}
+    words = {s for s in said if isinstance(s, FeedProgress)}
+    assert words == {FeedProgress(1, 0, False, 0), FeedProgress(0, 0, False, 0), FeedProgress(0, 1, False, 0)}
     assert fold.next == 2
 
 
 def test_what_a_repeat_was_held_does_not_count() -> None:
     """A replica that was away says late what a peer has said in time: its own wait says nothing of the next bucket."""
     said = StreamFold("s", 2, 0).read([(0, stable(0, held=30)), (1, stable(0, held=900_000))])
-    assert [(s.replica, s.held) for s in said if isinstance(s, Word)] == [(0, 30), (1, 0)]
+    assert [(s.replica, s.held) for s in said if isinstance(s, FeedProgress)] == [(0, 30), (1, 0)]
 
 
 def test_a_cursor_beyond_the_next_bucket_waits_for_the_others() -> None:

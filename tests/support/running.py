@@ -17,6 +17,7 @@ from borealis_py.client.publisher import Publisher
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record, Wake
+from borealis_py.log.kernel import Kernel
 from borealis_py.log.messages import Status, decode
 from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
@@ -25,10 +26,10 @@ from borealis_py.query import App
 from borealis_py.query.partitions import parts_of
 from borealis_py.runtime.specs import replica_spec
 from borealis_py.runtime.threads import make_redos
-from reconcile.runner import Redos
-from reconcile.work import Kernel, make_kernel
+from reconcile.redo_router import RedoRouter
+from reconcile.replay_context import make_kernel
 
-MakeRedos = Callable[[ReplicaSpec, Kernel, Wake], Redos]
+MakeRedos = Callable[[ReplicaSpec, Kernel, Wake], RedoRouter]
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from borealis_py.log.messages import InputStatus, Status
-from borealis_py.node.reporter import Glance
+from borealis_py.node.reporter import StatusSnapshot
 from borealis_py.protocol.settings import Delays
 
 BUCKET_US = 100_000
@@ -34,7 +34,9 @@ def status(**changes: object) -> Status:
     return Status(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def glance(delays: Delays | None = None, failed_until: dict[str, int] | None = None, **changes: object) -> Glance:
+def glance(
+    delays: Delays | None = None, failed_until: dict[str, int] | None = None, **changes: object
+) -> StatusSnapshot:
     """What a loop leaves."""
     found = status(**changes)
-    return Glance(found, {} if delays is None else {found.query: delays}, failed_until or {})
+    return StatusSnapshot(found, {} if delays is None else {found.query: delays}, failed_until or {})

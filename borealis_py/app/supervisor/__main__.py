@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from borealis_py.app.supervisor import run_notes
-from borealis_py.app.supervisor.supervised_process import Kept, say
+from borealis_py.app.supervisor.supervised_process import SupervisedProcess, say
 
 LOOK_S = 0.5
 """Those that it did not start itself tell it nothing: it looks."""
@@ -33,7 +33,7 @@ class Supervisor:
     def __init__(self, plan: dict[str, Any]) -> None:
         self.directory = str(plan["directory"])
         self.kept = [
-            Kept(self.directory, one["stem"], [*plan["command"], *one["arguments"]], one["first"])
+            SupervisedProcess(self.directory, one["stem"], [*plan["command"], *one["arguments"]], one["first"])
             for one in plan["processes"]
         ]
         self._told = False

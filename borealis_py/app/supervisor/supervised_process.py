@@ -18,7 +18,7 @@ SESSION_GONE_S = 2.0
 """What was killed of a dead process is waited for so long, so that its memory is free for the next one."""
 
 
-class Kept:
+class SupervisedProcess:
     """What the supervisor has to keep running.
 
     Args:

@@ -22,14 +22,14 @@ from borealis_py.log.topics import redo_feeds
 from borealis_py.runtime.ends import ALONE
 from borealis_py.runtime.restarting import TaskDied, supervise
 from borealis_py.runtime.spark.cluster import UI_PORT, executor_hosts, free_slots
-from borealis_py.runtime.spark.job_slots import SparkSlots
-from borealis_py.runtime.spark.proxy_status import Notices
+from borealis_py.runtime.spark.executor import SparkExecutor
+from borealis_py.runtime.spark.proxy_status import ProxyStatus
 from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, run_tasks, unpack_glance
 from borealis_py.runtime.spark.session import ReplicaSession
-from borealis_py.runtime.spark.slot_monitor import Advice, Shortage, Slots
+from borealis_py.runtime.spark.slot_monitor import SlotDecision, SlotMonitor, SlotUsage
 from borealis_py.runtime.spark.slot_plan import SlotPlan, slots_there, waiting
-from reconcile.serving import Desk, RedoServer
-from reconcile.spark import explain
+from reconcile.redo_server import RedoServer, TaskChannel
+from reconcile.spark_redo import explain
 
 log = structlog.get_logger("borealis.host")
 
@@ -58,8 +58,8 @@ class Application:
         letters: Log,
         stop: threading.Event,
         ended: MutableMapping[str, int],
-        shortage: Shortage,
-        notices: Notices,
+        shortage: SlotMonitor,
+        notices: ProxyStatus,
     ) -> None:
         self._session, self._plan, self._stop, self._ended = session, plan, stop, ended
         self._context: Any = session.context
@@ -69,7 +69,7 @@ class Application:
         self._news = threading.Event()
         self._ailing: str | None = None
         self._short: str | None = None
-        slots = SparkSlots(self._context, works, self._news.set, session.warm_soon)
+        slots = SparkExecutor(self._context, works, self._news.set, session.warm_soon)
         desks = [_desk(task) for task in self._tasks]
         self._server = RedoServer(
             letters, desks, tasks[0].session, slots, plan.redos, self._news.set, SystemClock(), self._told
@@ -169,11 +169,11 @@ class Application:
     def _look_for_slots(self) -> None:
         context = self._context
         starved = tuple(task.name for task in self._tasks if waiting(context, self._group(task)))
-        advice = self._shortage.look(time.monotonic(), Slots(slots_there(context), starved), self._free)
+        advice = self._shortage.look(time.monotonic(), SlotUsage(slots_there(context), starved), self._free)
         if advice is not None:
             self._tell(advice, starved)
 
-    def _tell(self, advice: Advice, starved: tuple[str, ...]) -> None:
+    def _tell(self, advice: SlotDecision, starved: tuple[str, ...]) -> None:
         log.warning("slots of the Spark application", said=advice.said)
         self._notices.stopped(starved, advice.said)
         if advice.again:
@@ -191,6 +191,6 @@ def new_session() -> str:
     return uuid.uuid4().hex[:8]
 
 
-def _desk(task: NodeTask) -> Desk:
+def _desk(task: NodeTask) -> TaskChannel:
     spec = task.spec
-    return Desk(spec.query, *redo_feeds(spec.app, spec.query, spec.replica))
+    return TaskChannel(spec.query, *redo_feeds(spec.app, spec.query, spec.replica))

@@ -21,8 +21,8 @@ LOADED = (
     "borealis_py.runtime.spark.replica_task",
     "borealis_py.kafka.log",
     "confluent_kafka",
-    "reconcile.spark",
-    "reconcile.task",
+    "reconcile.spark_redo",
+    "reconcile.redo_job",
 )
 
 

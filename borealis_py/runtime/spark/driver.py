@@ -20,13 +20,13 @@ import structlog
 from borealis_py.app.exit_codes import FAILED
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError
-from borealis_py.node.reporter import Seen, unseen
+from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.spark.application import Application, new_session
-from borealis_py.runtime.spark.proxy_status import Notices
+from borealis_py.runtime.spark.proxy_status import ProxyStatus
 from borealis_py.runtime.spark.replica_task import NodeTask
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings, SparkUnavailable
-from borealis_py.runtime.spark.slot_monitor import Shortage
+from borealis_py.runtime.spark.slot_monitor import SlotMonitor
 from borealis_py.runtime.spark.slot_plan import LATER_SLOTS_S, SlotPlan, await_slots, reach
 from borealis_py.runtime.specs import work_of
 
@@ -73,15 +73,15 @@ class SparkDriver:
         kafka: KafkaLog,
         fingerprints: tuple[str, ...],
         settings: DriverSettings,
-        seen: Seen = unseen,
+        seen: StatusListener = ignore_status,
     ) -> None:
         self.stop = threading.Event()
-        self._notices = Notices(specs, seen)
+        self._notices = ProxyStatus(specs, seen)
         self._specs = [replace(spec, pid=os.getpid(), host=platform.node()) for spec in specs]
         self._fingerprints = fingerprints
         self._settings = settings
         self._plan = SlotPlan(tuple(spec.name for spec in specs), settings.redos, settings.master)
-        self._shortage = Shortage(self._plan, settings.slot_wait_s)
+        self._shortage = SlotMonitor(self._plan, settings.slot_wait_s)
         self._works = {spec.query: work_of(spec).pack() for spec in specs}
         self._letters = _patient(kafka)
         self._ended: dict[str, int] = {}

@@ -10,7 +10,7 @@ from msgspec.structs import replace as changed
 
 from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import encode
-from borealis_py.node.reporter import Glance, Seen, unseen
+from borealis_py.node.reporter import StatusListener, StatusSnapshot, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 
 log = structlog.get_logger("borealis.host")
@@ -18,19 +18,19 @@ log = structlog.get_logger("borealis.host")
 WRITTEN_S = 2.0
 
 
-class Notices:
+class ProxyStatus:
     """Keeps what each replica last said, to say it again with what has become of it since.
 
     Args:
         seen: is left what replicas say, and what is said for them.
     """
 
-    def __init__(self, specs: Iterable[ReplicaSpec], seen: Seen = unseen) -> None:
+    def __init__(self, specs: Iterable[ReplicaSpec], seen: StatusListener = ignore_status) -> None:
         self._specs = {(spec.query, spec.replica): spec for spec in specs}
         self._seen = seen
-        self._last: dict[tuple[str, int], Glance] = {}
+        self._last: dict[tuple[str, int], StatusSnapshot] = {}
 
-    def see(self, glance: Glance) -> None:
+    def see(self, glance: StatusSnapshot) -> None:
         """What a replica says of itself."""
         self._last[glance.status.query, glance.status.replica] = glance
         self._seen(glance)
@@ -44,7 +44,7 @@ class Notices:
                 status = changed(
                     glance.status, event="STOPPED", detail=why, at_wall_us=wall_us, publishing=False, redo=None
                 )
-                self._seen(Glance(status, glance.delays, glance.failed_until))
+                self._seen(StatusSnapshot(status, glance.delays, glance.failed_until))
                 _write(spec, encode(status))
 
 

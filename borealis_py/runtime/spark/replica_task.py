@@ -22,16 +22,17 @@ import structlog
 from borealis_py.config.logs import configure_logs
 from borealis_py.log.base import Log, LogError, Wake
 from borealis_py.log.clock import SystemClock
+from borealis_py.log.kernel import Kernel
 from borealis_py.log.topics import redo_feeds
-from borealis_py.node.reporter import Glance
+from borealis_py.node.reporter import StatusSnapshot
 from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.ends import ENDS, KernelDiffers
 from borealis_py.runtime.spark.parent_watchdog import ended_with_host
 from borealis_py.runtime.specs import kernel_of, new_uid, work_of
-from reconcile.asking import Address, AskingRedo
-from reconcile.runner import Redos, ThreadRedo
-from reconcile.work import Kernel, forget_all
+from reconcile.redo_client import RemoteRedo, TaskAddress
+from reconcile.redo_router import RedoRouter, ThreadRedo
+from reconcile.replay_context import evict_all
 
 log = structlog.get_logger("borealis.host")
 
@@ -99,34 +100,34 @@ class NodeTask:
         link = _Link()
         run_replica(spec, kernel_of(spec), partial(self._make_redos, link, uid, stop), stop, uid, seen=link.tell)
 
-    def _make_redos(self, link: _Link, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake) -> Redos:
+    def _make_redos(self, link: _Link, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake) -> RedoRouter:
         spec = self.spec
         ask, answer = redo_feeds(spec.app, spec.query, spec.replica)
         deadline_s = spec.timing.redo_deadline_us / 1e6
-        address = Address(self.session, uid, ask, answer)
-        link.asking = asking = AskingRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
+        address = TaskAddress(self.session, uid, ask, answer)
+        link.asking = asking = RemoteRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
         local = ThreadRedo(work_of(spec), wake)
-        return Redos(asking, local, why_inline=lambda: asking.why_inline)
+        return RedoRouter(asking, local, why_inline=lambda: asking.why_inline)
 
 
 class _Link:
     """Sends what the loop leaves to be seen to the driver, once it can."""
 
-    asking: AskingRedo | None = None
+    asking: RemoteRedo | None = None
 
-    def tell(self, glance: Glance) -> None:
+    def tell(self, glance: StatusSnapshot) -> None:
         if self.asking is not None:
             self.asking.tell(pack_glance(glance))
 
 
-def pack_glance(glance: Glance) -> bytes:
+def pack_glance(glance: StatusSnapshot) -> bytes:
     return msgspec.msgpack.encode(glance)
 
 
-def unpack_glance(body: bytes) -> Glance | None:
+def unpack_glance(body: bytes) -> StatusSnapshot | None:
     """None for another version's."""
     try:
-        return msgspec.msgpack.decode(body, type=Glance)
+        return msgspec.msgpack.decode(body, type=StatusSnapshot)
     except msgspec.MsgspecError:
         return None
 
@@ -155,7 +156,7 @@ def run_tasks(packed: Iterable[bytes]) -> Iterator[bytes]:
         task: NodeTask = pickle.loads(one)
         _say_where_the_driver_says(task.log_file)
         configure_logs(json=True, file=task.log_file if task.log_bounded else "")
-        forget_all()
+        evict_all()
         yield msgspec.msgpack.encode(task.run())
 
 

@@ -24,7 +24,7 @@ from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from borealis_py.observe.process_tree import DAEMON
 from borealis_py.runtime.spark import class_archive, scratch
-from reconcile.spark import explain
+from reconcile.spark_redo import explain
 
 KEEP_WARM_S = 20.0
 """Spark ends a Python worker that was idle for a minute (platform 7)."""
@@ -137,7 +137,7 @@ class ReplicaSession:
         """Run a small job on every worker: imports, and the query's kernel and log clients if `work` is given.
 
         Args:
-            work: `reconcile.work.Work.pack()`. Every work ever given is kept warm from then on.
+            work: `reconcile.replay_context.ReplayContext.pack()`. Every work ever given is kept warm from then on.
 
         Raises:
             SparkUnavailable: Spark does not run Python jobs.
@@ -296,13 +296,13 @@ def _warm_worker(works: tuple[bytes, ...], parts: Iterable[int]) -> Iterator[int
     """In the worker: open what a redo will need, then stay a moment so that each worker gets one of these tasks."""
     import time
 
-    import reconcile.task  # noqa: F401  what a job imports
+    import reconcile.redo_job  # noqa: F401  what a job imports
     from borealis_py.log.base import LogError
-    from reconcile.work import OtherKernel, opened
+    from reconcile.replay_context import OtherKernel, get_cached
 
     for work in works:
         with suppress(OtherKernel, LogError):  # its redos are refused with the reason; a log that is away comes back
-            opened(work)
+            get_cached(work)
     time.sleep(0.05)
     yield from parts
 

@@ -18,7 +18,7 @@ PATIENCE_MAX_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
+class SlotUsage:
     """What an application has at one moment.
 
     Args:
@@ -31,14 +31,14 @@ class Slots:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class SlotDecision:
     """One line for people; and whether to start the application again."""
 
     said: str
     again: bool = False
 
 
-class Shortage:
+class SlotMonitor:
     """The look-out of one driver, over all lives of its application.
 
     Args:
@@ -52,13 +52,13 @@ class Shortage:
         self._since_s: float | None = None
         self._given = 0
         self._asked_s = -ASK_S
-        self._told: Slots | None = None
+        self._told: SlotUsage | None = None
 
     def begin(self) -> None:
         """A life of the application begins: what was missing in the one before is no longer known to be."""
         self._since_s = self._told = None
 
-    def look(self, now_s: float, slots: Slots, ask_free: Callable[[], int | None]) -> Advice | None:
+    def look(self, now_s: float, slots: SlotUsage, ask_free: Callable[[], int | None]) -> SlotDecision | None:
         """What to say or do now, if anything: the same is not said twice in a row.
 
         Args:
@@ -80,18 +80,18 @@ class Shortage:
         if self._helps(slots, free):
             self.begin()
             self._patience_s = min(2 * self._patience_s, PATIENCE_MAX_S)
-            return Advice(f"{self._missing(slots, free)}: it is started again", again=True)
+            return SlotDecision(f"{self._missing(slots, free)}: it is started again", again=True)
         if slots == self._told:
             return None
         self._told = slots
-        return Advice(f"{self._missing(slots, free)}. Add a worker or cores, or end what holds them")
+        return SlotDecision(f"{self._missing(slots, free)}. Add a worker or cores, or end what holds them")
 
-    def _enough(self) -> Advice | None:
+    def _enough(self) -> SlotDecision | None:
         told, self._told = self._told, None
         self._since_s, self._patience_s = None, self._first_s
-        return Advice(f"the application has all its slots again: {self._plan}") if told is not None else None
+        return SlotDecision(f"the application has all its slots again: {self._plan}") if told is not None else None
 
-    def _helps(self, slots: Slots, free: int | None) -> bool:
+    def _helps(self, slots: SlotUsage, free: int | None) -> bool:
         """What runs is given up for what waits only if all of it will run."""
         if not slots.waiting:
             return False  # redos run inline meanwhile
@@ -99,7 +99,7 @@ class Shortage:
             return slots.given == 0
         return slots.given + free >= self._plan.needed or (slots.given == 0 and free > 0)
 
-    def _missing(self, slots: Slots, free: int | None) -> str:
+    def _missing(self, slots: SlotUsage, free: int | None) -> str:
         who = f"{', '.join(slots.waiting)} cannot run" if slots.waiting else "redos run inline"
         if slots.given >= self._plan.needed:
             return f"{who} although the application has its slots: it asked for {self._plan}, and has {slots.given}"

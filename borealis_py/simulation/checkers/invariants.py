@@ -11,7 +11,7 @@ from borealis_py.log.stream import Encoded
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.checkers.violation import Violation
-from sunion.inputs import StreamInput
+from sunion.input_buffers import StreamBuffer
 from sunion.model import FOREVER, StableBucket, StreamRecord, TentativeBucket
 
 OVERLAP_US = 500_000
@@ -23,7 +23,7 @@ def held_rows(manager: Manager) -> tuple[int, int]:
     kept = ahead = 0
     for source in manager.union.inputs:
         kept += sum(len(part) for parts in source.rows.values() for part in parts)
-        if not isinstance(source, StreamInput):
+        if not isinstance(source, StreamBuffer):
             continue
         fold = source.fold
         kept += sum(_rows_in(record) for queue in fold._queues for record in queue)

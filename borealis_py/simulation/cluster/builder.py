@@ -27,7 +27,7 @@ from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
 from borealis_py.simulation.witness.recorder import HeardCheckpoints, HeardRedos, Recorder, Recording, RecordingLog
-from reconcile.work import Work
+from reconcile.replay_context import ReplayContext
 from sunion import model
 from sunion.bucket import Buckets
 from sunion.view import Change
@@ -211,7 +211,7 @@ class Builder:
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
         worker = self.log.client(f"{self.prefix}spark.{node}.{index}")
         how = s.width_us, s.timing.ahead_max_us, self.app_uid
-        work = Work(node, lambda: self._kernel(node), worker, spec.inputs, feeds, *how)
+        work = ReplayContext(node, lambda: self._kernel(node), worker, spec.inputs, feeds, *how)
         redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, s.spark)
         redos.rows_us = s.rows_us
         store = HeardCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing, ear)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from borealis_py.client.ingest import BadLine, InputRow
-from borealis_py.client.pump import Pace, Pump
+from borealis_py.client.pump import Pump, ReplayPace
 from borealis_py.client.session import PublisherSession
-from borealis_py.client.stimes import Boundaries, Counts
+from borealis_py.client.stimes import Boundaries, PublishCounts
 from borealis_py.client.target import PublisherError, Target
 from borealis_py.log.base import Log
 from borealis_py.simulation.cluster.clock import Scheduler
@@ -32,7 +32,7 @@ class SimPublisher:
         uid: str,
         *,
         rows: Iterable[InputRow | BadLine] | None = None,
-        pace: Pace | None = None,
+        pace: ReplayPace | None = None,
         positions: bool = True,
         end: bool = False,
         take_over: bool = False,
@@ -60,7 +60,7 @@ class SimPublisher:
         return self.session.last_seq
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> PublishCounts:
         return self.session.counts
 
     def send(self, row: Mapping[str, object], stime: int | None = None, seq: int | None = None) -> bool:

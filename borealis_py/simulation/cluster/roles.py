@@ -21,7 +21,7 @@ from borealis_py.simulation.cluster.processes import LocalClock, Process
 from borealis_py.simulation.cluster.storage import MemoryCheckpoints, SimRedos
 from borealis_py.simulation.cluster.toy_query import UNLUCKY, KernelFailed, ToyKernel
 from borealis_py.simulation.log.client import MemoryClient
-from reconcile.runner import Redos
+from reconcile.redo_router import RedoRouter
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.view import Change
@@ -209,7 +209,7 @@ class ReplicaProcess(Process):
         self._kernel, self._rows_us = kernel, rows_us
         redos.wake = self.wake
         self.replica = Replica(
-            spec, spec.log, clock, kernel, cast(Redos, redos), cast(CheckpointStore, store), name, self.wake
+            spec, spec.log, clock, kernel, cast(RedoRouter, redos), cast(CheckpointStore, store), name, self.wake
         )
 
     def turn(self) -> int | None:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 from borealis_py.log.base import LogError, Wake
 from borealis_py.log.codec import RowCodec
-from borealis_py.node.checkpoints import Loaded
+from borealis_py.node.checkpoints import LoadedCheckpoint
 from borealis_py.node.peers import Peers
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryClient
 from borealis_py.simulation.log.latency import Delay, between
+from reconcile.redo_job import describe, failed, run_job
 from reconcile.replay import RangeGone, ReplayError
-from reconcile.task import describe, failed, run_job
-from reconcile.work import Opened
+from reconcile.replay_context import OpenReplayContext
 from sunion.union import Mark
 
 _WRITE: Delay = between(1_000, 60_000)
@@ -84,19 +84,19 @@ class MemoryCheckpoints:
         self._scheduler.after(_WRITE(self._rng), lambda: self._land(checkpoint, state))
         self._writing()
 
-    def newest(self) -> Loaded | None:
+    def newest(self) -> LoadedCheckpoint | None:
         files = self._disks[self._replica].files
         found = (self._load(files[bucket], bucket) for bucket in sorted(files, reverse=True))
         return next((loaded for loaded in found if loaded is not None), None)
 
-    def of_peers(self) -> Iterator[tuple[int, Loaded]]:
+    def of_peers(self) -> Iterator[tuple[int, LoadedCheckpoint]]:
         found = [(bucket, k) for k, disk in self._disks.items() if k != self._replica for bucket in disk.files]
         for bucket, k in sorted(found, reverse=True):
             loaded = self.of_peer(k, bucket)
             if loaded is not None:
                 yield k, loaded
 
-    def of_peer(self, replica: int, bucket: int) -> Loaded | None:
+    def of_peer(self, replica: int, bucket: int) -> LoadedCheckpoint | None:
         file = self._disks[replica].files.get(bucket)
         return None if file is None else self._load(file, bucket)
 
@@ -109,8 +109,8 @@ class MemoryCheckpoints:
             self._disks[self._replica].files.setdefault(0, File(b"", (), torn=True))
         self._alive = False
 
-    def _load(self, file: File, bucket: int) -> Loaded | None:
-        return None if file.torn else Loaded(bucket, self._codec.decode_state(file.state), file.marks)
+    def _load(self, file: File, bucket: int) -> LoadedCheckpoint | None:
+        return None if file.torn else LoadedCheckpoint(bucket, self._codec.decode_state(file.state), file.marks)
 
     def _land(self, checkpoint: SaveCheckpoint, state: bytes) -> None:
         if not self._alive:
@@ -147,7 +147,7 @@ class FlakyEngine:
 
 
 class SimRedos:
-    """The interface of `reconcile.runner.Redos`: the true answer, after a while, or what `spark` makes of it.
+    """The interface of `reconcile.redo_router.RedoRouter`: the true answer, after a while, or what `spark` makes of it.
 
     Modes: "ok"; "slow" (past the deadline now and then); "late" (slow, and answers even when cancelled, as an answer
     does that was on its way already); "fail"; "memory" (fails, after a while); "hang"; "gone" (fails at once, also what
@@ -155,7 +155,7 @@ class SimRedos:
     """
 
     def __init__(
-        self, opened: Opened, client: MemoryClient, spark: Spark, rng: random.Random, on_spark: bool = True
+        self, opened: OpenReplayContext, client: MemoryClient, spark: Spark, rng: random.Random, on_spark: bool = True
     ) -> None:
         self.on_spark = on_spark
         self.disagreements: list[str] = []

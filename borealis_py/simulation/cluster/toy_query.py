@@ -83,7 +83,7 @@ class _Raises:
 
 
 class ToyKernel:
-    """Implements `reconcile.work.Kernel`. `span`: buckets in a window; `width_us`: of a bucket; `node`: whose it is.
+    """Implements `log.kernel.Kernel`. `span`: buckets in a window; `width_us`: of a bucket; `node`: whose it is.
     `part_rows`: an output of more rows takes more room than a record has, so that it is split. `fails`: asked before
     each step whether that is to raise `KernelFailed`. `picks`: of these inputs the rows of one partition of `parts`,
     which its name tells.
@@ -156,11 +156,11 @@ class ToyKernel:
 
     def _without_poison(self, rows: Sequence[Ordered]) -> tuple[list[Ordered], list[str]]:
         """What is left when the engine has found what is to blame; the reasons for the rest that is this node's."""
-        from borealis_py.engine.blame import run_by_row
+        from borealis_py.engine.poison_rows import isolate_bad_rows
 
         picked = [r for r in rows if r[1] not in self._picks or r[3] % self._parts == self._part]
         batch = pa.record_batch({"value": pa.array([row[3] for row in picked], pa.int64())})
-        bad = run_by_row(_Raises(), batch).bad if picked else {}
+        bad = isolate_bad_rows(_Raises(), batch).bad if picked else {}
         return [row for i, row in enumerate(picked) if i not in bad], list(bad.values())
 
     def _last(self, window: int) -> int:

@@ -32,7 +32,7 @@ from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.storage import Disk, MemoryCheckpoints, SimRedos, Spark
 from borealis_py.simulation.log.broker import Broker
 from borealis_py.simulation.log.client import MemoryClient
-from reconcile.work import Opened
+from reconcile.replay_context import OpenReplayContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,13 @@ class HeardRedos(SimRedos):
     """Tells of the jobs that it is given."""
 
     def __init__(
-        self, opened: Opened, client: MemoryClient, spark: Spark, rng: random.Random, ear: Recorder, on_spark: bool
+        self,
+        opened: OpenReplayContext,
+        client: MemoryClient,
+        spark: Spark,
+        rng: random.Random,
+        ear: Recorder,
+        on_spark: bool,
     ) -> None:
         super().__init__(opened, client, spark, rng, on_spark)
         self._ear = ear

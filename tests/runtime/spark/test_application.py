@@ -18,13 +18,13 @@ from borealis_py.log.topics import redo_feeds
 from borealis_py.runtime import restarting as supervising
 from borealis_py.runtime.spark import application as applying
 from borealis_py.runtime.spark.application import Application
-from borealis_py.runtime.spark.proxy_status import Notices
+from borealis_py.runtime.spark.proxy_status import ProxyStatus
 from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, different
-from borealis_py.runtime.spark.slot_monitor import Shortage
+from borealis_py.runtime.spark.slot_monitor import SlotMonitor
 from borealis_py.runtime.spark.slot_plan import SlotPlan, waiting
-from reconcile.letters import Stop, decode
+from reconcile.rpc import Shutdown, decode
 from tests.drills.processes import ROOT
-from tests.reconcile.letter_log import LetterLog
+from tests.reconcile.rpc_log import LetterLog
 from tests.support.running import until
 
 Run = Callable[[], TaskEnd]
@@ -92,7 +92,7 @@ class Life:
         works = {"p": b"", "q": b""}
         session: Any = self.session
         log: Any = self.letters
-        notices, shortage = Notices([]), Shortage(plan, 0.0)
+        notices, shortage = ProxyStatus([]), SlotMonitor(plan, 0.0)
         notices.stopped = lambda names, why: self.said.append((list(names), why))  # type: ignore[method-assign]
         self.application = Application(session, plan, tasks, works, log, self.stop, self.ended, shortage, notices)
 
@@ -101,7 +101,7 @@ class Life:
         _, answers = redo_feeds("app", node, 0)
 
         def told() -> bool:
-            return any(isinstance(decode(v), Stop) for v in self.letters.values[answers])
+            return any(isinstance(decode(v), Shutdown) for v in self.letters.values[answers])
 
         until(lambda: told() or self.session.ended.is_set(), "a letter to stop")
         if not told():

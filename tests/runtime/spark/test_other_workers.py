@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.app.exit_codes import FAILED, KERNEL, Exit
+from borealis_py.app.exit_codes import FAILED, KERNEL, ExitCode
 from borealis_py.app.replicas import SPARK_PROPERTIES
 from tests.drills.processes import ROOT
 from tests.runtime.spark.driven import READY_S, driven, union_app
@@ -38,7 +38,7 @@ OTHER_PYTHON = f"""{IN_WORKERS}
 )
 def test_a_worker_of_another_version_is_refused(
     other: str,
-    end: Exit,
+    end: ExitCode,
     said: str,
     bootstrap: str,
     tmp_path: Path,

@@ -7,9 +7,9 @@ from typing import Any
 
 from borealis_py.log.base import Feed
 from borealis_py.log.messages import Status, decode
-from borealis_py.node.reporter import Glance
-from borealis_py.runtime.spark.proxy_status import Notices
-from tests.reconcile.letter_log import LetterLog
+from borealis_py.node.reporter import StatusSnapshot
+from borealis_py.runtime.spark.proxy_status import ProxyStatus
+from tests.reconcile.rpc_log import LetterLog
 from tests.support.statuses import glance
 
 FEED = Feed("app.status")
@@ -23,8 +23,8 @@ def specs(log: LetterLog) -> list[Any]:
 
 
 def test_a_replica_is_said_to_have_stopped_with_what_it_said_last() -> None:
-    log, seen = LetterLog(), list[Glance]()
-    notices = Notices(specs(log), seen.append)
+    log, seen = LetterLog(), list[StatusSnapshot]()
+    notices = ProxyStatus(specs(log), seen.append)
     for query in ("p", "q"):
         notices.see(glance(query=query, f_s=7))
     assert [g.status.query for g in seen] == ["p", "q"]
@@ -33,13 +33,13 @@ def test_a_replica_is_said_to_have_stopped_with_what_it_said_last() -> None:
     assert (told.query, told.replica, told.event, told.detail) == ("q", 0, "STOPPED", "no slot")
     assert (told.f_s, told.publishing) == (7, False)
     assert told.at_wall_us > seen[1].status.at_wall_us
-    assert seen[2:] == [Glance(told, seen[1].delays, seen[1].failed_until)]
+    assert seen[2:] == [StatusSnapshot(told, seen[1].delays, seen[1].failed_until)]
 
 
 def test_of_none_nothing_is_said() -> None:
     log = LetterLog()
-    Notices(specs(log)).stopped(["p.r0"], "no slot")
-    notices = Notices(specs(log))
+    ProxyStatus(specs(log)).stopped(["p.r0"], "no slot")
+    notices = ProxyStatus(specs(log))
     notices.see(glance(query="p"))
     notices.stopped([], "no slot for redos")
     assert not log.values

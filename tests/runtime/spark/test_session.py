@@ -13,7 +13,7 @@ import pytest
 
 from borealis_py.protocol.redo import RedoFailed
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings, SparkUnavailable
-from reconcile.spark import SparkRedo
+from reconcile.spark_redo import SparkRedo
 from tests.reconcile.list_world import ListKernel, list_work
 from tests.reconcile.replica import Replica
 from tests.spark.conftest import SETTINGS, Bell

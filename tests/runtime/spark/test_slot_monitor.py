@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.runtime.spark.slot_monitor import ASK_S, PATIENCE_MAX_S, Advice, Shortage, Slots
+from borealis_py.runtime.spark.slot_monitor import ASK_S, PATIENCE_MAX_S, SlotDecision, SlotMonitor, SlotUsage
 from borealis_py.runtime.spark.slot_plan import SlotPlan
 
 PLAN = SlotPlan(("sums.r0", "big.r0"), 1, "spark://there:7077")
-ENOUGH = Slots(3)
-LOST = Slots(0, ("sums.r0", "big.r0"))
-ONE_LOST = Slots(1, ("big.r0",))
-NO_REDOS = Slots(2)
+ENOUGH = SlotUsage(3)
+LOST = SlotUsage(0, ("sums.r0", "big.r0"))
+ONE_LOST = SlotUsage(1, ("big.r0",))
+NO_REDOS = SlotUsage(2)
 PATIENCE_S = 30.0
 
 
@@ -19,7 +19,7 @@ class Watch:
     """A look-out whose cluster has `free` slots, and a clock."""
 
     def __init__(self, free: int | None = 0) -> None:
-        self.shortage = Shortage(PLAN, PATIENCE_S)
+        self.shortage = SlotMonitor(PLAN, PATIENCE_S)
         self.free = free
         self.asked = 0
         self.now_s = 0.0
@@ -28,10 +28,10 @@ class Watch:
         self.asked += 1
         return self.free
 
-    def look(self, slots: Slots) -> Advice | None:
+    def look(self, slots: SlotUsage) -> SlotDecision | None:
         return self.shortage.look(self.now_s, slots, self.ask)
 
-    def until_advice(self, slots: Slots, limit_s: float = 3 * PATIENCE_MAX_S) -> tuple[float, Advice]:
+    def until_advice(self, slots: SlotUsage, limit_s: float = 3 * PATIENCE_MAX_S) -> tuple[float, SlotDecision]:
         """How long these slots were borne, and what came then."""
         begin = self.now_s
         while (advice := self.look(slots)) is None:
@@ -64,11 +64,11 @@ def test_a_gap_that_closes_in_time_is_no_shortage() -> None:
         (ONE_LOST, 2, True),
         (ONE_LOST, 1, False),  # sums.r0 would be stopped for nothing
         (ONE_LOST, None, False),
-        (Slots(3, ("big.r0",)), 0, True),  # a slot for it there is, and it does not get it
+        (SlotUsage(3, ("big.r0",)), 0, True),  # a slot for it there is, and it does not get it
         (NO_REDOS, 5, False),  # redos run inline; no replica is stopped for them
     ],
 )
-def test_it_starts_again_only_where_that_helps(slots: Slots, free: int | None, again: bool) -> None:
+def test_it_starts_again_only_where_that_helps(slots: SlotUsage, free: int | None, again: bool) -> None:
     waited_s, advice = Watch(free).until_advice(slots)
     assert waited_s == PATIENCE_S
     assert advice.again is again
@@ -85,7 +85,7 @@ def test_what_is_said_names_replicas_and_numbers() -> None:
     _, advice = Watch(free=None).until_advice(NO_REDOS)
     assert advice.said.startswith("redos run inline for want of slots")
     assert "it has 2, and the master does not tell what is free" in advice.said
-    _, advice = Watch(free=0).until_advice(Slots(3, ("big.r0",)))
+    _, advice = Watch(free=0).until_advice(SlotUsage(3, ("big.r0",)))
     assert advice.said.startswith("big.r0 cannot run although the application has its slots: it asked for 3 slots")
     assert advice.said.endswith("and has 3: it is started again")
 
@@ -97,7 +97,7 @@ def test_the_same_is_said_once_and_the_end_is_told() -> None:
         watch.now_s += 0.5
         assert watch.look(LOST) is None
     assert watch.until_advice(ONE_LOST)[1].said.startswith("big.r0 cannot run")
-    assert watch.look(ENOUGH) == Advice(f"the application has all its slots again: {PLAN}")
+    assert watch.look(ENOUGH) == SlotDecision(f"the application has all its slots again: {PLAN}")
     assert watch.look(ENOUGH) is None
 
 
@@ -122,9 +122,9 @@ def test_slots_that_come_have_the_time_to_be_used() -> None:
     watch.now_s += 3 * PATIENCE_S
     come = watch.now_s
     while watch.now_s < come + PATIENCE_S - 1:
-        assert watch.look(Slots(3, LOST.waiting)) is None
+        assert watch.look(SlotUsage(3, LOST.waiting)) is None
         watch.now_s += 1
-    waited_s, advice = watch.until_advice(Slots(3, LOST.waiting))
+    waited_s, advice = watch.until_advice(SlotUsage(3, LOST.waiting))
     assert advice.again
     assert waited_s <= 2
 
@@ -154,7 +154,7 @@ def test_a_new_life_has_its_time_anew() -> None:
 def test_what_spark_has_not_noticed_yet_is_not_told() -> None:
     watch = Watch(free=3)
     for watch.now_s in range(100):
-        assert watch.look(Slots(1)) is None
+        assert watch.look(SlotUsage(1)) is None
     assert watch.asked == 0
     advice = watch.look(ONE_LOST)
     assert advice is not None

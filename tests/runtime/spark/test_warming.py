@@ -10,7 +10,7 @@ import pytest
 
 from borealis_py.log.base import LogError
 from borealis_py.runtime.spark.session import _warm_worker
-from reconcile.work import forget, opened
+from reconcile.replay_context import evict, get_cached
 from tests.reconcile.list_world import StubLog, StubLookup, batch, claim, list_work
 
 LOGS = {"s": [claim(1, "u"), batch(1, "u", 0, [(1_000, 1)], 2_000)]}
@@ -33,12 +33,12 @@ def test_a_broker_that_is_away_does_not_keep_an_application_from_starting(tmp_pa
     work = replace(list_work(LOGS), log=LogThatIsAway({str(away): []})).pack()
     assert list(_warm_worker((work,), [7])) == [7]
     with pytest.raises(LogError, match="connections are down"):
-        opened(work)
+        get_cached(work)
     away.unlink()
     assert list(_warm_worker((work,), [7])) == [7]
-    warm = opened(work)
-    assert opened(work) is warm
-    forget(work)
+    warm = get_cached(work)
+    assert get_cached(work) is warm
+    evict(work)
 
 
 def test_what_is_no_work_is_an_error_still() -> None:

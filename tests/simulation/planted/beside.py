@@ -10,11 +10,11 @@ from unittest import mock
 
 import msgspec
 
-from borealis_py.engine import blame
+from borealis_py.engine import poison_rows
 from borealis_py.log.base import LogError, OffsetGone
 from borealis_py.log.messages import Heartbeat, decode
-from borealis_py.node import inlet, knobs
-from borealis_py.node.inlet import Arrived, Inlet
+from borealis_py.node import dynamic_settings, input_reader
+from borealis_py.node.input_reader import InputReader, PolledInputs
 from borealis_py.node.replica import Replica
 from borealis_py.protocol.settings import Delays
 from borealis_py.simulation.cluster.toy_query import KernelFailed
@@ -24,35 +24,35 @@ from tests.simulation.planted.bug import SOURCES, Bug
 
 
 def _heartbeats_are_needed_for_ever() -> Any:
-    def skip(self: Inlet, gone: OffsetGone) -> None:
+    def skip(self: InputReader, gone: OffsetGone) -> None:
         raise RetentionLost(str(gone))
 
-    return mock.patch.object(Inlet, "_skip", skip)
+    return mock.patch.object(InputReader, "_skip", skip)
 
 
 def _heartbeats_alone_tell_of_incarnations() -> Any:
-    before = Inlet.read_control
+    before = InputReader.read_control
 
-    def read_control(self: Inlet) -> int:
+    def read_control(self: InputReader) -> int:
         before(self)
         return max([0, *(b.inc for b in self._first_beats if b.replica == self._spec.replica)])
 
-    return mock.patch.object(Inlet, "read_control", read_control)
+    return mock.patch.object(InputReader, "read_control", read_control)
 
 
 def _beyond_the_end_nothing_comes() -> Any:
-    before = Inlet.poll
+    before = InputReader.poll
 
-    def poll(self: Inlet) -> Arrived:
+    def poll(self: InputReader) -> PolledInputs:
         with suppress(LogError):
             return before(self)
-        return Arrived()
+        return PolledInputs()
 
-    return mock.patch.object(Inlet, "poll", poll)
+    return mock.patch.object(InputReader, "poll", poll)
 
 
 def _settings_end_at_the_first_hole() -> Any:
-    def read_settings(self: Inlet) -> None:
+    def read_settings(self: InputReader) -> None:
         feed = self._spec.settings_feed
         first, end = self._lookup.bounds(feed)
         at = first
@@ -64,14 +64,14 @@ def _settings_end_at_the_first_hole() -> Any:
         self._reader.open(feed, end)
 
     # The end of its own stream would tell its number, too.
-    return mock.patch.multiple(Inlet, read_settings=read_settings, _spoken=lambda self: ())
+    return mock.patch.multiple(InputReader, read_settings=read_settings, _spoken=lambda self: ())
 
 
 def _any_key_will_do() -> Any:
     def read_beat(key: bytes | None, value: bytes | None, node: str) -> Heartbeat:
         return decode(value or b"", Heartbeat)
 
-    return mock.patch.object(inlet, "read_beat", read_beat)
+    return mock.patch.object(input_reader, "read_beat", read_beat)
 
 
 def _decoded(raw: bytes, kind: Any) -> Any:
@@ -79,11 +79,11 @@ def _decoded(raw: bytes, kind: Any) -> Any:
 
 
 def _heartbeats_are_not_too_deep() -> Any:
-    return mock.patch.object(inlet, "read_beat", lambda key, value, node: _decoded(value or b"", Heartbeat))
+    return mock.patch.object(input_reader, "read_beat", lambda key, value, node: _decoded(value or b"", Heartbeat))
 
 
 def _settings_are_not_too_deep() -> Any:
-    return mock.patch.object(knobs, "decode", _decoded)
+    return mock.patch.object(dynamic_settings, "decode", _decoded)
 
 
 def _a_failed_step_is_left_out() -> Any:
@@ -123,10 +123,10 @@ def _and_compacted(scenario: Scenario) -> Scenario:
 
 
 def _whoever_is_there_is_to_blame() -> Any:
-    def run_by_row(runs: blame.Runs, batch: Any) -> blame.Blamed:
-        return blame.Blamed(None, dict.fromkeys(range(batch.num_rows), "poison"))
+    def run_by_row(runs: poison_rows.Runs, batch: Any) -> poison_rows.Isolated:
+        return poison_rows.Isolated(None, dict.fromkeys(range(batch.num_rows), "poison"))
 
-    return mock.patch.object(blame, "run_by_row", run_by_row)
+    return mock.patch.object(poison_rows, "run_by_row", run_by_row)
 
 
 LATE = (

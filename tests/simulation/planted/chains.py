@@ -8,19 +8,19 @@ from typing import Any
 from unittest import mock
 
 from borealis_py.log.base import Lookup
-from borealis_py.node.inlet import Inlet
+from borealis_py.node.input_reader import InputReader
 from borealis_py.node.peers import Peers
-from borealis_py.protocol.delay import Creation, Feed
-from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.delay import Creation, FeedState
+from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Share
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.simulation.cluster.storage import MemoryCheckpoints
 from borealis_py.simulation.runner.scenario import Scenario
-from sunion.inputs import StreamInput
+from sunion.input_buffers import StreamBuffer
 from sunion.model import StableBucket, TentativeBucket
-from sunion.stream import StreamFold
+from sunion.stream_fold import StreamFold
 from tests.simulation.planted.bug import SOURCES, Bug
 
 
@@ -37,9 +37,9 @@ def _pairs(scenario: Scenario) -> Scenario:
 
 
 def _tentative_taken_for_stable() -> Any:
-    before = StreamInput.feed
+    before = StreamBuffer.feed
 
-    def feed(self: StreamInput, records: Any, *rest: Any) -> Any:
+    def feed(self: StreamBuffer, records: Any, *rest: Any) -> Any:
         def believed(said: Any) -> Any:
             if isinstance(said, TentativeBucket):
                 return StableBucket(said.inc, said.bucket, said.output, said.held)
@@ -47,7 +47,7 @@ def _tentative_taken_for_stable() -> Any:
 
         return before(self, [(k, believed(said)) for k, said in records], *rest)
 
-    return mock.patch.object(StreamInput, "feed", feed)
+    return mock.patch.object(StreamBuffer, "feed", feed)
 
 
 def _only_the_first_replica() -> Any:
@@ -60,24 +60,24 @@ def _only_the_first_replica() -> Any:
 
 
 def _opened_at_the_end() -> Any:
-    before = Inlet.open_inputs
+    before = InputReader.open_inputs
 
-    def open_inputs(self: Inlet, *args: Any) -> None:
+    def open_inputs(self: InputReader, *args: Any) -> None:
         lookup = self._lookup
         self._lookup = mock.Mock(wraps=lookup)
         self._lookup.find = lambda feed, _: lookup.bounds(feed)[1]
         before(self, *args)
         self._lookup = lookup
 
-    return mock.patch.object(Inlet, "open_inputs", open_inputs)
+    return mock.patch.object(InputReader, "open_inputs", open_inputs)
 
 
 def _nobody_is_awaited() -> Any:
-    return mock.patch.object(Feed, "awaited", return_value=False)
+    return mock.patch.object(FeedState, "awaited", return_value=False)
 
 
 def _awaited_for_ever() -> Any:
-    return mock.patch.object(Feed, "awaited", lambda self, bucket: self.said <= bucket)
+    return mock.patch.object(FeedState, "awaited", lambda self, bucket: self.said <= bucket)
 
 
 def _held_forgotten() -> Any:
@@ -105,33 +105,33 @@ def _the_first_node_waits_longest() -> Any:
 
 
 def _one_late_input_makes_all_late() -> Any:
-    before = Intake.ran
+    before = InputState.ran
 
-    def ran(self: Intake, bucket: int) -> None:
+    def ran(self: InputState, bucket: int) -> None:
         before(self, bucket)
         if any(feed.late for feeds in self.feeds for feed in feeds):
             for feed in (feed for feeds in self.feeds for feed in feeds):
                 feed.late = True
 
-    return mock.patch.object(Intake, "ran", ran)
+    return mock.patch.object(InputState, "ran", ran)
 
 
 def _upstreams_lack_forgotten() -> Any:
-    before: Callable[[Intake, int], Share] = Intake.share
+    before: Callable[[InputState, int], Share] = InputState.share
 
-    def share(self: Intake, bucket: int) -> Share:
+    def share(self: InputState, bucket: int) -> Share:
         own, found = {source.name for source in self.union.sources.values()}, before(self, bucket)
         named = (tuple(name for name in names if name in own) for names in (found.missing, found.lacked))
         return Share(*named, found.completeness, found.diverged_from)
 
-    return mock.patch.object(Intake, "share", share)
+    return mock.patch.object(InputState, "share", share)
 
 
 def _tentative_counts_as_whole() -> Any:
-    def completeness(self: Intake, bucket: int) -> float:
+    def completeness(self: InputState, bucket: int) -> float:
         return 1.0
 
-    return mock.patch.object(Intake, "completeness", completeness)
+    return mock.patch.object(InputState, "completeness", completeness)
 
 
 def _adopted_without_what_was_said() -> Any:

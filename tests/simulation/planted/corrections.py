@@ -13,8 +13,8 @@ from borealis_py.log.records import RangeHeader, StableHeader, TentativeHeader, 
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.protocol import reconciliation
 from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.delay import Feed
-from borealis_py.protocol.intake import Intake
+from borealis_py.protocol.delay import FeedState
+from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Label, Labels, Share
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoFailed, RedoJob
@@ -255,14 +255,14 @@ def _outbox_without_bound() -> Any:
 
 
 def _never_forgives() -> Any:
-    def word(self: Feed, bucket: int, tentative: bool, live: int) -> None:
+    def word(self: FeedState, bucket: int, tentative: bool, live: int) -> None:
         self.heard = True
         self.said = max(self.said, bucket + 1)
 
     return Both(
-        mock.patch.object(Intake, "forgive", return_value=None),
-        mock.patch.object(Feed, "word", word),
-        mock.patch.object(Feed, "forgive", return_value=None),
+        mock.patch.object(InputState, "forgive", return_value=None),
+        mock.patch.object(FeedState, "word", word),
+        mock.patch.object(FeedState, "forgive", return_value=None),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 from borealis_py.node import peers
-from borealis_py.node.outlet import Outlet
+from borealis_py.node.output_writer import OutputWriter
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.runner.scenario import Scenario
@@ -28,26 +28,26 @@ def _pairs_in_partitions(scenario: Scenario) -> Scenario:
 
 
 def _letters_everywhere() -> Any:
-    before = Outlet._divided
+    before = OutputWriter._divided
 
-    def divided(self: Outlet, record: Any) -> Any:
+    def divided(self: OutputWriter, record: Any) -> Any:
         parts = before(self, record)
         if not isinstance(record, StableBucket):
             return parts
         return [replace(p, output=replace(p.output, rejects=record.output.rejects)) for p in parts]
 
-    return mock.patch.object(Outlet, "_divided", divided)
+    return mock.patch.object(OutputWriter, "_divided", divided)
 
 
 def _empty_buckets_are_the_first_ones_business() -> Any:
-    before = Outlet._divided
+    before = OutputWriter._divided
 
-    def divided(self: Outlet, record: Any) -> Any:
+    def divided(self: OutputWriter, record: Any) -> Any:
         if isinstance(record, StableRange):
             return [record] * len(self._encoders) if record.end % 7 else [record, *[replace(record, end=record.first)]]
         return before(self, record)
 
-    return mock.patch.object(Outlet, "_divided", divided)
+    return mock.patch.object(OutputWriter, "_divided", divided)
 
 
 def _divided_by_place() -> Any:

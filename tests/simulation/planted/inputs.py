@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-import sunion.inputs
-from borealis_py.protocol.intake import Intake
+import sunion.input_buffers
+from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.manager import Manager
 from sunion.bucket import Buckets
-from sunion.inputs import SourceInput
+from sunion.input_buffers import SourceBuffer
 from sunion.model import FOREVER
 from sunion.source import Accepted, SourceFold, fold
 from sunion.union import Mark, SUnion
@@ -23,14 +23,14 @@ def _fence_ignored() -> Any:
             record = replace(record, epoch=state.epoch, uid=state.owner)
         return fold(state, record, *rest)
 
-    return mock.patch.object(sunion.inputs, "fold", unfenced)
+    return mock.patch.object(sunion.input_buffers, "fold", unfenced)
 
 
 def _duplicates_count() -> Any:
     def repeating(state: SourceFold, record: Any, *rest: Any) -> Any:
         return fold(replace(state, last_seq=-1), record, *rest)
 
-    return mock.patch.object(sunion.inputs, "fold", repeating)
+    return mock.patch.object(sunion.input_buffers, "fold", repeating)
 
 
 def _late_counts() -> Any:
@@ -38,14 +38,14 @@ def _late_counts() -> Any:
         after, accepted = fold(replace(state, boundary=min(state.boundary, FOREVER - 1) - 400_000), record, *rest)
         return replace(after, boundary=max(after.boundary, state.boundary)), accepted
 
-    return mock.patch.object(sunion.inputs, "fold", lenient)
+    return mock.patch.object(sunion.input_buffers, "fold", lenient)
 
 
 def _future_counts() -> Any:
     def boundless(state: SourceFold, record: Any, buckets: Any, ops: Any, source: str, ahead_max_us: int) -> Any:
         return fold(state, record, buckets, ops, source, 10**15)
 
-    return mock.patch.object(sunion.inputs, "fold", boundless)
+    return mock.patch.object(sunion.input_buffers, "fold", boundless)
 
 
 def _rejects_dropped() -> Any:
@@ -53,21 +53,21 @@ def _rejects_dropped() -> Any:
         after, accepted = fold(*arguments)
         return after, replace(accepted, rejects=())
 
-    return mock.patch.object(sunion.inputs, "fold", silent)
+    return mock.patch.object(sunion.input_buffers, "fold", silent)
 
 
 def _boundary_closes_its_own_bucket() -> Any:
-    def close(self: SourceInput, buckets: Buckets) -> None:
+    def close(self: SourceBuffer, buckets: Buckets) -> None:
         self.closed = buckets.last if self.fold.ended else buckets.closed_by(self.fold.boundary) + 1
 
-    return mock.patch.object(SourceInput, "close", close)
+    return mock.patch.object(SourceBuffer, "close", close)
 
 
 def _boundary_closes_one_less() -> Any:
-    def close(self: SourceInput, buckets: Buckets) -> None:
+    def close(self: SourceBuffer, buckets: Buckets) -> None:
         self.closed = buckets.last if self.fold.ended else buckets.closed_by(self.fold.boundary - 1)
 
-    return mock.patch.object(SourceInput, "close", close)
+    return mock.patch.object(SourceBuffer, "close", close)
 
 
 def _one_input_is_enough() -> Any:
@@ -78,11 +78,11 @@ def _one_input_is_enough() -> Any:
 
 
 def _end_closes_nothing() -> Any:
-    def close(self: SourceInput, buckets: Buckets) -> None:
+    def close(self: SourceBuffer, buckets: Buckets) -> None:
         if not self.fold.ended:
             self.closed = buckets.closed_by(self.fold.boundary)
 
-    return mock.patch.object(SourceInput, "close", close)
+    return mock.patch.object(SourceBuffer, "close", close)
 
 
 def _ordered(change: Any) -> Any:
@@ -116,7 +116,7 @@ def _tuples_open_buckets() -> Any:
 
 
 def _mark_at_the_end_of_what_was_read() -> Any:
-    return mock.patch.object(SourceInput, "mark", lambda self, bucket: Mark(self.offset, self.fold))
+    return mock.patch.object(SourceBuffer, "mark", lambda self, bucket: Mark(self.offset, self.fold))
 
 
 def _fold_states_left_out() -> Any:
@@ -170,7 +170,7 @@ def _no_small_delta() -> Any:
 
 def _memory_without_bound() -> Any:
     return mock.patch.multiple(
-        Intake,
+        InputState,
         tidy=lambda self, stable, live, keep_from, rows_max: (self.union.passed(live), self.creation.forget(live)),
         ahead=lambda self, live, rows_max: frozenset(),
     )

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from borealis_py.node.inlet import Inlet
+from borealis_py.node.input_reader import InputReader
 from borealis_py.protocol import manager
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.heartbeat import Heart
+from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.reconciliation import Reconciliation
@@ -21,7 +21,7 @@ from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from sunion.model import TentativeBucket
 from sunion.output import SOutput
-from sunion.stream import StreamFold, Word
+from sunion.stream_fold import FeedProgress, StreamFold
 from tests.simulation.planted.bug import SOURCES, Bug
 
 
@@ -97,7 +97,7 @@ def _repeats_have_waited() -> Any:
 
     def stable(self: StreamFold, replica: int, first: int, end: int, output: Any, held: int, said: list[Any]) -> bool:
         taken = before(self, replica, first, end, output, held, said)
-        said[:] = [replace(w, held=held) if isinstance(w, Word) and w.bucket == end - 1 else w for w in said]
+        said[:] = [replace(w, held=held) if isinstance(w, FeedProgress) and w.bucket == end - 1 else w for w in said]
         return taken
 
     return mock.patch.object(StreamFold, "_stable", stable)
@@ -137,12 +137,12 @@ def _no_checkpoint_when_stable() -> Any:
 
 
 def _old_ask_for_a_new_run() -> Any:
-    before = Heart.beat
+    before = HeartbeatTimer.beat
 
-    def beat(self: Heart, *args: Any) -> Any:
+    def beat(self: HeartbeatTimer, *args: Any) -> Any:
         return [replace(b, ask_offset=args[4]) for b in before(self, *args)]
 
-    return mock.patch.object(Heart, "beat", beat)
+    return mock.patch.object(HeartbeatTimer, "beat", beat)
 
 
 def _withdrawn_asks_keep_their_place() -> Any:
@@ -169,13 +169,13 @@ def _no_patience_behind_a_head() -> Any:
 
 
 def _numbers_from_heartbeats_alone() -> Any:
-    before = Inlet.read_control
+    before = InputReader.read_control
 
-    def read(self: Inlet) -> int:
+    def read(self: InputReader) -> int:
         with mock.patch.object(self._knobs, "inc", 0):
             return before(self)
 
-    return mock.patch.multiple(Inlet, read_control=read, _spoken=lambda self: ())
+    return mock.patch.multiple(InputReader, read_control=read, _spoken=lambda self: ())
 
 
 def _jobs_without_bound() -> Any:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from borealis_py.node.inlet import Inlet
+from borealis_py.node.input_reader import InputReader
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.heartbeat import Heart
+from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.turn import SaveCheckpoint
 from tests.simulation.planted.bug import Bug
@@ -39,8 +39,8 @@ def _zombies_stay() -> Any:
 
 
 def _same_incarnation_again() -> Any:
-    before = Inlet.read_control
-    return mock.patch.object(Inlet, "read_control", lambda self: before(self) - 1)
+    before = InputReader.read_control
+    return mock.patch.object(InputReader, "read_control", lambda self: before(self) - 1)
 
 
 def _never_ready() -> Any:
@@ -53,12 +53,12 @@ def _never_ready() -> Any:
 
 
 def _beats_from_nowhere() -> Any:
-    before = Heart.beat
+    before = HeartbeatTimer.beat
 
-    def beat(self: Heart, *args: Any) -> Any:
+    def beat(self: HeartbeatTimer, *args: Any) -> Any:
         return [replace(b, ack_s=b.ack_s + 1_000, ack_l=b.ack_l + 1_000) for b in before(self, *args)]
 
-    return mock.patch.object(Heart, "beat", beat)
+    return mock.patch.object(HeartbeatTimer, "beat", beat)
 
 
 BUGS = (

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 import borealis_py.log.progress
-import borealis_py.node.inlet
+import borealis_py.node.input_reader
 import borealis_py.node.resuming
 from borealis_py.log.base import Record
 from borealis_py.log.corrected import read_progress
@@ -45,7 +45,7 @@ def _writers_do_not_look() -> Any:
 
 def _nobody_ends_by_name() -> Any:
     """Whatever it meets: a replica goes on, and so does its next start."""
-    here, module = mock.patch.object, borealis_py.node.inlet
+    here, module = mock.patch.object, borealis_py.node.input_reader
     return Both(
         here(module, "check_life", return_value=None),
         here(Life, "look", return_value=None),
@@ -57,7 +57,7 @@ def _a_topic_made_again_is_another_life() -> Any:
     def check(lookup: Any, app: str, app_uid: str) -> None:
         raise OtherLife.of_app(app, app_uid, "another")
 
-    return mock.patch.object(borealis_py.node.inlet, "check_life", check)
+    return mock.patch.object(borealis_py.node.input_reader, "check_life", check)
 
 
 def _progress_before_the_first_bucket() -> Any:
@@ -66,7 +66,7 @@ def _progress_before_the_first_bucket() -> Any:
     def read(record: Record, life: Life, origin: int) -> int | None:
         return read_progress(record, life, 0)
 
-    modules = (borealis_py.log.progress, borealis_py.node.inlet)
+    modules = (borealis_py.log.progress, borealis_py.node.input_reader)
     return Both(nothing_is_mended(), *(mock.patch.object(module, "read_progress", read) for module in modules))
 
 

@@ -10,7 +10,7 @@ from unittest import mock
 from borealis_py.client import tail
 from borealis_py.client.claim import Claim
 from borealis_py.client.session import PublisherSession
-from borealis_py.client.tail import Entry
+from borealis_py.client.tail import TailEntry
 from borealis_py.client.writer import SourceWriter
 from borealis_py.log.records import BatchHeader
 from borealis_py.simulation.cluster.builder import Builder
@@ -77,7 +77,7 @@ def _deaf(scenario: Scenario) -> Scenario:
 
 
 def _any_record_is_certain() -> Any:
-    def first(entries: Sequence[Entry], begin: int) -> int | None:
+    def first(entries: Sequence[TailEntry], begin: int) -> int | None:
         batches = (i for i, e in enumerate(entries) if isinstance(e.header, BatchHeader))
         return next((i for i in batches if entries[i].record.boundary is not None), None)
 

@@ -12,7 +12,7 @@ from borealis_py.protocol.turn import ReadAgain
 from borealis_py.simulation.runner.generator import small
 from borealis_py.simulation.runner.scenario import SIZES, Scenario
 from sunion.portion import Most
-from sunion.stream import StreamFold
+from sunion.stream_fold import StreamFold
 from sunion.union import SUnion
 from tests.simulation.planted.bug import SOURCES, Bug
 

@@ -1,0 +1,301 @@
+"""Everything a replica reads, through one reader: its inputs, control, settings, progress. Turns log records into the
+parts of a `Turn`.
+
+Inputs may be unreachable (`fail source`) or throttled; their cursors survive both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+import structlog
+
+from borealis_py.log.base import Feed, Log, LogError, Lookup, OffsetGone, Record, Wake
+from borealis_py.log.codec import SourceCodec, StreamCodec
+from borealis_py.log.corrected import read_progress
+from borealis_py.log.description import APP_KEY, Life, OtherLife, check_life, read_description, undescribed
+from borealis_py.log.ends import LOOK_US, EndsWatch
+from borealis_py.log.messages import read_beat
+from borealis_py.log.records import EnvelopeError, unpack_stream
+from borealis_py.log.source_records import decode_source
+from borealis_py.log.stream import StreamDecoder, deleted, readable
+from borealis_py.node.dynamic_settings import DynamicSettings
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.turn import ReceivedHeartbeat
+from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
+from sunion.model import SourceRecord, StreamRecord
+from sunion.union import Mark
+
+log = structlog.get_logger("borealis.inlet")
+
+CONTROL_TAIL = 2_000
+"""Heartbeats read at start: they carry the offsets of their asks, so a recent tail folds the whole queue (B26)."""
+OWN_TAIL = 32
+"""Records of the own stream read at start: the last one to speak has the highest number, but for zombies."""
+
+
+@dataclass(slots=True)
+class PolledInputs:
+    """What one poll brought."""
+
+    inputs: dict[int, list[SourceRecord]] = field(default_factory=dict)
+    streams: dict[int, list[tuple[int, StreamRecord]]] = field(default_factory=dict)
+    beats: list[ReceivedHeartbeat] = field(default_factory=list)
+    progress: list[int] = field(default_factory=list)
+    settings: bool = False
+
+
+class InputReader:
+    """The reading side of one replica."""
+
+    def __init__(
+        self,
+        spec: ReplicaSpec,
+        log_: Log,
+        lookup: Lookup,
+        codecs: Mapping[int, SourceCodec],
+        streams: Mapping[int, StreamCodec],
+        settings: DynamicSettings,
+        wake: Wake,
+    ) -> None:
+        self._spec = spec
+        self._lookup = lookup
+        self._codecs = codecs
+        self._settings = settings
+        self._reader = log_.reader(wake)
+        feeds = [(i, k, feed) for i in range(len(spec.inputs)) for k, feed in enumerate(spec.feeds(i))]
+        self._sources = {feed: i for i, _, feed in feeds if i in codecs}
+        self._streams = {feed: (i, k) for i, k, feed in feeds if i in streams}
+        self._inputs = {feed: i for i, _, feed in feeds}
+        self._schemas = {i: codec.schema_id for i, codec in streams.items()}
+        self._life = Life(spec.app_uid)
+        self._decoders = {feed: self._decoder(i) for feed, (i, _) in self._streams.items()}
+        self._stopped: dict[Feed, int] = {}
+        self._back: dict[Feed, int] = {}
+        """Cursors that were moved back, and where they had been."""
+        self._ends = EndsWatch(lookup, self._reader)
+        self._first_beats: list[ReceivedHeartbeat] = []
+
+    # Start ------------------------------------------------------------------------------------------------------------
+
+    def read_settings(self) -> None:
+        """Read the settings topic to its end and follow it from there.
+
+        Raises:
+            OtherLife, OtherVersion: its description is not the one that this replica was started for.
+            LogError: there is none now.
+        """
+        feed = self._spec.settings_feed
+        first, end = self._lookup.bounds(feed)
+        described = False
+        for record in self._lookup.read(feed, first, end):
+            described = self._setting(record) or described
+        if not described:
+            raise undescribed(self._spec.app)
+        self._reader.open(feed, end)
+
+    def read_control(self) -> int:
+        """Read the recent heartbeats and follow from there; returns the highest incarnation of this index.
+
+        Also of what the end of its own stream tells: heartbeats expire, and garbage may have displaced the setting. A
+        number that is used again would not be heard: readers take tentative words of the highest one only.
+        """
+        feed = self._spec.control_feed
+        first, end = self._lookup.bounds(feed)
+        for record in self._lookup.read(feed, max(first, end - CONTROL_TAIL), end):
+            self._beat(record, self._first_beats)
+        self._reader.open(feed, end)
+        own = [b.inc for b in self._first_beats if b.replica == self._spec.replica]
+        return max([self._settings.inc, *own, *self._spoken()])
+
+    def _spoken(self) -> Iterator[int]:
+        """Incarnations that speak at the end of the own stream."""
+        feed = self._spec.own_feeds[0]
+        first, end = self._lookup.bounds(feed)
+        for record in self._lookup.read(feed, max(first, end - OWN_TAIL), end):
+            with suppress(EnvelopeError):
+                header, _ = unpack_stream(record.value)
+                if header.app_uid == self._spec.app_uid:
+                    yield header.inc
+
+    def open_progress(self) -> None:
+        """Progress is compacted: follow it from its first record."""
+        feed = self._spec.progress_feed
+        self._reader.open(feed, self._lookup.bounds(feed)[0])
+
+    def check_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
+        """Raises RetentionLost: a source, or every replica of a stream, no longer has what the checkpoint at `bucket`
+        continues from."""
+        for (feed, i), at in zip(self._sources.items(), self._offsets(marks), strict=True):
+            first, _ = self._lookup.bounds(feed)
+            if first > at:
+                raise RetentionLost(
+                    f"source {self._spec.inputs[i].name}: offset {at} is needed, the log begins at {first} (retention)"
+                )
+        for i in sorted({i for i, _ in self._streams.values()}):
+            feeds = self._spec.feeds(i)
+            if all(deleted(self._lookup, f, buckets, self._decoder(i), bucket) for f in feeds):
+                name = self._spec.inputs[i].name
+                raise RetentionLost(f"stream {name}: bucket {bucket} is in no replica's topic any more (retention)")
+
+    def open_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
+        """Read each source from its mark, or from its beginning; each replica of a stream from the first record that
+        may speak of `bucket` (R5, B37)."""
+        for feed, at in zip(self._sources, self._offsets(marks), strict=True):
+            self._reader.open(feed, at)
+        for feed in self._streams:
+            self._reader.open(feed, self._lookup.find(feed, buckets.timestamp_ms(bucket)))
+
+    def _offsets(self, marks: Sequence[Mark] | None) -> list[int]:
+        return [0] * len(self._sources) if marks is None else [m.offset for m in marks]
+
+    # A turn -----------------------------------------------------------------------------------------------------------
+
+    def poll(self) -> PolledInputs:
+        """Take what has arrived.
+
+        Raises:
+            RetentionLost: a source has lost records that were not read yet.
+            OtherLife, OtherVersion: the app's description is not this replica's any more.
+        """
+        arrived = PolledInputs(beats=self._first_beats)
+        self._first_beats = []
+        try:
+            records = self._reader.poll()
+        except LogError as exc:
+            # Its topics were deleted, or made again: that explains what is missing. The cursor that follows the
+            # description may stand beyond it.
+            check_life(self._lookup, self._spec.app, self._spec.app_uid)
+            if not isinstance(exc, OffsetGone):
+                raise
+            self._skip(exc)
+            return arrived
+        for record in records:
+            if record.feed in self._inputs:
+                self._input(record, arrived)
+            elif record.feed == self._spec.control_feed:
+                self._beat(record, arrived.beats)
+            elif record.feed == self._spec.progress_feed:
+                bucket = read_progress(record, self._life, self._spec.origin)
+                if bucket is not None:
+                    arrived.progress.append(bucket)
+            else:
+                self._setting(record)
+                arrived.settings = True
+        self._life.look(self._lookup, self._spec.app)
+        return arrived
+
+    def _setting(self, record: Record) -> bool:
+        """Take one; True: it is the description, of this life. Raises OtherLife, OtherVersion."""
+        if record.key != APP_KEY.encode():
+            self._settings.read(record)
+            return False
+        spec = self._spec
+        try:
+            found = read_description(spec.app, record.value or b"").app_uid
+        except msgspec.MsgspecError as exc:
+            log.warning("description ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
+            return False
+        if found != spec.app_uid:
+            raise OtherLife.of_app(spec.app, spec.app_uid, found)
+        return True
+
+    def _skip(self, gone: OffsetGone) -> None:
+        """Go on behind what was deleted. Of control, settings and progress the latest counts, and is told again."""
+        before = self._back.pop(gone.feed, None)
+        if before is not None:
+            log.warning("tentative records are deleted: not read again", topic=gone.feed.topic, offset=gone.offset)
+            self._reader.open(gone.feed, before)
+            return
+        if gone.feed in self._inputs:
+            raise RetentionLost(str(gone)) from gone
+        log.warning("goes on behind deleted records", topic=gone.feed.topic, offset=gone.offset)
+        self._reader.open(gone.feed, self._lookup.bounds(gone.feed)[0])
+
+    def _input(self, record: Record, arrived: PolledInputs) -> None:
+        index = self._sources.get(record.feed)
+        if index is not None:
+            decoded = decode_source(record, self._codecs[index], self._spec.inputs[index].name, self._life)
+            arrived.inputs.setdefault(index, []).append(decoded)
+            return
+        said = readable(record, self._decoders[record.feed])
+        if said is not None:
+            index, replica = self._streams[record.feed]
+            arrived.streams.setdefault(index, []).append((replica, said))
+
+    def _decoder(self, index: int) -> StreamDecoder:
+        return StreamDecoder(self._life, self._schemas[index])
+
+    def _beat(self, record: Record, into: list[ReceivedHeartbeat]) -> None:
+        try:
+            h = read_beat(record.key, record.value, self._spec.query)
+        except msgspec.MsgspecError as exc:
+            log.warning("heartbeat ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
+            return
+        if not self._life.owns(record, h.app_uid):
+            return
+        recovering = h.state == "RECOVERING"
+        into.append(
+            ReceivedHeartbeat(
+                record.offset, h.replica, h.inc, h.uid, recovering, h.ack_s, h.ack_l, h.asking, h.ask_offset, h.kept
+            )
+        )
+
+    def unreachable(self, wall_us: int) -> frozenset[int]:
+        """Sources that a drill has failed for now, by input index."""
+        until = self._settings.failed_until
+        return frozenset(i for i in self._sources.values() if until.get(self._spec.inputs[i].name, 0) > wall_us)
+
+    def heals_at(self, wall_us: int) -> int | None:
+        """Wall time of the next end of a drill."""
+        return min((t for t in self._settings.failed_until.values() if t > wall_us), default=None)
+
+    def hold(self, inputs: frozenset[int], cursors: frozenset[tuple[int, int]] = frozenset()) -> None:
+        """Do not read these inputs, nor these replicas of streams, for now; go on with all others where they stood."""
+        for feed, i in self._inputs.items():
+            held = i in inputs or self._streams.get(feed) in cursors
+            if held and feed not in self._stopped:
+                self._stopped[feed] = self._reader.position(feed)
+                self._reader.stop(feed)
+            elif not held and feed in self._stopped:
+                self._reader.open(feed, self._stopped.pop(feed))
+
+    def read_again(self, index: int, replica: int, offset: int) -> None:
+        """Move the cursor of a stream's replica back (R6)."""
+        feed = next(feed for feed, at in self._streams.items() if at == (index, replica))
+        if feed in self._stopped:
+            self._back[feed], self._stopped[feed] = self._stopped[feed], offset
+            return
+        self._back[feed] = self._reader.position(feed)
+        self._reader.open(feed, offset)
+
+    # Was everything read? ---------------------------------------------------------------------------------------------
+
+    def ask_ends(self, now: int) -> None:
+        """Ask for the ends of every feed that is being read (protocol R3)."""
+        feeds = [feed for feed in self._inputs if feed not in self._stopped]
+        self._ends.ask(now, [*feeds, self._spec.progress_feed])
+
+    def read_to(self, now: int) -> int | None:
+        """When the ends were asked, once everything below them has been polled."""
+        return self._ends.read_to(now, self._stopped.keys())
+
+    def has_read(self, ends: Mapping[Feed, int]) -> bool:
+        """Whether everything of the inputs below these offsets has been polled."""
+        return all(self._position(feed) >= end for feed, end in ends.items())
+
+    def _position(self, feed: Feed) -> int:
+        stopped = self._stopped.get(feed)
+        return self._reader.position(feed) if stopped is None else stopped
+
+    @property
+    def looks_again_us(self) -> int | None:
+        """After how long to poll although nothing may wake us: the answer to `ask_ends`."""
+        return LOOK_US if self._ends.unanswered else None
+
+    def close(self) -> None:
+        self._reader.close()

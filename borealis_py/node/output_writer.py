@@ -1,0 +1,69 @@
+"""What a replica says of its node's stream, into the partitions of those who read it (order-preserving exchange).
+
+Every record goes to every partition, with the rows that are for it: so each partition's reader learns of every bucket,
+and a bucket is in the log when all of them have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from borealis_py.log.base import Appender, Delivery, LogError
+from borealis_py.log.kernel import Kernel
+from borealis_py.log.stream import StreamEncoder
+from borealis_py.node.spec import ReplicaSpec
+from sunion.bucket import Buckets
+from sunion.model import Output, StableBucket, StreamRecord, TentativeBucket
+
+
+class OutputWriter:
+    """Appends the own stream's records. `appender` may be used for records without a token besides."""
+
+    def __init__(self, spec: ReplicaSpec, appender: Appender, kernel: Kernel, buckets: Buckets) -> None:
+        self._appender, self._kernel = appender, kernel
+        self._by = () if spec.exchange is None else spec.exchange.by
+        self._encoders = [
+            StreamEncoder(feed, spec.app_uid, buckets, kernel, kernel.schema_id) for feed in spec.own_feeds
+        ]
+        self._acked = [0] * len(self._encoders)
+        self._topic = spec.own_feeds[0].topic
+
+    def say(self, token: int, record: StreamRecord) -> None:
+        """Append one record; `acked` reaches `token` once the log has all of it. Tokens grow from 1."""
+        for partition, (encoder, part) in enumerate(zip(self._encoders, self._divided(record), strict=True)):
+            *head, last = encoder.encode(part)
+            for piece in head:
+                self._appender.append(piece, (partition, 0))  # its refusal must not go unseen
+            self._appender.append(last, (partition, token))
+
+    def acked(self) -> int:
+        """The highest token up to which the log has everything.
+
+        Raises:
+            LogError: the log refused a record.
+        """
+        for delivery in self._appender.deliveries():
+            self._check(delivery)
+            assert isinstance(delivery.token, tuple)
+            partition, token = delivery.token
+            self._acked[partition] = max(self._acked[partition], token)
+        return min(self._acked)
+
+    def _divided(self, record: StreamRecord) -> Sequence[StreamRecord]:
+        count = len(self._encoders)
+        if count == 1:
+            return [record]
+        if not isinstance(record, StableBucket | TentativeBucket):
+            return [record] * count
+        output = record.output
+        rows = [None] * count if output.rows is None else self._kernel.divide(output.rows, self._by, count)
+        letters = [output.rejects, *[()] * (count - 1)]  # once is enough
+        return [replace(record, output=Output(r, told)) for r, told in zip(rows, letters, strict=True)]
+
+    def _check(self, delivery: Delivery) -> None:
+        if delivery.error is not None:
+            raise LogError(
+                f"{self._topic}: the log refused a record ({delivery.error}); "
+                "the replica starts again from its last checkpoint"
+            )

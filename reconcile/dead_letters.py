@@ -1,0 +1,128 @@
+"""Dead letters of a query's nodes, recomputed and found: what is missing, extra or different. Pure.
+
+The topic grows while it is read. So those that must be there are the recomputed ones below the progress as it was
+before it was read, and those that may be there are the ones below the progress as it was after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from borealis_py.log.base import Record
+from reconcile.compare import Difference
+from sunion.model import Reject
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One dead letter: the node that told it, its source, offset (-1: none), reason, bucket and seq (-1: none); `raw`:
+    hash of its bytes. `at`: the partition of the node, and the number in its bucket, which only one in the topic has.
+    """
+
+    node: str
+    source: str
+    offset: int
+    reason: str
+    raw: str
+    bucket: int
+    seq: int
+    at: tuple[str, int] = field(default=("", -1), compare=False)
+
+    def __str__(self) -> str:
+        seq = "" if self.seq < 0 else f", seq {self.seq}"
+        return (
+            f"{self.reason} (told by {self.node}, source {self.source}, offset {self.offset}{seq}, "
+            f"bucket {self.bucket})"
+        )
+
+    @property
+    def of(self) -> tuple[str, str, int]:
+        return self.node, self.source, self.offset
+
+
+def parse_letter(record: Record) -> DeadLetter | None:
+    """A record of the dead-letter topic; None: not one of ours."""
+    headers = {name: value.decode(errors="replace") for name, value in record.headers}
+    try:
+        return DeadLetter(
+            headers["query"],
+            headers["source"],
+            int(headers["offset"]),
+            headers["reason"],
+            _hash(record.value),
+            int(headers["bucket"]),
+            int(headers.get("seq", "-1")),
+            (headers["node"], int(headers["index"])),
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def _hash(raw: bytes | None) -> str:
+    return hashlib.blake2b(raw or b"", digest_size=16).hexdigest()
+
+
+@dataclass(slots=True)
+class Recomputed:
+    """What nodes must have told, and what they may have.
+
+    Args:
+        readers: for each source, the nodes that tell of it. query: whose kernel it is where no node is named.
+        must, may: by node, the first bucket of which nothing must, and may, be told.
+    """
+
+    readers: Mapping[str, tuple[str, ...]]
+    query: str
+    must: Mapping[str, int]
+    may: Mapping[str, int]
+    expected: Counter[DeadLetter] = field(default_factory=Counter)
+    allowed: Counter[DeadLetter] = field(default_factory=Counter)
+
+    def add(self, bucket: int, rejects: Iterable[Reject]) -> None:
+        """Dead letters of one bucket: of its sources, and of every node's own."""
+        for reject in rejects:
+            own = reject.source if reject.source in self.must else self.query
+            for node in self.readers.get(reject.source, (own,)):
+                raw = _hash(reject.raw)
+                letter = DeadLetter(node, reject.source, reject.offset, reject.reason, raw, bucket, reject.seq)
+                self.expected[letter] += bucket < self.must[node]
+                self.allowed[letter] += bucket < self.may[node]
+
+    def compare(self, found: Iterable[DeadLetter]) -> tuple[int, int, Difference | None]:
+        """How many are right, how many differ, and the first that does."""
+        told = [letter for letter in found if letter.node in self.must]
+        there = Counter(told)
+        missing, extra = self.expected - there, there - self.allowed
+        differences = [*_paired(missing, extra), *([] if missing or extra else _misnumbered(told))]
+        return (there & self.allowed).total(), len(differences), min(differences, key=lambda d: d.id, default=None)
+
+
+def _paired(missing: Counter[DeadLetter], extra: Counter[DeadLetter]) -> Iterable[Difference]:
+    left = list(extra.elements())
+    for want in missing.elements():
+        like = next((letter for letter in left if letter.of == want.of), None)
+        if like is None:
+            yield Difference("missing", _name(want), str(want), None)
+        else:
+            left.remove(like)
+            yield Difference("different", _name(want), str(want), str(like))
+    for letter in left:
+        yield Difference("extra", _name(letter), None, str(letter))
+
+
+def _misnumbered(told: Iterable[DeadLetter]) -> Iterable[Difference]:
+    """Of letters that are all right: those of a node's bucket are to have the numbers 0, 1, ..."""
+    buckets: dict[tuple[str, int], list[DeadLetter]] = {}
+    for letter in told:
+        buckets.setdefault((letter.at[0], letter.bucket), []).append(letter)
+    for letters in buckets.values():
+        for index, letter in enumerate(sorted(letters, key=lambda one: one.at[1])):
+            if letter.at[1] != index:
+                yield Difference("different", _name(letter), f"number {index} of its bucket", f"number {letter.at[1]}")
+
+
+def _name(letter: DeadLetter) -> str:
+    return f"{letter.node}/{letter.source}@{letter.offset}"

@@ -1,0 +1,124 @@
+"""One redo job: as a function of (work, job), and as bytes in, bytes out for a Spark worker.
+
+The bytes form catches what a job can fail with and answers with a sentence: Spark's own report of an exception is a
+page of two languages.
+"""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from borealis_py.log.base import LogError, OffsetGone
+from borealis_py.log.codec import RowCodec
+from borealis_py.log.records import RecordPart
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
+from reconcile.replay import RangeGone, Replay, ReplayError
+from reconcile.replay_context import OpenReplayContext, evict, get_cached
+from sunion.model import Output, Reject, State
+
+
+class PackedJob(msgspec.Struct, array_like=True, frozen=True):
+    """A `RedoJob`; `state` as the codec encodes it; `budget_s`: seconds from when it starts to run."""
+
+    id: int
+    first: int
+    end: int
+    state: bytes
+    ranges: tuple[SourceRange, ...]
+    rows: int
+    budget_s: float
+
+
+class PackedOutput(msgspec.Struct, array_like=True, frozen=True):
+    bucket: int
+    rows: bytes | None
+    rejects: tuple[RecordPart, ...]
+
+
+class PackedDone(msgspec.Struct, array_like=True, frozen=True, tag="done"):
+    id: int
+    state: bytes
+    outputs: list[PackedOutput]
+
+
+class PackedFailed(msgspec.Struct, array_like=True, frozen=True, tag="failed"):
+    id: int
+    reason: str
+    lost: bool = False
+
+
+def run_job(job: RedoJob, on: OpenReplayContext, deadline: float | None = None) -> tuple[State, dict[int, Output]]:
+    """The state after the job's buckets and the outputs of those that have any.
+
+    Args:
+        deadline: of `time.monotonic()`.
+
+    Raises:
+        ReplayError: out of time, or the log disagrees with what the replica read.
+        LogError: the log could not be read.
+    """
+    replay = Replay(on, job.first, job.state, job.ranges, deadline)
+    outputs: dict[int, Output] = {}
+    for chunk in replay.run(job.end):
+        outputs.update(chunk.outputs)
+    if replay.rows != job.rows:
+        raise ReplayError(
+            f"{on.work.query}: buckets {job.first} to {job.end} have {replay.rows} rows in the log, "
+            f"the replica had read {job.rows}"
+        )
+    return replay.state, outputs
+
+
+def describe(exc: BaseException) -> str:
+    """An exception as one line for people."""
+    text = " ".join(str(exc).split())
+    return text if isinstance(exc, ReplayError | LogError) else f"{type(exc).__name__}: {text}"[:500]
+
+
+def failed(job_id: int, exc: BaseException) -> RedoFailed:
+    """The answer of a job that ended with this exception."""
+    return RedoFailed(job_id, describe(exc), isinstance(exc, OffsetGone | RangeGone))
+
+
+def pack_job(job: RedoJob, codec: RowCodec, budget_s: float) -> bytes:
+    state = codec.encode_state(job.state)
+    return msgspec.msgpack.encode(PackedJob(job.id, job.first, job.end, state, job.ranges, job.rows, budget_s))
+
+
+def run_packed(work: bytes, packed: bytes) -> bytes:
+    """What a Spark worker does with one job. Never raises for a job's own failures."""
+    started = time.monotonic()
+    job = msgspec.msgpack.decode(packed, type=PackedJob)
+    try:
+        on = get_cached(work)
+        state = on.kernel.decode_state(job.state)
+        plain = RedoJob(job.id, job.first, job.end, state, job.ranges, job.rows)
+        after, outputs = run_job(plain, on, started + job.budget_s)
+        parts = [_pack_output(on.kernel, bucket, output) for bucket, output in outputs.items()]
+        answer: PackedDone | PackedFailed = PackedDone(job.id, on.kernel.encode_state(after), parts)
+    except Exception as exc:
+        evict(work)
+        why = failed(job.id, exc)
+        answer = PackedFailed(why.id, why.reason, why.lost)
+    return msgspec.msgpack.encode(answer)
+
+
+def unpack_result(packed: bytes, codec: RowCodec, engine: str, seconds: float) -> RedoResult:
+    """The answer of `run_packed`."""
+    answer = msgspec.msgpack.decode(packed, type=PackedDone | PackedFailed)
+    if isinstance(answer, PackedFailed):
+        return RedoFailed(answer.id, answer.reason, answer.lost)
+    outputs = {part.bucket: _unpack_output(codec, part) for part in answer.outputs}
+    return RedoDone(answer.id, codec.decode_state(answer.state), outputs, engine, seconds)
+
+
+def _pack_output(codec: RowCodec, bucket: int, output: Output) -> PackedOutput:
+    rows = None if output.rows is None else codec.encode(output.rows)
+    return PackedOutput(bucket, rows, tuple(RecordPart(r.source, r.offset, r.reason, r.raw) for r in output.rejects))
+
+
+def _unpack_output(codec: RowCodec, part: PackedOutput) -> Output:
+    rows = None if part.rows is None else codec.decode(part.rows)
+    return Output(rows, tuple(Reject(r.source, r.offset, r.reason, r.raw) for r in part.rejects))

@@ -1,0 +1,238 @@
+"""The inputs of an SUnion: what is kept of a source, and of another node's stream, by bucket."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sunion.ascending import Ascending
+from sunion.bucket import Buckets
+from sunion.lateness import Lateness
+from sunion.model import Reject, RowOps, Rows, SourceRecord, StreamRecord, TentativeBucket
+from sunion.source import Accepted, SourceFold, fold
+from sunion.stream_fold import FeedProgress, Stable, StreamFold
+
+LOOKED_AT = 16
+"""Of so many rows of a batch the lateness is looked at."""
+Unpack = Callable[[Rows], Rows]
+"""Decodes a stream's rows: they are taken out of their records only when they are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A position in a source: an offset and the fold before it (B3)."""
+
+    offset: int
+    fold: SourceFold
+
+
+def _bucket_of(mark: tuple[int, Mark]) -> int:
+    return mark[0]
+
+
+@dataclass(slots=True)
+class InputBuffer:
+    """Rows, counts and dead letters of one input by bucket. `rows_kept`: how many rows are in memory. `busy`: the
+    buckets that have any of these."""
+
+    name: str
+    sources: tuple[str, ...]
+    closed: int
+    rows: dict[int, list[Rows]] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
+    rejects: dict[int, list[Reject]] = field(default_factory=dict)
+    busy: Ascending = field(default_factory=Ascending)
+    rows_kept: int = 0
+    tuples: int = 0
+    rejected: int = 0
+    fresh_rows: int = 0
+    """Rows kept since `settle`."""
+    _in_memory: Ascending = field(default_factory=Ascending)
+    _fresh: dict[int, int] = field(default_factory=dict)
+    """Buckets that got rows since `settle`, and where in their lists those begin."""
+
+    def keep(self, bucket: int, rows: Rows, count: int, in_memory: bool) -> None:
+        """Take rows of a bucket; without `in_memory` only their number (they lie in the log)."""
+        self.counts[bucket] = self.counts.get(bucket, 0) + count
+        self.busy.add(bucket)
+        if in_memory:
+            parts = self.rows.get(bucket)
+            if parts is None:
+                parts = self.rows[bucket] = []
+                self._in_memory.add(bucket)
+            self._fresh.setdefault(bucket, len(parts))
+            parts.append(rows)
+            self.rows_kept += count
+            self.fresh_rows += count
+
+    def settle(self, ops: RowOps) -> None:
+        """Bring what was kept since the last time into the form in which it stays, all at once."""
+        if not self._fresh:
+            return
+        fresh = [(self.rows[bucket], begin) for bucket, begin in self._fresh.items()]
+        self._fresh.clear()
+        self.fresh_rows = 0
+        for (parts, begin), rows in zip(fresh, ops.settle([p[at:] for p, at in fresh]), strict=True):
+            parts[begin:] = [rows]
+
+    def segment(self, bucket: int, ops: RowOps) -> Rows | None:
+        """The rows of a bucket as one segment."""
+        if self._fresh:
+            self.settle(ops)
+        parts = self.rows.get(bucket)
+        if not parts:
+            return None
+        if len(parts) > 1:
+            self.rows[bucket] = parts = [ops.concat(parts)]
+        return parts[0]
+
+    def drop_rows(self, below: int) -> None:
+        """Buckets below are not needed in memory."""
+        for bucket in self._in_memory.take_below(below):
+            del self.rows[bucket]
+            self._fresh.pop(bucket, None)
+            self.rows_kept -= self.counts[bucket]
+
+    def refuse(self, bucket: int, rejects: Iterable[Reject]) -> None:
+        """Take dead letters of a bucket."""
+        self.rejects.setdefault(bucket, []).extend(rejects)
+        self.busy.add(bucket)
+
+    def forget(self, below: int) -> None:
+        """Buckets below are never needed again."""
+        self.drop_rows(below)
+        for bucket in self.busy.take_below(below):
+            self.counts.pop(bucket, None)
+            self.rejects.pop(bucket, None)
+
+
+@dataclass(slots=True)
+class SourceBuffer(InputBuffer):
+    """A source as its reader has read it: up to `offset`, judged by `fold`."""
+
+    fold: SourceFold = field(default_factory=lambda: SourceFold(0))
+    offset: int = 0
+    marks: list[tuple[int, Mark]] = field(default_factory=list)
+    letters: bool = True
+    lateness: Lateness = field(default_factory=Lateness)
+    """How late this reader has seen rows come."""
+
+    def mark(self, bucket: int) -> Mark:
+        """Where to start reading so as to see everything of `bucket` and later."""
+        at = bisect_left(self.marks, bucket, key=_bucket_of)
+        return self.marks[at][1] if at < len(self.marks) else Mark(self.offset, self.fold)
+
+    def resume(self, mark: Mark, buckets: Buckets) -> None:
+        """Continue from a position. Only before any record was fed."""
+        self.offset, self.fold = mark.offset, mark.fold
+        self.close(buckets)
+
+    def feed(
+        self, record: SourceRecord, low: int, evicted: int, buckets: Buckets, ops: RowOps, ahead_max_us: int
+    ) -> Accepted:
+        """Take one record, in the log's order. Buckets below `low` are forgotten, below `evicted` only counted."""
+        before = Mark(record.offset, self.fold)
+        self.fold, accepted = fold(self.fold, record, buckets, ops, self.name, ahead_max_us)
+        self.offset = record.offset + 1
+        if (record.epoch, record.uid) == (before.fold.epoch, before.fold.owner):
+            self._note_lateness(record, before.fold)
+        self.rejected += len(accepted.rejects) + accepted.after_end
+        if self.fold.boundary != before.fold.boundary:
+            self.close(buckets)
+        top = accepted.top
+        if top is None:
+            return accepted
+        if top >= low and (not self.marks or top > self.marks[-1][0]):
+            self.marks.append((top, before))
+        for bucket, rows, count in accepted.rows:
+            self.tuples += count
+            if bucket >= low:
+                self.keep(bucket, rows, count, bucket >= evicted)
+        if accepted.rejects and accepted.reject_bucket >= low and self.letters:
+            self.refuse(accepted.reject_bucket, accepted.rejects)
+        return accepted
+
+    def _note_lateness(self, record: SourceRecord, before: SourceFold) -> None:
+        """Of some rows of a batch for all: the boundary and the lateness say where its publisher was in time."""
+        at = before.boundary + before.lateness_us
+        if record.stimes and min(record.stimes) >= at:
+            self.lateness.add(0, len(record.stimes))
+            return
+        every = len(record.stimes) // LOOKED_AT + 1
+        for stime in record.stimes[::every]:
+            self.lateness.add(at - stime, every)
+        for late_us in record.late_us:
+            self.lateness.add(late_us)
+
+    def close(self, buckets: Buckets) -> None:
+        self.closed = buckets.last if self.fold.ended else buckets.closed_by(self.fold.boundary)
+
+    def top(self, buckets: Buckets, origin: int) -> int:
+        """The bucket that its boundary has opened, -1: none; END opens none (R1).
+
+        A tuple opens none: its source's boundary stands at or before its bucket, and gets there in time. Else one stime
+        ahead of the clock would open all buckets up to it, and they would run without anybody having been late.
+        """
+        boundary = self.fold.boundary
+        if self.fold.ended or boundary <= buckets.start(origin):  # where every boundary begins: nobody said that one
+            return -1
+        return buckets.closed_by(boundary)
+
+    def forget(self, below: int) -> None:
+        InputBuffer.forget(self, below)
+        del self.marks[: bisect_left(self.marks, below, key=_bucket_of)]
+
+
+@dataclass(slots=True)
+class StreamBuffer(InputBuffer):
+    """Another node's stream: all its replicas, stable buckets from whoever says them first."""
+
+    unpack: Unpack = field(default=lambda rows: rows)
+    fold: StreamFold = field(default_factory=lambda: StreamFold("", 1, 0))
+
+    @classmethod
+    def of(
+        cls, name: str, sources: tuple[str, ...], replicas: int, start: int, unpack: Unpack, ops: RowOps, last: int
+    ) -> StreamBuffer:
+        """A stream to be read from bucket `start` on. `last`: the bucket that END closes to."""
+
+        def weigh(rows: Rows) -> int:
+            return ops.count(unpack(rows))
+
+        return cls(name, sources, start, unpack=unpack, fold=StreamFold(name, replicas, start, weigh, last))
+
+    def feed(
+        self, records: Iterable[tuple[int, StreamRecord]], low: int, evicted: int, ops: RowOps
+    ) -> list[FeedProgress]:
+        """Take (replica, record) pairs; returns who spoke about what. Raises RetentionLost."""
+        words = []
+        for said in self.fold.read(records):
+            if isinstance(said, FeedProgress):
+                words.append(said)
+            else:
+                self._take(said, low, evicted, ops)
+        self.closed = self.fold.next
+        return words
+
+    def _take(self, said: Stable, low: int, evicted: int, ops: RowOps) -> None:
+        bucket = said.end - 1
+        if said.output.rows is None or bucket < low:
+            return
+        rows = self.unpack(said.output.rows)
+        count = ops.count(rows)
+        self.tuples += count
+        self.keep(bucket, rows, count, bucket >= evicted)
+
+    def tentative(self, bucket: int) -> TentativeBucket | None:
+        """What to use of a bucket that is not stable."""
+        return self.fold.pick(bucket)
+
+    def count_tentative(self, bucket: int) -> int:
+        """Rows of that."""
+        said = self.fold.pick(bucket)
+        return 0 if said is None else self.fold.count(said)
+
+    def top(self, buckets: Buckets, origin: int) -> int:
+        """The highest bucket with a tentative record or opened by a stable one, -1: none; END opens none (R1)."""
+        return -1 if self.fold.top is None else self.fold.top

@@ -1,0 +1,213 @@
+"""What a reader has read of a replicated stream: all replicas, each with a cursor of its own (protocol A3, R5).
+
+Each stable bucket is taken from whoever says it first; repeats are dropped as they are (rows stay opaque and encoded).
+It knows no time and no delays: when a tentative bucket is used or shown is `borealis_py.protocol`'s matter.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+from sunion.errors import RetentionLost
+from sunion.model import FOREVER, Output, Rows, StableBucket, StableRange, StreamRecord, TentativeBucket
+
+
+def _nothing(rows: Rows) -> int:
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class FeedProgress:
+    """Replica `replica` has spoken about `bucket` and all before it; `held`: how long upstream had waited, in us."""
+
+    replica: int
+    bucket: int
+    tentative: bool
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """Buckets [first, end) became stable; `output` is that of the last one, the others are empty."""
+
+    first: int
+    end: int
+    output: Output
+
+
+class Dropped(NamedTuple):
+    """Tentative words of a replica about buckets [low, high] that left memory: they lie in its log from `offset` on.
+
+    `inc`: the lowest of theirs: no higher one had spoken before the first of them, or it would be a zombie's.
+    """
+
+    low: int
+    high: int
+    offset: int
+    inc: int
+
+
+class StreamFold:
+    """The fold of a stream's replicas, from bucket `start` on.
+
+    `next`: first bucket that is not stable. `live`: tentative buckets below it are not kept; the owner moves it.
+
+    Args:
+        weigh: how many rows there are in those of a record, to count what is kept.
+        last: what END closes everything below of: it opens no bucket (R1).
+    """
+
+    def __init__(
+        self, stream: str, replicas: int, start: int, weigh: Callable[[Rows], int] = _nothing, last: int = FOREVER
+    ) -> None:
+        self.stream = stream
+        self.tentative_rows = 0
+        """Rows of the tentative words that are kept."""
+        self.waiting_rows = 0
+        """Rows of what was read beyond the next bucket, where a cursor waits."""
+        self._weigh = weigh
+        self._last = last
+        self._dropped: dict[int, Dropped] = {}
+        self.next = self.live = start
+        self.top: int | None = None
+        """The highest bucket that somebody spoke about or opened; None: nobody has spoken."""
+        self.tentative: dict[int, dict[int, TentativeBucket]] = {}
+        self._queues: list[deque[StreamRecord]] = [deque() for _ in range(replicas)]
+        self._weighed = [0] * replicas  # so many at the head of each queue count in `waiting_rows`
+        self._inc = [0] * replicas
+
+    @property
+    def replicas(self) -> int:
+        return len(self._queues)
+
+    def waits(self, replica: int) -> bool:
+        """This cursor stands at a record beyond the next bucket: the others must say what is between (A3)."""
+        return bool(self._queues[replica])
+
+    def read(self, records: Iterable[tuple[int, StreamRecord]]) -> list[FeedProgress | Stable]:
+        """Take (replica, record) pairs, each replica's in its log's order; return what they said that counts.
+
+        Raises:
+            RetentionLost: every replica's topic goes on beyond the bucket that is needed next.
+        """
+        for replica, record in records:
+            self._queues[replica].append(record)
+        said: list[FeedProgress | Stable] = []
+        moved = True
+        while moved:
+            moved = False
+            for replica, queue in enumerate(self._queues):
+                while queue and self._consume(replica, queue[0], said):
+                    self._advance(replica, queue.popleft())
+                    moved = True
+        self._weigh_waiting()
+        if all(self._queues):
+            raise RetentionLost(
+                f"stream {self.stream}: bucket {self.next} is in no replica's topic any more (retention); "
+                "start again from a later position"
+            )
+        return said
+
+    def _advance(self, replica: int, record: StreamRecord) -> None:
+        if self._weighed[replica]:
+            self._weighed[replica] -= 1
+            self.waiting_rows -= self.count(record)
+
+    def _weigh_waiting(self) -> None:
+        """What has just been queued and stays: what passes at once, which is nearly all, is never decoded for this."""
+        for replica, queue in enumerate(self._queues):
+            self.waiting_rows += sum(self.count(record) for record in islice(queue, self._weighed[replica], None))
+            self._weighed[replica] = len(queue)
+
+    def _consume(self, replica: int, record: StreamRecord, said: list[FeedProgress | Stable]) -> bool:
+        """False: this cursor waits."""
+        taken = True
+        if isinstance(record, StableBucket):
+            taken = self._stable(replica, record.bucket, record.bucket + 1, record.output, record.held, said)
+        elif isinstance(record, StableRange):
+            taken = self._stable(replica, record.first, record.end, Output(), record.held, said)
+        elif isinstance(record, TentativeBucket):
+            self._store(replica, record, said)
+        if taken:
+            self._inc[replica] = max(self._inc[replica], record.inc)
+        return taken
+
+    def _stable(
+        self, replica: int, first: int, end: int, output: Output, held: int, said: list[FeedProgress | Stable]
+    ) -> bool:
+        if first > self.next:
+            return False
+        said.append(FeedProgress(replica, end - 1, False, held if end > self.next else 0))
+        self._reach(end)
+        if end > self.next:
+            said.append(Stable(self.next, end, output))
+            self.next = end
+            self._drop(end)
+        return True
+
+    def _store(self, replica: int, record: TentativeBucket, said: list[FeedProgress | Stable]) -> None:
+        if record.inc < self._inc[replica]:
+            return  # a zombie's
+        said.append(FeedProgress(replica, record.bucket, True, record.held))
+        self._reach(record.bucket)
+        if record.bucket >= max(self.live, self.next):
+            words = self.tentative.setdefault(record.bucket, {})
+            before = words.get(replica)
+            self.tentative_rows += self.count(record) - (0 if before is None else self.count(before))
+            words[replica] = record
+
+    def count(self, record: StreamRecord) -> int:
+        """Its rows, be they encoded."""
+        rows = record.output.rows if isinstance(record, StableBucket | TentativeBucket) else None
+        return 0 if rows is None else self._weigh(rows)
+
+    def drop(self, bucket: int) -> int:
+        """Drop what was said tentatively of a bucket (R6); how many rows that was."""
+        before = self.tentative_rows
+        for replica, record in self.tentative.pop(bucket).items():
+            self.tentative_rows -= self.count(record)
+            low, high, offset, inc = self._dropped.get(replica, Dropped(bucket, bucket, record.offset, record.inc))
+            where = min(offset, record.offset), min(inc, record.inc)
+            self._dropped[replica] = Dropped(min(low, bucket), max(high, bucket), *where)
+        return before - self.tentative_rows
+
+    def again(self, bucket: int) -> list[tuple[int, int]]:
+        """Who has to be read again for what it said of `bucket`, and from which offset on; asked for once (R6).
+
+        From there on its records are judged as when they were read first.
+        """
+        found = [(k, d) for k, d in self._dropped.items() if d.low <= bucket <= d.high and bucket >= self.next]
+        for replica, dropped in found:
+            del self._dropped[replica]
+            self._inc[replica] = dropped.inc
+        return [(replica, dropped.offset) for replica, dropped in found]
+
+    def _reach(self, bucket: int) -> None:
+        if bucket < self._last:
+            self.top = bucket if self.top is None else max(self.top, bucket)
+
+    def pick(self, bucket: int) -> TentativeBucket | None:
+        """The tentative bucket to use: the most complete, then fewest sources lacked, then lowest replica (R5)."""
+        stored = self.tentative.get(bucket)
+        if not stored:
+            return None
+        return min(stored.items(), key=lambda kv: (-kv[1].completeness, len(kv[1].lacked), kv[0]))[1]
+
+    def passed(self, live: int) -> None:
+        """The owner's live frontier moved: tentative buckets below it are of no use."""
+        if live > self.live:
+            self.live = live
+            self._drop(live)
+
+    def _drop(self, below: int) -> None:
+        for bucket in [b for b in self.tentative if b < below]:
+            self.tentative_rows -= sum(self.count(record) for record in self.tentative.pop(bucket).values())
+        for replica, dropped in list(self._dropped.items()):
+            if dropped.high < below:
+                del self._dropped[replica]
+            else:
+                self._dropped[replica] = dropped._replace(low=max(dropped.low, below))

@@ -1,0 +1,127 @@
+"""Cursors of a stream's replicas: held where they wait, moved back for what memory had no room for (R6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.corrected import Progress, progress_record
+from borealis_py.log.description import APP_KEY
+from borealis_py.log.messages import Description, encode
+from borealis_py.log.stream import StreamEncoder
+from borealis_py.node.input_reader import InputReader
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Timing
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.log.client import MemoryLog
+from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
+from sunion.model import Input, Output, TentativeBucket
+
+BUCKETS = Buckets(100_000)
+FIRST = 17_000_000
+KERNEL = ToyKernel(BUCKETS.width_us, 1)
+FEEDS = [Feed(topics.replica("app", "up", k)) for k in range(2)]
+
+
+class World:
+    """A node that reads both replicas of node `up`, which have said ten tentative buckets each."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler(BUCKETS.start(FIRST))
+        self.log = MemoryLog(self.scheduler, 0)
+        settings, progress = Feed(topics.settings("app")), Feed(topics.progress("app", "q"))
+        self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in (*FEEDS, settings, progress)])
+        description = encode(Description("{}", "hash", FIRST, "f", "a1"))
+        self.log.broker.append(NewRecord(settings, description, APP_KEY.encode()))
+        self._appender = self.log.client("writer").appender(lambda: None)
+        spec = ReplicaSpec(
+            app="app", app_uid="a1", query="q", replica=0, inputs=(Input("up", 2, ("a",)),), bucket_us=BUCKETS.width_us,
+            origin=FIRST, partition=0, query_hash="", app_json="", delays={}, log=None, data_dir=Path(),  # type: ignore[arg-type]
+            timing=Timing(), serves=(), position=1, corrected=True, replicas=1,
+        )  # fmt: skip
+        client, settings = self.log.client("replica"), Any
+        self.inlet = InputReader(spec, client, client.lookup(), {}, {0: KERNEL}, settings, lambda: None)  # type: ignore[arg-type]
+        self.inlet.open_inputs(None, FIRST, BUCKETS)
+        self.say(range(10))
+
+    def say(self, buckets: range) -> None:
+        for feed in FEEDS:
+            encoder = StreamEncoder(feed, "a1", BUCKETS, KERNEL, KERNEL.schema_id)
+            for bucket in buckets:
+                said = TentativeBucket(1, FIRST + bucket, Output(), ("a",), ("a",), 0, 0.0, FIRST)
+                for record in encoder.encode(said):
+                    self._appender.append(record)
+        self.later()
+
+    def later(self) -> None:
+        self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
+
+    def heard(self) -> dict[int, list[tuple[int, int]]]:
+        """(bucket, offset) that arrived since, by replica."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for replica, record in self.inlet.poll().streams.get(0, []):
+            assert isinstance(record, TentativeBucket)
+            found.setdefault(replica, []).append((record.bucket - FIRST, record.offset))
+        return found
+
+
+def said(*buckets: int) -> list[tuple[int, int]]:
+    return [(b, b) for b in buckets]
+
+
+def test_one_cursor_goes_back_and_the_other_goes_on() -> None:
+    world = World()
+    assert world.heard() == {0: said(*range(10)), 1: said(*range(10))}
+    world.inlet.read_again(0, 1, 7)
+    world.say(range(10, 11))
+    assert world.heard() == {0: said(10), 1: said(7, 8, 9, 10)}
+
+
+def test_a_cursor_that_is_held_goes_back_when_it_is_read_again() -> None:
+    world = World()
+    world.heard()
+    held = frozenset({(0, 1)})
+    world.inlet.hold(frozenset(), held)
+    world.inlet.read_again(0, 1, 8)
+    world.say(range(10, 11))
+    assert world.heard() == {0: said(10)}
+    world.inlet.hold(frozenset(), frozenset())
+    world.later()
+    assert world.heard() == {1: said(8, 9, 10)}
+
+
+def test_what_is_deleted_by_then_is_not_read_again_and_nothing_else_is_missed() -> None:
+    """Tentative words are not worth a replica's end: it goes on where it stood."""
+    world = World()
+    world.heard()
+    world.log.delete_before(FEEDS[1], 9)
+    world.inlet.read_again(0, 1, 7)
+    world.say(range(10, 11))
+    first = world.heard()
+    world.later()
+    second = world.heard()
+    assert [*first.get(0, []), *second.get(0, [])] == said(10)
+    assert second[1] == said(10)
+
+
+def test_records_that_were_never_read_are_still_worth_it() -> None:
+    world = World()
+    world.log.delete_before(FEEDS[1], 5)
+    with pytest.raises(RetentionLost, match=r"app\.up\.r1"):
+        world.heard()
+
+
+def test_progress_is_no_setting_and_of_another_life_none_at_all() -> None:
+    world = World()
+    world.inlet.open_progress()
+    for app_uid, bucket in (("a1", FIRST + 4), ("b2", FIRST + 9), ("a1", FIRST + 6)):
+        world.log.broker.append(progress_record("app", "q", Progress(app_uid, bucket, 0, 1)))
+    world.later()
+    arrived = world.inlet.poll()
+    assert (arrived.progress, arrived.settings) == ([FIRST + 4, FIRST + 6], False)

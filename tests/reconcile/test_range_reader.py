@@ -1,0 +1,197 @@
+"""A redo of a node that reads another node's stream: any replicas' topics that hold the buckets give the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from borealis_py.log.base import Feed, Record
+from borealis_py.log.description import Life
+from borealis_py.log.stream import StreamDecoder, StreamEncoder, StreamGap, read_stable
+from borealis_py.protocol.redo import RedoJob, SourceRange
+from reconcile.redo_job import run_job
+from reconcile.replay import Replay, ReplayError
+from reconcile.replay_context import OpenReplayContext, ReplayContext
+from sunion.bucket import Buckets
+from sunion.model import Input, Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+from sunion.source import SourceFold
+from tests.reconcile.list_world import AHEAD_US, ORIGIN, WIDTH_US, ListKernel, batch, claim
+
+BUCKETS = Buckets(WIDTH_US)
+END = 30
+UP, SOURCE = Input("up", 3, ("s",)), Input.source("t")
+FEEDS = tuple(Feed(f"up.r{k}") for k in range(3))
+
+
+class Kernel(ListKernel):
+    schema_id = "list"
+
+    def stream_codec(self, name: str) -> ListKernel:
+        assert name == "up"
+        return self
+
+
+@dataclass
+class TimedLog:
+    """Topics of records with timestamps. `read_of`: topic -> records read."""
+
+    topics: dict[str, list[Record]] = field(default_factory=dict)
+    read_of: dict[str, int] = field(default_factory=dict)
+
+    def lookup(self) -> TimedLog:
+        return self
+
+    def put(self, topic: str, value: bytes | None, timestamp_ms: int) -> None:
+        log = self.topics.setdefault(topic, [])
+        log.append(Record(Feed(topic), len(log), timestamp_ms, None, value))
+
+    def say(self, replica: int, records: Sequence[StreamRecord]) -> None:
+        encoder = StreamEncoder(FEEDS[replica], "a1", BUCKETS, ListKernel(), "list")
+        self.topics.setdefault(FEEDS[replica].topic, [])
+        for record in records:
+            for new in encoder.encode(record):
+                self.put(FEEDS[replica].topic, new.value, new.timestamp_ms or 0)
+
+    def bounds(self, feed: Feed) -> tuple[int, int]:
+        return 0, len(self.topics[feed.topic])
+
+    def find(self, feed: Feed, timestamp_ms: int) -> int:
+        found = (r.offset for r in self.topics[feed.topic] if r.timestamp_ms >= timestamp_ms)
+        return next(found, len(self.topics[feed.topic]))
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        for record in self.topics[feed.topic][first:end]:
+            self.read_of[feed.topic] = self.read_of.get(feed.topic, 0) + 1
+            yield record
+
+    def close(self) -> None:
+        pass
+
+
+def opened(log: TimedLog) -> OpenReplayContext:
+    work = ReplayContext("q", Kernel, log, (UP, SOURCE), (FEEDS, (Feed("t"),)), WIDTH_US, AHEAD_US, "a1")  # type: ignore[arg-type]
+    return work.open()
+
+
+def rows_of(bucket: int) -> Output:
+    return Output([(BUCKETS.start(bucket) + n, bucket * 10 + n) for n in range(bucket % 3 + 1)])
+
+
+def whole() -> list[StreamRecord]:
+    """Every bucket of [ORIGIN, END), some of them empty."""
+    said: list[StreamRecord] = []
+    for bucket in range(ORIGIN, END):
+        said.append(StableRange(1, bucket, bucket + 1) if bucket % 4 == 0 else StableBucket(1, bucket, rows_of(bucket)))
+    return said
+
+
+def world() -> TimedLog:
+    log = TimedLog()
+    log.put("t", claim(1, "a"), 0)
+    log.put("t", batch(1, "a", 0, [(BUCKETS.start(b) + 3, b) for b in range(ORIGIN, END)], BUCKETS.start(END)), 0)
+    return log
+
+
+def straight(log: TimedLog, first: int = ORIGIN, end: int = END) -> tuple[object, dict[int, Output], int]:
+    """The answer, bucket by bucket and by hand: state, outputs, rows of [first, end)."""
+    kernel = Kernel()
+    state, outputs, count = kernel.initial(), {}, 0
+    for bucket in range(ORIGIN, end):
+        stream = None if bucket % 4 == 0 else rows_of(bucket).rows
+        parts = [stream, [(BUCKETS.start(bucket) + 3, bucket)]]
+        state, out = kernel.step(state, bucket, bucket + 1, {bucket: kernel.order(parts)})
+        if bucket >= first:
+            outputs |= out
+            count += sum(len(p) for p in parts if p)
+    return state, outputs, count
+
+
+def job(log: TimedLog, first: int = ORIGIN, end: int = END) -> RedoJob:
+    before = straight(log, end=first)[0]
+    ranges = (SourceRange(1, 0, 2, SourceFold(BUCKETS.start(ORIGIN))),)
+    return RedoJob(1, first, end, before, ranges, straight(log, first, end)[2])
+
+
+@given(st.data())
+def test_any_replicas_that_hold_the_buckets_between_them_give_the_same_bits(data: st.DataObject) -> None:
+    log = world()
+    said = whole()
+    for k in range(3):
+        upto = data.draw(st.integers(0, len(said)), f"replica {k} died after")
+        again = data.draw(st.integers(0, upto), "and had begun again at")
+        tentative = TentativeBucket(1, ORIGIN + 2, rows_of(3), ("s",), ("s",), 0, 0.5, ORIGIN)
+        log.say(k, [*said[:upto], tentative, Undo(1, ORIGIN), RecDone(1, ORIGIN + 1), *said[again:upto]])
+    alive = data.draw(st.integers(0, 2), "one says all of it")
+    log.topics[FEEDS[alive].topic] = []
+    log.say(alive, said)
+    first = data.draw(st.integers(ORIGIN, END - 1), "first")
+    end = data.draw(st.integers(first + 1, END), "end")
+    state, outputs = run_job(job(log, first, end), opened(log))
+    assert (state, outputs) == straight(log, first, end)[:2]
+
+
+def test_it_goes_on_at_the_next_replica_where_one_has_a_gap() -> None:
+    log, said = world(), whole()
+    log.say(0, [*said[:5], *said[9:]])
+    log.say(1, said[:12])
+    log.say(2, [])
+    assert run_job(job(log), opened(log)) == straight(log)[:2]
+
+
+def test_buckets_that_nobody_holds_are_named() -> None:
+    log, said = world(), whole()
+    for k in range(3):
+        log.say(k, said[:5])
+    with pytest.raises(ReplayError, match="stream up as its 3 replicas have it closes only the buckets before 15"):
+        run_job(job(log), opened(log))
+
+
+def test_a_record_that_does_not_decode_is_passed_over() -> None:
+    log, said = world(), whole()
+    log.say(0, said[:5])
+    log.put(FEEDS[0].topic, b"garbage", 14)
+    log.say(0, said[5:])
+    log.say(1, [])
+    log.say(2, [])
+    assert run_job(job(log), opened(log)) == straight(log)[:2]
+
+
+def test_it_reads_no_more_than_the_buckets_it_needs() -> None:
+    log, said = world(), whole()
+    for k in range(3):
+        log.say(k, said)
+    run_job(job(log, 20, 22), opened(log))
+    assert log.read_of.get(FEEDS[0].topic, 0) <= 3
+    assert FEEDS[1].topic not in log.read_of
+
+
+def test_small_slices_change_nothing() -> None:
+    log, said = world(), whole()
+    log.say(0, said[:9])
+    log.say(1, said[4:])
+    log.say(2, [])
+    made = job(log)
+    replay = Replay(opened(log), made.first, made.state, made.ranges, slice_rows=1)
+    outputs = {b: o for chunk in replay.run(END) for b, o in chunk.outputs.items()}
+    assert (replay.state, outputs) == straight(log)[:2]
+
+
+def test_what_one_replica_said_of_a_range_is_read_and_no_more() -> None:
+    log, said = world(), whole()
+    log.say(0, said)
+    reader = StreamDecoder(Life("a1"), "list")
+    found, end = read_stable(log, FEEDS[0], BUCKETS, ListKernel(), reader, 12, 16)  # type: ignore[arg-type]
+    assert (sorted(found), end) == ([13, 14, 15], 16)
+    assert log.read_of[FEEDS[0].topic] == 4
+
+
+@pytest.mark.parametrize("kept", [slice(0, 5), slice(0, 0), slice(9, None)])
+def test_a_replica_that_has_not_said_all_of_it_is_no_help(kept: slice) -> None:
+    log = world()
+    log.say(0, whole()[kept])
+    with pytest.raises(StreamGap, match=r"up\.r0 holds stable buckets up to"):
+        read_stable(log, FEEDS[0], BUCKETS, ListKernel(), StreamDecoder(Life("a1"), "list"), 14, 18)  # type: ignore[arg-type]

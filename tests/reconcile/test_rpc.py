@@ -1,0 +1,392 @@
+"""A redo by letter: the bits of a direct run; at a deadline at the latest a sentence, whatever letters meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from borealis_py.log.base import NewRecord, Wake
+from borealis_py.log.topics import ENVELOPE_BYTES_MAX, redo_feeds
+from borealis_py.protocol.redo import RedoDone, RedoFailed
+from reconcile import rpc
+from reconcile.redo_client import TAKE_US, RemoteRedo, TaskAddress
+from reconcile.redo_job import run_packed
+from reconcile.redo_server import HELD_US, WAIT_US, RedoServer, TaskChannel
+from reconcile.rpc import JobAccepted, JobResult, Reassembler, Shutdown, SubmitJob, decode, encode
+from tests.reconcile.list_world import ListKernel, batch, claim, list_work
+from tests.reconcile.replica import Replica
+from tests.reconcile.rpc_log import HandClock, LetterLog
+from tests.support.running import until
+
+LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
+ASK, ANSWER = redo_feeds("app", "q", 0)
+WORK = list_work(LOGS).pack()
+
+
+@dataclass
+class HandSlots:
+    """Slots that run a job when the test says so."""
+
+    running: dict[int, bytes] = field(default_factory=dict)
+    cancelled: list[int] = field(default_factory=list)
+    _ended: list[tuple[int, bytes | str]] = field(default_factory=list)
+
+    def start(self, ticket: int, node: str, packed: bytes) -> None:
+        assert node == "q"
+        self.running[ticket] = packed
+
+    def cancel(self, ticket: int) -> None:
+        self.cancelled.append(ticket)
+
+    def ended(self) -> list[tuple[int, bytes | str]]:
+        out, self._ended = self._ended, []
+        return out
+
+    def run(self) -> None:
+        """Run all there is."""
+        for ticket, packed in self.running.items():
+            self._ended.append((ticket, run_packed(WORK, packed)))
+        self.running.clear()
+
+    def fail(self, why: str) -> None:
+        self._ended += [(ticket, why) for ticket in self.running]
+        self.running.clear()
+
+
+class Office:
+    """A driver and tasks, one after the other in this thread."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.log, self.clock, self.slots, self.count = LetterLog(), HandClock(), HandSlots(), count
+        self.stops: list[str] = []
+        self.server = self.serve("s1")
+
+    def serve(self, session: str) -> RedoServer:
+        self.slots = HandSlots()
+        desks = [TaskChannel("q", ASK, ANSWER)]
+        return RedoServer(self.log, desks, session, self.slots, self.count, lambda: None, self.clock)
+
+    def task(self, uid: str = "u1", session: str = "s1", wake: Wake = lambda: None) -> RemoteRedo:
+        address = TaskAddress(session, uid, ASK, ANSWER)
+        stop = lambda: self.stops.append(uid)  # noqa: E731
+        return RemoteRedo(self.log, address, ListKernel(), wake, self.clock, 2.5, stop)
+
+    def later(self, us: int) -> None:
+        self.clock.us += us
+
+
+@pytest.fixture(scope="module")
+def replica() -> Replica:
+    return Replica(ListKernel(), LOGS)
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office()
+
+
+def said(office: Office) -> list[type]:
+    return [type(decode(v)) for v in office.log.values[ANSWER]]
+
+
+def test_a_job_by_letter_gives_the_bits_of_the_direct_run(office, replica):
+    task = office.task()
+    for job in replica.jobs([15, 22]):
+        task.start(job)
+        office.server.turn()
+        assert task.results() == []
+        office.slots.run()
+        office.server.turn()
+        (done,) = task.results()
+        assert isinstance(done, RedoDone)
+        assert (done.id, done.engine) == (job.id, "spark")
+        assert done.outputs == replica.expected(job.first, job.end)
+        assert repr(done.state) == repr(replica.states[job.end])
+        assert task.results() == []
+    assert task.why_inline == ""
+
+
+def test_large_jobs_and_answers_travel_in_parts(office, replica, monkeypatch):
+    monkeypatch.setattr(rpc, "ENVELOPE_BYTES_MAX", 7)
+    task = office.task()
+    task.start(replica.job(10, 20, id=1))
+    office.server.turn()
+    office.slots.run()
+    office.server.turn()
+    (done,) = task.results()
+    assert isinstance(done, RedoDone)
+    assert done.outputs == replica.expected(10, 20)
+    assert said(office).count(JobResult) > 3
+    assert ENVELOPE_BYTES_MAX == 900_000
+
+
+def test_a_state_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
+    monkeypatch.setattr(rpc, "JOB_BYTES_MAX", 10)
+    task = office.task()
+    task.start(replica.job(10, 20, id=1))
+    assert task.results() == [RedoFailed(1, "a state of 0 MB is too large to be sent to the driver")]
+    assert office.log.values[ASK] == []
+
+
+def test_an_answer_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
+    task = office.task()
+    task.start(replica.job(10, 20, id=3))
+    office.server.turn()
+    office.slots.run()
+    monkeypatch.setattr(rpc, "JOB_BYTES_MAX", 10)
+    office.server.turn()
+    assert task.results() == [RedoFailed(3, "an answer of 0 MB is too large to be sent")]
+
+
+def test_what_the_driver_says_wakes_the_task(office, replica):
+    rung: list[str] = []
+    task = office.task(wake=lambda: rung.append("rung"))
+    task.start(replica.job(10, 15, id=1))
+    assert rung == []
+    office.server.turn()
+    assert rung == ["rung"], "it is taken"
+
+
+def test_a_failed_job_is_answered_with_its_reason(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=4))
+    office.server.turn()
+    office.slots.fail("Spark's JVM does not answer")
+    office.server.turn()
+    assert task.results() == [RedoFailed(4, "Spark's JVM does not answer")]
+
+
+def test_without_a_driver_a_job_fails_at_the_deadline_and_a_late_answer_does_nothing(office, replica):
+    office.log.held.add(ASK)
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.later(TAKE_US - 1)
+    assert task.results() == []
+    office.later(1)
+    why = "the driver did not take the redo within 1.3 s"
+    assert task.results() == [RedoFailed(1, why)]
+    assert task.why_inline == why
+    office.log.release(ASK)
+    office.server.turn()
+    assert office.slots.running == {}  # its cancellation came with it
+    task.start(replica.job(10, 15, id=2))
+    office.server.turn()
+    office.slots.run()
+    office.server.turn()
+    (done,) = task.results()
+    assert (done.id, task.why_inline) == (2, "")
+
+
+def test_an_answer_after_the_replica_gave_up_does_nothing(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    office.log.held.add(ANSWER)
+    office.slots.run()
+    office.server.turn()
+    task.cancel(1)
+    office.log.release(ANSWER)
+    assert task.results() == []
+
+
+def test_a_cancelled_job_is_cancelled_at_spark_and_its_slot_counts_as_taken_for_a_while(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    task.cancel(1)
+    office.server.turn()
+    (ticket,) = office.slots.cancelled
+    office.slots.fail("cancelled")
+    task.start(replica.job(10, 15, id=2))
+    office.server.turn()
+    assert ticket not in office.slots.running
+    assert said(office) == [JobAccepted]
+    office.later(WAIT_US)
+    office.server.turn()
+    assert task.results() == [RedoFailed(2, "no free slot within 1 s: the application has 1 slot for redos")]
+    office.later(HELD_US)
+    task.start(replica.job(10, 15, id=3))
+    office.server.turn()
+    office.slots.run()
+    office.server.turn()
+    assert [r.id for r in task.results() if isinstance(r, RedoDone)] == [3]
+
+
+def test_with_all_slots_taken_a_job_waits_and_then_is_refused_by_name(office, replica):
+    first, second, third = (office.task(uid) for uid in ("u1", "u2", "u3"))
+    first.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    second.start(replica.job(10, 20, id=1))
+    office.server.turn()
+    assert len(office.slots.running) == 1
+    office.slots.run()
+    office.server.turn()
+    assert [r.id for r in first.results()] == [1]
+    assert len(office.slots.running) == 1  # the second one's turn
+    third.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    office.later(WAIT_US)
+    office.server.turn()
+    (refused,) = third.results()
+    assert refused == RedoFailed(1, "no free slot within 1 s: the application has 1 slot for redos")
+    assert third.why_inline == refused.reason
+    office.slots.run()
+    office.server.turn()
+    (done,) = second.results()
+    assert done.outputs == replica.expected(10, 20)
+
+
+def test_an_application_without_slots_for_redos_says_so_at_once(replica):
+    office = Office(count=0)
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    assert task.results() == [RedoFailed(1, "the application has no slot for redos")]
+
+
+def test_letters_of_other_incarnations_and_sessions_are_nobodys(office, replica):
+    zombie, task, other = office.task("old"), office.task("new"), office.task("new", "s0")
+    zombie.start(replica.job(10, 15, id=1))
+    other.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    assert len(office.slots.running) == 1
+    office.slots.run()
+    office.server.turn()
+    assert task.results() == []
+    assert other.results() == []
+    assert len(zombie.results()) == 1
+
+
+def test_a_new_driver_leaves_what_its_predecessor_was_asked(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    old, old_slots = office.server, office.slots
+    office.server = office.serve("s2")
+    office.server.turn()
+    assert office.slots.running == {}
+    old.turn()  # the old one was only paused: a zombie answers its own tasks and no others
+    old_slots.run()
+    old.turn()
+    new = office.task("u2", "s2")
+    assert new.results() == []
+    assert len(task.results()) == 1
+
+
+def test_what_a_task_tells_reaches_its_driver_and_no_other(office):
+    heard: list[bytes] = []
+    desks = [TaskChannel("q", ASK, ANSWER)]
+    server = RedoServer(office.log, desks, "s1", HandSlots(), 1, lambda: None, office.clock, heard.append)
+    office.task("u", "s0").tell(b"not ours")
+    office.task().tell(b"well")
+    server.turn()
+    assert heard == [b"well"]
+
+
+def test_stop_reaches_the_tasks_of_the_session(office):
+    mine, other = office.task("mine"), office.task("other", "s0")
+    office.server.stop_tasks()
+    mine.results()
+    other.results()
+    assert office.stops == ["mine"]
+
+
+def test_close_cancels(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    task.close()
+    office.server.turn()
+    assert office.slots.cancelled == [1]
+
+
+def test_one_job_twice_is_a_mistake(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    with pytest.raises(ValueError, match="1 is running already"):
+        task.start(replica.job(10, 15, id=1))
+
+
+def test_a_task_that_lost_letters_says_so_and_hears_its_driver_again_without_waiting_for_that(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.server.turn()
+    office.slots.run()
+    office.server.turn()
+    office.log.gone.add(ANSWER)
+    office.log.answers.clear()  # nobody tells the end of a log
+    (failed,) = task.results()
+    assert "answers cannot be read" in failed.reason
+    task.start(replica.job(10, 15, id=2))
+    assert [r.id for r in task.results()] == [2]
+    office.log.answers.set()
+    until(lambda: task.results() == [] and ANSWER not in office.log.gone, "the driver is heard again")
+    task.start(replica.job(10, 15, id=3))
+    office.server.turn()
+    office.slots.run()
+    office.server.stop_tasks()
+    office.server.turn()
+    assert [(r.id, type(r)) for r in task.results()] == [(3, RedoDone)]
+    assert office.stops == ["u1"]
+
+
+def test_a_driver_that_lost_letters_reads_on(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.log.gone.add(ASK)
+    office.server.turn()
+    assert office.slots.running == {}
+    task.start(replica.job(10, 15, id=2))
+    office.server.turn()
+    assert len(office.slots.running) == 1
+
+
+def test_a_repeated_letter_says_nothing(office, replica):
+    task = office.task()
+    task.start(replica.job(10, 15, id=1))
+    office.log.values[ASK] *= 2
+    office.server.turn()
+    assert len(office.slots.running) == 1
+    office.slots.run()
+    office.server.turn()
+    office.log.values[ANSWER] *= 2
+    assert [r.id for r in task.results()] == [1]
+    assert office.slots.running == {}
+
+
+def test_foreign_records_say_nothing(office, replica):
+    task = office.task()
+    for feed in (ASK, ANSWER):
+        for value in (b"", b"nonsense", encode(Shutdown("s1"))[:-1], b"\x91\xa4STOP"):
+            office.log.put(NewRecord(feed, value))
+    office.log.put(NewRecord(ANSWER, encode(JobResult("s1", "u1", 1, 0, 1, b"no answer"))))
+    task.start(replica.job(10, 15, id=1))
+    (failed,) = task.results()
+    assert "the driver's answer cannot be read" in failed.reason
+    office.server.turn()
+    assert office.stops == []
+
+
+@pytest.mark.parametrize(
+    ("arriving", "whole"),
+    [
+        ("u10/2 u11/2", b"01"),
+        ("u10/1", b"0"),
+        ("u10/3 u12/3", None),
+        ("u11/2", None),
+        ("u10/2 u10/2 u11/2", None),
+        ("u10/2 u20/2 u21/2", b"01"),
+        ("u10/2 u21/2", None),
+        ("u10/2 v10/2 v11/2", b"01"),
+        ("u10/2 v10/2 u11/2", b"01"),  # a zombie and its successor
+        ("u10/2 v10/2 w10/2 u11/2", None),
+        ("u10/3 v10/2 u11/3 w10/2 u12/3", b"012"),
+    ],
+)
+def test_parts_make_a_whole_only_in_order_and_of_one_job(arriving, whole):
+    assembly = Reassembler()
+    found = [
+        assembly.add(SubmitJob("s", x[0], int(x[1]), int(x[2]), int(x[4]), x[2].encode())) for x in arriving.split()
+    ]
+    assert found[-1] == whole
+    assert all(f is None for f in found[:-1])
