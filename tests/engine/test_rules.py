@@ -42,7 +42,7 @@ def test_the_same_log_gives_the_same_bits_under_the_same_number_of_rules(query: 
     [
         ("RULES", 10**6),
         ("merge", lambda parts: parts[0]),
-        ("by_key", lambda batch, by: batch),
+        ("sort_by_key", lambda batch, by: batch),
         ("partitions_of", lambda *a: __import__("numpy").zeros(1)),
     ],
 )
