@@ -146,12 +146,12 @@ class SourceRecord:
 
 @dataclass(frozen=True, slots=True)
 class StableBucket:
-    """STABLE(inc, b, rows, held). `held` in microseconds (protocol R1)."""
+    """STABLE(inc, b, rows, held). `waited_us` in microseconds (protocol R1)."""
 
     inc: int
     bucket: int
     output: Output
-    held: int = 0
+    waited_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +161,15 @@ class StableRange:
     inc: int
     first: int
     end: int
-    held: int = 0
+    waited_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TentativeBucket:
     """TENTATIVE(inc, b, ...): not known to be final; replaced by STABLE(b) later.
 
-    `lacked`: sources missing in some bucket that the result depends on, its windows' earlier ones too; `missing`: those
+    `missing_sources`: missing in some bucket that the result depends on, earlier ones of its windows too; `missing`:
+    those
     that bucket b itself had not. `completeness` in 0..1: the lowest of those buckets'. `diverged_from`: the first
     bucket whose absence the state, or a word that it was made of, carries (protocol 1.3, B17). `offset`: where a reader
     found it in the log, -1: nowhere; no part of what is said.
@@ -177,9 +178,9 @@ class TentativeBucket:
     inc: int
     bucket: int
     output: Output
-    lacked: tuple[str, ...]
+    missing_sources: tuple[str, ...]
     missing: tuple[str, ...]
-    held: int
+    waited_us: int
     completeness: float
     diverged_from: int
     offset: int = field(default=-1, compare=False)

@@ -22,12 +22,12 @@ def _nothing(rows: Rows) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FeedProgress:
-    """Replica `replica` has spoken about `bucket` and all before it; `held`: how long upstream had waited, in us."""
+    """Replica `replica` has spoken about `bucket` and all before it; `waited_us`: how long upstream had waited."""
 
     replica: int
     bucket: int
     tentative: bool
-    held: int
+    waited_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ class StreamFold:
         """False: this cursor waits."""
         taken = True
         if isinstance(record, StableBucket):
-            taken = self._stable(replica, record.bucket, record.bucket + 1, record.output, record.held, said)
+            taken = self._stable(replica, record.bucket, record.bucket + 1, record.output, record.waited_us, said)
         elif isinstance(record, StableRange):
-            taken = self._stable(replica, record.first, record.end, Output(), record.held, said)
+            taken = self._stable(replica, record.first, record.end, Output(), record.waited_us, said)
         elif isinstance(record, TentativeBucket):
             self._store(replica, record, said)
         if taken:
@@ -152,7 +152,7 @@ class StreamFold:
     def _store(self, replica: int, record: TentativeBucket, said: list[FeedProgress | Stable]) -> None:
         if record.inc < self._inc[replica]:
             return  # a zombie's
-        said.append(FeedProgress(replica, record.bucket, True, record.held))
+        said.append(FeedProgress(replica, record.bucket, True, record.waited_us))
         self._reach(record.bucket)
         if record.bucket >= max(self.live, self.next):
             words = self.tentative.setdefault(record.bucket, {})
@@ -195,7 +195,7 @@ class StreamFold:
         stored = self.tentative.get(bucket)
         if not stored:
             return None
-        return min(stored.items(), key=lambda kv: (-kv[1].completeness, len(kv[1].lacked), kv[0]))[1]
+        return min(stored.items(), key=lambda kv: (-kv[1].completeness, len(kv[1].missing_sources), kv[0]))[1]
 
     def passed(self, live: int) -> None:
         """The owner's live frontier moved: tentative buckets below it are of no use."""

@@ -25,7 +25,7 @@ class Change:
     end: int
     output: Output = field(default_factory=Output)
     completeness: float = 1.0
-    lacked: tuple[str, ...] = ()
+    missing_sources: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     diverged_from: int | None = None
 
@@ -64,7 +64,7 @@ class View:
         bucket = said.bucket
         self.pass_over(bucket)
         self.shown = bucket + 1
-        of = said.completeness, said.lacked, said.missing, said.diverged_from
+        of = said.completeness, said.missing_sources, said.missing, said.diverged_from
         return [Change(Kind.TENTATIVE, bucket, bucket + 1, said.output, *of)]
 
     def pass_over(self, bucket: int) -> None:

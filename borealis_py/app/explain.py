@@ -33,11 +33,11 @@ class LossOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LossEffect:
-    """One node during a loss. `lacked`: the sources missing in what it says, or would say."""
+    """One node during a loss. `missing_sources`: the sources missing in what it says, or would say."""
 
     outcome: LossOutcome
     completeness: float
-    lacked: tuple[str, ...] = ()
+    missing_sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,14 @@ def effects(spec: AppSpec, lost: str, policies: Mapping[str, DelayPolicy]) -> di
             found[name] = LossEffect(LossOutcome.LOST, 0.0, spec.sources_of(name))
             continue
         inputs = [_input(spec, i, lost, found) for i in spec.node(name).inputs]
-        lacked = tuple(dict.fromkeys(source for i in inputs for source in i.lacked))
+        missing_sources = tuple(dict.fromkeys(source for i in inputs for source in i.missing_sources))
         completeness = sum(i.completeness for i in inputs) / len(inputs)
         if all(i.outcome is LossOutcome.STABLE for i in inputs):
             found[name] = LossEffect(LossOutcome.STABLE, 1.0)
         elif policies[name] is DelayPolicy.SUSPEND or all(i.outcome is LossOutcome.LOST for i in inputs):
-            found[name] = LossEffect(LossOutcome.SILENT, 0.0, lacked)
+            found[name] = LossEffect(LossOutcome.SILENT, 0.0, missing_sources)
         else:
-            found[name] = LossEffect(LossOutcome.TENTATIVE, completeness, lacked)
+            found[name] = LossEffect(LossOutcome.TENTATIVE, completeness, missing_sources)
     return found
 
 

@@ -290,9 +290,9 @@ def wait_ready(
             pids.update((name, p.pid) for name, p in processes.running().items() if name in pids)
             for status in reader.poll():
                 on_status(status)
-                by = process_of(pids, status.query, status.replica)
+                by = process_of(pids, status.node, status.replica)
                 if status.pid == pids.get(by) and status.state != "RECOVERING":
-                    missing.discard((status.query, status.replica))
+                    missing.discard((status.node, status.replica))
             if not missing:
                 return
             _refuse_ended(processes, pids)

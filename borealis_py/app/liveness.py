@@ -106,6 +106,6 @@ def _known(beats: Iterable[Alive], by_uid: Mapping[str, Status]) -> list[Alive]:
     for one in beats:
         status = by_uid.get(one.uid)
         if status is not None:
-            one = Alive(status.query, one.replica, one.uid, status.pid, status.host)
+            one = Alive(status.node, one.replica, one.uid, status.pid, status.host)
         found[one.uid] = one
     return list(found.values())

@@ -230,7 +230,7 @@ class _Watch:
         """Read what has been said since the last look."""
         now, wall_us = time.monotonic(), time.time_ns() // 1000
         for status in self._reader.poll():
-            key = status.query, status.replica
+            key = status.node, status.replica
             if key not in self._wanted:
                 continue
             # How old a status is that lay there already only its own clock tells; later ones are as old as our looks.

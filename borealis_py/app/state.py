@@ -218,7 +218,7 @@ class StatusReader:
         records = self._lookup.read(self._feed, self._next, end)
         found = [s for s in (_status(r.value) for r in records) if s is not None]
         self._next = end
-        self.newest.update({(s.query, s.replica): s for s in found})
+        self.newest.update({(s.node, s.replica): s for s in found})
         return found
 
     def close(self) -> None:

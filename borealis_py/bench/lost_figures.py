@@ -234,8 +234,8 @@ def partials(heard: Heard, true: Totals, plan: FeedPlan) -> Partials:
 def _names(change: LiveChange, plan: FeedPlan, start: int) -> bool:
     """Whether it names what a window that begins at `start` lacks."""
     if start < plan.silent_until_us and start + WINDOW_US > plan.silent_from_us:
-        return f"s{plan.silent}" in change.lacked
-    return bool(change.lacked)
+        return f"s{plan.silent}" in change.missing_sources
+    return bool(change.missing_sources)
 
 
 def finals(rows: Iterable[Mapping[str, Any]], true: Totals) -> Finals:

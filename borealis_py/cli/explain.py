@@ -43,7 +43,7 @@ def as_json(found: Explanation) -> dict[str, Any]:
         "topics": {t.name: {"partitions": t.partitions, "holds": t.holds} for t in found.topics},
         "losses": {
             lost: {
-                node: {"outcome": e.outcome.value, "completeness": e.completeness, "lacked": e.lacked}
+                node: {"outcome": e.outcome.value, "completeness": e.completeness, "missing_sources": e.missing_sources}
                 for node, e in effects.items()
             }
             for lost, effects in found.losses.items()

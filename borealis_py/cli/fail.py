@@ -61,7 +61,7 @@ def _wait(state: AppState, source: str, reader: StatusReader, timeout_s: float) 
     while time.monotonic() < deadline and lost != wanted:
         for status in reader.poll():
             if any(i.name == source and not i.reachable for i in status.inputs):
-                lost.add((status.query, status.replica))
+                lost.add((status.node, status.replica))
         if lost != wanted:
             time.sleep(LOOK_S)
     return sorted(lost)
@@ -71,7 +71,7 @@ def _tell(state: AppState, name: str, duration: str, seen: list[tuple[str, int]]
     from borealis_py.app.origin import show
 
     if json:
-        replicas = [{"query": query, "replica": k} for query, k in seen]
+        replicas = [{"node": node, "replica": k} for node, k in seen]
         print_json({"source": name, "until_wall_us": until_us, "unreachable_for": replicas})
     elif seen:
         names = ", ".join(f"{query}.r{k}" for query, k in seen)

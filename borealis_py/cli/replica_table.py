@@ -189,7 +189,7 @@ def row(seen: ReplicaHealth, now_us: int, rates: Sequence[float] = ()) -> list[s
     grant = "granted" if s.granted else f"waits for {s.head}" if s.asking else ""
     checkpoint = duration((now_us - s.checkpoint_wall_us) / 1e6) if s.checkpoint_wall_us else "none"
     return [
-        s.query,
+        s.node,
         str(s.replica),
         shown,
         str(s.inc),

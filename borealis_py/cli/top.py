@@ -138,7 +138,7 @@ def _headline(view: AppSnapshot) -> str:
 
 
 def _event(status: Status) -> Text:
-    who = f"{status.query}.r{status.replica}"
+    who = f"{status.node}.r{status.replica}"
     said = f"{_time(status.at_wall_us)}  {who}  {status.event}"
     if status.redo is not None:
         redo = status.redo

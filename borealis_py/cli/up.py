@@ -174,7 +174,7 @@ def _start(
         raise typer.Exit(INTERRUPTED) from None
     finally:
         processes.release()
-    urls = {process_of(pids, s.query, s.replica): f"; {s.http}" for s in seen.values() if s.http}
+    urls = {process_of(pids, s.node, s.replica): f"; {s.http}" for s in seen.values() if s.http}
     for process, pid in pids.items():
         nodes = ", ".join(name for name, node in state.spec.all_nodes.items() if process.replica < node.replicas)
         told = "was running" if process in before else "started"
@@ -204,8 +204,8 @@ def _started(
         pids = launch.start(state, processes, options)
 
     def show(status: Status) -> None:
-        if status.pid == pids.get(process_of(pids, status.query, status.replica)):
-            seen[status.query, status.replica] = status
+        if status.pid == pids.get(process_of(pids, status.node, status.replica)):
+            seen[status.node, status.replica] = status
             states = ", ".join(f"{query}.r{k} {s.state}" for (query, k), s in sorted(seen.items()))
             spinner.update(f"waiting for replicas: {states}")
 

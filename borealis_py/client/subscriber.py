@@ -51,7 +51,7 @@ class LiveChange:
     """A change of the live view, for buckets [bucket, end).
 
     `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; only where asked for). `partition`: of the
-    query; the others go on without it. Of a TENTATIVE one: `lacked`, sources missing anywhere in what it depends on;
+    query; the others go on without it. Of a TENTATIVE one: `missing_sources`, missing anywhere in what it depends on;
     `missing`, those that bucket itself had not; `completeness` of what it depends on, 0 to 1; `diverged_from`, the
     first bucket whose absence its state carries; `why` it is tentative, in words (PROTOCOL.md 1.3).
     """
@@ -61,7 +61,7 @@ class LiveChange:
     end: int
     rows: list[dict[str, Any]]
     completeness: float = 1.0
-    lacked: tuple[str, ...] = ()
+    missing_sources: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     diverged_from: int | None = None
     why: str = ""
@@ -204,7 +204,7 @@ def live_change(change: Change, codec: RowCodec, certain: bool, partition: int =
         change.end,
         [] if output.rows is None else codec.to_dicts(output.rows),
         change.completeness,
-        change.lacked,
+        change.missing_sources,
         change.missing,
         change.diverged_from,
         why_tentative(change, certain),
@@ -222,7 +222,7 @@ def why_tentative(change: Change, certain: bool) -> str:
     if change.kind is not Kind.TENTATIVE:
         return ""
     if change.completeness < 1:
-        return f"lacks {', '.join(change.lacked)}"
+        return f"lacks {', '.join(change.missing_sources)}"
     what = "it will be confirmed" if certain else "it may change"
     return f"lacks nothing, but what came before has not been corrected since bucket {change.diverged_from}: {what}"
 

@@ -227,8 +227,8 @@ def _settled(run_: _Run) -> bool:
 def _all_published(run_: _Run) -> bool:
     best: dict[str, int] = {}
     for s in run_.statuses.story.newest.values():
-        best[s.query] = max(best.get(s.query, 0), s.progress)
-    return all(best[q] >= max(s.f_s for s in run_.statuses.story.newest.values() if s.query == q) for q in best)
+        best[s.node] = max(best.get(s.node, 0), s.progress)
+    return all(best[q] >= max(s.f_s for s in run_.statuses.story.newest.values() if s.node == q) for q in best)
 
 
 def _refuse_dead(run_: _Run) -> None:

@@ -62,7 +62,7 @@ class Screen(AbstractContextManager["Screen"]):
 
     def tell(self, status: Status) -> None:
         """The line of a status record, if it is worth one."""
-        who = f"{status.query} replica {status.replica}"
+        who = f"{status.node} replica {status.replica}"
         if status.event == "SILENT" and status.detail not in self._silent:
             self._silent.add(status.detail)
             self.event(status.at_wall_us, f"{status.detail.upper()} is silent", "red")

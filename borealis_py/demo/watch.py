@@ -84,13 +84,13 @@ class Story:
 
     def take(self, status: Status) -> None:
         """One status record, in the log's order."""
-        key = status.query, status.replica
+        key = status.node, status.replica
         self.newest[key] = status
         line = self.states.setdefault(key, [])
         if not line or line[-1][1] != status.state:
             line.append((status.at_wall_us, status.state))
         if status.event == "STABILIZATION":
-            self._open[key] = ObservedReconciliation(status.query, status.replica, status.at_wall_us)
+            self._open[key] = ObservedReconciliation(status.node, status.replica, status.at_wall_us)
             self.reconciliations.append(self._open[key])
         current = self._open.get(key)
         if current is None:
@@ -110,7 +110,7 @@ class Story:
         buckets = redo.end - redo.first
         self.reconciliations.append(
             ObservedReconciliation(
-                status.query, status.replica, start_us, status.at_wall_us, redo.rows, buckets, [status]
+                status.node, status.replica, start_us, status.at_wall_us, redo.rows, buckets, [status]
             )
         )
 

@@ -63,7 +63,8 @@ class Description(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """Control topic, partition of the node, key `<node>/<replica>` (protocol R7). `kept`: newest durable checkpoint."""
+    """Control topic, partition of the node, key `<node>/<replica>` (protocol R7). `checkpoint_bucket`: of its newest
+    durable checkpoint; -1: it has none."""
 
     app_uid: str
     replica: Number
@@ -75,7 +76,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     asking: bool
     ask_offset: Number | None
     progress: Number
-    kept: int = -1
+    checkpoint_bucket: int = -1
 
 
 class InputStatus(msgspec.Struct, frozen=True):
@@ -108,7 +109,7 @@ class RedoStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Status topic, key `<query>/<replica>`: one a second and one on every event.
+    """Status topic, key `<node>/<replica>`: one a second and one on every event.
 
     `event`: "" for the periodic one, else SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION,
     REDO, REC_DONE, STABLE, READY, STOPPED (a driver says it of a task without a slot), REDO_FAILED, ADOPT_FAILED,
@@ -117,7 +118,7 @@ class Status(msgspec.Struct, frozen=True):
     where its process answers HTTP; "": nowhere. `host`: the name of the machine on which `pid` is.
     """
 
-    query: str
+    node: str
     replica: int
     inc: int
     uid: str

@@ -92,7 +92,7 @@ class StableHeader(msgspec.Struct, array_like=True, frozen=True, tag="STABLE"):
     app_uid: str
     inc: int
     bucket: int
-    held: int
+    waited_us: int
     part: int
     parts: int
     schema: str
@@ -103,11 +103,11 @@ class TentativeHeader(msgspec.Struct, array_like=True, frozen=True, tag="TENTATI
     app_uid: str
     inc: int
     bucket: int
-    held: int
+    waited_us: int
     part: int
     parts: int
     schema: str
-    lacked: tuple[str, ...]
+    missing_sources: tuple[str, ...]
     missing: tuple[str, ...]
     completeness: float
     diverged_from: int
@@ -118,7 +118,7 @@ class RangeHeader(msgspec.Struct, array_like=True, frozen=True, tag="BOUNDARY"):
     inc: int
     first: int
     end: int
-    held: int
+    waited_us: int
 
 
 class UndoHeader(msgspec.Struct, array_like=True, frozen=True, tag="UNDO"):

@@ -75,7 +75,7 @@ class StreamEncoder:
     def encode(self, record: StreamRecord) -> list[NewRecord]:
         """The log records that say it, to be appended in this order."""
         if isinstance(record, StableRange):
-            header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.held)
+            header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.waited_us)
             return [self._record(record.end - 1, pack(header))]
         if isinstance(record, Undo):
             return [self._record(record.bucket, pack(UndoHeader(self._app_uid, record.inc, record.bucket)))]
@@ -92,17 +92,17 @@ class StreamEncoder:
         self, record: StableBucket | TentativeBucket, part: int, parts: int, letters: Sequence[RecordPart]
     ) -> StableHeader | TentativeHeader:
         if isinstance(record, StableBucket):
-            common = (self._app_uid, record.inc, record.bucket, record.held, part, parts, self._schema)
+            common = (self._app_uid, record.inc, record.bucket, record.waited_us, part, parts, self._schema)
             return StableHeader(*common, tuple(letters))
         return TentativeHeader(
             self._app_uid,
             record.inc,
             record.bucket,
-            record.held,
+            record.waited_us,
             part,
             parts,
             self._schema,
-            record.lacked,
+            record.missing_sources,
             record.missing,
             record.completeness,
             record.diverged_from,
@@ -165,7 +165,7 @@ class StreamDecoder:
         if not self._life.owns(record, header.app_uid):
             return None
         if isinstance(header, RangeHeader):
-            return StableRange(header.inc, header.first, header.end, header.held)
+            return StableRange(header.inc, header.first, header.end, header.waited_us)
         if isinstance(header, UndoHeader):
             return Undo(header.inc, header.bucket)
         if isinstance(header, RecDoneHeader):
@@ -203,14 +203,14 @@ class StreamDecoder:
         if isinstance(header, StableHeader):
             letters = [letter for own, _ in parts if isinstance(own, StableHeader) for letter in own.rejects]
             rejects = tuple(Reject(p.source, p.offset, p.reason, p.raw, p.seq) for p in letters)
-            return StableBucket(header.inc, header.bucket, Output(rows, rejects), header.held)
+            return StableBucket(header.inc, header.bucket, Output(rows, rejects), header.waited_us)
         return TentativeBucket(
             header.inc,
             header.bucket,
             Output(rows),
-            header.lacked,
+            header.missing_sources,
             header.missing,
-            header.held,
+            header.waited_us,
             header.completeness,
             header.diverged_from,
             offset,

@@ -232,7 +232,7 @@ class InputReader:
 
     def _beat(self, record: Record, into: list[ReceivedHeartbeat]) -> None:
         try:
-            h = read_beat(record.key, record.value, self._spec.query)
+            h = read_beat(record.key, record.value, self._spec.node)
         except msgspec.MsgspecError as exc:
             log.warning("heartbeat ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
             return
@@ -241,7 +241,16 @@ class InputReader:
         recovering = h.state == "RECOVERING"
         into.append(
             ReceivedHeartbeat(
-                record.offset, h.replica, h.inc, h.uid, recovering, h.ack_s, h.ack_l, h.asking, h.ask_offset, h.kept
+                record.offset,
+                h.replica,
+                h.inc,
+                h.uid,
+                recovering,
+                h.ack_s,
+                h.ack_l,
+                h.asking,
+                h.ask_offset,
+                h.checkpoint_bucket,
             )
         )
 

@@ -152,7 +152,7 @@ class Unpublished:
                     return said_by(self._spec, k, lookup, self._kernel, first, end, self._spec.timing.publish_most)
                 except StreamGap as exc:
                     gaps.append(str(exc))
-            why = f"{self._spec.query}: buckets [{first}, {end}) are still to be published, but {'; '.join(gaps)}"
+            why = f"{self._spec.node}: buckets [{first}, {end}) are still to be published, but {'; '.join(gaps)}"
             if all(self._deleted(k, lookup, first) for k in self._replicas):
                 self._lost = NeverPublished(f"{why} (retention). `--reset` starts the app anew")
         raise LogError(why)

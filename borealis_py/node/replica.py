@@ -113,7 +113,7 @@ class Replica:
             )
             opened.callback(self._transactor.close)
             self._life = Life(spec.app_uid)
-            self.settings = DynamicSettings(self._life, spec.query, spec.replica, spec.serves, spec.delays, spec.timing)
+            self.settings = DynamicSettings(self._life, spec.node, spec.replica, spec.serves, spec.delays, spec.timing)
             codecs, self._streams = codecs_of(kernel, spec.inputs)
             self._input_reader = InputReader(spec, log_, self._lookup, codecs, self._streams, self.settings, wake)
             opened.callback(self._input_reader.close)
@@ -130,11 +130,11 @@ class Replica:
         self._input_reader.read_settings()
         inc = self._input_reader.read_control() + 1
         value = encode(Incarnation(spec.app_uid, inc, uid))
-        self._appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.query}/{spec.replica}".encode()))
+        self._appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.node}/{spec.replica}".encode()))
         start = self._start()
         self._input_reader.open_progress()
         self._input_reader.open_inputs(start.marks, start.bucket, self.buckets)
-        log.info("replica starts", query=spec.query, replica=spec.replica, inc=inc, bucket=start.bucket)
+        log.info("replica starts", query=spec.node, replica=spec.replica, inc=inc, bucket=start.bucket)
         return Manager(
             Identity(spec.replica, inc, uid),
             spec.inputs,
@@ -196,7 +196,7 @@ class Replica:
             redo=self._redos.results(),
             progress=arrived.progress,
             writer=[self._writer_event(e) for e in self._transactor.events()],
-            kept=self._store.written_bucket,
+            checkpoint_bucket=self._store.written_bucket,
         )
         effects = self.manager.handle(turn)
         self._resuming.turned(max(self.manager.f_s, self.manager.complete), self._input_reader)
@@ -266,10 +266,10 @@ class Replica:
                 beat.asking,
                 beat.ask_offset,
                 beat.progress,
-                beat.kept,
+                beat.checkpoint_bucket,
             )
         )
-        self._pulse.say(NewRecord(self.spec.control_feed, value, beat_key(self.spec.query, me.replica)), now)
+        self._pulse.say(NewRecord(self.spec.control_feed, value, beat_key(self.spec.node, me.replica)), now)
 
     def _transaction(self, publish: Publish) -> Iterator[NewRecord]:
         """Runs in the writer's thread."""
@@ -280,7 +280,7 @@ class Replica:
         )
         self._writing_to = end  # one transaction at a time: it is this one's end that the next event tells of
         return transaction(
-            spec.app, spec.query, outputs, self._progress(end), self.buckets, self._kernel, spec.corrected
+            spec.app, spec.node, outputs, self._progress(end), self.buckets, self._kernel, spec.corrected
         )
 
     def _progress(self, bucket: int) -> Progress:

@@ -70,8 +70,8 @@ class Reporter:
         self._why_inline = why_inline
         self._seen = seen
         self._due = 0
-        self._key = f"{spec.query}/{spec.replica}".encode()
-        self._log = structlog.get_logger("borealis.replica").bind(query=spec.query, replica=spec.replica)
+        self._key = f"{spec.node}/{spec.replica}".encode()
+        self._log = structlog.get_logger("borealis.replica").bind(query=spec.node, replica=spec.replica)
         self._process = psutil.Process()
         self.checkpoint_wall_us = 0
         self.checkpoint_bucket = 0
@@ -119,7 +119,7 @@ class Reporter:
             first, end, rows, engine, seconds = note.redo
             redo = RedoStatus(first, end, rows, engine, seconds, wall)
         return Status(
-            query=self._spec.query,
+            node=self._spec.node,
             replica=self._spec.replica,
             inc=m.identity.inc,
             uid=m.identity.uid,

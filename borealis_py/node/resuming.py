@@ -81,7 +81,7 @@ class Resuming:
     def unended(self, lookup: Lookup, raw: Lookup) -> int | None:
         """Up to where a transaction of this node's is written that has no end; None: there is none. Raises LogError."""
         spec = self._spec
-        feed = topics.corrected(spec.app, spec.query) if spec.corrected else spec.progress_feed
+        feed = topics.corrected(spec.app, spec.node) if spec.corrected else spec.progress_feed
         end = raw.bounds(feed)[1]
         return end if lookup.bounds(feed)[1] < end else None
 
@@ -96,13 +96,13 @@ class Resuming:
         if said is not None and said <= self._closed:
             return said
         if said is not None and not self._is_garbage(said, lookup):
-            query, closed = self._spec.query, self._closed
+            query, closed = self._spec.node, self._closed
             raise LogError(f"{query}: progress tells of bucket {said}, the inputs close up to {closed}")
         return published.upto(lookup, self._closed)
 
     def _published(self) -> Published:
         spec = self._spec
-        return Published(spec.app, spec.query, spec.corrected, Life(spec.app_uid), spec.origin)
+        return Published(spec.app, spec.node, spec.corrected, Life(spec.app_uid), spec.origin)
 
     @contextmanager
     def _after_fence(self, lookup: Lookup) -> Iterator[None]:
@@ -118,10 +118,10 @@ class Resuming:
         if doubt is None or doubt.said != said:
             feeds = [feed for i in range(len(self._spec.inputs)) for feed in self._spec.feeds(i)]
             self._doubt = _Doubt(said, {feed: lookup.bounds(feed)[1] for feed in feeds})
-            log.info("progress is ahead of the inputs: they are read on first", query=self._spec.query, progress=said)
+            log.info("progress is ahead of the inputs: they are read on first", query=self._spec.node, progress=said)
             return False
         if doubt.settled:
             log.warning(
-                "progress record ignored: no input closes what it tells of", query=self._spec.query, progress=said
+                "progress record ignored: no input closes what it tells of", query=self._spec.node, progress=said
             )
         return doubt.settled

@@ -18,7 +18,7 @@ from sunion.model import Input
 class ReplicaSpec:
     """One replica of one node.
 
-    `app_uid`: of the app's life that it belongs to. `query`: the node's name; a query is the node of its result.
+    `app_uid`: of the app's life that it belongs to. `node`: its name; a query is the node of its result.
     `inputs`: in the order of its SUnion. `partition`: the node's in the control log. `origin`: first bucket.
     `query_hash`: checkpoints of another query are
     refused. `app_json`: for the kernel and redo tasks. `delays`: at the start, of each query that reads the node.
@@ -35,7 +35,7 @@ class ReplicaSpec:
 
     app: str
     app_uid: str
-    query: str
+    node: str
     replica: int
     inputs: tuple[Input, ...]
     bucket_us: int
@@ -73,7 +73,7 @@ class ReplicaSpec:
 
     def feeds_of(self, replica: int) -> tuple[Feed, ...]:
         """What replica `replica` of this node says."""
-        return topics.own_feeds(self.app, self.query, replica, count_of(self.exchange))
+        return topics.own_feeds(self.app, self.node, replica, count_of(self.exchange))
 
     @property
     def own_feeds(self) -> tuple[Feed, ...]:
@@ -90,7 +90,7 @@ class ReplicaSpec:
 
     @property
     def progress_feed(self) -> Feed:
-        return Feed(topics.progress(self.app, self.query))
+        return Feed(topics.progress(self.app, self.node))
 
     @property
     def status_feed(self) -> Feed:
@@ -98,8 +98,8 @@ class ReplicaSpec:
 
     @property
     def transactional_id(self) -> str:
-        return topics.transactional_id(self.app, self.query)
+        return topics.transactional_id(self.app, self.node)
 
     @property
     def name(self) -> str:
-        return f"{self.query}.r{self.replica}"
+        return f"{self.node}.r{self.replica}"

@@ -57,7 +57,7 @@ def _one(state: AppState, found: Status | None, key: Key, now_us: int) -> dict[s
     node, replica = key
     of = queries_of(state.runs, node)
     if found is None:
-        return {"query": node, "of_queries": of, "replica": replica, "running": False, "ready": False, "state": None}
+        return {"node": node, "of_queries": of, "replica": replica, "running": False, "ready": False, "state": None}
     seen = health_of(found, state.spec.bucket_us, now_us)
     return {
         "running": not seen.gone,

@@ -37,7 +37,7 @@ class Rates:
         """Counts begin anew with an incarnation; a clock that was set back starts over, too."""
         for s in statuses:
             reading = _Reading(s.uid, s.at_wall_us, tuple(i.tuples for i in s.inputs))
-            kept = self._readings.setdefault((s.query, s.replica), deque())
+            kept = self._readings.setdefault((s.node, s.replica), deque())
             if kept and (kept[-1].uid != reading.uid or kept[-1].at_wall_us > reading.at_wall_us):
                 kept.clear()
             kept.append(reading)

@@ -57,7 +57,7 @@ class StatusRegistry:
     def tell(self, glance: StatusSnapshot) -> None:
         """A loop's new status. Of a replica that is not to run here, or of an incarnation before the one that was heard
         last (a cut-off task goes on until it hears of its successor): nothing happens."""
-        key = glance.status.query, glance.status.replica
+        key = glance.status.node, glance.status.replica
         if key not in self._entries:
             return
         before = self._entries[key]

@@ -9,10 +9,10 @@ from sunion.union import SUnion
 
 
 class Checkpointing:
-    """One replica's checkpoints. `kept`: bucket of the newest that is durable, -1: none; heartbeats tell it (B44)."""
+    """One replica's checkpoints. `checkpoint_bucket`: of the newest durable one, -1: none; in heartbeats (B44)."""
 
     def __init__(self, timing: Timing, bucket: int) -> None:
-        self.kept = -1
+        self.checkpoint_bucket = -1
         self.newest = bucket
         self._timing = timing
         self._pending: SaveCheckpoint | None = None

@@ -18,7 +18,7 @@ class HeartbeatTimer:
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         self._beat_at = ALWAYS
-        self._kept = -1
+        self._checkpoint_bucket = -1
         self._asking = False
         self._old_ask: int | None = None
 
@@ -28,18 +28,25 @@ class HeartbeatTimer:
         return self._beat_at + self._timing.heartbeat_us
 
     def beat(
-        self, now: int, state: ReplicaState, output: SOutput, asking: bool, ask: int | None, progress: int, kept: int
+        self,
+        now: int,
+        state: ReplicaState,
+        output: SOutput,
+        asking: bool,
+        ask: int | None,
+        progress: int,
+        checkpoint_bucket: int,
     ) -> list[SendHeartbeat]:
         """The heartbeat, if one is due: on time, when asking changes, and when there is a checkpoint to adopt.
 
         Args:
             ask: offset of the own ask as read back. progress: first bucket not published, as far as known.
         """
-        news = asking != self._asking or kept > self._kept
+        news = asking != self._asking or checkpoint_bucket > self._checkpoint_bucket
         if now < self.next_us and not news:
             return []
         if asking and not self._asking:
             self._old_ask = ask  # of an earlier run of asking, whose end was not read back yet (B26)
-        self._beat_at, self._asking, self._kept = now, asking, kept
+        self._beat_at, self._asking, self._checkpoint_bucket = now, asking, checkpoint_bucket
         ask = None if ask == self._old_ask else ask
-        return [SendHeartbeat(state.value, output.ack_s, output.ack_l, asking, ask, progress, kept)]
+        return [SendHeartbeat(state.value, output.ack_s, output.ack_l, asking, ask, progress, checkpoint_bucket)]

@@ -70,8 +70,8 @@ class InputState:
         for index, said in turn.streams.items():
             for word in self.union.feed_stream(index, said):
                 self.feeds[index][word.replica].word(word.bucket, word.tentative, live)
-                if word.tentative or word.held:
-                    self._waited.append((word.bucket, word.held))
+                if word.tentative or word.waited_us:
+                    self._waited.append((word.bucket, word.waited_us))
         for index in held | {i for i, _ in waiting - self.union.waiting}:
             self._held[index] = turn.now
 
@@ -145,7 +145,7 @@ class InputState:
         """What a bucket has of its inputs now."""
         words = [said for _, said in self._open(bucket) if said is not None]
         diverged_from = min((said.diverged_from for said in words), default=None)
-        return Share(self.missing(bucket), self.lacked(bucket), self.completeness(bucket), diverged_from)
+        return Share(self.missing(bucket), self.missing_sources(bucket), self.completeness(bucket), diverged_from)
 
     def _open(self, bucket: int) -> Iterator[tuple[SourceBuffer | StreamBuffer, TentativeBucket | None]]:
         """The inputs that have not closed a bucket, each with the tentative word to use."""
@@ -158,9 +158,9 @@ class InputState:
         found = [source.sources if said is None else said.missing for source, said in self._open(bucket)]
         return tuple(dict.fromkeys(name for names in found for name in names))
 
-    def lacked(self, bucket: int) -> tuple[str, ...]:
+    def missing_sources(self, bucket: int) -> tuple[str, ...]:
         """The same with all that upstream's tentative words lacked, in earlier buckets too."""
-        found = [source.sources if said is None else said.lacked for source, said in self._open(bucket)]
+        found = [source.sources if said is None else said.missing_sources for source, said in self._open(bucket)]
         return tuple(dict.fromkeys(name for names in found for name in names))
 
     def completeness(self, bucket: int) -> float:

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 class Share:
     """What one bucket had of its inputs when it ran.
 
-    `missing`: the sources that had not said it. `lacked`: those, and what the tentative words that it used had lacked.
+    `missing`: the sources that had not said it. `missing_sources`: those, and what tentative words that it used lacked.
     `completeness`: mean over its inputs of 1 (stable), 0 (missing) or the tentative word's own. `diverged_from`: lowest
     of those words'; None: it used none.
     """
 
     missing: tuple[str, ...]
-    lacked: tuple[str, ...]
+    missing_sources: tuple[str, ...]
     completeness: float
     diverged_from: int | None = None
 
@@ -29,7 +29,7 @@ class Share:
 class Label:
     """Of one tentative result, over all that it depends on."""
 
-    lacked: tuple[str, ...]
+    missing_sources: tuple[str, ...]
     completeness: float
     diverged_from: int
 
@@ -53,15 +53,15 @@ class Labels:
         """The next bucket runs live. The first after `corrected` begins a divergence."""
         at = bucket if share.diverged_from is None else min(bucket, share.diverged_from)
         self._diverged_from = at = at if self._diverged_from is None else min(at, self._diverged_from)
-        self._last.update(dict.fromkeys(share.lacked, bucket))
+        self._last.update(dict.fromkeys(share.missing_sources, bucket))
         while self._least and self._least[-1][1] >= share.completeness:
             self._least.pop()
         self._least.append((bucket, share.completeness))
         low = bucket - self._lookback
         while self._least[0][0] < low:
             self._least.popleft()
-        lacked = tuple(name for name, last in self._last.items() if last is not None and last >= low)
-        return Label(lacked, self._least[0][1], at)
+        missing_sources = tuple(name for name, last in self._last.items() if last is not None and last >= low)
+        return Label(missing_sources, self._least[0][1], at)
 
     def corrected(self) -> None:
         """The state is that of complete input again (F_s = F_l)."""

@@ -155,7 +155,7 @@ class Manager:
         self._effects += self.intake.drift_notes(now, self._wait)
         self._effects += self._heart.beat(
             now, self.state, self.output, self.stagger.asking, self.control.own_ask,
-            self.publishing.frontier, self.checkpointing.kept,
+            self.publishing.frontier, self.checkpointing.checkpoint_bucket,
         )  # fmt: skip
         self._ask_ends(standing)
         return self._effects
@@ -163,8 +163,8 @@ class Manager:
     def _read(self, turn: Turn) -> None:
         if turn.acked is not None:
             self.output.acknowledged(turn.acked)
-        if turn.kept is not None:
-            self.checkpointing.kept = turn.kept
+        if turn.checkpoint_bucket is not None:
+            self.checkpointing.checkpoint_bucket = turn.checkpoint_bucket
         if turn.read_to is not None:
             self._read_to = max(self._read_to, turn.read_to)
             if self._asked_ends is not None and turn.read_to >= self._asked_ends:
@@ -225,7 +225,11 @@ class Manager:
         if self.stagger.granted and self.reconciliation.inline(self.union, self.f_s, min(self.complete, self.f_l)):
             return  # done in less time
         low = self.f_s + self.timing.inline_buckets
-        kept = [(p.beat.kept, i) for i, p in self.control.peers.items() if low < p.beat.kept <= self.f_l]
+        kept = [
+            (p.beat.checkpoint_bucket, i)
+            for i, p in self.control.peers.items()
+            if low < p.beat.checkpoint_bucket <= self.f_l
+        ]
         for bucket, peer in sorted(kept, reverse=True):
             if peer != self.identity.replica and self.reconciliation.may_adopt(self._now, peer, bucket):
                 self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s, self._effects)
@@ -336,8 +340,8 @@ class Manager:
         self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
         output = outputs.get(bucket, Output())
         said = TentativeBucket(
-            self.identity.inc, bucket, output, label.lacked, share.missing, self._held(bucket), label.completeness,
-            label.diverged_from,
+            self.identity.inc, bucket, output, label.missing_sources, share.missing, self._held(bucket),
+            label.completeness, label.diverged_from,
         )  # fmt: skip
         self._append(self.output.tentative(said))
         self.f_l = bucket + 1
@@ -346,8 +350,8 @@ class Manager:
         self.counts.tentative_rows += 0 if output.rows is None else self._ops.count(output.rows)
         self._set_state()
         if first_one:
-            lacked = ", ".join(label.lacked) or "nothing"
-            detail = f"bucket {bucket} ran without {lacked}, completeness {label.completeness:.2f}"
+            missing_sources = ", ".join(label.missing_sources) or "nothing"
+            detail = f"bucket {bucket} ran without {missing_sources}, completeness {label.completeness:.2f}"
             self._effects.append(EmitEvent("FIRST_TENTATIVE", detail))
 
     # The rest of a turn -----------------------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ class StreamView:
         for said in self._fold.read(records):
             if isinstance(said, FeedProgress):
                 self._feeds[said.replica].word(said.bucket, said.tentative, self.live)
-                if said.tentative or said.held:
-                    self._waited.append((said.bucket, said.held))
+                if said.tentative or said.waited_us:
+                    self._waited.append((said.bucket, said.waited_us))
                 continue
             together = self.live == self.next
             changes += self.view.stable_run(said.first, said.end, said.output)

@@ -16,7 +16,7 @@ from sunion.union import Mark
 
 @dataclass(frozen=True, slots=True)
 class ReceivedHeartbeat:
-    """A heartbeat as read from the control log at `offset` (R7). `kept`: bucket of its newest checkpoint, -1: none."""
+    """A heartbeat as read from the control log at `offset` (R7). `checkpoint_bucket`: of its newest one, -1: none."""
 
     offset: int
     replica: int
@@ -27,7 +27,7 @@ class ReceivedHeartbeat:
     ack_l: int
     asking: bool
     ask_offset: int | None = None
-    kept: int = -1
+    checkpoint_bucket: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Turn:
     `inputs`: records by input index, in the log's order; `streams`: for inputs that are streams, (replica, record)
     pairs, each replica's in its log's order. `read_to`: the latest time at which the ends of all reachable feeds were
     asked and everything below them has been handed in by now (R3, B14). `acked`: highest token that the log holds.
-    `kept`: bucket of the newest checkpoint that became durable. `progress`: the corrected stream's progress records.
+    `checkpoint_bucket`: of the newest checkpoint that became durable. `progress`: records of the corrected stream's.
     """
 
     now: int
@@ -84,7 +84,7 @@ class Turn:
     redo: Sequence[RedoResult] = ()
     progress: Sequence[int] = ()
     writer: Sequence[WriterEvent] = ()
-    kept: int | None = None
+    checkpoint_bucket: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class SendHeartbeat:
     asking: bool
     ask_offset: int | None
     progress: int
-    kept: int = -1
+    checkpoint_bucket: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ def _looked(lookup: Lookup, spec: ReplicaSpec, end: int, dead: str) -> int:
         _, by = found
         kind = "query" if spec.corrected else "node"
         raise IndexTaken(
-            f"replica {spec.replica} of {kind} {spec.query} is running already (incarnation {by.inc}, "
+            f"replica {spec.replica} of {kind} {spec.node} is running already (incarnation {by.inc}, "
             f"{by.uid}); stop it with `borealis down`, or take its place with --take-over"
         )
     return now
@@ -66,11 +66,11 @@ def _looked(lookup: Lookup, spec: ReplicaSpec, end: int, dead: str) -> int:
 
 def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int, dead: str) -> tuple[Record, Heartbeat] | None:
     """The last heartbeat of this index in the range that is not the dead process's."""
-    key = beat_key(spec.query, spec.replica)
+    key = beat_key(spec.node, spec.replica)
     own = [record for record in lookup.read(spec.control_feed, first, end) if record.key == key]
     for record in reversed(own):
         with suppress(msgspec.MsgspecError):
-            beat = read_beat(record.key, record.value, spec.query)
+            beat = read_beat(record.key, record.value, spec.node)
             if not of_run(beat.uid, dead):
                 return record, beat
     return None

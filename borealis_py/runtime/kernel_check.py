@@ -19,12 +19,12 @@ def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
 def check_kernel(spec: ReplicaSpec, known: Sequence[str]) -> None:
     """Likewise, given the fingerprints that the app was described with."""
     app = AppSpec.from_json(spec.app_json)
-    kernel = compile_query(app, spec.query)
+    kernel = compile_query(app, spec.node)
     own = kernel.fingerprint
     kernel.close()
     if own not in known:
         raise KernelDiffers(
-            f"{app.label(spec.query)}: this machine's kernel has fingerprint {own}, the app was described with "
+            f"{app.label(spec.node)}: this machine's kernel has fingerprint {own}, the app was described with "
             f"{', '.join(known)}. Replicas must run the same engine version on the same architecture and C library; "
             "install the same version of borealis-py, or describe the app anew with `borealis up --reset`"
         )

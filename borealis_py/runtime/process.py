@@ -160,7 +160,7 @@ def _open(args: argparse.Namespace, beside: ProcessNotes, closing: ExitStack) ->
         raise SettingsError(f"app {args.app}: none of {', '.join(names)} has a replica {args.replica}")
     if not args.take_over:
         ensure_free(kafka, specs, args.after)
-    board = StatusRegistry(state, [(spec.query, spec.replica) for spec in specs], afar=args.host == "spark")
+    board = StatusRegistry(state, [(spec.node, spec.replica) for spec in specs], afar=args.host == "spark")
     url = open_http(args.http, board, closing)
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
     others = ReplicaProcesses(args.data_dir, args.app).running().keys() - {_name(args)}

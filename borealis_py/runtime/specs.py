@@ -31,7 +31,7 @@ def replica_spec(
     return ReplicaSpec(
         app=spec.name,
         app_uid=state.app_uid,
-        query=node,
+        node=node,
         replica=replica,
         inputs=spec.inputs_of(node),
         bucket_us=spec.bucket_us,
@@ -58,13 +58,13 @@ def work_of(spec: ReplicaSpec) -> ReplayContext:
     """The same for redo tasks."""
     timing, app = spec.timing, AppSpec.from_json(spec.app_json)
     how = timing.ahead_max_us, spec.app_uid, timing.row_max_bytes, spec.engine_memory_bytes
-    return node_context(app, spec.query, spec.log, *how, made_of=spec.made_of)
+    return node_context(app, spec.node, spec.log, *how, made_of=spec.made_of)
 
 
 def kernel_of(spec: ReplicaSpec) -> Callable[[], Kernel]:
     """What compiles the replica's query, as its redos and audits do."""
     bounds = spec.timing.row_max_bytes, spec.engine_memory_bytes
-    return partial(make_kernel, spec.app_json, spec.query, (), *bounds)
+    return partial(make_kernel, spec.app_json, spec.node, (), *bounds)
 
 
 def new_uid(spec: ReplicaSpec) -> str:

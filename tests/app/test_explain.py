@@ -131,7 +131,10 @@ def test_the_share_is_the_one_that_a_replica_computes(lost: str) -> None:
     for name in nodes:
         intake = InputState(spec.inputs_of(name), 0, BUCKETS, OPS, AHEAD_US, 0, None, {})
         intake.read(_bucket_0(spec.inputs_of(name), lost, expected), 0, 1_000)
-        assert (intake.completeness(0), intake.lacked(0)) == (expected[name].completeness, expected[name].lacked)
+        assert (intake.completeness(0), intake.missing_sources(0)) == (
+            expected[name].completeness,
+            expected[name].missing_sources,
+        )
 
 
 def _bucket_0(inputs: tuple[Input, ...], lost: str, said: dict[str, LossEffect]) -> Turn:
@@ -147,6 +150,11 @@ def _bucket_0(inputs: tuple[Input, ...], lost: str, said: dict[str, LossEffect])
             streams[index] = [(0, StableRange(1, 0, 1))]
         else:
             streams[index] = [
-                (0, TentativeBucket(1, 0, Output(), effect.lacked, effect.lacked, 0, effect.completeness, 0))
+                (
+                    0,
+                    TentativeBucket(
+                        1, 0, Output(), effect.missing_sources, effect.missing_sources, 0, effect.completeness, 0
+                    ),
+                )
             ]
     return Turn(0, inputs=sources, streams=streams)

@@ -227,7 +227,7 @@ def test_settings_that_nobody_understands_change_nothing(log: KafkaLog, name: st
 
 def test_statuses_of_others_are_passed_over(log: KafkaLog, name: str) -> None:
     state = describe(log, spec_of(name))
-    append(log, topics.status(name), b"q/0", b'{"query": "q"}')
+    append(log, topics.status(name), b"q/0", b'{"node": "q"}')
     assert read_statuses(log, state, time.time_ns() // 1_000_000) == {}
     with closing(StatusReader(log, name)) as reader:
         assert reader.poll() == []

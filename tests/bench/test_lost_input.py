@@ -164,17 +164,17 @@ def last_bucket(window: int) -> int:
 
 
 def word(
-    window: int, delay_ms: int, kind: str = "STABLE", missing: int = -1, lacked: tuple[str, ...] = ()
+    window: int, delay_ms: int, kind: str = "STABLE", missing: int = -1, missing_sources: tuple[str, ...] = ()
 ) -> tuple[int, LiveChange]:
     """A word about the how many-th window, so long after its end."""
     bucket = last_bucket(window)
     at_us = T0 + (window + 1) * SECOND + delay_ms * MS
-    completeness = 1 - len(lacked) / SOURCES
-    return at_us, LiveChange(kind, bucket, bucket + 1, rows_of(window, missing), completeness, lacked)
+    completeness = 1 - len(missing_sources) / SOURCES
+    return at_us, LiveChange(kind, bucket, bucket + 1, rows_of(window, missing), completeness, missing_sources)
 
 
-def tentative(window: int, delay_ms: int, *lacked: str) -> tuple[int, LiveChange]:
-    return word(window, delay_ms, "TENTATIVE", 2, lacked)
+def tentative(window: int, delay_ms: int, *missing_sources: str) -> tuple[int, LiveChange]:
+    return word(window, delay_ms, "TENTATIVE", 2, missing_sources)
 
 
 SILENCE: Heard = [

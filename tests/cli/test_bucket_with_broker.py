@@ -28,7 +28,7 @@ def said_by(log: KafkaLog, query: str, inc: int) -> list[Status]:
         found = [decode(r.value or b"", Status) for r in lookup.read(feed, *lookup.bounds(feed))]
     finally:
         lookup.close()
-    return [s for s in found if (s.query, s.replica, s.inc) == (query, 0, inc)]
+    return [s for s in found if (s.node, s.replica, s.inc) == (query, 0, inc)]
 
 
 def test_a_killed_replica_finds_its_checkpoints_in_the_bucket(

@@ -79,7 +79,7 @@ def test_a_lost_source_is_the_business_of_who_reads_it(borealis: Borealis) -> No
     said = borealis("fail", "source", "left", "--for", "3s", "--app", APP, "--json")
     assert said.code == 0, said.err
     lost = json.loads(said.out)["unreachable_for"]
-    assert {r["query"] for r in lost} == {"cleaned"}
+    assert {r["node"] for r in lost} == {"cleaned"}
 
 
 def test_the_whole_way_and_back(borealis: Borealis, site: Path, processes: ReplicaProcesses) -> None:

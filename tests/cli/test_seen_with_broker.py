@@ -83,14 +83,14 @@ def page(url: str) -> dict[str, Any]:
 
 def urls(borealis: Borealis) -> dict[str, str]:
     """Of the process of each node."""
-    return {r["query"]: r["http"] for r in status(borealis, APP)["replicas"]}
+    return {r["node"]: r["http"] for r in status(borealis, APP)["replicas"]}
 
 
 def test_a_process_answers_for_all_its_replicas(borealis: Borealis) -> None:
     (url,) = set(urls(borealis).values())
     assert get(f"{url}/healthz") == get(f"{url}/readyz") == (200, "ok\n")
     replicas = page(url)["replicas"]
-    assert [(r["query"], r["replica"], r["state"]) for r in replicas] == [(*key, "STABLE") for key in REPLICAS]
+    assert [(r["node"], r["replica"], r["state"]) for r in replicas] == [(*key, "STABLE") for key in REPLICAS]
     assert f"borealis_replicas_ready {len(REPLICAS)}.0" in get(f"{url}/metrics")[1].splitlines()
     assert get(f"{url}/nonsense")[0] == 404
 
@@ -115,7 +115,7 @@ def test_a_threshold_shows_where_it_is_obeyed(borealis: Borealis) -> None:
 def test_two_apps_on_one_broker_do_not_see_each_other(borealis: Borealis, command: str) -> None:
     one, other = (json.loads(borealis(command, "--json", "--app", app).out) for app in (APP, OTHER))
     for found in (one, other):
-        assert [(r["query"], r["replica"]) for r in found["replicas"]] == REPLICAS
+        assert [(r["node"], r["replica"]) for r in found["replicas"]] == REPLICAS
     for field in ("pid", "uid"):
         assert not {r[field] for r in one["replicas"]} & {r[field] for r in other["replicas"]}
     assert (one["thresholds_us"]["sums"], other["thresholds_us"]["sums"]) == (700_000, 1_000_000)
@@ -139,8 +139,12 @@ def test_a_lost_source_costs_what_was_explained(borealis: Borealis, bootstrap: s
         for query in ("sums", "every"):
             stop = threading.Event()
             with closing(live(log, state, query, False, stop, empty=True)) as changes:
-                change = next(c for c in changes if c.kind == Kind.TENTATIVE.value and "left" in c.lacked)
-            found = {"outcome": "tentative", "completeness": change.completeness, "lacked": list(change.lacked)}
+                change = next(c for c in changes if c.kind == Kind.TENTATIVE.value and "left" in c.missing_sources)
+            found = {
+                "outcome": "tentative",
+                "completeness": change.completeness,
+                "missing_sources": list(change.missing_sources),
+            }
             assert found == explained[query]
         samples = get(f"{urls(borealis)['cut']}/metrics")[1]
         assert re.search(r'_events_total{app="seen",event="FIRST_TENTATIVE",node="cut",replica="0"} [1-9]', samples)

@@ -90,7 +90,7 @@ def chain() -> tuple[AppState, Statuses]:
 
 def test_every_node_of_a_chain_is_there_with_its_queries() -> None:
     state, statuses = chain()
-    found = [(r["query"], r["replica"], r["of_queries"]) for r in overview(state, statuses, WALL_US)["replicas"]]
+    found = [(r["node"], r["replica"], r["of_queries"]) for r in overview(state, statuses, WALL_US)["replicas"]]
     assert found == [("cut", 0, ["p", "q"]), ("p", 0, ["p"]), ("q", 0, ["q"]), ("q", 1, ["q"])]
     shown = printed(state, statuses)
     assert "of query" in shown
@@ -100,7 +100,7 @@ def test_every_node_of_a_chain_is_there_with_its_queries() -> None:
 def test_a_process_tells_of_its_own_replicas_only() -> None:
     state, statuses = chain()
     found = overview(state, statuses, WALL_US, [("q", 1)])
-    assert [(r["query"], r["replica"]) for r in found["replicas"]] == [("q", 1)]
+    assert [(r["node"], r["replica"]) for r in found["replicas"]] == [("q", 1)]
     assert list(found["thresholds_us"]) == list(found["policies"]) == ["q"]
     assert list(overview(state, statuses, WALL_US, [("cut", 0)])["thresholds_us"]) == ["p", "q"]
 

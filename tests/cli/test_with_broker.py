@@ -43,7 +43,7 @@ def write_rows(path: Path, n: int) -> None:
 
 def test_replicas_are_up(borealis: Borealis, site: Path) -> None:
     found = status(borealis, APP)
-    assert {(r["query"], r["replica"], r["running"]) for r in found["replicas"]} == {
+    assert {(r["node"], r["replica"], r["running"]) for r in found["replicas"]} == {
         ("sums", 0, True),
         ("sums", 1, True),
         ("big", 0, True),
@@ -169,7 +169,7 @@ def test_published_rows_come_out_and_stand_the_audit(borealis: Borealis, site: P
 def test_a_threshold_changes_while_it_runs(borealis: Borealis) -> None:
     assert borealis("threshold", "sums", "700ms", "--app", APP).code == 0
     deadline = time.monotonic() + 30
-    while {r["threshold_us"] for r in status(borealis, APP)["replicas"] if r["query"] == "sums"} != {700_000}:
+    while {r["threshold_us"] for r in status(borealis, APP)["replicas"] if r["node"] == "sums"} != {700_000}:
         assert time.monotonic() < deadline, "the replicas did not read the new threshold"
     assert borealis("up", "app.py", "--host", "process", "--no-restart").code == 0
     assert status(borealis, APP)["thresholds_us"]["sums"] == 700_000  # the file did not change: what the user set stays
@@ -179,7 +179,7 @@ def test_a_source_fails_on_purpose(borealis: Borealis) -> None:
     said = borealis("fail", "source", "left", "--for", "20s", "--app", APP, "--json")
     assert said.code == 0, said.err
     found = json.loads(said.out)
-    assert {(r["query"], r["replica"]) for r in found["unreachable_for"]} == {("sums", 0), ("sums", 1), ("big", 0)}
+    assert {(r["node"], r["replica"]) for r in found["unreachable_for"]} == {("sums", 0), ("sums", 1), ("big", 0)}
     assert status(borealis, APP)["failed_sources_until_wall_us"] == {"left": found["until_wall_us"]}
 
 

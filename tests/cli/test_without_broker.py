@@ -131,7 +131,7 @@ def test_explain_shows_what_a_loss_costs(borealis: Borealis, here: Path) -> None
     assert "big cleaned, big 3s 2625ms 100ms 275ms 500ms process" in lines
     assert "chain.control 3 heartbeats; a partition for each node" in lines
     found = json.loads(borealis("explain", "app.py", "--json").out)
-    assert found["losses"]["left"]["sums"] == {"outcome": "tentative", "completeness": 0.5, "lacked": ["left"]}
+    assert found["losses"]["left"]["sums"] == {"outcome": "tentative", "completeness": 0.5, "missing_sources": ["left"]}
     assert found["losses"]["cleaned"]["big"]["outcome"] == "silent"
     assert found["nodes"]["big"]["reads"] == {"cleaned": [f"chain.cleaned.r{k}" for k in range(3)]}
     assert found["queries"]["big"]["wait_us"] == found["nodes"]["cleaned"]["wait_us"] + 1_000_000

@@ -115,7 +115,7 @@ def test_a_live_change_has_its_rows_decoded() -> None:
     shown = live_change(change, kernel, True, 2)
     assert shown.rows == kernel.to_dicts(rows) != []
     assert (shown.kind, shown.bucket, shown.end, shown.partition) == ("TENTATIVE", FIRST, FIRST + 1, 2)
-    assert (shown.completeness, shown.lacked, shown.missing, shown.diverged_from) == (
+    assert (shown.completeness, shown.missing_sources, shown.missing, shown.diverged_from) == (
         0.5,
         ("s", "t"),
         ("t",),

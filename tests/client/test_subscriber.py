@@ -193,7 +193,7 @@ SHOWN = Change(Kind.TENTATIVE, 9, 10, Output(), 1.0, (), (), 4)
 @pytest.mark.parametrize(
     ("change", "certain", "why"),
     [
-        (replace(SHOWN, completeness=0.5, lacked=("ewr", "lga"), missing=("lga",)), True, "lacks ewr, lga"),
+        (replace(SHOWN, completeness=0.5, missing_sources=("ewr", "lga"), missing=("lga",)), True, "lacks ewr, lga"),
         (SHOWN, True, "not been corrected since bucket 4: it will be confirmed"),
         (SHOWN, False, "not been corrected since bucket 4: it may change"),
         (Change(Kind.STABLE, 9, 10), True, ""),
@@ -204,7 +204,11 @@ def test_a_tentative_change_says_why_it_is_one(change: Change, certain: bool, wh
     found = live_change(change, None, certain)  # type: ignore[arg-type]  # rows: none here
     assert found.why.endswith(why)
     assert bool(found.why) == (change.kind is Kind.TENTATIVE)
-    assert (found.lacked, found.missing, found.diverged_from) == (change.lacked, change.missing, change.diverged_from)
+    assert (found.missing_sources, found.missing, found.diverged_from) == (
+        change.missing_sources,
+        change.missing,
+        change.diverged_from,
+    )
 
 
 def test_what_lies_behind_a_cursor_that_waits_is_left_in_the_log_until_it_can_be_used() -> None:

@@ -234,7 +234,7 @@ class Drill:
     def _tentative(self, index: int | None = None) -> dict[str, int]:
         """Tentative buckets that replicas (of one index) have said, by query and index."""
         newest = [self.watch.newest(key) for key in self.watch.replicas if index is None or key[1] == index]
-        return {f"{s.query}.r{s.replica}": s.tentative_buckets for s in newest if s is not None}
+        return {f"{s.node}.r{s.replica}": s.tentative_buckets for s in newest if s is not None}
 
     def _left_s(self) -> float:
         """Seconds until the flights end."""

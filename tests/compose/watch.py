@@ -65,11 +65,11 @@ class Watch:
 
     def newest(self, key: Key) -> Status | None:
         """What a replica said last."""
-        return next((s for s in reversed(self.statuses) if (s.query, s.replica) == key), None)
+        return next((s for s in reversed(self.statuses) if (s.node, s.replica) == key), None)
 
     def since(self, key: Key, at_us: int, event: str = "") -> list[Status]:
         """What it said since then; only that event, if one is named."""
-        said = [s for s in self.statuses if (s.query, s.replica) == key and s.at_wall_us >= at_us]
+        said = [s for s in self.statuses if (s.node, s.replica) == key and s.at_wall_us >= at_us]
         return [s for s in said if not event or s.event == event]
 
     def all_stable(self, at_us: int, index: int | None = None) -> bool:
@@ -83,7 +83,7 @@ class Watch:
         buckets = Buckets(self.state.spec.bucket_us)
         last: dict[str, int] = {}
         for s in self.statuses:
-            last[s.query] = max(last.get(s.query, 0), s.progress)
+            last[s.node] = max(last.get(s.node, 0), s.progress)
         return {query: buckets.start(bucket) for query, bucket in last.items()}
 
     def until_published(self, at_us: int, timeout_s: float) -> float:

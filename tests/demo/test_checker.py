@@ -83,9 +83,9 @@ def tentative_run(truth: FlightsTruth, inc: int = 1, partial: int = 0) -> list[H
     out = []
     for b in range(CUT, END):
         rows = truth.tentative(b, missing, {(CUT, "lga"): partial}) if truth.has_results(b) else []
-        lacked = ("lga",) if min(truth.depends(b)) < HEAL else ()
-        share = 2 / 3 if lacked else 1.0
-        out.append(HistoryRecord("TENTATIVE", inc, b, b + 1, tuple(rows), lacked, missing[b], share, CUT))
+        missing_sources = ("lga",) if min(truth.depends(b)) < HEAL else ()
+        share = 2 / 3 if missing_sources else 1.0
+        out.append(HistoryRecord("TENTATIVE", inc, b, b + 1, tuple(rows), missing_sources, missing[b], share, CUT))
     return out
 
 
@@ -238,23 +238,23 @@ def tentative_lost_a_row(world: World) -> None:
 
 def tentative_blames_another(world: World) -> None:
     for i, record in enumerate(world.replicas[0]):
-        if record.kind == "TENTATIVE" and record.lacked:
-            world.replicas[0][i] = replace(record, lacked=("ewr",), missing=("ewr",) if record.missing else ())
+        if record.kind == "TENTATIVE" and record.missing_sources:
+            world.replicas[0][i] = replace(record, missing_sources=("ewr",), missing=("ewr",) if record.missing else ())
 
 
 def tentative_window_names_nobody(world: World) -> None:
     """The last that lacked something: where there are windows its own bucket had all sources."""
-    i = max(i for i, r in enumerate(world.replicas[0]) if r.lacked)
-    world.replicas[0][i] = replace(world.replicas[0][i], lacked=())
+    i = max(i for i, r in enumerate(world.replicas[0]) if r.missing_sources)
+    world.replicas[0][i] = replace(world.replicas[0][i], missing_sources=())
 
 
 def tentative_claims_to_be_complete(world: World) -> None:
-    i = next(i for i, r in enumerate(world.replicas[0]) if r.lacked)
+    i = next(i for i, r in enumerate(world.replicas[0]) if r.missing_sources)
     world.replicas[0][i] = replace(world.replicas[0][i], completeness=1.0)
 
 
 def tentative_forgot_when_it_diverged(world: World) -> None:
-    i = next(i for i, r in enumerate(world.replicas[0]) if r.lacked)
+    i = next(i for i, r in enumerate(world.replicas[0]) if r.missing_sources)
     world.replicas[0][i] = replace(world.replicas[0][i], diverged_from=CUT - 1)
 
 

@@ -147,7 +147,7 @@ class Cluster:
         """Take in new statuses."""
         with suppress(LogError):  # a broker that just came back does not lead all of its topics yet
             for status in self._reader.poll():
-                self.statuses.setdefault(Member(status.query, status.replica), []).append(status)
+                self.statuses.setdefault(Member(status.node, status.replica), []).append(status)
 
     def ended(self, process: Process) -> None:
         """What to do about a process that ended by itself."""

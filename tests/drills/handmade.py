@@ -115,8 +115,10 @@ def _depends(network: Network, piece: Piece) -> int:
 
 def _tentative(bucket: int, rows: tuple[Row, ...], depends: int) -> HistoryRecord:
     missing = ("c",) if bucket < BACK else ()
-    lacked = ("c",) if bucket - depends < BACK else ()
-    return HistoryRecord("TENTATIVE", 1, bucket, bucket + 1, rows, lacked, missing, 2 / 3 if lacked else 1.0, LOST)
+    missing_sources = ("c",) if bucket - depends < BACK else ()
+    return HistoryRecord(
+        "TENTATIVE", 1, bucket, bucket + 1, rows, missing_sources, missing, 2 / 3 if missing_sources else 1.0, LOST
+    )
 
 
 def _publish(world: World, truth: Truth, piece: Piece) -> None:
@@ -136,7 +138,7 @@ def _show(world: World, piece: Piece) -> None:
         late = X_US // 2 if record.kind == "TENTATIVE" else USUAL_US
         at = max(at, (min(record.end, LAST) * BUCKET_US) + late)
         rows = tuple(dict(zip(columns, row[:-1], strict=True)) for row in record.rows)
-        saw = Saw(at, record.kind, record.bucket, record.end, rows, record.lacked, 0, piece.part)
+        saw = Saw(at, record.kind, record.bucket, record.end, rows, record.missing_sources, 0, piece.part)
         world.live.append(saw)
     for row in world.corrected:
         if row.partition == piece.part:

@@ -80,7 +80,7 @@ class Watcher:
             saw = line["saw"]
             of = saw["partition"]
             if saw["kind"] == "TENTATIVE":
-                self.tentative[saw["bucket"]] = tuple(saw["lacked"])
+                self.tentative[saw["bucket"]] = tuple(saw["missing_sources"])
                 self.live_until[of] = max(self.live_until[of], saw["end"])
             elif saw["kind"] in ("STABLE", "BOUNDARY"):
                 self._stable[of] = max(self._stable[of], saw["end"])

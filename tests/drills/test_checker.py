@@ -235,7 +235,7 @@ def hides_what_it_lacked(w: World) -> None:
     """The first bucket that lacked c says that it lacked nothing; so does every later one of its window."""
     for records in w.replicas[0]:
         i = tentative_with_rows(w, 0)
-        records[i] = replace(records[i], lacked=(), missing=(), completeness=1.0)
+        records[i] = replace(records[i], missing_sources=(), missing=(), completeness=1.0)
 
 
 def drops_rows_that_it_does_not_lack(w: World) -> None:
@@ -256,33 +256,36 @@ def calls_a_window_complete_that_is_not(w: World) -> None:
     """Its last bucket has all sources, those before it lacked one, and it says nothing of that."""
     for records in w.replicas[1]:
         i = next(i for i, r in enumerate(records) if r.kind == "TENTATIVE" and r.rows and r.bucket >= BACK)
-        assert (records[i].missing, records[i].lacked) == ((), ("c",))
-        records[i] = replace(records[i], lacked=(), completeness=1.0)
+        assert (records[i].missing, records[i].missing_sources) == ((), ("c",))
+        records[i] = replace(records[i], missing_sources=(), completeness=1.0)
     show_lacked(w, records[i].bucket, ())
 
 
 def is_partial_and_names_nobody(w: World) -> None:
     for records in w.replicas[1]:
         i = next(i for i, r in enumerate(records) if r.kind == "TENTATIVE" and r.rows and r.bucket >= BACK)
-        records[i] = replace(records[i], lacked=())
+        records[i] = replace(records[i], missing_sources=())
     show_lacked(w, records[i].bucket, ())
 
 
-def show_lacked(w: World, bucket: int, lacked: tuple[str, ...]) -> None:
+def show_lacked(w: World, bucket: int, missing_sources: tuple[str, ...]) -> None:
     """The live view passes on what the replicas said."""
-    w.live = [replace(s, lacked=lacked) if (s.kind, s.bucket) == ("TENTATIVE", bucket) else s for s in w.live]
+    w.live = [
+        replace(s, missing_sources=missing_sources) if (s.kind, s.bucket) == ("TENTATIVE", bucket) else s
+        for s in w.live
+    ]
 
 
 def names_a_source_that_was_there(w: World) -> None:
     """All of its window had b."""
     i = tentative_with_rows(w, 0)
-    w.replicas[0][0][i] = replace(w.replicas[0][0][i], lacked=("b", "c"))
+    w.replicas[0][0][i] = replace(w.replicas[0][0][i], missing_sources=("b", "c"))
 
 
 def lacks_what_there_is_not(w: World) -> None:
     records = w.replicas[0][0]
     i = tentative_with_rows(w, 0)
-    records[i] = replace(records[i], lacked=("c", "d"))
+    records[i] = replace(records[i], missing_sources=("c", "d"))
 
 
 def diverges_before_it_did(w: World) -> None:

@@ -38,7 +38,7 @@ def unnoticed(it: Cluster) -> Iterator[int]:
     """Who reads all replicas notices nothing: while one is STABLE, nothing downstream is tentative. Gives the begin."""
     begin = wall_us()
     yield begin
-    found = {b: lacked for b, lacked in it.watchers[-1].tentative.items() if b * BUCKET_US >= begin}
+    found = {b: missing_sources for b, missing_sources in it.watchers[-1].tentative.items() if b * BUCKET_US >= begin}
     assert not found
 
 
@@ -61,8 +61,8 @@ def kill_a_source_publisher(it: Cluster) -> None:
     it.until(lambda: any(b * BUCKET_US >= begin for b in it.watchers[-1].tentative), "tentative results")
     it.feed(SOURCES[:1])
     it.until_well()
-    late = [lacked for b, lacked in it.watchers[-1].tentative.items() if b * BUCKET_US >= begin]
-    assert {source for lacked in late for source in lacked} == {SOURCES[0]}
+    late = [missing_sources for b, missing_sources in it.watchers[-1].tentative.items() if b * BUCKET_US >= begin]
+    assert {source for missing_sources in late for source in missing_sources} == {SOURCES[0]}
 
 
 def kill_the_subscriber(it: Cluster) -> None:

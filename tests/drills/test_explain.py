@@ -153,8 +153,8 @@ class Had:
             rows.sort(key=stime_of)
         return by_bucket(self.network.stages[1].says(rows), BUCKET_US).get(LAST, ())
 
-    def __call__(self, piece: Piece, rows: Rows, bucket: int = LAST, lacked: Lacked = LACKED) -> Answer:
-        return self.explainer.explains(piece, bucket, rows, lacked)
+    def __call__(self, piece: Piece, rows: Rows, bucket: int = LAST, missing_sources: Lacked = LACKED) -> Answer:
+        return self.explainer.explains(piece, bucket, rows, missing_sources)
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -248,14 +248,14 @@ def test_a_second_stage_cannot_have_had_what_nobody_said() -> None:
         assert silent.explains(piece, LAST, (), dict.fromkeys(BUCKETS, frozenset(SOURCES))) is Answer.YES
 
 
-@pytest.mark.parametrize("lacked", [{}, dict.fromkeys(BUCKETS, frozenset("b"))], ids=["nothing", "b"])
-def test_a_second_stage_lacks_what_the_first_lacked(lacked: Lacked) -> None:
+@pytest.mark.parametrize("missing_sources", [{}, dict.fromkeys(BUCKETS, frozenset("b"))], ids=["nothing", "b"])
+def test_a_second_stage_lacks_what_the_first_lacked(missing_sources: Lacked) -> None:
     had = Had(PARTED, "one", 0)
     for piece, rows in had.results.items():
-        assert had(piece, rows, lacked=lacked) is Answer.NO
+        assert had(piece, rows, missing_sources=missing_sources) is Answer.NO
     for piece, said in had.words.items():
         partial = [w for w in said[FIRST + 1] if w != had.truth.stable(piece)[FIRST + 1]]
-        assert all(had(piece, word, FIRST + 1, lacked) is Answer.NO for word in partial)
+        assert all(had(piece, word, FIRST + 1, missing_sources) is Answer.NO for word in partial)
 
 
 def test_partitions_may_have_had_different_parts_but_all_keys_of_one_the_same() -> None:

@@ -41,7 +41,11 @@ def test_lost_sources_a_killed_broker_and_a_full_disk(broker: LocalBroker, tmp_p
 
 def lacked_since(it: Cluster, begin: int) -> list[frozenset[str]]:
     """What the subscriber's tentative buckets since then lacked, in order."""
-    return [frozenset(lacked) for b, lacked in sorted(it.watchers[-1].tentative.items()) if b * BUCKET_US >= begin]
+    return [
+        frozenset(missing_sources)
+        for b, missing_sources in sorted(it.watchers[-1].tentative.items())
+        if b * BUCKET_US >= begin
+    ]
 
 
 def garbage_in_a_source(it: Cluster) -> None:

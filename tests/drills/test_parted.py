@@ -132,7 +132,7 @@ def hides_what_one_partition_lacked(w: World) -> None:
         mine = records(w, OTHER, replica)
         for i, r in enumerate(mine):
             if r.kind == "TENTATIVE" and r.rows != stable.get(r.bucket, ()):
-                mine[i] = replace(r, lacked=(), missing=(), completeness=1.0)
+                mine[i] = replace(r, missing_sources=(), missing=(), completeness=1.0)
         assert mine != records(good(PARTED), OTHER)
     w.live = [s for s in w.live if s.partition == 0]
     w.complete = False

@@ -36,7 +36,7 @@ class Notebook:
 def live_lines(bootstrap: str, app: str, query: str) -> Iterator[dict[str, Any]]:
     log = KafkaLog(bootstrap)
     for c in live(log, read_app(log, app), query, True, threading.Event(), empty=True):
-        what = {"kind": c.kind, "bucket": c.bucket, "end": c.end, "rows": c.rows, "lacked": c.lacked}
+        what = {"kind": c.kind, "bucket": c.bucket, "end": c.end, "rows": c.rows, "missing_sources": c.missing_sources}
         yield {**what, "partition": c.partition}
 
 

@@ -88,8 +88,8 @@ def test_rows_rejects_and_what_was_lacked_come_back() -> None:
     assert first.output.rejects == (reject,)
     assert rows_of(second) == ["c"]
     assert isinstance(second, TentativeBucket)
-    assert (second.lacked, second.missing) == (("ewr", "lga"), ("lga",))
-    assert (second.completeness, second.diverged_from, second.held) == (0.5, 7, 4)
+    assert (second.missing_sources, second.missing) == (("ewr", "lga"), ("lga",))
+    assert (second.completeness, second.diverged_from, second.waited_us) == (0.5, 7, 4)
 
 
 def test_timestamps_find_the_bucket_and_a_range_by_its_last_one() -> None:
@@ -187,7 +187,7 @@ def test_parts_of_two_incarnations_may_mingle() -> None:
 
 def mingled(*said: StableHeader | TentativeHeader) -> list[StreamRecord]:
     """Parts in this order; the first byte of a payload tells whose it is (`held`), the second which part."""
-    records = [Record(Feed("r"), i, 0, None, pack(h, bytes([h.held, h.part]))) for i, h in enumerate(said)]
+    records = [Record(Feed("r"), i, 0, None, pack(h, bytes([h.waited_us, h.part]))) for i, h in enumerate(said)]
     decoder = StreamDecoder(Life("a1"), "s")
     return [whole for record in records if (whole := decoder.decode(record)) is not None]
 
@@ -218,7 +218,7 @@ def test_parts_of_different_kinds_are_not_put_together() -> None:
     assert mingled(stable(A, 0, 2), tentative(B, 1)) == []
     first, second = mingled(stable(A, 0, 2), tentative(B, 0), tentative(A, 0), tentative(B, 1), stable(A, 1, 2))
     assert isinstance(first, TentativeBucket)
-    assert (first.lacked, first.output.rows) == (("s2",), Encoded((b"\2\0", b"\2\1")))
+    assert (first.missing_sources, first.output.rows) == (("s2",), Encoded((b"\2\0", b"\2\1")))
     assert isinstance(second, StableBucket)
     assert second.output.rows == Encoded((b"\1\0", b"\1\1"))
 

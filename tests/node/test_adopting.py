@@ -54,7 +54,7 @@ class World:
 
     def __init__(self, directory: Path) -> None:
         self.spec = ReplicaSpec(
-            app="app", app_uid="a1", query="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
+            app="app", app_uid="a1", node="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
             partition=0, query_hash="h", app_json="", delays={}, log=None, data_dir=directory, timing=Timing(),  # type: ignore[arg-type]
             serves=(), position=1, corrected=True, replicas=2, exchange=Partitioning(by=("value",), count=PARTS),
         )  # fmt: skip

@@ -41,7 +41,7 @@ class World:
         self.log.broker.append(NewRecord(settings, description, APP_KEY.encode()))
         self._appender = self.log.client("writer").appender(lambda: None)
         spec = ReplicaSpec(
-            app="app", app_uid="a1", query="q", replica=0, inputs=(Input("up", 2, ("a",)),), bucket_us=BUCKETS.width_us,
+            app="app", app_uid="a1", node="q", replica=0, inputs=(Input("up", 2, ("a",)),), bucket_us=BUCKETS.width_us,
             origin=FIRST, partition=0, query_hash="", app_json="", delays={}, log=None, data_dir=Path(),  # type: ignore[arg-type]
             timing=Timing(), serves=(), position=1, corrected=True, replicas=1,
         )  # fmt: skip

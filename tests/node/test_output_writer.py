@@ -21,7 +21,7 @@ from sunion.model import Output, RecDone, Reject, StableBucket, StableRange, Str
 
 KERNEL = ToyKernel(100_000, 1)
 SPEC = ReplicaSpec(
-    app="app", app_uid="a1", query="n", replica=1, inputs=(), bucket_us=100_000, origin=0, partition=0, query_hash="",
+    app="app", app_uid="a1", node="n", replica=1, inputs=(), bucket_us=100_000, origin=0, partition=0, query_hash="",
     app_json="", delays={}, log=None, data_dir=Path(), timing=Timing(), serves=(), position=1, corrected=False,  # type: ignore[arg-type]
     exchange=Partitioning(by=("v",), count=3),
 )  # fmt: skip

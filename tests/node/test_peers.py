@@ -39,7 +39,7 @@ class World:
         self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in self.feeds])
         self._appender = self.log.client("writer").appender(lambda: None)
         spec = ReplicaSpec(
-            app="app", app_uid="a1", query="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
+            app="app", app_uid="a1", node="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
             partition=0, query_hash="", app_json="", delays={}, log=None, data_dir=Path(), timing=timing, serves=(),  # type: ignore[arg-type]
             position=1, corrected=True, replicas=2,
         )  # fmt: skip

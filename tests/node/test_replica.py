@@ -54,7 +54,7 @@ class World:
         client = self.log.client("publisher")
         self.publisher = SimPublisher(self.scheduler, client, target, {"v": "int64"}, "p", lateness_us=300_000)
         self.spec = ReplicaSpec(
-            app="app", app_uid="a1", query="q", replica=0, inputs=(Input.source("s"), Input("up", 1, ("t",))),
+            app="app", app_uid="a1", node="q", replica=0, inputs=(Input.source("s"), Input("up", 1, ("t",))),
             bucket_us=BUCKETS.width_us, origin=FIRST, partition=0, query_hash="h", app_json="",
             delays={"q": Delays(3_000_000)}, log=self.log.client("replica"), data_dir=directory, timing=Timing(),
             serves=(Serves(query="q"),), position=1, corrected=True, pid=77, host="here",

@@ -37,7 +37,7 @@ class World:
         self.log.client("admin").admin().create([TopicSpec(name) for name in names])
         self.describe("a1")
         spec = ReplicaSpec(
-            app="app", app_uid="a1", query="q", replica=1, inputs=(Input.source("s"), Input("up", 1, ("t",))),
+            app="app", app_uid="a1", node="q", replica=1, inputs=(Input.source("s"), Input("up", 1, ("t",))),
             bucket_us=BUCKETS.width_us, origin=ORIGIN, partition=0, query_hash="", app_json="", delays={}, log=None,  # type: ignore[arg-type]
             data_dir=Path(), timing=Timing(), serves=(), position=1, corrected=True, replicas=2,
         )  # fmt: skip

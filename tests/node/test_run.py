@@ -124,7 +124,7 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     """It is tried every second while there is no broker: what each left would be the end of the process."""
     log, closed = Absent(), []
     spec: Any = ReplicaSpec(
-        app="app", app_uid="a1", query="n", replica=1, inputs=(), bucket_us=100_000, origin=0, partition=0,
+        app="app", app_uid="a1", node="n", replica=1, inputs=(), bucket_us=100_000, origin=0, partition=0,
         query_hash="", app_json="", delays={}, log=log, data_dir=tmp_path, timing=Timing(), serves=(), position=1,  # type: ignore[arg-type]
         corrected=False,
     )  # fmt: skip

@@ -45,7 +45,7 @@ class ListLog:
 
     def say(self, **changes: object) -> Status:
         said = status(**changes)
-        self.put(topics.status(NAME), f"{said.query}/{said.replica}", encode(said))
+        self.put(topics.status(NAME), f"{said.node}/{said.replica}", encode(said))
         return said
 
     def admin(self) -> Any:

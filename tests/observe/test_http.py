@@ -82,7 +82,7 @@ def test_the_status_is_the_one_of_the_command(server: HttpServer, board: StatusR
     assert (code, response.headers["Content-Type"]) == (200, "application/json")
     now_us = found["at_wall_us"]
     assert found == json.loads(json.dumps(board.overview(now_us)))
-    assert [(r["query"], r["replica"], r["state"]) for r in found["replicas"]] == [
+    assert [(r["node"], r["replica"], r["state"]) for r in found["replicas"]] == [
         ("q", 0, "STABLE"),
         ("cut", 1, "STABLE"),
     ]

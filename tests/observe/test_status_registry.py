@@ -115,7 +115,7 @@ def test_the_settings_are_those_that_the_replicas_obey(board: StatusRegistry) ->
     found = board.overview(WALL_US)
     assert found["thresholds_us"] == {"q": 900_000, "p": 2_000_000}
     assert found["failed_sources_until_wall_us"] == {"s": WALL_US + 5}
-    assert [(r["query"], r["replica"], r["running"]) for r in found["replicas"]] == [("q", 0, True), ("cut", 1, False)]
+    assert [(r["node"], r["replica"], r["running"]) for r in found["replicas"]] == [("q", 0, True), ("cut", 1, False)]
 
 
 def test_what_does_not_run_here_is_not_on_the_board(board: StatusRegistry) -> None:

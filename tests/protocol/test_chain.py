@@ -88,8 +88,10 @@ def stable(bucket: int, held: int = 0) -> StableBucket:
     return StableBucket(1, bucket, rows(bucket), held)
 
 
-def tentative(bucket: int, *lacked: str, held: int = 0, completeness: float = 0.5, inc: int = 1) -> TentativeBucket:
-    return TentativeBucket(inc, bucket, rows(bucket, 9), lacked, lacked, held, completeness, bucket)
+def tentative(
+    bucket: int, *missing_sources: str, held: int = 0, completeness: float = 0.5, inc: int = 1
+) -> TentativeBucket:
+    return TentativeBucket(inc, bucket, rows(bucket, 9), missing_sources, missing_sources, held, completeness, bucket)
 
 
 def test_stable_buckets_run_as_they_come_from_whichever_replica() -> None:
@@ -136,7 +138,7 @@ def test_what_upstream_has_waited_is_not_waited_again() -> None:
     node.at(0, (0, stable(0)), (1, stable(0)), source=[claim(0), batch(1, 0, boundary=W)])
     node.at(5 * W, (0, tentative(1, "a", held=D)), (1, tentative(1, "a", held=D)))
     assert [t.bucket for t in node.tentative()] == [1]
-    assert node.tentative()[0].lacked == ("a", "c")
+    assert node.tentative()[0].missing_sources == ("a", "c")
 
 
 def test_lacked_names_upstreams_sources_and_completeness_multiplies() -> None:
@@ -144,7 +146,7 @@ def test_lacked_names_upstreams_sources_and_completeness_multiplies() -> None:
     node.at(0, (0, stable(0)), (1, stable(0)), source=[claim(0), batch(1, 0, boundary=2 * W)])
     node.at(2 * W, (0, tentative(1, "a", completeness=0.5)), (1, tentative(1, "a", completeness=0.5)))
     (said,) = node.tentative()
-    assert (said.lacked, said.completeness) == (("a",), 0.75)
+    assert (said.missing_sources, said.completeness) == (("a",), 0.75)
 
 
 def test_what_upstreams_windows_lacked_is_named_and_not_counted_as_missing() -> None:
@@ -154,7 +156,7 @@ def test_what_upstreams_windows_lacked_is_named_and_not_counted_as_missing() -> 
     said = replace(tentative(1, "a"), missing=(), diverged_from=-3)
     node.at(2 * W, (0, said), (1, said))
     (told,) = node.tentative()
-    assert (told.lacked, told.missing, told.completeness, told.diverged_from) == (("a",), (), 0.5, -3)
+    assert (told.missing_sources, told.missing, told.completeness, told.diverged_from) == (("a",), (), 0.5, -3)
 
 
 def test_a_missing_stream_lacks_all_its_sources() -> None:
@@ -163,7 +165,7 @@ def test_a_missing_stream_lacks_all_its_sources() -> None:
     node.at(W, source=[batch(2, 0, [(W, 3)], boundary=2 * W)])
     node.at(2 * W + D + MS)
     (said, *_) = node.tentative()
-    assert (said.bucket, said.lacked, said.completeness) == (1, ("a", "b"), 0.5)
+    assert (said.bucket, said.missing_sources, said.completeness) == (1, ("a", "b"), 0.5)
 
 
 def beside_a_late_source() -> tuple[Node, int]:
@@ -200,7 +202,7 @@ def test_the_tentative_rows_that_lack_least_are_used() -> None:
     node.at(2 * W, (0, tentative(1, "a", "b")), (1, replace(tentative(1, "a"), output=rows(1, 3))))
     (said,) = node.tentative()
     assert said.output.rows == ((W, 0, 3),)
-    assert said.lacked == ("a",)
+    assert said.missing_sources == ("a",)
 
 
 def test_a_correction_upstream_is_corrected_here_while_upstream_still_corrects() -> None:
@@ -338,7 +340,7 @@ def test_after_a_pause_nothing_tentative_runs_before_all_was_read() -> None:
     assert node.manager.next_wakeup() > away  # the answer wakes it, nothing else does
     effects = node.manager.handle(Turn(away + MS, streams={0: [(1, StableRange(1, 1, 3))]}, read_to=away))
     said = [e.record for e in effects if isinstance(e, Append)]
-    found = [(r.bucket, r.lacked, r.missing) for r in said if isinstance(r, TentativeBucket)]
+    found = [(r.bucket, r.missing_sources, r.missing) for r in said if isinstance(r, TentativeBucket)]
     assert found == [(2, ("a",), ())]  # its state has diverged, and its window reaches back to bucket 1
 
 
@@ -349,5 +351,5 @@ def test_each_bucket_of_a_stable_run_says_how_long_it_has_waited_itself() -> Non
     node.at(2 * W, source=[batch(2, 0, [(W, 5)])], index=0)
     late = [batch(3, 1, boundary=2 * W), batch(4, 1, [(2 * W, 6)], boundary=3 * W)]
     node.at(9 * W, source=late, index=0)
-    held = {r.bucket: r.held for r in node.said if isinstance(r, StableBucket)}
+    held = {r.bucket: r.waited_us for r in node.said if isinstance(r, StableBucket)}
     assert held == {1: 8 * W, 2: 0}  # bucket 2 came into being when bucket 1 was closed, just now

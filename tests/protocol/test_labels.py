@@ -47,5 +47,5 @@ def test_labels_are_the_union_and_the_minimum_of_their_windows(lookback: int, fo
     labels = Labels(lookback, "abc")
     for b, share in enumerate(found):
         window = found[max(0, b - lookback) : b + 1]
-        lacked = tuple(name for name in "abc" if any(name in one.lacked for one in window))
-        assert labels.ran(b, share) == Label(lacked, min(one.completeness for one in window), 0)
+        missing_sources = tuple(name for name in "abc" if any(name in one.missing_sources for one in window))
+        assert labels.ran(b, share) == Label(missing_sources, min(one.completeness for one in window), 0)

@@ -247,7 +247,9 @@ def repeats_have_waited(patch: Patch) -> None:
 
     def stable(self: StreamFold, replica: int, first: int, end: int, output: Any, held: int, said: list[Any]) -> bool:
         taken = kept(self, replica, first, end, output, held, said)
-        said[:] = [replace(w, held=held) if isinstance(w, FeedProgress) and w.bucket == end - 1 else w for w in said]
+        said[:] = [
+            replace(w, waited_us=held) if isinstance(w, FeedProgress) and w.bucket == end - 1 else w for w in said
+        ]
         return taken
 
     patch.setattr(StreamFold, "_stable", stable)

@@ -23,8 +23,8 @@ def stable(b: int, value: int = 0, inc: int = 1, held: int = 0) -> StableBucket:
     return StableBucket(inc, b, out(value or b), held)
 
 
-def tentative(b: int, value: int = -1, inc: int = 1, lacked: tuple[str, ...] = ("s1",), held: int = 0):
-    return TentativeBucket(inc, b, out(value), lacked, lacked, held, 0.5, 0)
+def tentative(b: int, value: int = -1, inc: int = 1, missing_sources: tuple[str, ...] = ("s1",), held: int = 0):
+    return TentativeBucket(inc, b, out(value), missing_sources, missing_sources, held, 0.5, 0)
 
 
 def reader(replicas: int = 2, start: int = 0) -> StreamView:
@@ -111,10 +111,15 @@ def test_a_bucket_that_no_replica_has_is_passed_over() -> None:
 
 def test_the_tentative_bucket_that_lacks_least_is_shown() -> None:
     made = reader(3)
-    made.read(0, [(0, tentative(0, 10, lacked=("a", "b"))), (1, tentative(0, 11, lacked=("a",)))])
-    made.read(0, [(2, tentative(0, 12, lacked=("b",)))])
+    made.read(0, [(0, tentative(0, 10, missing_sources=("a", "b"))), (1, tentative(0, 11, missing_sources=("a",)))])
+    made.read(0, [(2, tentative(0, 12, missing_sources=("b",)))])
     (change,) = made.show(0)
-    assert (change.output, change.lacked, change.completeness, change.diverged_from) == (out(11), ("a",), 0.5, 0)
+    assert (change.output, change.missing_sources, change.completeness, change.diverged_from) == (
+        out(11),
+        ("a",),
+        0.5,
+        0,
+    )
 
 
 @pytest.mark.parametrize("newer", [stable(0, inc=2), StableRange(2, 0, 1), Undo(2, 0), tentative(0, inc=2)])

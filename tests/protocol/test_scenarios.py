@@ -62,7 +62,7 @@ def test_one_failure() -> None:
     (replica,) = world.replicas.values()
     assert replica.states == [R, S, U]
     first = world.tentative(0)[0]
-    assert (first.bucket, first.lacked, first.diverged_from) == (19, ("s1",), 19)
+    assert (first.bucket, first.missing_sources, first.diverged_from) == (19, ("s1",), 19)
     assert first.completeness == 0.5
     world.run(7_000 * MS)
     assert replica.states == [R, S, U, Z, S]
@@ -83,9 +83,9 @@ def test_a_window_that_spans_a_failure_names_what_it_lacked() -> None:
     said = world.tentative(0)
     whole = [r for r in said if not r.missing]
     assert whole
-    assert [r.bucket for r in whole if r.lacked] == [r.bucket for r in whole if r.completeness < 1] != []
-    assert {r.lacked for r in said if r.completeness < 1} == {("s1",)}
-    assert next(r.bucket for r in whole if not r.lacked) == whole[0].bucket + LOOKBACK - 1
+    assert [r.bucket for r in whole if r.missing_sources] == [r.bucket for r in whole if r.completeness < 1] != []
+    assert {r.missing_sources for r in said if r.completeness < 1} == {("s1",)}
+    assert next(r.bucket for r in whole if not r.missing_sources) == whole[0].bucket + LOOKBACK - 1
     assert {r.diverged_from for r in said} == {said[0].bucket}, (
         "corrections go on, the live state knows nothing of them"
     )

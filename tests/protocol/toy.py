@@ -331,7 +331,9 @@ class Replica:
             redo=results,
             progress=progress,
             writer=events,
-            kept=world.checkpoints[self.index].bucket if world.peers and self.index in world.checkpoints else None,
+            checkpoint_bucket=world.checkpoints[self.index].bucket
+            if world.peers and self.index in world.checkpoints
+            else None,
         )
 
     def carry_out(self, effect: Effect) -> None:
@@ -373,7 +375,7 @@ class Replica:
                 beat.ack_l,
                 beat.asking,
                 beat.ask_offset,
-                beat.kept,
+                beat.checkpoint_bucket,
             )
         )
 

@@ -120,10 +120,10 @@ def test_what_upstream_had_waited_is_taken_off_what_exists() -> None:
 
 
 def tentative(
-    bucket: int, lacked: tuple[str, ...], completeness: float, diverged: int, missing: bool
+    bucket: int, missing_sources: tuple[str, ...], completeness: float, diverged: int, missing: bool
 ) -> TentativeHeader:
-    own = lacked if missing else ()
-    return TentativeHeader("life", 1, bucket, 0, 0, 1, "toy", lacked, own, completeness, diverged)
+    own = missing_sources if missing else ()
+    return TentativeHeader("life", 1, bucket, 0, 0, 1, "toy", missing_sources, own, completeness, diverged)
 
 
 def test_labels_are_exact_over_the_window_of_a_result() -> None:

@@ -23,8 +23,12 @@ def stable(bucket: int, inc: int = 1, held: int = 0) -> StableBucket:
     return StableBucket(inc, bucket, out(bucket), held)
 
 
-def tentative(bucket: int, *lacked: str, inc: int = 1, completeness: float = 0.5, value: int = 77) -> TentativeBucket:
-    return TentativeBucket(inc, bucket, Output(((bucket * W, value),)), lacked, lacked, 0, completeness, bucket)
+def tentative(
+    bucket: int, *missing_sources: str, inc: int = 1, completeness: float = 0.5, value: int = 77
+) -> TentativeBucket:
+    return TentativeBucket(
+        inc, bucket, Output(((bucket * W, value),)), missing_sources, missing_sources, 0, completeness, bucket
+    )
 
 
 def test_a_stable_bucket_is_taken_from_whoever_says_it_first() -> None:
@@ -39,7 +43,7 @@ def test_a_stable_bucket_is_taken_from_whoever_says_it_first() -> None:
 def test_what_a_repeat_was_held_does_not_count() -> None:
     """A replica that was away says late what a peer has said in time: its own wait says nothing of the next bucket."""
     said = StreamFold("s", 2, 0).read([(0, stable(0, held=30)), (1, stable(0, held=900_000))])
-    assert [(s.replica, s.held) for s in said if isinstance(s, FeedProgress)] == [(0, 30), (1, 0)]
+    assert [(s.replica, s.waited_us) for s in said if isinstance(s, FeedProgress)] == [(0, 30), (1, 0)]
 
 
 def test_a_cursor_beyond_the_next_bucket_waits_for_the_others() -> None:

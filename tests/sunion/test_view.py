@@ -17,8 +17,8 @@ def kinds(changes: list[Change]) -> list[tuple[Kind, int, int]]:
     return [(c.kind, c.bucket, c.end) for c in changes]
 
 
-def said(bucket: int, completeness: float = 1.0, lacked: tuple[str, ...] = ()) -> TentativeBucket:
-    return TentativeBucket(1, bucket, ROWS, lacked, lacked[-1:], 0, completeness, 1)
+def said(bucket: int, completeness: float = 1.0, missing_sources: tuple[str, ...] = ()) -> TentativeBucket:
+    return TentativeBucket(1, bucket, ROWS, missing_sources, missing_sources[-1:], 0, completeness, 1)
 
 
 def test_without_tentative_buckets_there_are_no_marks() -> None:
@@ -33,7 +33,7 @@ def test_undo_precedes_the_first_correction_and_rec_done_follows_the_last() -> N
     view.stable_run(0, 1, ROWS)
     shown = view.tentative_bucket(said(1, 0.5, ("ewr", "lga"))) + view.tentative_bucket(said(2, 0.5, ("lga",)))
     assert kinds(shown) == [(Kind.TENTATIVE, 1, 2), (Kind.TENTATIVE, 2, 3)]
-    assert (shown[0].completeness, shown[0].lacked, shown[0].missing) == (0.5, ("ewr", "lga"), ("lga",))
+    assert (shown[0].completeness, shown[0].missing_sources, shown[0].missing) == (0.5, ("ewr", "lga"), ("lga",))
     assert shown[0].diverged_from == 1
     assert kinds(view.stable_run(1, 2, ROWS)) == [(Kind.UNDO, 1, 1), (Kind.STABLE, 1, 2)]
     assert kinds(view.tentative_bucket(said(3))) == [(Kind.TENTATIVE, 3, 4)]

@@ -72,7 +72,7 @@ class RunningApp:
 
     def _run(self, spec: ReplicaSpec, redos: MakeRedos, stop: threading.Event) -> None:
         try:
-            kernel = partial(make_kernel, spec.app_json, spec.query)
+            kernel = partial(make_kernel, spec.app_json, spec.node)
             run_replica(spec, kernel, partial(redos, spec), stop, uuid.uuid4().hex[:8])
         except BaseException as exc:
             self.errors.append(exc)

@@ -39,4 +39,4 @@ def glance(
 ) -> StatusSnapshot:
     """What a loop leaves."""
     found = status(**changes)
-    return StatusSnapshot(found, {} if delays is None else {found.query: delays}, failed_until or {})
+    return StatusSnapshot(found, {} if delays is None else {found.node: delays}, failed_until or {})

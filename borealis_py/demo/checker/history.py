@@ -36,7 +36,7 @@ class Raw:
 class HistoryRecord:
     """One statement of a replica: `kind` about the buckets [bucket, end). Parts of one bucket are already joined.
 
-    `lacked`: sources missing in any bucket that it depends on; `missing`: in this one.
+    `missing_sources`: sources missing in any bucket that it depends on; `missing`: in this one.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class HistoryRecord:
     bucket: int
     end: int
     rows: tuple[Row, ...] = ()
-    lacked: tuple[str, ...] = ()
+    missing_sources: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     completeness: float = 1.0
     diverged_from: int = 0

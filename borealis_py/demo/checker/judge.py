@@ -274,8 +274,8 @@ class _Tentative:
 
     A live state diverges at the first tentative bucket (an episode begins there, complete until then) and is replaced
     when the stable frontier has caught up, or with the incarnation. Within an episode a source's rows of bucket b are
-    in exactly if the record of b does not list it as missing; a record's `lacked` is all that was missing in the
-    buckets that its result can depend on.
+    in exactly if the record of b does not list it as missing; a record's `missing_sources` are all that were missing in
+    the buckets that its result can depend on.
     """
 
     def __init__(
@@ -317,7 +317,10 @@ class _Tentative:
         if wrong:
             self._report.tentative_wrong += 1
             self._report.tentative_content_right = False
-            _say(self._report, f"{self._name}: bucket {b}, lacking {', '.join(record.lacked) or 'nothing'}: {wrong}")
+            _say(
+                self._report,
+                f"{self._name}: bucket {b}, lacking {', '.join(record.missing_sources) or 'nothing'}: {wrong}",
+            )
 
     def _content(self, record: HistoryRecord, missing: Mapping[int, tuple[str, ...]]) -> str:
         truth, b = self._case.truth, record.bucket
@@ -348,9 +351,9 @@ class _Tentative:
 
     def _labels(self, record: HistoryRecord, missing: Mapping[int, tuple[str, ...]]) -> str:
         episode = min(missing)
-        if unknown := set(record.lacked) - set(SOURCES):
+        if unknown := set(record.missing_sources) - set(SOURCES):
             return f"lacks unknown sources {sorted(unknown)}"
-        if not 0.0 <= record.completeness <= 1.0 or bool(record.lacked) != (record.completeness < 1.0):
+        if not 0.0 <= record.completeness <= 1.0 or bool(record.missing_sources) != (record.completeness < 1.0):
             return f"completeness {record.completeness}"
         if record.diverged_from != episode:
             return f"diverged from {record.diverged_from}, but the state was complete until {episode}"
@@ -358,15 +361,15 @@ class _Tentative:
         if holes := [c for c in range(since, record.bucket) if c not in missing]:
             return f"no record tells what bucket {holes[0]} lacked"
         depends = {name for c in self._case.truth.depends(record.bucket) if c >= episode for name in missing[c]}
-        if set(record.lacked) != depends:
-            return f"says that it lacked {sorted(record.lacked)}, its buckets lacked {sorted(depends)}"
+        if set(record.missing_sources) != depends:
+            return f"says that it lacked {sorted(record.missing_sources)}, its buckets lacked {sorted(depends)}"
         return ""
 
     def _count(self, record: HistoryRecord) -> None:
         failure, width = self._failure, self._case.truth.bucket_us
         if failure is None:
             return
-        if set(record.lacked) - {failure.source}:
+        if set(record.missing_sources) - {failure.source}:
             self._report.tentative_lacking_others += 1
         inside = record.end * width > failure.start_us and record.bucket * width < failure.end_us
         if failure.source in record.missing and not inside:

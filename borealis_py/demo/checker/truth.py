@@ -123,15 +123,17 @@ class FlightsTruth:
         """Rows by bucket, on complete input; buckets without rows are left out."""
         return self._by_bucket(self.query.compute(self.flights))
 
-    def tentative(self, bucket: int, lacked: Mapping[int, Sequence[str]], partial: Partial | None = None) -> list[Row]:
-        """Rows of `bucket` when the sources `lacked[b]` were missing in bucket b; a bucket not named lacked none.
+    def tentative(
+        self, bucket: int, missing_sources: Mapping[int, Sequence[str]], partial: Partial | None = None
+    ) -> list[Row]:
+        """Rows of `bucket` when sources `missing_sources[b]` were missing in bucket b; others lacked none.
 
         `partial[b, source]`: so many of the first rows were there although the source was missing (its boundary was).
         """
         near = self.near(bucket)
         buckets, sources = (near.stime // self.bucket_us).to_numpy(), near.source.to_numpy()
         keep = np.ones(len(near), dtype=bool)
-        for b, names in lacked.items():
+        for b, names in missing_sources.items():
             gone = [i for i, name in enumerate(SOURCES) if name in names]
             keep &= ~((buckets == b) & np.isin(sources, gone))
         for (b, source), count in (partial or {}).items():

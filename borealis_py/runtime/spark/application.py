@@ -193,4 +193,4 @@ def new_session() -> str:
 
 def _desk(task: NodeTask) -> TaskChannel:
     spec = task.spec
-    return TaskChannel(spec.query, *redo_feeds(spec.app, spec.query, spec.replica))
+    return TaskChannel(spec.node, *redo_feeds(spec.app, spec.node, spec.replica))

@@ -82,7 +82,7 @@ class SparkDriver:
         self._settings = settings
         self._plan = SlotPlan(tuple(spec.name for spec in specs), settings.redos, settings.master)
         self._shortage = SlotMonitor(self._plan, settings.slot_wait_s)
-        self._works = {spec.query: work_of(spec).pack() for spec in specs}
+        self._works = {spec.node: work_of(spec).pack() for spec in specs}
         self._letters = _patient(kafka)
         self._ended: dict[str, int] = {}
 

@@ -26,13 +26,13 @@ class ProxyStatus:
     """
 
     def __init__(self, specs: Iterable[ReplicaSpec], seen: StatusListener = ignore_status) -> None:
-        self._specs = {(spec.query, spec.replica): spec for spec in specs}
+        self._specs = {(spec.node, spec.replica): spec for spec in specs}
         self._seen = seen
         self._last: dict[tuple[str, int], StatusSnapshot] = {}
 
     def see(self, glance: StatusSnapshot) -> None:
         """What a replica says of itself."""
-        self._last[glance.status.query, glance.status.replica] = glance
+        self._last[glance.status.node, glance.status.replica] = glance
         self._seen(glance)
 
     def stopped(self, names: Iterable[str], why: str) -> None:
@@ -51,7 +51,7 @@ class ProxyStatus:
 def _write(spec: ReplicaSpec, value: bytes) -> None:
     appender = spec.log.appender(lambda: None)
     try:
-        appender.append(NewRecord(spec.status_feed, value, f"{spec.query}/{spec.replica}".encode()))
+        appender.append(NewRecord(spec.status_feed, value, f"{spec.node}/{spec.replica}".encode()))
         if not appender.flush(WRITTEN_S):
             log.warning("a status was not written: is the broker reachable?", task=spec.name)
     finally:

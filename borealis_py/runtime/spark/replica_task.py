@@ -96,13 +96,13 @@ class NodeTask:
 
     def _run(self, stop: threading.Event) -> None:
         spec, uid = self.spec, new_uid(self.spec)
-        log.info("replica runs as a Spark task", query=spec.query, replica=spec.replica, worker_pid=os.getpid())
+        log.info("replica runs as a Spark task", query=spec.node, replica=spec.replica, worker_pid=os.getpid())
         link = _Link()
         run_replica(spec, kernel_of(spec), partial(self._make_redos, link, uid, stop), stop, uid, seen=link.tell)
 
     def _make_redos(self, link: _Link, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake) -> RedoRouter:
         spec = self.spec
-        ask, answer = redo_feeds(spec.app, spec.query, spec.replica)
+        ask, answer = redo_feeds(spec.app, spec.node, spec.replica)
         deadline_s = spec.timing.redo_deadline_us / 1e6
         address = TaskAddress(self.session, uid, ask, answer)
         link.asking = asking = RemoteRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)

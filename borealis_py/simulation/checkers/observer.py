@@ -79,7 +79,7 @@ class Observer:
         picture.apply(world.scheduler.now_us, changes)
         if world.lines is not None:
             for c in changes:
-                about = f"{c.kind.value}({c.bucket - world.origin}..{c.end - world.origin}) {c.lacked}"
+                about = f"{c.kind.value}({c.bucket - world.origin}..{c.end - world.origin}) {c.missing_sources}"
                 world.trace(name, about)
 
     def _see_progress(self, feed: Feed) -> None:

@@ -110,10 +110,10 @@ def _equal(
 
 def _label(name: str, header: TentativeHeader, rows: list[Any], truth: NodeTruth) -> None:
     """A tentative result that differs must say what it lacks."""
-    partial, lacked = header.completeness < 1, set(header.lacked)
+    partial, missing_sources = header.completeness < 1, set(header.missing_sources)
     if not 0 <= header.completeness <= 1 or header.diverged_from > header.bucket:
         raise Violation("label", f"{name}: {header}", header.bucket)
-    if partial != bool(lacked) or not lacked.issuperset(header.missing):
+    if partial != bool(missing_sources) or not missing_sources.issuperset(header.missing):
         raise Violation("label", f"{name}: {header}", header.bucket)
     if header.bucket >= truth.complete:
         return
@@ -121,7 +121,7 @@ def _label(name: str, header: TentativeHeader, rows: list[Any], truth: NodeTruth
     if rows != expected and header.completeness >= 1:
         said = f"{name}: tentative bucket {header.bucket} differs and claims completeness 1"
         raise Violation("label", said, header.bucket)
-    if rows != expected and not header.lacked:
+    if rows != expected and not header.missing_sources:
         said = f"{name}: tentative bucket {header.bucket} differs and lacks nothing"
         raise Violation("label", said, header.bucket)
     passed = [row[:3] for row in rows if row[1] == "row"]

@@ -157,5 +157,5 @@ class ReplicaMachine(Machine):
     def corrected(self) -> frozenset[str]:
         """What it publishes."""
         spec = self.spec
-        rows = {topics.stream(spec.app, spec.query)} if spec.corrected else set()
+        rows = {topics.stream(spec.app, spec.node)} if spec.corrected else set()
         return frozenset({spec.progress_feed.topic, topics.deadletter(spec.app)} | rows)

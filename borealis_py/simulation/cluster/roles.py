@@ -195,7 +195,7 @@ class ReplicaProcess(Process):
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.started_us = scheduler.now_us
-        self.node, self.index = spec.query, spec.replica
+        self.node, self.index = spec.node, spec.replica
         self.clock = clock
         self.why = ""
         self.final = False

@@ -140,7 +140,7 @@ def _bad_beat(world: World, rng: random.Random, feed: Feed) -> Scribble:
     app_uid = world.wiring.app_uid
     beat: dict[str, Any] = {
         "app_uid": app_uid, "replica": 0, "inc": 1, "uid": "scribbled", "state": "STABLE", "ack_s": world.origin,
-        "ack_l": world.origin, "asking": True, "ask_offset": 0, "progress": world.origin, "kept": -1,
+        "ack_l": world.origin, "asking": True, "ask_offset": 0, "progress": world.origin, "checkpoint_bucket": -1,
     }  # fmt: skip
     for record in reversed(world.log.committed(feed)):
         if record.value is not None and b"uid" in record.value and b"scribbled" not in record.value:
@@ -149,7 +149,7 @@ def _bad_beat(world: World, rng: random.Random, feed: Feed) -> Scribble:
     wrongs: Sequence[dict[str, object]] = (
         {"replica": rng.choice((-1, -(2**31), 0.5, "0", None, [], *HUGE))},
         {"inc": rng.choice((0, -1, -(2**63), 1.5, "1", None, {}, *HUGE))},
-        {rng.choice(("ack_s", "ack_l", "progress", "kept")): rng.choice(("1", None, 0.5, 10**30, True))},
+        {rng.choice(("ack_s", "ack_l", "progress", "checkpoint_bucket")): rng.choice(("1", None, 0.5, 10**30, True))},
         {"asking": rng.choice((1, "yes", None))},
         {"ask_offset": rng.choice(("0", -0.5, 10**30, True))},
         {"uid": rng.choice((5, None, []))},

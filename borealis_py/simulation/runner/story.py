@@ -91,12 +91,14 @@ def _said(value: bytes | None, bucket: int, app_uid: str) -> str | None:
         return f"STABLE and empty, with [{header.first}, {header.end}), inc {header.inc}"
     if isinstance(header, StableHeader) and header.bucket == bucket:
         part = f", part {header.part + 1} of {header.parts}" if header.parts > 1 else ""
-        return f"STABLE, {len(payload)} bytes{part}, held {header.held / 1e6:g} s, inc {header.inc}"
+        return f"STABLE, {len(payload)} bytes{part}, held {header.waited_us / 1e6:g} s, inc {header.inc}"
     if isinstance(header, TentativeHeader) and header.bucket == bucket:
-        lacked = f"{', '.join(header.lacked) or 'nothing'} ({', '.join(header.missing) or 'nothing'} itself)"
+        missing_sources = (
+            f"{', '.join(header.missing_sources) or 'nothing'} ({', '.join(header.missing) or 'nothing'} itself)"
+        )
         return (
-            f"TENTATIVE, {len(payload)} bytes, lacks {lacked}, completeness {header.completeness:.2f}, diverged from "
-            f"{header.diverged_from}, held {header.held / 1e6:g} s, inc {header.inc}"
+            f"TENTATIVE, {len(payload)} bytes, lacks {missing_sources}, completeness {header.completeness:.2f}, "
+            f"diverged from {header.diverged_from}, held {header.waited_us / 1e6:g} s, inc {header.inc}"
         )
     if isinstance(header, UndoHeader | RecDoneHeader) and header.bucket == bucket:
         return "UNDO from it" if isinstance(header, UndoHeader) else "REC_DONE up to it"

@@ -16,7 +16,7 @@ CLOSE = 1e-9
 class Made:
     """What one bucket was made of when it ran live."""
 
-    lacked: frozenset[str]
+    missing_sources: frozenset[str]
     missing: frozenset[str]
     share: float
     diverged_from: int
@@ -29,7 +29,7 @@ def made(bucket: int, inputs: Sequence[Known], now_us: int) -> Iterator[Made]:
     for words in product(*(known.partials(bucket, now_us) for known in open_)):
         found = [_nothing(known, bucket) if word is None else word for known, word in zip(open_, words, strict=True)]
         yield Made(
-            frozenset().union(*(word.lacked for word in found)),
+            frozenset().union(*(word.missing_sources for word in found)),
             frozenset().union(*(word.missing for word in found)),
             (stable + sum(word.completeness for word in found)) / len(inputs),
             min([bucket, *(word.diverged_from for word in found)]),
@@ -70,14 +70,14 @@ class Divergence:
         bucket = header.bucket
         window = [of for b, of in self._made.items() if bucket - self._span < b]
         expected = {
-            "lacked": sorted(frozenset().union(*(of.lacked for of in window))),
+            "missing_sources": sorted(frozenset().union(*(of.missing_sources for of in window))),
             "missing": sorted(own.missing),
             "completeness": min(of.share for of in window),
             "diverged_from": min(of.diverged_from for of in self._made.values()),
         }
         if abs(header.completeness - min(of.share for of in window)) > CLOSE:
             return _differs("completeness", header.completeness, expected)
-        for field, said in ("lacked", sorted(header.lacked)), ("missing", sorted(header.missing)):
+        for field, said in ("missing_sources", sorted(header.missing_sources)), ("missing", sorted(header.missing)):
             if said != expected[field]:
                 return _differs(field, said, expected)
         if header.diverged_from != expected["diverged_from"]:

@@ -64,10 +64,10 @@ class Voice:
 
 @dataclass(frozen=True, slots=True)
 class TentativeWord:
-    """What a node uses of a tentative bucket. `missing`: what the bucket lacked; `lacked`: what its result lacks.
-    `offset`: where it lies in the log, from its first part on."""
+    """What a node uses of a tentative bucket. `missing`: what the bucket lacked; `missing_sources`: what its result
+    lacks. `offset`: where it lies in the log, from its first part on."""
 
-    lacked: frozenset[str]
+    missing_sources: frozenset[str]
     missing: frozenset[str]
     completeness: float
     diverged_from: int
@@ -194,7 +194,7 @@ class KnownStream(Known):
 
     def _ranked(self, bucket: int) -> list[tuple[int, TentativeWord]]:
         found = self._partials.get(bucket, {}) if bucket >= self.closed else {}
-        return sorted(found.items(), key=lambda one: (-one[1].completeness, len(one[1].lacked), one[0]))
+        return sorted(found.items(), key=lambda one: (-one[1].completeness, len(one[1].missing_sources), one[0]))
 
     def partial(self, bucket: int) -> TentativeWord | None:
         ranked = self._ranked(bucket)
@@ -260,9 +260,9 @@ class KnownStream(Known):
 
     def _take(self, replica: int, header: StreamHeader, offset: int, live: int, told: list[UpstreamWait]) -> bool:
         if isinstance(header, StableHeader):
-            taken = self._stable(replica, header.bucket, header.bucket + 1, header.held, live, told)
+            taken = self._stable(replica, header.bucket, header.bucket + 1, header.waited_us, live, told)
         elif isinstance(header, RangeHeader):
-            taken = self._stable(replica, header.first, header.end, header.held, live, told)
+            taken = self._stable(replica, header.first, header.end, header.waited_us, live, told)
         else:
             taken = True
             if isinstance(header, TentativeHeader) and not self.cursors[replica].above(header.inc, offset):
@@ -287,10 +287,10 @@ class KnownStream(Known):
     ) -> None:
         self.voices[replica].speaks(header.bucket, True, live)
         self._opens(header.bucket)
-        told.append(UpstreamWait(header.bucket, header.held))
+        told.append(UpstreamWait(header.bucket, header.waited_us))
         if header.bucket >= max(live, self.closed):
-            lacked, missing = frozenset(header.lacked), frozenset(header.missing)
-            word = TentativeWord(lacked, missing, header.completeness, header.diverged_from, offset)
+            missing_sources, missing = frozenset(header.missing_sources), frozenset(header.missing)
+            word = TentativeWord(missing_sources, missing, header.completeness, header.diverged_from, offset)
             self._partials.setdefault(header.bucket, {})[replica] = word
 
     def _opens(self, bucket: int) -> None:

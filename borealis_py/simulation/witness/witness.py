@@ -175,9 +175,9 @@ class Witness:
             return
         now = turn.now_us
         if isinstance(header, StableHeader):
-            self._stable(now, header.bucket, header.bucket + 1, header.held)
+            self._stable(now, header.bucket, header.bucket + 1, header.waited_us)
         elif isinstance(header, RangeHeader):
-            self._stable(now, header.first, header.end, header.held)
+            self._stable(now, header.first, header.end, header.waited_us)
         elif isinstance(header, TentativeHeader):
             self._tentative(now, header)
         else:
@@ -217,8 +217,8 @@ class Witness:
         why = self.divergence.ran(header, self.inputs, now)
         if why is not None:
             self._wrong("labels", bucket, why)
-        if header.held != (expected := self.births.held_us(bucket, now)):
-            self._wrong("held", bucket, f"held {header.held} us, expected {expected}")
+        if header.waited_us != (expected := self.births.held_us(bucket, now)):
+            self._wrong("held", bucket, f"held {header.waited_us} us, expected {expected}")
         for known in self.inputs:
             if known.closed <= bucket:
                 for voice in known.voices:

@@ -66,7 +66,7 @@ class Saw:
     bucket: int
     end: int
     rows: tuple[Mapping[str, Any], ...] = ()
-    lacked: tuple[str, ...] = ()
+    missing_sources: tuple[str, ...] = ()
     index: int = 0
     partition: int = 0
 

@@ -52,9 +52,9 @@ class Words:
                 of.setdefault(record.bucket, []).append((record.rows, frozenset(record.missing)))
         return cls(found)
 
-    def within(self, piece: Piece, bucket: int, lacked: frozenset[str]) -> list[Rows]:
+    def within(self, piece: Piece, bucket: int, missing_sources: frozenset[str]) -> list[Rows]:
         """Those in which no more than this was missing."""
-        return [rows for rows, missing in self.of.get(piece, {}).get(bucket, ()) if missing <= lacked]
+        return [rows for rows, missing in self.of.get(piece, {}).get(bucket, ()) if missing <= missing_sources]
 
 
 class Explainer:
@@ -64,14 +64,14 @@ class Explainer:
         self._truth, self._network, self._words = truth, truth.network, words
         self._alone: dict[tuple[Piece, Row], dict[int, Rows]] = {}
 
-    def explains(self, piece: Piece, bucket: int, rows: Sequence[Row], lacked: Lacked) -> Answer:
+    def explains(self, piece: Piece, bucket: int, rows: Sequence[Row], missing_sources: Lacked) -> Answer:
         """Whether `rows` is what the piece says of the bucket for some of what its replica can have had.
 
         Args:
-            lacked: of every bucket that the result may depend on; a bucket not named lacked nothing.
+            missing_sources: of every bucket that the result may depend on; a bucket not named lacked nothing.
         """
         if piece.stage:
-            found = self._search(piece, bucket, self._said(piece, bucket, lacked), tuple(rows))
+            found = self._search(piece, bucket, self._said(piece, bucket, missing_sources), tuple(rows))
             return found if isinstance(found, Answer) else Answer.YES
         origin = self._network.stages[0].origin
         if any(row[origin] not in self._network.sources for row in rows):
@@ -80,7 +80,7 @@ class Explainer:
         answers = set()
         for source in self._network.sources:
             wanted = tuple(row for row in rows if row[origin] == source)
-            found = self._search(piece, bucket, self._first_parts(piece, bucket, source, lacked), wanted)
+            found = self._search(piece, bucket, self._first_parts(piece, bucket, source, missing_sources), wanted)
             if isinstance(found, Answer):
                 answers.add(found)
             else:
@@ -99,13 +99,13 @@ class Explainer:
         reach_us, width = self._network.stages[piece.stage].reach_us, self._network.bucket_us
         return range(min(bucket, ((bucket + 1) * width - reach_us) // width), bucket + 1)
 
-    def _first_parts(self, piece: Piece, bucket: int, source: str, lacked: Lacked) -> list[list[Rows]]:
+    def _first_parts(self, piece: Piece, bucket: int, source: str, missing_sources: Lacked) -> list[list[Rows]]:
         """Of one source, for each bucket."""
         choices = []
         for b in self.buckets(piece, bucket):
             parts = self._truth.parts(source, b)
             there = parts[piece.part] if parts else ()
-            cuts = self._cuts(piece, bucket, there) if source in lacked.get(b, ()) else [len(there)]
+            cuts = self._cuts(piece, bucket, there) if source in missing_sources.get(b, ()) else [len(there)]
             choices.append([there[:n] for n in cuts])
         return choices
 
@@ -115,7 +115,7 @@ class Explainer:
             return list(range(len(there) + 1))
         return [0, *(n for n, row in enumerate(there, 1) if self._from_one(piece, row).get(bucket))]
 
-    def _said(self, piece: Piece, bucket: int, lacked: Lacked) -> list[list[Rows]]:
+    def _said(self, piece: Piece, bucket: int, missing_sources: Lacked) -> list[list[Rows]]:
         """By the stage before, for each bucket and partition of it."""
         before = piece.stage - 1
         choices = []
@@ -123,9 +123,9 @@ class Explainer:
             said = Piece(before, part, piece.part)
             for b in self.buckets(piece, bucket):
                 rows = [self._truth.stable(said).get(b, ())]
-                if b in lacked:
-                    rows += self._words.within(said, b, lacked[b])
-                    rows += [()] if lacked[b] >= set(self._network.sources) else []
+                if b in missing_sources:
+                    rows += self._words.within(said, b, missing_sources[b])
+                    rows += [()] if missing_sources[b] >= set(self._network.sources) else []
                 choices.append(list(dict.fromkeys(rows)))
         return choices
 

@@ -91,7 +91,7 @@ class _Live:
         self._committed = {r.id[0] for r in rows if r.id is not None}
         self._said: dict[int, list[tuple[frozenset[str], list[Dict]]]] = {}
         for record in (r for replay in evidence.replicas[piece] for r in replay.records if r.kind == "TENTATIVE"):
-            word = frozenset(record.lacked), self._dicts(record.rows)
+            word = frozenset(record.missing_sources), self._dicts(record.rows)
             self._said.setdefault(record.bucket, []).append(word)
         self._stable: set[int] = set()
         self._skipped: set[int] = set()
@@ -146,7 +146,7 @@ class _Live:
             self._say(Word.NONMONOTONIC_POLL, f"tentative bucket {saw.bucket} after {max(self._next or 0, self._live)}")
         self._live = max(self._live, saw.end)
         self._open.add(saw.bucket)
-        if (frozenset(saw.lacked), list(saw.rows)) not in self._said.get(saw.bucket, ()):
+        if (frozenset(saw.missing_sources), list(saw.rows)) not in self._said.get(saw.bucket, ()):
             self._say(Word.ABORTED_READ, f"tentative bucket {saw.bucket}: no replica said {saw.rows}")
 
     def _dicts(self, rows: Sequence[Row]) -> list[Dict]:

@@ -117,7 +117,7 @@ class _Tentative:
             return
         answer = self._explainer.explains(self._piece, record.bucket, record.rows, missing)
         if answer is not Answer.YES:
-            lacking = ", ".join(sorted(record.lacked)) or "nothing"
+            lacking = ", ".join(sorted(record.missing_sources)) or "nothing"
             what = f"is {record.rows}, of {self._whole(record)}, lacking {lacking}"
             if answer is Answer.NO:
                 self._say(record, what)
@@ -126,10 +126,10 @@ class _Tentative:
 
     def _label(self, record: HistoryRecord, missing: dict[int, frozenset[str]]) -> str:
         """What the label says that cannot be; empty: nothing. `missing`: in each bucket of its episode so far."""
-        episode, lacked = min(missing), frozenset(record.lacked)
-        if unknown := set(record.lacked) - set(self._truth.network.sources):
+        episode, missing_sources = min(missing), frozenset(record.missing_sources)
+        if unknown := set(record.missing_sources) - set(self._truth.network.sources):
             return f"lacks {', '.join(sorted(unknown))}, which is no source"
-        if not 0.0 <= record.completeness <= 1.0 or bool(lacked) != (record.completeness < 1.0):
+        if not 0.0 <= record.completeness <= 1.0 or bool(missing_sources) != (record.completeness < 1.0):
             return f"completeness {record.completeness}"
         if record.completeness == 1.0 and record.rows != (whole := self._whole(record)):
             return f"claims to be complete, is {record.rows}, of {whole}"
@@ -138,8 +138,10 @@ class _Tentative:
             return f"diverged from {record.diverged_from}, but its state was complete until {episode}"
         depends = self._explainer.buckets(self._piece, record.bucket)
         own = frozenset(name for b in depends for name in missing.get(b, ()))
-        if lacked != own and not (behind and lacked > own):  # those words tell of earlier buckets too
-            return f"says that it lacked {', '.join(sorted(lacked)) or 'nothing'}, not {', '.join(sorted(own))}"
+        if missing_sources != own and not (behind and missing_sources > own):  # those words tell of earlier buckets too
+            return (
+                f"says that it lacked {', '.join(sorted(missing_sources)) or 'nothing'}, not {', '.join(sorted(own))}"
+            )
         return ""
 
     def _whole(self, record: HistoryRecord) -> tuple[Row, ...]:

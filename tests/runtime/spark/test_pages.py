@@ -89,7 +89,7 @@ def the_pages_agree_with_the_status_topic(app: Driven, url: str) -> None:
     assert (code, response.headers["Content-Type"]) == (200, "application/json")
     (found,) = json.loads(text)["replicas"]
     told = next(s for s in reversed(app.statuses()) if s.stable_rows == 100)
-    names = ("query", "replica", "inc", "uid", "pid", "state", "stable_rows", "http")
+    names = ("node", "replica", "inc", "uid", "pid", "state", "stable_rows", "http")
     assert {name: found[name] for name in names} == {name: getattr(told, name) for name in names}
     assert (found["pid"], found["running"], found["ready"]) == (app.drivers[0].popen.pid, True, True)
     code, text, response = get(f"{url}/metrics")

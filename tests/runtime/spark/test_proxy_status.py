@@ -27,10 +27,10 @@ def test_a_replica_is_said_to_have_stopped_with_what_it_said_last() -> None:
     notices = ProxyStatus(specs(log), seen.append)
     for query in ("p", "q"):
         notices.see(glance(query=query, f_s=7))
-    assert [g.status.query for g in seen] == ["p", "q"]
+    assert [g.status.node for g in seen] == ["p", "q"]
     notices.stopped(["q.r0", "r.r0"], "no slot")
     (told,) = [decode(value, Status) for value in log.values[FEED]]
-    assert (told.query, told.replica, told.event, told.detail) == ("q", 0, "STOPPED", "no slot")
+    assert (told.node, told.replica, told.event, told.detail) == ("q", 0, "STOPPED", "no slot")
     assert (told.f_s, told.publishing) == (7, False)
     assert told.at_wall_us > seen[1].status.at_wall_us
     assert seen[2:] == [StatusSnapshot(told, seen[1].delays, seen[1].failed_until)]

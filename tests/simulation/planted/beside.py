@@ -59,7 +59,7 @@ def _settings_end_at_the_first_hole() -> Any:
         for record in self._lookup.read(feed, first, end):
             if record.offset != at:
                 break
-            self._knobs.read(record)
+            self._settings.read(record)
             at += 1
         self._reader.open(feed, end)
 

@@ -42,7 +42,7 @@ def _tentative_taken_for_stable() -> Any:
     def feed(self: StreamBuffer, records: Any, *rest: Any) -> Any:
         def believed(said: Any) -> Any:
             if isinstance(said, TentativeBucket):
-                return StableBucket(said.inc, said.bucket, said.output, said.held)
+                return StableBucket(said.inc, said.bucket, said.output, said.waited_us)
             return said
 
         return before(self, [(k, believed(said)) for k, said in records], *rest)
@@ -121,7 +121,7 @@ def _upstreams_lack_forgotten() -> Any:
 
     def share(self: InputState, bucket: int) -> Share:
         own, found = {source.name for source in self.union.sources.values()}, before(self, bucket)
-        named = (tuple(name for name in names if name in own) for names in (found.missing, found.lacked))
+        named = (tuple(name for name in names if name in own) for names in (found.missing, found.missing_sources))
         return Share(*named, found.completeness, found.diverged_from)
 
     return mock.patch.object(InputState, "share", share)
@@ -153,7 +153,9 @@ def _another_checkpoint_than_asked() -> Any:
 
 def _adopted_beyond_the_live_frontier() -> Any:
     def adopt(self: Manager) -> None:
-        kept = [(p.beat.kept, i) for i, p in self.control.peers.items() if p.beat.kept > self.f_s]
+        kept = [
+            (p.beat.checkpoint_bucket, i) for i, p in self.control.peers.items() if p.beat.checkpoint_bucket > self.f_s
+        ]
         for bucket, peer in sorted(kept, reverse=True):
             if peer != self.identity.replica and self.reconciliation.job is None:
                 self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s, self._effects)

@@ -72,7 +72,7 @@ def _lacks_nothing() -> Any:
     return mock.patch.object(
         SOutput,
         "tentative",
-        lambda self, record: before(self, replace(record, lacked=(), missing=(), completeness=1.0)),
+        lambda self, record: before(self, replace(record, missing_sources=(), missing=(), completeness=1.0)),
     )
 
 
@@ -89,7 +89,7 @@ def _lacked_by_bucket() -> Any:
     before = Labels.ran
 
     def ran(self: Labels, bucket: int, share: Share) -> Label:
-        return replace(before(self, bucket, share), lacked=share.lacked)
+        return replace(before(self, bucket, share), missing_sources=share.missing_sources)
 
     return mock.patch.object(Labels, "ran", ran)
 
@@ -119,7 +119,7 @@ def _range_found_by_its_first() -> Any:
 
     def encode(self: StreamEncoder, record: Any) -> Any:
         if isinstance(record, StableRange):
-            header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.held)
+            header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.waited_us)
             return [self._record(record.first - 50, pack(header))]
         return before(self, record)
 

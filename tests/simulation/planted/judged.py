@@ -76,7 +76,9 @@ def _diverged_at_itself() -> Any:
 
 def _names_one_source_less() -> Any:
     def less(record: TentativeBucket) -> TentativeBucket:
-        return replace(record, lacked=record.lacked[1:]) if len(record.lacked) > 1 else record
+        return (
+            replace(record, missing_sources=record.missing_sources[1:]) if len(record.missing_sources) > 1 else record
+        )
 
     return _said(less)
 
@@ -97,7 +99,9 @@ def _repeats_have_waited() -> Any:
 
     def stable(self: StreamFold, replica: int, first: int, end: int, output: Any, held: int, said: list[Any]) -> bool:
         taken = before(self, replica, first, end, output, held, said)
-        said[:] = [replace(w, held=held) if isinstance(w, FeedProgress) and w.bucket == end - 1 else w for w in said]
+        said[:] = [
+            replace(w, waited_us=held) if isinstance(w, FeedProgress) and w.bucket == end - 1 else w for w in said
+        ]
         return taken
 
     return mock.patch.object(StreamFold, "_stable", stable)
@@ -172,7 +176,7 @@ def _numbers_from_heartbeats_alone() -> Any:
     before = InputReader.read_control
 
     def read(self: InputReader) -> int:
-        with mock.patch.object(self._knobs, "inc", 0):
+        with mock.patch.object(self._settings, "inc", 0):
             return before(self)
 
     return mock.patch.multiple(InputReader, read_control=read, _spoken=lambda self: ())

@@ -49,7 +49,7 @@ def _nobody_ends_by_name() -> Any:
     return Both(
         here(module, "check_life", return_value=None),
         here(Life, "look", return_value=None),
-        here(module.Inlet, "_setting", return_value=True),
+        here(module.InputReader, "_setting", return_value=True),
     )
 
 
