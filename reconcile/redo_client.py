@@ -1,4 +1,4 @@
-"""A redo by letter: a replica that runs as a Spark task asks the driver of its application for a job (design 3.3).
+"""A redo by letter: a replica that runs as a Spark task asks the driver of its application for a job.
 
 Whatever becomes of the driver (dead, hung, without a free slot, a newer one), a job that it has not taken in time ends
 as a `RedoFailed`, and one that it took and never answers is forgotten by the replica at its own deadline (R4); either

@@ -25,7 +25,7 @@ log = structlog.get_logger("borealis.redo")
 WAIT_US = 1_000_000
 """A job that has no slot by then is refused: running it inline is sooner."""
 HELD_US = 2_000_000
-"""Spark kills the worker of a cancelled job; its slot is free so much later (platform 7)."""
+"""Spark kills the worker of a cancelled job; its slot is free so much later."""
 
 
 class JobExecutor(Protocol):

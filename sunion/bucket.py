@@ -1,4 +1,4 @@
-"""Arithmetic of buckets: time cut by stime into pieces of one width (design 2)."""
+"""Arithmetic of buckets: time cut by stime into pieces of one width."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Buckets:
         return (bucket + 1) * self.width_us
 
     def closed_by(self, boundary: int) -> int:
-        """The first bucket that `boundary` leaves open: it closes those that end at or before it (dpc.md trap 1)."""
+        """The first bucket that `boundary` leaves open: it closes those that end at or before it."""
         return boundary // self.width_us
 
     def timestamp_ms(self, bucket: int) -> int:
-        """Kafka timestamp of a record about this bucket (protocol A3)."""
+        """Kafka timestamp of a record about this bucket (PROTOCOL 1.3)."""
         return self.start(bucket) // 1000
 
     @property

@@ -16,14 +16,14 @@ Rows = Any
 Ordered = Any
 """The rows of one bucket, all inputs, in total order. Opaque."""
 State = Any
-"""A fragment's state: an immutable value, so that a checkpoint is a reference (design 2)."""
+"""A fragment's state: an immutable value, so that a checkpoint is a reference."""
 
 FOREVER = 2**62
-"""The stime of END: a boundary that closes every bucket (protocol A2, B22)."""
+"""The stime of END: a boundary that closes every bucket (PROTOCOL 1.2, B22)."""
 
 
 class Kind(Enum):
-    """What a record of a replica's stream says (protocol A3)."""
+    """What a record of a replica's stream says (PROTOCOL 1.3)."""
 
     STABLE = "STABLE"
     TENTATIVE = "TENTATIVE"
@@ -55,7 +55,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TupleId:
-    """Identity of a stable row: replicas agree on it, and it never changes (design 2.4)."""
+    """Identity of a stable row: replicas agree on it, and it never changes."""
 
     bucket: int
     index: int
@@ -111,7 +111,7 @@ class Contents(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """One decoded record of a source's log, before the fold of protocol A2 judges it.
+    """One decoded record of a source's log, before the fold of PROTOCOL 1.2 judges it.
 
     `claim`: an EPOCH record, by which a publisher takes the stream and says how late its rows may come (`lateness_us`).
     Otherwise tuples (`seqs`, `stimes` and `rows` run in parallel) followed by an optional `boundary`. `rejects` are the
@@ -146,7 +146,7 @@ class SourceRecord:
 
 @dataclass(frozen=True, slots=True)
 class StableBucket:
-    """STABLE(inc, b, rows, held). `waited_us` in microseconds (protocol R1)."""
+    """STABLE(inc, b, rows, held). `waited_us` in microseconds (R1)."""
 
     inc: int
     bucket: int
@@ -171,7 +171,7 @@ class TentativeBucket:
     `missing_sources`: missing in some bucket that the result depends on, earlier ones of its windows too; `missing`:
     those
     that bucket b itself had not. `completeness` in 0..1: the lowest of those buckets'. `diverged_from`: the first
-    bucket whose absence the state, or a word that it was made of, carries (protocol 1.3, B17). `offset`: where a reader
+    bucket whose absence the state, or a word that it was made of, carries (PROTOCOL 1.3, B17). `offset`: where a reader
     found it in the log, -1: nowhere; no part of what is said.
     """
 
@@ -188,7 +188,7 @@ class TentativeBucket:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Corrections start at this bucket. Informative: readers go by buckets (protocol B40)."""
+    """Corrections start at this bucket. Informative: readers go by buckets (B40)."""
 
     inc: int
     bucket: int
@@ -243,5 +243,5 @@ class Fragment(Protocol):
         """Run buckets [first, end) and return the new state and the outputs of the buckets that have any.
 
         `buckets` holds the non-empty ones; the others of the range are empty, and a long empty range costs nothing.
-        One call equals any split of it into several, bit for bit (design 3.2).
+        One call equals any split of it into several, bit for bit.
         """

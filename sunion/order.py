@@ -1,4 +1,4 @@
-"""The one total order of a bucket's rows: (stime, input index, sequence number) (design 2; dpc.md on SUnion).
+"""The one total order of a bucket's rows: (stime, input index, sequence number) (DPC, SIGMOD 2005: SUnion).
 
 The reference that faster implementations (`borealis_py.engine.rows.merge`) are tested against.
 """

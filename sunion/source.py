@@ -1,4 +1,4 @@
-"""The fold of a source's log: what a record means depends on the log before it and on nothing else (protocol A2).
+"""The fold of a source's log: what a record means depends on the log before it and on nothing else (PROTOCOL 1.2).
 
 Everybody folds alike: replicas, redo tasks, a publisher that resumes, an audit. Hence all agree on what is late,
 duplicate or fenced.

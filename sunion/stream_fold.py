@@ -1,4 +1,4 @@
-"""What a reader has read of a replicated stream: all replicas, each with a cursor of its own (protocol A3, R5).
+"""What a reader has read of a replicated stream: all replicas, each with a cursor of its own (PROTOCOL 1.3, R5).
 
 Each stable bucket is taken from whoever says it first; repeats are dropped as they are (rows stay opaque and encoded).
 It knows no time and no delays: when a tentative bucket is used or shown is `borealis_py.protocol`'s matter.

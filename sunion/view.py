@@ -1,4 +1,4 @@
-"""The consumer's view of a replicated stream: what a subscriber is told, made from what its reader read (protocol B40).
+"""The consumer's view of a replicated stream: what a subscriber is told, made from what its reader read (B40).
 
 A stable bucket replaces whatever tentative rows the consumer holds for it. UNDO and REC_DONE are the view's own: no
 replica's marks are passed on, so a replica that dies or a reader that starts late leaves nobody waiting.

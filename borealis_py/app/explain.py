@@ -1,7 +1,7 @@
 """What an app will be when it runs: its nodes and topics, how long each may wait, and what the loss of an input does to
 every result. From its description alone: no broker, no clock.
 
-Losses follow protocol R1, R3 and R5: a node's completeness is the mean over its inputs of 1 (stable), 0 (missing) or
+Losses follow R1, R3 and R5: a node's completeness is the mean over its inputs of 1 (stable), 0 (missing) or
 the tentative input's own; a node that has no input left makes no buckets, so it says nothing rather than something
 tentative. A source counts as lost for longer than its nodes wait; one that has ended is not lost.
 """

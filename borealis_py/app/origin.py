@@ -1,4 +1,4 @@
-"""The app's first bucket: written once, by `up` (design 2.4, protocol B20). Earlier tuples are late."""
+"""The app's first bucket: written once, by `up` (B20). Earlier tuples are late."""
 
 from __future__ import annotations
 

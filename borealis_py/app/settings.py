@@ -1,6 +1,6 @@
 """Changing a query's threshold and policies while it runs: what may be asked, writing it, waiting until it is in force.
 
-A replica obeys a setting from when it reads it (protocol B19) and says in its status what it obeys. Blocking; for
+A replica obeys a setting from when it reads it (B19) and says in its status what it obeys. Blocking; for
 commands. Works on any log, knows no terminal.
 """
 

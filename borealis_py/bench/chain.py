@@ -35,7 +35,7 @@ AUTHORS: dict[str, tuple[SimulatedPoint, float]] = {
     "2 nodes of 2 s, 10 s, process": (SimulatedPoint(depth=2, failure_s=10, threshold_s=4, rate=150), 2.22),
     "2 nodes of 2 s, 10 s, delay": (SimulatedPoint(depth=2, failure_s=10, threshold_s=4, rate=150, variant=DD), 3.74),
 }
-"""The runs of which the authors' own logs tell the largest latency, in seconds (dpc.md 18.7)."""
+"""The runs of which the authors' own logs tell the largest latency, in seconds (DPC)."""
 
 
 def points(size: Size) -> list[SimulatedPoint]:
@@ -91,7 +91,7 @@ def outcome(found: PointResults, authors: PointResults) -> Outcome:
         name="chain",
         title="Chains of 1 to 4 nodes, one of three sources lost: delay and tentative results",
         published=(
-            "DPC 2005 (dpc.md 18.5; 15 s, 3 s a node; figures not recovered, axes to 11.5 s and 35 000 tuples): "
+            "DPC (chain, SIGMOD 2005; 15 s, 3 s a node; figures not recovered, axes to 11.5 s and 35 000 tuples): "
             "process & process and delay & delay keep 3 s a node, delay & delay at its edge and with no fewer "
             "tentative tuples; process & suspend breaks it, more with each node. Largest latency in failure by the "
             "authors' logs (18.7): "

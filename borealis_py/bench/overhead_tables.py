@@ -15,7 +15,7 @@ from borealis_py.protocol.settings import Timing
 
 MS = 1_000
 PUBLISHED = (
-    "DPC (dpc.md 18.2; figures not recovered): against a plain union a tuple's latency grows linearly with the sum of "
+    "DPC (SIGMOD 2005; figures not recovered): against a plain union a tuple's latency grows linearly with the sum of "
     "bucket size and boundary interval, on average by half of it, at most by all of it and a constant; a checkpoint of "
     "up to 2 500 tuples takes under 0.65 ms of processor time, half of it for markers (axis of micro3)."
 )

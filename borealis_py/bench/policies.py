@@ -30,7 +30,7 @@ FAILURES_S = {
     "usual": (2, 4, 6, 8, 15, 30, 60),
     "full": (2, 3, 4, 6, 8, 10, 12, 14, 15, 30, 45, 60),
 }
-"""Those of benefits2 (dpc.md 18.4), or some of them."""
+"""Those of benefits2 (DPC, SIGMOD 2005), or some of them."""
 SEEDS = {"short": 1, "usual": 1, "full": 3}
 SHOWN_S = 15
 BOTH = (2, 1)
@@ -62,7 +62,7 @@ def outcome(found: PointResults) -> Outcome:
         name="policies",
         title="Six variants on one node, X = 3 s: delay and tentative results against the length of a failure",
         published=(
-            "DPC 2005 (dpc.md 18.4, benefits2; figures not recovered, axes to 25 s and 500 000 tuples): the & suspend "
+            "DPC (SIGMOD 2005; figures not recovered, axes to 25 s and 500 000 tuples): the & suspend "
             "variants cross 3 s once reconciliation takes longer than X, all others stay under it; delay & delay has "
             "the fewest tentative tuples, process & process the most. TODS: largest latency flat, slightly under 3 s, "
             "for failures of 2 to 60 s"

@@ -24,7 +24,7 @@ COSTLY_ROWS = 10_000
 SPARED_MS = 50.0
 """Live turns that are later by more than that are spared something where it is less."""
 PUBLISHED = (
-    "DPC 2005 (dpc.md 18.3; Pentium 4, 334 to 3000/s of each of 3 inputs, 5 s of failure): 5 010 to 45 000 tuples; "
+    "DPC (SIGMOD 2005; Pentium 4, 334 to 3000/s of each of 3 inputs, 5 s of failure): 5 010 to 45 000 tuples; "
     "figures not recovered, axes to 5.5 s of delay; linear in tuples, checkpoint and redo nearly flat in state (to "
     "4 000 tuples). "
     "Logs of the authors (18.7, 18.8): 0.03 to 0.43 s for some hundreds of tuples, 1.5 to 1.8 s after 10 s at 450/s in "

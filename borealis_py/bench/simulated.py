@@ -45,9 +45,9 @@ PROCESS, DELAY, SUSPEND = DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SU
 Variant = tuple[DelayPolicy, DelayPolicy]
 """What to do in failure, and in stabilization."""
 PUBLISHED: tuple[Variant, ...] = ((PROCESS, PROCESS), (DELAY, DELAY), (PROCESS, SUSPEND))
-"""The variants of the chain of 2005 (dpc.md 18.5)."""
+"""The variants of the chain of 2005 (DPC, SIGMOD 2005)."""
 VARIANTS: tuple[Variant, ...] = (*PUBLISHED, (DELAY, PROCESS), (PROCESS, DELAY), (DELAY, SUSPEND))
-"""All six (dpc.md 12)."""
+"""All six (DPC, SIGMOD 2005)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

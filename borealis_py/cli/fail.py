@@ -1,4 +1,4 @@
-"""`borealis fail`: drills on a running app (design 2.4)."""
+"""`borealis fail`: drills on a running app."""
 
 from __future__ import annotations
 

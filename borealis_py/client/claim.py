@@ -1,4 +1,4 @@
-"""How a publisher becomes the owner of its source, and learns when it is not any more (protocol A2, B5).
+"""How a publisher becomes the owner of its source, and learns when it is not any more (PROTOCOL 1.2, B5).
 
 Append EPOCH first, read the log up to it, and only then believe: what the fold says there is where to go on. Of what
 lies before, the end is read (`tail`). Pure: it is fed with what was read and says what to append; it knows neither

@@ -1,4 +1,4 @@
-"""Publisher: rows of one source, in real time. A thread keeps the boundaries going while nobody sends (design 3.5)."""
+"""Publisher: rows of one source, in real time. A thread keeps the boundaries going while nobody sends."""
 
 from __future__ import annotations
 

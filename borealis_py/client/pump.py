@@ -79,7 +79,7 @@ class Pump:
         pace: None: each row as soon as it is read. The sink's boundaries must be PACED with a pace, so that rows which
             were due while no publisher ran are not late.
         positions: give each row its position in the input as sequence number, so that a second run on the same input
-            resumes where the log ends (protocol B6). Not for inputs that never repeat, such as a live pipe.
+            resumes where the log ends (B6). Not for inputs that never repeat, such as a live pipe.
         timed: rows bear times of their own; one without is a dead letter. Else they get the time when they are sent.
     """
 

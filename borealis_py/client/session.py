@@ -158,7 +158,7 @@ class PublisherSession:
 
         Args:
             stime: µs; None: now (only where the clock moves the boundary).
-            seq: the row's position in the input, so that a resume can begin at the beginning again (protocol B6); None:
+            seq: the row's position in the input, so that a resume can begin at the beginning again (B6); None:
                 one more than the last.
 
         Returns:

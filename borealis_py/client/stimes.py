@@ -1,4 +1,4 @@
-"""What moves a publisher's boundary, and how late its rows come (protocol A2). Pure."""
+"""What moves a publisher's boundary, and how late its rows come (PROTOCOL 1.2). Pure."""
 
 from __future__ import annotations
 

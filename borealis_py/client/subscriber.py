@@ -1,4 +1,4 @@
-"""Subscribing to a query: corrected (stable rows, exactly once), live (tentative now, stable later), raw (design 2.4).
+"""Subscribing to a query: corrected (stable rows, exactly once), live (tentative now, stable later), raw.
 
 Every subscription is polled and never waits, like a replica; `host.connect` has the waiting iterators.
 """
@@ -89,7 +89,7 @@ class LiveSubscription:
 
     Args:
         query: of a partitioned one, one of its partitions.
-        start: first bucket to show. wait_us: D = X - slack (protocol R5).
+        start: first bucket to show. wait_us: D = X - slack (R5).
         wait_of: D of a threshold X; then wait_us counts only until the settings say otherwise, and changes are in force
             as they are read, like at replicas (B19). A setting that it raises SettingsError for is ignored.
     """

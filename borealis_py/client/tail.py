@@ -1,4 +1,4 @@
-"""The fold of a source at its log's end, out of its last records alone (protocol A2, B5). Pure.
+"""The fold of a source at its log's end, out of its last records alone (PROTOCOL 1.2, B5). Pure.
 
 A publisher's record says where its writer stands: epoch, last position, boundary; and up to which offset (`read_to`)
 the writer had read the log without finding a newer claim. If everything from `read_to` on is known, so is the owner at

@@ -51,7 +51,7 @@ class Target:
 
     Attributes:
         app_uid: of the app's life (its description has it); records of another one say nothing.
-        origin: the app's first bucket; a new source's boundary is its start (protocol B20).
+        origin: the app's first bucket; a new source's boundary is its start (B20).
         ahead_max_us, row_max_bytes: as the replicas have them.
     """
 

@@ -1,4 +1,4 @@
-"""Rows and boundaries -> records of a source's log (design 2.4, protocol A2). Pure.
+"""Rows and boundaries -> records of a source's log (PROTOCOL 1.2). Pure.
 
 Rows and rejects go out in the order of their sequence numbers, rows of one bucket a record; a boundary rides on the
 last record before it where there is one. Each record says the whole fold: owner, last position, boundary (B5).

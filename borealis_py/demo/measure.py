@@ -1,4 +1,4 @@
-"""Added delay: how much later than without a failure each bucket was spoken for (design 2.4). Pure arithmetic.
+"""Added delay: how much later than without a failure each bucket was spoken for. Pure arithmetic.
 
 The demo publishes in step with the wall clock, so a bucket's end in stime is also the wall time at which it ended.
 """

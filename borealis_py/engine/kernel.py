@@ -1,4 +1,4 @@
-"""The kernel: one node's fragment on DuckDB, the same in a replica, a redo task and an audit (design 3.2).
+"""The kernel: one node's fragment on DuckDB, the same in a replica, a redo task and an audit.
 
 Built from the app's description and a node's name only, so that a Spark worker can build its own. For one thread at a
 time. Knows nothing of logs, frontiers or stability.

@@ -2,7 +2,7 @@
 
 A row's bucket follows from its stime, so a slice is one batch of rows in total order. Each statement groups by bucket
 (or by window) before anything else, and a group's rows keep their order: how buckets are grouped into slices cannot
-change a bit. Sources: design 2.4.
+change a bit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one writer of a corrected stream: Kafka transactions in a thread of their own (design 2.2, protocol B7).
+"""The one writer of a corrected stream: Kafka transactions in a thread of their own (B7).
 
 An attempt is one producer. Whatever goes wrong with it, it is thrown away; its successor fences it, and only then reads
 how far it got.

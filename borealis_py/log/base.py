@@ -59,7 +59,7 @@ class LogUnreachable(LogError):
 
 
 class OffsetGone(LogError):
-    """The offset asked for has been deleted by retention (design 2.2: a named error, the query stops)."""
+    """The offset asked for has been deleted by retention: a named error, the query stops."""
 
     def __init__(self, feed: Feed, offset: int) -> None:
         super().__init__(f"{feed.topic}[{feed.partition}]: offset {offset} is no longer in the log (retention)")
@@ -112,7 +112,7 @@ class Appender(Protocol):
 
 
 class EndsQuery(Protocol):
-    """A question for the end offsets of some feeds (protocol R3: was everything read?)."""
+    """A question for the end offsets of some feeds (R3: was everything read?)."""
 
     def poll(self) -> Mapping[Feed, int | None] | None:
         """None: no answer yet. A feed's value is None when its end could not be learnt (unreachable)."""

@@ -1,4 +1,4 @@
-"""Was everything read? The question that live expiry waits for (protocol R3, B14)."""
+"""Was everything read? The question that live expiry waits for (R3, B14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a writer finds of those before it that a broker has not ended, or has ended wrongly (protocol R10).
+"""What a writer finds of those before it that a broker has not ended, or has ended wrongly (R10).
 
 A broker that was away can record a transaction as committed, or as aborted, without writing its end into all of its
 partitions. What lies there hangs: read_committed readers wait before it, and the next end of the same transactional id

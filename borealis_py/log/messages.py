@@ -30,7 +30,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class SourceFailure(msgspec.Struct, frozen=True):
-    """Settings key `fail/<source>`: replicas do not read this source until that wall time (drills, design 2.4)."""
+    """Settings key `fail/<source>`: replicas do not read this source until that wall time (drills)."""
 
     until_wall_us: Number
 
@@ -63,7 +63,7 @@ class Description(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """Control topic, partition of the node, key `<node>/<replica>` (protocol R7). `checkpoint_bucket`: of its newest
+    """Control topic, partition of the node, key `<node>/<replica>` (R7). `checkpoint_bucket`: of its newest
     durable checkpoint; -1: it has none."""
 
     app_uid: str

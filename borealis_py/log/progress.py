@@ -1,4 +1,4 @@
-"""How far a node has been published, as the log tells (protocol R10)."""
+"""How far a node has been published, as the log tells (R10)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -
     Returns:
         The record for `sunion.source.fold`, which has its rows taken out (`unpack`) once it knows that the writer owns
         the source: until then nothing of what he sent is decoded. Where nothing was rejected `seqs` is a range. A
-        record that no publisher of ours can have written has epoch -1 and one reject that says why (protocol A2); an
+        record that no publisher of ours can have written has epoch -1 and one reject that says why (PROTOCOL 1.2); an
         envelope of another version is one of those: all who read this source read the same version of the description,
         so they judge it alike.
     """

@@ -1,4 +1,4 @@
-"""Names and settings of an app's topics (design 2.4). The only place that spells them."""
+"""Names and settings of an app's topics. The only place that spells them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from borealis_py.query.names import base_name, part_index
 from sunion.model import Input
 
 ENVELOPE_BYTES_MAX = 900_000
-"""A batch over this is split (design 2.4), so that common broker limits hold."""
+"""A batch over this is split, so that common broker limits hold."""
 RECORD_BYTES_MAX = 8_388_608
 
-# Event time is the record timestamp, so Kafka's own time-based retention and rolling must not act on it (platform 4).
+# Event time is the record timestamp, so Kafka's own time-based retention and rolling must not act on it.
 EVENT_TIME = (
     ("retention.ms", "-1"),
     ("segment.ms", "1000000000000"),

@@ -1,4 +1,4 @@
-"""Durable checkpoints: one file each in a place, written by a thread of its own (design 2.3, protocol R12).
+"""Durable checkpoints: one file each in a place, written by a thread of its own (R12).
 
 A file carries a hash of its content; a torn or altered one is skipped with a warning and the one before it is used.
 The caller decides when a checkpoint may become durable (B1).

@@ -29,7 +29,7 @@ def declared(query: QuerySpec) -> Delays:
 
 def as_enforced(serves: Sequence[Serves], delays: Mapping[str, Delays], timing: Timing) -> Delays:
     """What a node does that `serves` these queries: it waits no longer than the most hurried of them allows, and holds
-    nothing back that one of them wants (protocol R13, B11).
+    nothing back that one of them wants (R13, B11).
 
     Args:
         serves: at least one. delays: of each of these queries.

@@ -285,7 +285,7 @@ class InputReader:
     # Was everything read? ---------------------------------------------------------------------------------------------
 
     def ask_ends(self, now: int) -> None:
-        """Ask for the ends of every feed that is being read (protocol R3)."""
+        """Ask for the ends of every feed that is being read (R3)."""
         feeds = [feed for feed in self._inputs if feed not in self._stopped]
         self._ends.ask(now, [*feeds, self._spec.progress_feed])
 

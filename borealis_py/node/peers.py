@@ -1,4 +1,4 @@
-"""Taking over a peer's checkpoint instead of redoing its work (protocol B44, B45).
+"""Taking over a peer's checkpoint instead of redoing its work (B44, B45).
 
 State is a value and the same bits at every replica, so a peer's checkpoint at bucket c is as good as the own result of
 running up to c. What the peer said of the buckets before c goes into the own topic first, which thus has no hole (B2).

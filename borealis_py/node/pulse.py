@@ -1,4 +1,4 @@
-"""Heartbeats while a turn takes long, so that nobody takes a busy replica for a dead one (protocol R7)."""
+"""Heartbeats while a turn takes long, so that nobody takes a busy replica for a dead one (R7)."""
 
 from __future__ import annotations
 

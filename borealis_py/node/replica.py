@@ -71,7 +71,7 @@ log = structlog.get_logger("borealis.replica")
 
 
 class Superseded(Exception):
-    """A newer incarnation of this replica index runs: this one ends (protocol R8)."""
+    """A newer incarnation of this replica index runs: this one ends (R8)."""
 
 
 class Replica:

@@ -1,4 +1,4 @@
-"""How far the corrected stream is written: asked by the writer's thread, after it has fenced (protocol R10).
+"""How far the corrected stream is written: asked by the writer's thread, after it has fenced (R10).
 
 Progress may tell of buckets that this replica's inputs have not closed yet: the writer before had read more of them, or
 the record is garbage. Which of the two shows once all has been read that the inputs held when the writer asked, for

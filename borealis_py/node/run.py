@@ -1,5 +1,5 @@
 """`run_replica`: a replica from start to stop. Needs only a log, a checkpoint directory and somebody to run redos, so
-it runs alike in a process, as a Spark task, or in a test (design 3.3).
+it runs alike in a process, as a Spark task, or in a test.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def run_replica(
     NeverPublished.
 
     Args:
-        uid: random, new for every call (protocol B30).
+        uid: random, new for every call (B30).
         seen: is left each status; called in this thread, must not block.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The fold of the control log: who is there, who asks, who is head of the queue (protocol R8, R9; design 2.1).
+"""The fold of the control log: who is there, who asks, who is head of the queue (R8, R9).
 
 Being a fold over one log, all replicas come to the same queue; only liveness is local.
 """

@@ -1,4 +1,4 @@
-"""When an incomplete bucket may run (protocol R1, R3). Pure: time comes in as numbers.
+"""When an incomplete bucket may run (R1, R3). Pure: time comes in as numbers.
 
 Used by replicas for their inputs and by clients for the replicas of a stream: both read feeds, know when a bucket came
 into being, and decide alike.
@@ -61,7 +61,7 @@ class Creation:
 
 @dataclass(slots=True)
 class FeedState:
-    """One log that an input is read from: a source, or one replica's topic (protocol A1, "per feed").
+    """One log that an input is read from: a source, or one replica's topic (PROTOCOL 2.1, "per feed").
 
     `said`: furthest bucket it spoke about, plus one. `tentative`: its last word was TENTATIVE. `late`: buckets run
     without it. `heard`: something was read from it since it became late.

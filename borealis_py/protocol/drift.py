@@ -1,4 +1,4 @@
-"""Sources that speak, and always too late: their clocks drift apart by more than D (protocol B23).
+"""Sources that speak, and always too late: their clocks drift apart by more than D (B23).
 
 The fastest clock creates the buckets, so each of them runs without the slow source, for ever. Nobody fails then; only
 this tells. Who catches up is not named, nor who is silent.

@@ -1,4 +1,4 @@
-"""Heartbeats: from the turn that does the work, so that a hung replica falls silent (protocol R7, B26, B31).
+"""Heartbeats: from the turn that does the work, so that a hung replica falls silent (R7, B26, B31).
 
 While a turn takes long, `node.pulse` repeats the last one.
 """

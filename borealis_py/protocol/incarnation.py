@@ -1,4 +1,4 @@
-"""One life of a replica: who it is, where it begins, what it has said (protocol B30, R11)."""
+"""One life of a replica: who it is, where it begins, what it has said (B30, R11)."""
 
 from __future__ import annotations
 

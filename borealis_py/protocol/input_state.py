@@ -1,5 +1,5 @@
 """What a node has read so far, as its replica decides by it: rows by bucket, how each feed stands, when buckets came
-into being (protocol A1, R1). It runs nothing and says nothing.
+into being (PROTOCOL 2.1, R1). It runs nothing and says nothing.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class InputState:
         return tuple(dict.fromkeys(name for names in found for name in names))
 
     def completeness(self, bucket: int) -> float:
-        """Which part of the inputs the bucket has; a tentative one counts by its own completeness (design 2.4)."""
+        """Which part of the inputs the bucket has; a tentative one counts by its own completeness."""
         total = 0.0
         for source in self.union.inputs:
             if source.closed > bucket:

@@ -1,4 +1,4 @@
-"""The consistency manager: one replica of one node, as a pure state machine with one door (design 2, 3.1).
+"""The consistency manager: one replica of one node, as a pure state machine with one door (3.1).
 
 Theory of operation. Two frontiers over buckets: F_s (state S, complete input) and F_l (state L, timeliness),
 F_s <= F_l. While they are equal the replica is STABLE and runs complete buckets once. A bucket that must wait no longer
@@ -118,7 +118,7 @@ class Manager:
     # The door ---------------------------------------------------------------------------------------------------------
 
     def handle(self, turn: Turn) -> list[Effect]:
-        """One turn (protocol, part A): take in what happened, do what is due, return effects in order.
+        """One turn (PROTOCOL 2): take in what happened, do what is due, return effects in order.
 
         Raises:
             IllegalTransition: time ran backwards, or a rule was broken.

@@ -1,4 +1,4 @@
-"""Publishing the corrected stream by progress (protocol R10, B32). Nobody is elected.
+"""Publishing the corrected stream by progress (R10, B32). Nobody is elected.
 
 Whoever sees progress standing still behind what it could write, for its patience, fences, reads the progress again and
 goes on. Rows and progress are one transaction, so nothing is repeated or left out.

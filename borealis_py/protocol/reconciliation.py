@@ -1,4 +1,4 @@
-"""What a granted replica runs its redo on: inline slices, a job on Spark, or a local re-read (protocol R4, B4, R6)."""
+"""What a granted replica runs its redo on: inline slices, a job on Spark, or a local re-read (R4, B4, R6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a replica that starts has caught up (protocol R11, B42)."""
+"""When a replica that starts has caught up (R11, B42)."""
 
 from __future__ import annotations
 

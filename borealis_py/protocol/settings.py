@@ -1,6 +1,6 @@
-"""Timing of the protocol, and the delay budgets that follow from a threshold (protocol R13).
+"""Timing of the protocol, and the delay budgets that follow from a threshold (R13 in PROTOCOL.md).
 
-All times are int microseconds. Defaults are the model's (protocol.md, top).
+All times are int microseconds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sunion.portion import Most
 
 
 class DelayPolicy(Enum):
-    """What to do with buckets that cannot be complete (dpc.md 12)."""
+    """What to do with buckets that cannot be complete (DPC, SIGMOD 2005)."""
 
     PROCESS = "process"
     DELAY = "delay"
@@ -31,58 +31,103 @@ ROW_MAX_LIMIT_BYTES = 7_500_000
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Constants of one app; every replica has the same.
+    """Constants of one app. Every replica and subscriber has the same: `up` writes them into the app's description.
 
-    One transaction of the corrected stream holds at most `publish_buckets` buckets that have output, `publish_rows`
-    rows and dead letters, and `publish_bytes` of them as they lie in memory (as JSON they are more), but one bucket at
-    least: what grows with a backlog cannot commit in time (R10). `unpublished_rows_max` rows, `unpublished_bytes_max`
-    bytes of what is not published yet stay in memory; the rest is read again from the own topic.
-
-    In a turn that takes long the last heartbeat is said again for `pulse_max_us` (R7). A turn runs at most
-    `slice_buckets` buckets with rows and `slice_rows` rows, and fewer where they take longer than `slice_us`, but
-    `slice_least_us` of the streams' time. A redo runs inline while what is left of it is expected to take at most
-    `inline_us`, by what its rows took so far, or has at most `inline_buckets`. Else it becomes jobs: of `redo_rows`
-    rows at first, up to `redo_rows_max` later, and fewer where they take longer than `redo_us` (R4).
+    Set them under `timing:` in borealis.yaml: durations with a unit (`stagger: 3s`), counts as whole numbers. The names
+    there have no `_us`. Defaults suit one machine or one data centre; each field says when to change it.
     """
 
     heartbeat_us: int = 100_000
+    """How often a replica says that it lives. Raise it where many replicas share a broker; suspicion must be at least
+    twice as long."""
     pulse_max_us: int = 2_000_000
+    """For how long a replica that is busy with one turn still says so (R7). A replica that hangs for longer counts as
+    dead. Raise it where one turn may take longer."""
     suspicion_us: int = 1_000_000
+    """How long nothing is heard of a peer before it no longer counts as live (R8). Lower it for faster fail-over; below
+    a second, pauses of a loaded machine pass for deaths."""
     turn_us: int = 50_000
+    """The longest turn that delta allows for. Raise it, and delta, on machines that are overloaded for long."""
     hop_us: int = 100_000
+    """The time kept for the way from one node of a chain to the next (R13). Raise it between data centres; each hop
+    takes it off the time that nodes may wait for their inputs."""
     delta_us: int = 125_000
+    """How long past its end a bucket waits for an input that is LATE already (R3): at least skew + turn. Raise it where
+    boundaries of healthy inputs take longer to arrive."""
     slack_us: int = 250_000
+    """What is kept of a threshold X for everything but waiting: computing and the way to the reader (R13). Raise it
+    where results come later than X although nothing fails."""
     skew_us: int = 50_000
+    """How far apart the clocks of publishers and replicas may be. Raise it where NTP does not hold them closer."""
     stagger_us: int = 3_000_000
+    """T: how long a replica waits to correct behind another one that makes no progress (R4, B27). Longer than the
+    deadline of a redo, or a waiting replica takes a healthy head for a hung one."""
     redo_deadline_us: int = 2_500_000
+    """After this long a redo job is given up and done again in the replica's own process. Raise it, and T, where Spark
+    takes longer to begin."""
     adopt_deadline_us: int = 1_500_000
+    """Likewise the adoption of a peer's checkpoint (R14)."""
     retry_us: int = 1_000_000
+    """How long after a failed redo in its own process a replica tries again."""
     release_us: int = 300_000
+    """How long nothing can be corrected before a replica gives its grant back (B28)."""
     gap_us: int = 400_000
+    """A replica whose turns are further apart was away (B14): it asks for the ends of all logs before it decides what
+    is missing. Raise it where turns of healthy replicas take longer."""
     patience_us: int = 1_000_000
+    """How long the corrected stream may stand still before replica 0 takes over its writing (R10). Lower it for a
+    faster fail-over of writers; below the time of a commit, replicas fence each other."""
     patience_step_us: int = 200_000
+    """How much longer each next replica index waits than the one before, so that one of them is first."""
     patience_unknown_us: int = 50_000
+    """How long the writer itself waits to take over again when it does not know what became of its commit."""
     checkpoint_us: int = 2_000_000
+    """How often a replica's state is saved (R12). Longer costs less and makes a restart replay more."""
     progress_only_us: int = 300_000
+    """How often progress is committed where there are no rows: each bucket without rows need not be a transaction."""
     inline_us: int = 1_000_000
+    """A redo runs in the replica's own process while what is left of it is expected to take at most this long, by what
+    its rows took so far; else on Spark. 0: whatever does not fit `inline_buckets` goes to Spark."""
     inline_buckets: int = 3
+    """A redo of so few buckets always runs in the replica's own process."""
     redo_rows: int = 8_000
+    """Rows of the first job of a redo on Spark. Each job is twice as large as the one before, up to `redo_rows_max`."""
     redo_rows_max: int = 150_000
+    """Rows of a job at most: all of them travel to the replica in one answer."""
     redo_us: int = 1_500_000
+    """How long a job should take at most: later jobs have fewer rows where rows take long."""
     slice_buckets: int = 100
+    """Buckets with rows that a turn runs at most."""
     slice_rows: int = 20_000
+    """Rows that a turn runs at most."""
     slice_us: int = 100_000
+    """How long a turn should take: it runs fewer rows where rows take long."""
     slice_least_us: int = 500_000
+    """Of the streams' time a turn runs at least so much, however long it takes: else a replica would fall behind."""
     live_buckets: int = 5
+    """Overdue buckets that a turn runs at most before it reads again."""
     outbox_max: int = 200
+    """Records of the own stream that may be on their way to the log. More wait, and the replica runs no further."""
     publish_buckets: int = 200
+    """Buckets with output that one transaction of a corrected stream holds at most, but one at least (R10): what grows
+    with a backlog cannot commit in time."""
     publish_rows: int = 50_000
+    """Likewise rows and dead letters."""
     publish_bytes: int = 16_000_000
+    """Likewise bytes, as rows lie in memory. As JSON they are more."""
     unpublished_rows_max: int = 200_000
+    """Rows that a replica keeps in memory until they are published. What is more is read again from its own topic."""
     unpublished_bytes_max: int = 128_000_000
+    """Likewise bytes."""
     buffer_rows_max: int = 2_000_000
+    """Rows of inputs that a replica keeps in memory while something is missing. What is more is read again from the
+    log. Lower it where memory is short; corrections then take longer."""
     ahead_max_us: int = 60_000_000
+    """How far a tuple may be ahead of its source's boundary and lateness. One beyond is a dead letter. Part of what
+    results are: it cannot be changed without `--reset`."""
     row_max_bytes: int = ROW_MAX_BYTES
+    """How large a row of a source or of a result may be. A larger one is a dead letter. Set as `row_max`; it cannot be
+    changed without `--reset`."""
 
     @property
     def publish_most(self) -> Most:

@@ -1,4 +1,4 @@
-"""Whose turn it is to reconcile (protocol R4, B26 to B28). Advice, never safety: two at once would be harmless."""
+"""Whose turn it is to reconcile (R4, B26 to B28). Advice, never safety: two at once would be harmless."""
 
 from __future__ import annotations
 

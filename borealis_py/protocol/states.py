@@ -1,4 +1,4 @@
-"""The states of a replica and the only ways between them (protocol A1; dpc.md 9.1).
+"""The states of a replica and the only ways between them (PROTOCOL 2.1; DPC, SIGMOD 2005).
 
 The state is derived from the frontiers and the grant; the table checks that nothing else ever happens.
 """

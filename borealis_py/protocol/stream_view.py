@@ -1,4 +1,4 @@
-"""Reading all replicas of a stream: each stable bucket from whoever says it first (protocol A3, R5).
+"""Reading all replicas of a stream: each stable bucket from whoever says it first (PROTOCOL 1.3, R5).
 
 No choice, no switching: every replica's topic is a feed with a cursor of its own. For clients; a node reads its inputs
 by `Intake`.

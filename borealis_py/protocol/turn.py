@@ -1,4 +1,4 @@
-"""The one door: what happened since the last turn comes in together, what to do goes out in order (design 3.1).
+"""The one door: what happened since the last turn comes in together, what to do goes out in order.
 
 Frozen dataclasses, compared with `==` in tests. Times are int microseconds of the local monotonic clock.
 """

@@ -65,7 +65,7 @@ class QuerySpec(NodeSpec):
 
 class Serves(Value):
     """A query that reads a node: `hops`, the longest way from the node to the query's result (0: it gives the result),
-    and `depth`, how many nodes the query's longest chain has. Delay budgets follow from both (protocol R13).
+    and `depth`, how many nodes the query's longest chain has. Delay budgets follow from both (R13).
     """
 
     query: str

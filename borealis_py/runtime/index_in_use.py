@@ -1,4 +1,4 @@
-"""Is a replica index in use? Heartbeats tell: one that keeps arriving is somebody alive (design 2.4)."""
+"""Is a replica index in use? Heartbeats tell: one that keeps arriving is somebody alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process of one replica index: one loop a node (design 3.3).
+"""The process of one replica index: one loop a node.
 
     python -m borealis_py.runtime.process --bootstrap localhost:9092 --app flights --replica 0 --data-dir .borealis
 

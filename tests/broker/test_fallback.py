@@ -1,4 +1,4 @@
-"""No Spark, or one that is not there, fails or hangs: redos run inline, and no answer is left wrong (design 3.3)."""
+"""No Spark, or one that is not there, fails or hangs: redos run inline, and no answer is left wrong."""
 
 from __future__ import annotations
 

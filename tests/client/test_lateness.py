@@ -1,4 +1,4 @@
-"""Rows that bear times of their own: how late they may come, by the clock and by the data (protocol A2)."""
+"""Rows that bear times of their own: how late they may come, by the clock and by the data (PROTOCOL 1.2)."""
 
 from __future__ import annotations
 

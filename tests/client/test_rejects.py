@@ -1,4 +1,4 @@
-"""What a publisher refuses travels in its batches: in the dead letters exactly once, whatever crashes (protocol A2)."""
+"""What a publisher refuses travels in its batches: in the dead letters exactly once (PROTOCOL 1.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""m buckets in one step equal m single steps, bit for bit; so does any cut of the input into batches (design 3.2)."""
+"""m buckets in one step equal m single steps, bit for bit; so does any cut of the input into batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a publisher refused, in the fold: once, at its position, in a bucket that all readers agree on (protocol A2)."""
+"""What a publisher refused, in the fold: once, at its position, in a bucket of its own (PROTOCOL 1.2)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Replicas as long-lived tasks of a Spark application, one application a process (design 3.3)."""
+"""Replicas as long-lived tasks of a Spark application, one application a process."""

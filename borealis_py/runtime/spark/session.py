@@ -1,6 +1,6 @@
 """The Spark application of a replica index, an audit or a bench: started, warmed, kept warm, stopped.
 
-One process has one: Spark allows no more, and replicas are to fail independently (design 3.3). Everything that the JVM
+One process has one: Spark allows no more, and replicas are to fail independently. Everything that the JVM
 and its workers print goes to a file; its end is quoted when the session does not start.
 """
 
@@ -27,7 +27,7 @@ from borealis_py.runtime.spark import class_archive, scratch
 from reconcile.spark_redo import explain
 
 KEEP_WARM_S = 20.0
-"""Spark ends a Python worker that was idle for a minute (platform 7)."""
+"""Spark ends a Python worker that was idle for a minute."""
 
 AILING_FAILURES = 2
 """A session that could not be kept warm so often in a row has failed, whatever its JVM does."""
@@ -50,7 +50,7 @@ class SparkSettings:
 
     Args:
         workers: Python workers to keep warm; with `local[n]` that many tasks run at once.
-        heap: of the driver's JVM. 512m with the serial collector is what a redo needs (platform 7: 460 MB resident).
+        heap: of the driver's JVM. 512m with the serial collector is what a redo needs (460 MB resident).
         java: more options of the driver's JVM.
         extra: more Spark properties; they win.
     """

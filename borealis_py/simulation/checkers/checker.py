@@ -1,4 +1,4 @@
-"""Judging a world that is over: every oracle of protocol A5, node by node, against the naive recomputation."""
+"""Judging a world that is over: every oracle of PROTOCOL 3, node by node, against the naive recomputation."""
 
 from __future__ import annotations
 

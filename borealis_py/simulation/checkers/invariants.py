@@ -1,4 +1,4 @@
-"""What must hold at every moment of a replica's life (protocol A5): checked after each of its turns."""
+"""What must hold at every moment of a replica's life (PROTOCOL 3): checked after each of its turns."""
 
 from __future__ import annotations
 

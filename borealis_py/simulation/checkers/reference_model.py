@@ -1,6 +1,6 @@
 """What the answer must be: a naive recomputation from the source logs, sharing only record formats with the product.
 
-Everything is held at once and nothing is clever: fold each source (protocol A2); node after node, sort all rows and
+Everything is held at once and nothing is clever: fold each source (PROTOCOL 1.2); node after node, sort all rows and
 hash window by window.
 """
 

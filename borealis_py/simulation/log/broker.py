@@ -99,7 +99,7 @@ class Partition:
 
     def compact(self, below: int) -> None:
         """The log cleaner passes: of the records before offset `below`, only those stay that no later one of their key
-        follows. Who reads meets holes in the offsets, and no error (platform 4)."""
+        follows. Who reads meets holes in the offsets, and no error."""
         end, newer = self.stable_end, set[bytes | None]()
         for offset in range(end - 1, self.start - 1, -1):
             record = self.records[offset]

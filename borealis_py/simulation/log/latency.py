@@ -25,7 +25,7 @@ _GIVEN_UP = between(200_000, 201_000)
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """How long a client's requests take; defaults are near what a local broker showed (platform 3 and 5).
+    """How long a client's requests take; defaults are near what a local broker showed.
 
     Attributes:
         append: from `append` to the log.
