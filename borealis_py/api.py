@@ -38,7 +38,7 @@ from reconcile.replay_context import make_kernel
 from sunion.bucket import Buckets
 from sunion.model import Kind
 
-View = Literal["corrected", "live", "raw"]
+ViewName = Literal["corrected", "live", "raw"]
 Boundary = Literal["clock", "data", "paced"]
 IDLE_S = 0.1
 """How often a waiting iterator looks whether it is to stop."""
@@ -228,7 +228,7 @@ def _log(bootstrap: str | None, kafka: Mapping[str, str] | None) -> KafkaLog:
 
 def subscribe(
     query: str,
-    view: View = "corrected",
+    view: ViewName = "corrected",
     *,
     app: str | None = None,
     bootstrap: str | None = None,

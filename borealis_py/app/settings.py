@@ -159,7 +159,7 @@ def change(
     before = in_force(state, query)
     after = asked.applied(before)
     checked(state, query, after.threshold_us)
-    watch = _Watch(log, state, _wanted(state, query, after))
+    watch = _SettingWatch(log, state, _wanted(state, query, after))
     try:
         watch.look()
         values = _values(query, before, after)
@@ -216,7 +216,7 @@ def _wanted(state: AppState, query: str, after: Delays) -> dict[Key, Delays]:
     return wanted
 
 
-class _Watch:
+class _SettingWatch:
     """What the statuses say about what the replicas obey."""
 
     def __init__(self, log: Log, state: AppState, wanted: dict[Key, Delays]) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from borealis_py.cli import (
+from borealis_py.cli.commands import (
     audit,
     bench,
     broker,

@@ -63,7 +63,7 @@ class DemoFailed(Exception):
 
 
 @dataclass(slots=True)
-class _Run:
+class _DemoRun:
     """Everything that was started and found out."""
 
     options: DemoOptions
@@ -161,7 +161,7 @@ def _begin(
     published: dict[str, int],
     work: Path,
     stack: ExitStack,
-) -> _Run:
+) -> _DemoRun:
     stop = threading.Event()
     stack.callback(stop.set)
     followers = [QueryWatcher(log, state, query, stop) for query in state.spec.queries]
@@ -177,7 +177,7 @@ def _begin(
     stack.callback(drill.close)
     drill.append(_failure(state.name, options.source, 0))  # the first append looks the broker up: not when it counts
     screen.begin(t0_us)
-    return _Run(options, screen, log, state, t0_us, stop, statuses, followers, publishers, published, drill)
+    return _DemoRun(options, screen, log, state, t0_us, stop, statuses, followers, publishers, published, drill)
 
 
 def _failure(app: str, source: str, until_us: int) -> NewRecord:
@@ -194,7 +194,7 @@ def _publisher(log: KafkaLog, source: str, work: Path, t0_us: int) -> subprocess
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
 
-def _watch(run_: _Run) -> None:
+def _watch(run_: _DemoRun) -> None:
     """Cut the source off when it is time; go on until every query has ended and every replica is STABLE."""
     options, screen, clock = run_.options, run_.screen, SystemClock()
     cut_at = run_.t0_us + int(options.cut_after_s * 1e6)
@@ -217,21 +217,21 @@ def _watch(run_: _Run) -> None:
     screen.stop()
 
 
-def _settled(run_: _Run) -> bool:
+def _settled(run_: _DemoRun) -> bool:
     newest = run_.statuses.story.newest.values()
     expected = sum(q.replicas for q in run_.state.spec.queries.values())
     stable = len(newest) == expected and all(s.state == "STABLE" and all(i.ended for i in s.inputs) for s in newest)
     return stable and all(f.ended for f in run_.followers) and _all_published(run_)
 
 
-def _all_published(run_: _Run) -> bool:
+def _all_published(run_: _DemoRun) -> bool:
     best: dict[str, int] = {}
     for s in run_.statuses.story.newest.values():
         best[s.node] = max(best.get(s.node, 0), s.progress)
     return all(best[q] >= max(s.f_s for s in run_.statuses.story.newest.values() if s.node == q) for q in best)
 
 
-def _refuse_dead(run_: _Run) -> None:
+def _refuse_dead(run_: _DemoRun) -> None:
     for follower in run_.followers:
         if follower.error is not None:
             raise DemoFailed(f"the live view of {follower.query} stopped: {follower.error}")
@@ -241,7 +241,7 @@ def _refuse_dead(run_: _Run) -> None:
             raise DemoFailed(f"the publisher of {source} ended with code {process.returncode}:\n{log.read_text()}")
 
 
-def _stop_following(run_: _Run) -> None:
+def _stop_following(run_: _DemoRun) -> None:
     run_.stop.set()
     for thread in (*run_.followers, run_.statuses):
         thread.join(timeout=10)
@@ -249,14 +249,14 @@ def _stop_following(run_: _Run) -> None:
         process.wait(timeout=30)
 
 
-def _delays(run_: _Run, follower: QueryWatcher) -> AddedDelays:
+def _delays(run_: _DemoRun, follower: QueryWatcher) -> AddedDelays:
     width = run_.state.spec.bucket_us
     first = run_.t0_us // width
     end = first + run_.options.days * 1_000_000 // width
     return measure(follower.arrivals, width, first, end, run_.cut_us[0])
 
 
-def _check_content(run_: _Run, work: Path) -> Path:
+def _check_content(run_: _DemoRun, work: Path) -> Path:
     """The independent checker, in a process of its own: it shares no code with the product."""
     run_.screen.step("checking every result against an independent recomputation in pandas")
     out = work / "content.json"
@@ -271,7 +271,7 @@ def _check_content(run_: _Run, work: Path) -> Path:
     return out
 
 
-def _audit(run_: _Run, work: Path) -> list[AuditResult]:
+def _audit(run_: _DemoRun, work: Path) -> list[AuditResult]:
     run_.screen.step("recomputing both queries from their sources on Spark (borealis audit)")
     session = ReplicaSession.start("audit", output=work / "spark-audit.log")
     try:

@@ -2,7 +2,7 @@
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
-from borealis_py.engine.kernel import DuckKernel, State, compile_query
+from borealis_py.engine.kernel import DuckKernel, KernelState, compile_query
 from borealis_py.engine.rows import ArrowRows, canonical_hash, merge
 
 __all__ = [
@@ -10,8 +10,8 @@ __all__ = [
     "ArrowRows",
     "ArrowSourceCodec",
     "DuckKernel",
+    "KernelState",
     "OperatorClass",
-    "State",
     "canonical_hash",
     "compile_query",
     "merge",

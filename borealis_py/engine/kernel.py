@@ -24,7 +24,7 @@ from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.spec import AppSpec
 from sunion.model import Output
 
-State = tuple[tuple[Partial, ...], ...]
+KernelState = tuple[tuple[Partial, ...], ...]
 """For each window operator its buckets' partials, in bucket order."""
 Batches = Sequence[pa.RecordBatch | None]
 """One bucket's rows, by input."""
@@ -89,12 +89,12 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
             label, hint = self.app.label(self.query), did_you_mean(name, known) or ";"
             raise QueryError(f"{label} does not read {name!r}{hint} it reads {', '.join(self.spec.inputs)}")
 
-    def initial(self) -> State:
+    def initial(self) -> KernelState:
         return tuple(() for _ in self._windows)
 
     def step(
-        self, state: State, first: int, end: int, buckets: Mapping[int, Batches]
-    ) -> tuple[State, Mapping[int, Output]]:
+        self, state: KernelState, first: int, end: int, buckets: Mapping[int, Batches]
+    ) -> tuple[KernelState, Mapping[int, Output]]:
         """Run buckets [first, end); see `sunion.model.Fragment`. Empty stretches cost nothing."""
         pending = sorted(buckets)
         if pending and not first <= pending[0] <= pending[-1] < end:
@@ -115,7 +115,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
                 raise ValueError(f"rows whose stime is in none of the buckets {buckets[0]}..{buckets[-1]} they are in")
         return rows
 
-    def _run(self, part: Slice, state: State, outputs: dict[int, Output]) -> State:
+    def _run(self, part: Slice, state: KernelState, outputs: dict[int, Output]) -> KernelState:
         slots: NodeOutputs = []
         after: list[tuple[Partial, ...]] = []
         for operator in self._operators:

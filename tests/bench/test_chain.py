@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.bench import chain, policies
-from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.simulated import SUSPEND, VARIANTS, PointOutcome, PointResults, SimulatedPoint
+from borealis_py.bench.experiments import chain, policies
+from borealis_py.bench.experiments.simulated import SUSPEND, VARIANTS, PointOutcome, PointResults, SimulatedPoint
+from borealis_py.bench.report.outcome import Outcome
 from tests.bench.test_simulated import seen
 
 AUTHORS = PointResults([seen(point, 1_500.0) for point, _ in chain.AUTHORS.values()])

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from borealis_py.bench import check, experiments
-from borealis_py.bench.check import Measure, RatioChange
-from borealis_py.bench.experiment import Outcome
-from borealis_py.bench.experiments import ExperimentOptions
-from borealis_py.bench.figures import BenchError
-from borealis_py.bench.names import EXPERIMENTS
+from borealis_py.bench.report.check import Measure, RatioChange
+from borealis_py.bench.report.figures import BenchError
+from borealis_py.bench.report.measured import check, runner
+from borealis_py.bench.report.names import EXPERIMENTS
+from borealis_py.bench.report.outcome import Outcome
+from borealis_py.bench.report.runner import ExperimentOptions
 
 OUTCOME = Outcome(name="chain", title="", published="", setup="", worse="", columns=[], rows=[])
 THEN = {"chain": {"x": 0.9, "y": 3.0}, "latency": {"z": 0.3}}
@@ -80,7 +80,7 @@ def run_with(
         asked.append(options)
         return measuring(ratios)(name)
 
-    monkeypatch.setattr(experiments, "run", run)
+    monkeypatch.setattr(runner, "run", run)
     return asked
 
 

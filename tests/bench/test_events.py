@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from borealis_py.bench import events
-from borealis_py.bench.events import Backlog
+from borealis_py.bench.load import events
+from borealis_py.bench.load.events import Backlog
 from borealis_py.engine import compile_query
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.bench import events
-from borealis_py.bench.experiment import Curve, Outcome, Panel, write
-from borealis_py.bench.figures import BenchError
-from borealis_py.bench.machine import Machine
-from borealis_py.bench.names import EXPERIMENTS
-from borealis_py.bench.page import FIGURES, PAGE, page
-from borealis_py.bench.weight import Times, Weight, outcome
+from borealis_py.bench.experiments.weight import Times, Weight, outcome
+from borealis_py.bench.load import events
+from borealis_py.bench.report.figures import BenchError
+from borealis_py.bench.report.machine import BenchMachine
+from borealis_py.bench.report.names import EXPERIMENTS
+from borealis_py.bench.report.outcome import Curve, Outcome, Panel, write
+from borealis_py.bench.report.page import FIGURES, PAGE, page
 
 FOUND = Outcome(
     name="some",
@@ -42,19 +42,19 @@ def test_each_has_a_module_that_runs_it(name: str) -> None:
 
 
 def test_figures_are_written_and_are_the_same_each_time(tmp_path: Path) -> None:
-    data, figure = write(FOUND, Machine.now(0.0), 1.5, tmp_path / "figures")
+    data, figure = write(FOUND, BenchMachine.now(0.0), 1.5, tmp_path / "figures")
     told = json.loads(data.read_bytes())
     assert (told["ratios"], told["data"], told["seconds"]) == ({"bound to delay": 1.2}, {"delay_s": [2.5]}, 1.5)
     drawn = figure.read_bytes()
     assert b"What was found" in drawn
-    write(FOUND, Machine.now(0.0), 1.5, tmp_path / "figures")
+    write(FOUND, BenchMachine.now(0.0), 1.5, tmp_path / "figures")
     assert figure.read_bytes() == drawn
 
 
 def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BenchError, match="cannot write figures into"):
-        write(FOUND, Machine.now(0.0), 1.5, tmp_path / "file")
+        write(FOUND, BenchMachine.now(0.0), 1.5, tmp_path / "file")
 
 
 def of(process: str, host: str = "spark", rate: int = 0, cpu: float = 1.0, pss: float = 50.0) -> Weight:
@@ -94,7 +94,7 @@ def test_rows_are_those_of_the_events() -> None:
 
 
 def test_the_page_shows_each_experiment_that_has_run_with_what_others_say(tmp_path: Path) -> None:
-    write(replace(FOUND, name="chain"), Machine.now(0.5), 2.0, tmp_path)
+    write(replace(FOUND, name="chain"), BenchMachine.now(0.5), 2.0, tmp_path)
     told = page(tmp_path)
     assert "## What was found" in told
     assert f"({tmp_path.name}/chain.svg)" in told

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from borealis_py.bench import failover
-from borealis_py.bench.failover import Content, FailoverFigures, counted, write_source
-from borealis_py.bench.figures import BenchError, Percentiles
-from borealis_py.bench.gaps import GapFigures, Kill, gap_figures, longest, spacings
-from borealis_py.bench.stage import Stage
+from borealis_py.bench.load.stage import Stage
+from borealis_py.bench.measure import failover
+from borealis_py.bench.measure.failover import Content, FailoverFigures, counted, write_source
+from borealis_py.bench.measure.gaps import GapFigures, Kill, gap_figures, longest, spacings
+from borealis_py.bench.report.figures import BenchError, Percentiles
 from borealis_py.kafka.broker import LocalBroker
 from tests.cli.conftest import Borealis, borealis  # noqa: F401  # a fixture
 

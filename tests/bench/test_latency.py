@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from borealis_py.bench import latency, latency_tables
-from borealis_py.bench.bars import bars_on
-from borealis_py.bench.events import BUCKET_US, WINDOW_US
-from borealis_py.bench.feeding import FeedPlan
-from borealis_py.bench.figures import BenchError
-from borealis_py.bench.hearing import Got, Heard
-from borealis_py.bench.latency_tables import LatencyCase, LatencyFound
-from borealis_py.bench.lost_figures import truth
-from borealis_py.bench.stage import Stage
+from borealis_py.bench.experiments import latency, latency_tables
+from borealis_py.bench.experiments.latency_tables import LatencyCase, LatencyFound
+from borealis_py.bench.experiments.lost_figures import truth
+from borealis_py.bench.load.events import BUCKET_US, WINDOW_US
+from borealis_py.bench.load.feeding import FeedPlan
+from borealis_py.bench.load.hearing import Got, Heard
+from borealis_py.bench.load.stage import Stage
+from borealis_py.bench.report.bars import bars_on
+from borealis_py.bench.report.figures import BenchError
 from borealis_py.client.subscriber import LiveChange, Row
 from borealis_py.kafka.broker import LocalBroker
 

@@ -11,13 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from borealis_py.bench import lost_input, lost_tables
-from borealis_py.bench.bars import bars_on
-from borealis_py.bench.events import BUCKET_US, WINDOW_US, Totals
-from borealis_py.bench.feeding import SOURCES, FeedPlan, feed
-from borealis_py.bench.figures import Percentiles
-from borealis_py.bench.hearing import Heard
-from borealis_py.bench.lost_figures import (
+from borealis_py.bench.experiments import lost_input, lost_tables
+from borealis_py.bench.experiments.lost_figures import (
     Finals,
     Healing,
     LostCase,
@@ -35,7 +30,12 @@ from borealis_py.bench.lost_figures import (
     unheard,
     windows,
 )
-from borealis_py.bench.stage import Stage
+from borealis_py.bench.load.events import BUCKET_US, WINDOW_US, Totals
+from borealis_py.bench.load.feeding import SOURCES, FeedPlan, feed
+from borealis_py.bench.load.hearing import Heard
+from borealis_py.bench.load.stage import Stage
+from borealis_py.bench.report.bars import bars_on
+from borealis_py.bench.report.figures import Percentiles
 from borealis_py.client.stimes import PublishCounts
 from borealis_py.client.subscriber import LiveChange, Row
 from borealis_py.demo.watch import ObservedReconciliation, Story

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import msgspec
 
-from borealis_py.bench import lost_input, lost_tables
-from borealis_py.bench.events import BUCKET_US, WINDOW_US
-from borealis_py.bench.figures import Percentiles
-from borealis_py.bench.lost_figures import Finals, Healing, LostCase, LostFound, Partials
+from borealis_py.bench.experiments import lost_input, lost_tables
+from borealis_py.bench.experiments.lost_figures import Finals, Healing, LostCase, LostFound, Partials
+from borealis_py.bench.load.events import BUCKET_US, WINDOW_US
+from borealis_py.bench.report.figures import Percentiles
 
 T0 = 1_800_000_000_000_000
 SECOND = 1_000_000

@@ -6,8 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from borealis_py.bench.memory import HOURS
-from borealis_py.bench.memory_tables import COLUMNS, CORRECTING, LIVE, Look, Replayed, WindowAnswer, flatness, outcome
+from borealis_py.bench.experiments.memory import HOURS
+from borealis_py.bench.experiments.memory_tables import (
+    COLUMNS,
+    CORRECTING,
+    LIVE,
+    Look,
+    Replayed,
+    WindowAnswer,
+    flatness,
+    outcome,
+)
 
 BUDGET = 1_000_000
 GOOD = WindowAnswer(expected=100, right=100, wrong=0, counted=4_000_000, dead_letters=0)

@@ -11,14 +11,16 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from borealis_py.bench import evenly, overhead, overhead_tables, stalls
-from borealis_py.bench.bars import bars_on
-from borealis_py.bench.evenly import EVERY_US, Sending
-from borealis_py.bench.events import START_US
-from borealis_py.bench.figures import BenchError
-from borealis_py.bench.overhead_tables import Came, Passed, Setting
-from borealis_py.bench.stage import Stage
-from borealis_py.bench.stalls import Durable, Held, Turned, Watched
+from borealis_py.bench.experiments import overhead, overhead_tables
+from borealis_py.bench.experiments.overhead_tables import Came, Passed, Setting
+from borealis_py.bench.load import evenly
+from borealis_py.bench.load.evenly import EVERY_US, Sending
+from borealis_py.bench.load.events import START_US
+from borealis_py.bench.load.stage import Stage
+from borealis_py.bench.measure import stalls
+from borealis_py.bench.measure.stalls import Durable, Held, Turned, Watched
+from borealis_py.bench.report.bars import bars_on
+from borealis_py.bench.report.figures import BenchError
 from borealis_py.client.subscriber import LiveChange, Row
 from borealis_py.kafka.broker import LocalBroker
 

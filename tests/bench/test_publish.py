@@ -8,10 +8,10 @@ import json
 import pytest
 from rich.console import Console
 
-from borealis_py.bench import publish
-from borealis_py.bench.figures import BenchError
-from borealis_py.bench.nowhere import Nowhere
-from borealis_py.bench.publish import PublishOptions, run, show
+from borealis_py.bench.load.nowhere import Nowhere
+from borealis_py.bench.measure import publish
+from borealis_py.bench.measure.publish import PublishOptions, run, show
+from borealis_py.bench.report.figures import BenchError
 from borealis_py.cli.console import print_json
 
 SMALL = PublishOptions(rows=3_000, per_bucket=100, runs=2)

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from borealis_py.bench import quick, tables
-from borealis_py.bench.figures import (
+from borealis_py.bench.measure import catchup, quick
+from borealis_py.bench.measure.quick import QuickOptions, QuickReport
+from borealis_py.bench.report import tables
+from borealis_py.bench.report.figures import (
     BenchError,
     DelayFigures,
     Percentiles,
@@ -16,12 +18,11 @@ from borealis_py.bench.figures import (
     ThroughputFigures,
     redo_figures,
 )
-from borealis_py.bench.machine import Machine
-from borealis_py.bench.quick import QuickOptions, QuickReport
+from borealis_py.bench.report.machine import BenchMachine
 
 RAW = RunFigures("raw loop", 1.0, 1.5, 1_000_000.0)
 REPORT = QuickReport(
-    machine=Machine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"}),
+    machine=BenchMachine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"}),
     seconds=100.0,
     delay=DelayFigures(900, 3, 2, 20, 20_700, 2_300, Percentiles(20, 1, 2, 3), Percentiles(200, 1, 2, 3), 0, 0),
     throughput=ThroughputFigures(
@@ -67,7 +68,7 @@ def test_sizes_that_do_not_fit_are_refused_before_anything_starts(options: Quick
         quick.check(options)
 
 
-def test_it_needs_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setattr(quick, "RAW_LOOP", tmp_path / "raw_loop.py")
-    with pytest.raises(BenchError, match="runs from a checkout"):
+def test_it_needs_what_the_raw_loop_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catchup, "find_spec", lambda name: None)
+    with pytest.raises(BenchError, match="the raw loop needs orjson"):
         quick.check(QuickOptions())

@@ -10,9 +10,8 @@ import pytest
 
 from borealis_py import App
 from borealis_py.app.state import AppState
-from borealis_py.bench.figures import BenchError
-from borealis_py.bench.reconcile import GRIDS, RATES, measure, spells
-from borealis_py.bench.reconcile_tables import (
+from borealis_py.bench.experiments.reconcile import GRIDS, RATES, measure, spells
+from borealis_py.bench.experiments.reconcile_tables import (
     ALONE,
     COLUMNS,
     COSTLY_ROWS,
@@ -28,10 +27,11 @@ from borealis_py.bench.reconcile_tables import (
     crossing,
     outcome,
 )
-from borealis_py.bench.redo_desk import SLOTS, Desks
-from borealis_py.bench.redo_ways import AtOnce, Quiet, Ringing, SubmittedRedo, bits_of, ran
-from borealis_py.bench.steady import Steady
-from borealis_py.bench.struck import Struck
+from borealis_py.bench.load.steady import Steady
+from borealis_py.bench.load.struck import Struck
+from borealis_py.bench.measure.redo_desk import SLOTS, Desks
+from borealis_py.bench.measure.redo_ways import AtOnce, Quiet, Ringing, SubmittedRedo, bits_of, ran
+from borealis_py.bench.report.figures import BenchError
 from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Description
 from borealis_py.protocol.redo import RedoFailed
@@ -46,7 +46,7 @@ ROWS = Steady((4, 3, 3), 60)
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch) -> Iterator[None]:
-    monkeypatch.setattr("borealis_py.bench.reconcile.QUIET_S", 0.1)
+    monkeypatch.setattr("borealis_py.bench.experiments.reconcile.QUIET_S", 0.1)
     yield
     evict_all()
 
@@ -198,7 +198,7 @@ def test_a_refused_job_runs_from_memory(log) -> None:
 def test_a_refusal_without_memory_and_silence_are_errors(log, monkeypatch) -> None:
     with pytest.raises(BenchError, match="no free slot"):
         ran(SubmittedRedo(log.job(10, 1), Refusing()), log.live(), Ringing())
-    monkeypatch.setattr("borealis_py.bench.redo_ways.DEADLINE_S", 0.05)
+    monkeypatch.setattr("borealis_py.bench.measure.redo_ways.DEADLINE_S", 0.05)
     with pytest.raises(BenchError, match="did not end within"):
         ran(SubmittedRedo(log.job(10, 1), Never()), log.live(), Ringing())
 

@@ -11,19 +11,20 @@ import pytest
 from rich.console import Console
 
 from borealis_py.app.state import AppState
-from borealis_py.bench import keyed, partitions, scaling, scaling_tables, volume
-from borealis_py.bench.figures import BenchError
-from borealis_py.bench.machine import Machine
-from borealis_py.bench.partitions import PartitionSource
-from borealis_py.bench.scaling import ScalingOptions, ScalingReport
-from borealis_py.bench.scaling_figures import (
+from borealis_py.bench.load import keyed
+from borealis_py.bench.load.stage import Stage
+from borealis_py.bench.measure import partitions, scaling, scaling_tables, volume
+from borealis_py.bench.measure.partitions import PartitionSource
+from borealis_py.bench.measure.scaling import ScalingOptions, ScalingReport
+from borealis_py.bench.measure.scaling_figures import (
     KeyedRun,
     keyed_figures,
     limit_of,
     slot_figures,
     volume_figures,
 )
-from borealis_py.bench.stage import Stage
+from borealis_py.bench.report.figures import BenchError
+from borealis_py.bench.report.machine import BenchMachine
 from borealis_py.kafka.broker import LocalBroker
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.messages import Description
@@ -158,7 +159,7 @@ def test_runs_that_disagree_are_no_figures() -> None:
         keyed.check(good, keyed.results([[result("a", 2), result("b", 2)]]), 4, "2 partitions")
 
 
-MACHINE = Machine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"})
+MACHINE = BenchMachine(2, (0.1, 1.2), "Linux", "3.11", {"kafka": "4"})
 REPORT = ScalingReport(
     machine=MACHINE,
     seconds=200.0,

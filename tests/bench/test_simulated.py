@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from borealis_py.bench import simulated
-from borealis_py.bench.figures import BenchError
-from borealis_py.bench.simulated import (
+from borealis_py.bench.experiments import simulated
+from borealis_py.bench.experiments.simulated import (
     PROCESS,
     SUSPEND,
+    CountingPicture,
     PointOutcome,
     PointResults,
-    Recorder,
     SimulatedPoint,
     see,
     see_all,
 )
+from borealis_py.bench.report.figures import BenchError
 from borealis_py.log.stream import Encoded
 from borealis_py.protocol import delay
 from borealis_py.simulation.cluster.world import World
@@ -46,7 +46,7 @@ def seen(point: SimulatedPoint = SMALL, added_ms: float = 2_000.0, **about: Any)
 
 
 def test_what_came_tentatively_is_counted_each_time_and_the_end_of_it_is_noted() -> None:
-    picture = Recorder(7)
+    picture = CountingPicture(7)
     picture.apply(100, [Change(Kind.TENTATIVE, 7, 8, rows(1, 2)), Change(Kind.TENTATIVE, 8, 9, rows(1))])
     picture.apply(200, [Change(Kind.TENTATIVE, 8, 9, rows(1, 2, 3))])
     assert (picture.tentative_rows, picture.tentative_seen, picture.corrected_us) == (6, 3, 0)
@@ -125,8 +125,8 @@ def test_a_product_that_waits_too_long_is_seen(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.sim
 def test_a_product_that_is_wrong_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    apply = Recorder.apply
-    monkeypatch.setattr(Recorder, "apply", lambda self, now, changes: apply(self, now, [*changes, *changes]))
+    apply = CountingPicture.apply
+    monkeypatch.setattr(CountingPicture, "apply", lambda self, now, changes: apply(self, now, [*changes, *changes]))
     with pytest.raises(BenchError, match="oracle 'client'"):
         see(SMALL)
 

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from borealis_py.bench.events import BUCKET_US, START_US, WINDOW_US
-from borealis_py.bench.steady import BUCKETS, ORIGIN, UID, Steady
+from borealis_py.bench.load.events import BUCKET_US, START_US, WINDOW_US
+from borealis_py.bench.load.steady import BUCKETS, ORIGIN, UID, Steady
 from borealis_py.log.base import Feed
 from borealis_py.log.records import BatchHeader, ClaimHeader, unpack_source, unpack_stimes
 

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from borealis_py.bench import events, throughput, throughput_tables
-from borealis_py.bench.bars import bars_on
-from borealis_py.bench.feeding import FeedPlan
-from borealis_py.bench.figures import BenchError, RunFigures
-from borealis_py.bench.stage import Stage
-from borealis_py.bench.throughput import Glimpse
-from borealis_py.bench.throughput_tables import CatchUp, Caught, HandLoop, KeptUp, Load
+from borealis_py.bench.experiments import throughput, throughput_tables
+from borealis_py.bench.experiments.throughput import Glimpse
+from borealis_py.bench.experiments.throughput_tables import CatchUp, Caught, HandLoop, KeptUp, Load
+from borealis_py.bench.load import events
+from borealis_py.bench.load.feeding import FeedPlan
+from borealis_py.bench.load.stage import Stage
+from borealis_py.bench.report.bars import bars_on
+from borealis_py.bench.report.figures import BenchError, RunFigures
 from borealis_py.kafka.broker import LocalBroker
 from borealis_py.log.messages import Status
 from sunion.bucket import Buckets

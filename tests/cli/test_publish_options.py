@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from borealis_py.app.state import AppState
-from borealis_py.cli import publish
+from borealis_py.cli.commands import publish
 from borealis_py.cli.main import app as command
 from borealis_py.client import publisher
 from borealis_py.client.session import Boundaries

@@ -17,8 +17,8 @@ import pytest
 from rich.console import Console
 
 from borealis_py.app.state import Statuses
-from borealis_py.cli import top
-from borealis_py.cli.top import picture, watch
+from borealis_py.cli.commands import top
+from borealis_py.cli.commands.top import picture, watch
 from borealis_py.config.signals import setting
 from borealis_py.log.messages import RedoStatus
 from borealis_py.observe.follower import AppSnapshot

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from borealis_py.cli.commands.demo import demo
+from borealis_py.cli.commands.replica import replica
+from borealis_py.cli.commands.up import up
 from borealis_py.cli.console import print_json
-from borealis_py.cli.demo import demo
-from borealis_py.cli.replica import replica
 from borealis_py.cli.replica_table import duration
-from borealis_py.cli.up import up
 from borealis_py.kafka.broker import free_port
 from tests.cli.conftest import Borealis, app_text, chain_text
 

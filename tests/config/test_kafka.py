@@ -98,7 +98,7 @@ def test_clients_are_made_in_these_places_alone() -> None:
         for path in sorted(root.rglob("*.py"))
     }
     assert {path: n for path, n in places.items() if n} == {
-        "borealis_py/bench/ping.py": 2,  # bare ones, to compare with
+        "borealis_py/bench/load/ping.py": 2,  # bare ones, to compare with
         "borealis_py/kafka/admin.py": 2,
         "borealis_py/kafka/appender.py": 2,
         "borealis_py/kafka/client.py": 1,

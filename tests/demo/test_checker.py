@@ -24,7 +24,7 @@ from borealis_py.demo.checker import (
 )
 from borealis_py.demo.checker.history import Raw, ReplicaHistory, Unreadable, corrected, published_stimes, replay
 from borealis_py.demo.checker.judge import Failure, judge_published
-from borealis_py.demo.checker.truth import Row
+from borealis_py.demo.checker.truth import FlightRow
 from borealis_py.demo.flights import app
 from borealis_py.engine.kernel import compile_query
 from borealis_py.log import records
@@ -126,7 +126,7 @@ def test_a_good_history_is_good(name: str) -> None:
 def test_truth_is_what_a_plain_loop_computes() -> None:
     table = flights()
     seconds: dict[tuple[int, str], list[float]] = {}
-    late: list[Row] = []
+    late: list[FlightRow] = []
     for row in table.sort_values(["stime", "source"]).itertuples():
         if not math.isnan(row.dep_delay):
             seconds.setdefault((row.stime // 1_000_000, row.carrier), []).append(row.dep_delay / 60)
@@ -149,16 +149,16 @@ def last_with_rows(world: World, k: int, kind: str) -> int:
     return max(i for i, r in enumerate(world.replicas[k]) if r.kind == kind and r.rows)
 
 
-def nudge(row: Row) -> Row:
+def nudge(row: FlightRow) -> FlightRow:
     """The same row, its double moved by the last bit."""
     return tuple(math.nextafter(v, math.inf) if isinstance(v, float) else v for v in row)
 
 
-def wrong(row: Row) -> Row:
+def wrong(row: FlightRow) -> FlightRow:
     return tuple(v + 1.0 if isinstance(v, float) else v for v in row)
 
 
-def change(world: World, k: int, i: int, edit: Callable[[Row], Row]) -> None:
+def change(world: World, k: int, i: int, edit: Callable[[FlightRow], FlightRow]) -> None:
     record = world.replicas[k][i]
     world.replicas[k][i] = replace(record, rows=(*record.rows[:-1], edit(record.rows[-1])))
 
@@ -350,7 +350,7 @@ def test_a_second_failure_starts_from_the_corrected_state(name: str) -> None:
 # Bytes ---------------------------------------------------------------------------------------------------------------
 
 
-def arrow(rows: list[Row], name: str = "very_late") -> bytes:
+def arrow(rows: list[FlightRow], name: str = "very_late") -> bytes:
     schema = QUERIES[name].schema
     columns = [pa.array(list(c), t) for c, t in zip(zip(*rows, strict=True), schema.types, strict=True)]
     return bytes(pa.RecordBatch.from_arrays(columns, schema=schema).serialize())

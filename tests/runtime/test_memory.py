@@ -13,8 +13,8 @@ import pytest
 
 from borealis_py.app import launch
 from borealis_py.app.replicas import ProcessName
+from borealis_py.cli.commands.up import process_options
 from borealis_py.cli.context import Context
-from borealis_py.cli.up import process_options
 from borealis_py.config.config import load
 from borealis_py.engine import DuckKernel
 from borealis_py.kafka.log import KafkaLog

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from borealis_py.demo.checker.truth import Row, Value
+from borealis_py.demo.checker.truth import FlightRow, FlightValue
 
 _HEAD = struct.Struct(">2sBI")
 
@@ -43,7 +43,7 @@ class HistoryRecord:
     inc: int
     bucket: int
     end: int
-    rows: tuple[Row, ...] = ()
+    rows: tuple[FlightRow, ...] = ()
     missing_sources: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     completeness: float = 1.0
@@ -56,7 +56,7 @@ class CorrectedRecord:
 
     id: str | None
     stime: str | None
-    row: Mapping[str, Value] | None
+    row: Mapping[str, FlightValue] | None
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _header(value: bytes | None) -> tuple[list[Any], memoryview]:
     return header, view[_HEAD.size + size :]
 
 
-def decode_rows(payload: memoryview, schema: pa.Schema) -> tuple[Row, ...]:
+def decode_rows(payload: memoryview, schema: pa.Schema) -> tuple[FlightRow, ...]:
     """Rows of one Arrow record batch message. Raises Unreadable."""
     if not len(payload):
         return ()
@@ -115,7 +115,7 @@ def decode_rows(payload: memoryview, schema: pa.Schema) -> tuple[Row, ...]:
 def replay(raw: Iterable[Raw], schema: pa.Schema) -> ReplicaHistory:
     """The statements in one replica's topic."""
     out = ReplicaHistory()
-    open_parts: dict[tuple[str, int, int], list[tuple[Row, ...]]] = {}
+    open_parts: dict[tuple[str, int, int], list[tuple[FlightRow, ...]]] = {}
     torn = 0
     for record in raw:
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 from borealis_py.demo.checker.history import CorrectedRecord, HistoryRecord, ReplicaHistory
-from borealis_py.demo.checker.truth import SOURCES, FlightsTruth, Partial, Row, Value
+from borealis_py.demo.checker.truth import SOURCES, FlightRow, FlightsTruth, FlightValue, PartialRows
 
 RELATIVE = 1e-9
 ABSOLUTE = 1e-12
@@ -116,19 +116,19 @@ def judge_published(
             _say(report, f"source {source}: {wrong} of {len(stimes)} tuples are missing, extra or have another stime")
 
 
-def same(a: Value, b: Value) -> bool:
+def same(a: FlightValue, b: FlightValue) -> bool:
     """Equal: doubles within the tolerance, everything else exactly, types included."""
     if isinstance(b, float) and isinstance(a, int | float) and not isinstance(a, bool):
         return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     return type(a) is type(b) and a == b
 
 
-def bits(rows: Sequence[Row]) -> tuple[tuple[Value | bytes, ...], ...]:
+def bits(rows: Sequence[FlightRow]) -> tuple[tuple[FlightValue | bytes, ...], ...]:
     """Rows in a form whose `==` compares doubles by their bits."""
     return tuple(tuple(struct.pack("<d", v) if isinstance(v, float) else v for v in row) for row in rows)
 
 
-def _unequal(a: Sequence[Row], b: Sequence[Row]) -> int:
+def _unequal(a: Sequence[FlightRow], b: Sequence[FlightRow]) -> int:
     """How many places differ, rows too many or too few included."""
     pairs = sum(len(x) != len(y) or not all(map(same, x, y)) for x, y in zip(a, b, strict=False))
     return pairs + abs(len(a) - len(b))
@@ -143,7 +143,7 @@ def _say(report: ContentReport, text: str) -> None:
 class _CorrectedRows:
     """The corrected topic: every row once, in order, right, under its id."""
 
-    def __init__(self, report: ContentReport, case: JudgedCase, expected: Mapping[int, list[Row]]) -> None:
+    def __init__(self, report: ContentReport, case: JudgedCase, expected: Mapping[int, list[FlightRow]]) -> None:
         self._report, self._case = report, case
         self._name = f"corrected {case.truth.query.name}"
         self._expected = {f"{b}:{i}": row for b, rows in sorted(expected.items()) for i, row in enumerate(rows)}
@@ -191,11 +191,13 @@ class _CorrectedRows:
 class _Stable:
     """What one replica called stable: against the truth, and against what it had said before."""
 
-    def __init__(self, report: ContentReport, case: JudgedCase, k: int, expected: Mapping[int, list[Row]]) -> None:
+    def __init__(
+        self, report: ContentReport, case: JudgedCase, k: int, expected: Mapping[int, list[FlightRow]]
+    ) -> None:
         self._report, self._replay, self._expected = report, case.replicas[k], expected
         self._name = f"{case.truth.query.name}.r{k}"
         self._with_results = sorted(expected)
-        self.first: dict[int, tuple[Row, ...]] = {}
+        self.first: dict[int, tuple[FlightRow, ...]] = {}
         self.start: int | None = None
         self.next = 0
         self.holes: list[tuple[int, int]] = []
@@ -245,7 +247,7 @@ class _Stable:
         self.next = max(self.next, record.end)
 
 
-def _bit_changes(a: Sequence[Row], b: Sequence[Row]) -> int:
+def _bit_changes(a: Sequence[FlightRow], b: Sequence[FlightRow]) -> int:
     return sum(x != y for x, y in zip(bits(a), bits(b), strict=False)) + abs(len(a) - len(b))
 
 
@@ -334,7 +336,7 @@ class _Tentative:
                     return ""
         return f"is {record.rows}, expected {tuple(expected)}"
 
-    def _partials(self, bucket: int, missing: Mapping[int, tuple[str, ...]]) -> Iterator[Partial]:
+    def _partials(self, bucket: int, missing: Mapping[int, tuple[str, ...]]) -> Iterator[PartialRows]:
         """What may have been there of missing sources: first rows of the bucket in which one went or came back."""
         edges = [
             [{(b, source): n} for n in range(1, self._case.truth.count(b, source) + 1)]

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-Value = int | float | str | None
-Row = tuple[Value, ...]
-Partial = Mapping[tuple[int, str], int]
+FlightValue = int | float | str | None
+FlightRow = tuple[FlightValue, ...]
+PartialRows = Mapping[tuple[int, str], int]
 
 SOURCES = ("ewr", "jfk", "lga")
 WINDOW_US = 1_000_000
@@ -30,7 +30,7 @@ class TrueQuery:
 
     name: str
     schema: pa.Schema
-    compute: Callable[[pd.DataFrame], list[Row]]
+    compute: Callable[[pd.DataFrame], list[FlightRow]]
     reach_us: int
 
     @property
@@ -39,7 +39,7 @@ class TrueQuery:
         return tuple(self.schema.names[:-1])
 
 
-def _carrier_delays(flights: pd.DataFrame) -> list[Row]:
+def _carrier_delays(flights: pd.DataFrame) -> list[FlightRow]:
     known = flights[flights.dep_delay.notna()]
     start = known.stime // WINDOW_US * WINDOW_US
     groups = (known.dep_delay / 60.0).groupby([start, known.carrier], sort=True).agg(["size", "mean"])
@@ -49,7 +49,7 @@ def _carrier_delays(flights: pd.DataFrame) -> list[Row]:
     ]
 
 
-def _very_late(flights: pd.DataFrame) -> list[Row]:
+def _very_late(flights: pd.DataFrame) -> list[FlightRow]:
     late = flights[flights.dep_delay > 120]
     return [(str(c), float(d), int(s)) for c, d, s in zip(late.carrier, late.dep_delay, late.stime, strict=True)]
 
@@ -119,13 +119,13 @@ class FlightsTruth:
     flights: pd.DataFrame
     bucket_us: int
 
-    def stable(self) -> dict[int, list[Row]]:
+    def stable(self) -> dict[int, list[FlightRow]]:
         """Rows by bucket, on complete input; buckets without rows are left out."""
         return self._by_bucket(self.query.compute(self.flights))
 
     def tentative(
-        self, bucket: int, missing_sources: Mapping[int, Sequence[str]], partial: Partial | None = None
-    ) -> list[Row]:
+        self, bucket: int, missing_sources: Mapping[int, Sequence[str]], partial: PartialRows | None = None
+    ) -> list[FlightRow]:
         """Rows of `bucket` when sources `missing_sources[b]` were missing in bucket b; others lacked none.
 
         `partial[b, source]`: so many of the first rows were there although the source was missing (its boundary was).
@@ -166,8 +166,8 @@ class FlightsTruth:
             return True
         return bucket * self.bucket_us // WINDOW_US != (bucket + 1) * self.bucket_us // WINDOW_US
 
-    def _by_bucket(self, rows: list[Row]) -> dict[int, list[Row]]:
-        found: dict[int, list[Row]] = {}
+    def _by_bucket(self, rows: list[FlightRow]) -> dict[int, list[FlightRow]]:
+        found: dict[int, list[FlightRow]] = {}
         for row in rows:
             stime = row[-1]
             assert isinstance(stime, int)

@@ -25,12 +25,12 @@ ROW_BYTES = 40
 """What a row counts for."""
 _PADDING = b" " * 900_001
 QUERY = "q"
-Row = tuple[int, str, int, int]
-Ordered = tuple[int, int, str, int, int]
+ToyRow = tuple[int, str, int, int]
+ToyRows = tuple[int, int, str, int, int]
 """A row with the index of its input."""
-State = tuple[int, int, int]
+ToyState = tuple[int, int, int]
 _encode = msgspec.json.Encoder().encode
-_decode_rows = msgspec.json.Decoder(list[Row]).decode
+_decode_rows = msgspec.json.Decoder(list[ToyRow]).decode
 
 
 def mix(before: int, stime: int, source: int, value: int) -> int:
@@ -43,14 +43,14 @@ class ToySource:
 
     def decode(
         self, payload: bytes, encoding: str, stimes: Sequence[int]
-    ) -> tuple[list[Row] | None, list[tuple[int, str, bytes]]]:
+    ) -> tuple[list[ToyRow] | None, list[tuple[int, str, bytes]]]:
         try:
             objects = msgspec.json.decode(payload)
         except msgspec.DecodeError as exc:
             return None, [(-1, str(exc), payload)]
         if not isinstance(objects, list) or len(objects) != len(stimes):
             return None, [(-1, "not one object for each stime", payload)]
-        good: list[Row] = []
+        good: list[ToyRow] = []
         bad: list[tuple[int, str, bytes]] = []
         for i, (stime, row) in enumerate(zip(stimes, objects, strict=True)):
             value = row.get("v") if isinstance(row, dict) else None
@@ -116,16 +116,16 @@ class ToyKernel:
     def lookback_buckets(self) -> int:
         return self._span - 1
 
-    def initial(self) -> State:
+    def initial(self) -> ToyState:
         return (0, 0, 0)
 
     def step(
-        self, state: State, first: int, end: int, buckets: Mapping[int, Sequence[Ordered]]
-    ) -> tuple[State, Mapping[int, Output]]:
+        self, state: ToyState, first: int, end: int, buckets: Mapping[int, Sequence[ToyRows]]
+    ) -> tuple[ToyState, Mapping[int, Output]]:
         if self._fails():
             raise KernelFailed(f"{self._node}: simulated: out of memory")
         window, digest, count = state
-        rows: dict[int, list[Row]] = {}
+        rows: dict[int, list[ToyRow]] = {}
         rejects: dict[int, list[Reject]] = {}
         for bucket in sorted(buckets):
             if not first <= bucket < end:
@@ -154,7 +154,7 @@ class ToyKernel:
         outputs = {b: Output(rows.get(b), tuple(rejects.get(b, ()))) for b in sorted(rows.keys() | rejects.keys())}
         return (window, digest, count), outputs
 
-    def _without_poison(self, rows: Sequence[Ordered]) -> tuple[list[Ordered], list[str]]:
+    def _without_poison(self, rows: Sequence[ToyRows]) -> tuple[list[ToyRows], list[str]]:
         """What is left when the engine has found what is to blame; the reasons for the rest that is this node's."""
         from borealis_py.engine.poison_rows import isolate_bad_rows
 
@@ -166,33 +166,33 @@ class ToyKernel:
     def _last(self, window: int) -> int:
         return (window + 1) * self._span - 1
 
-    def _close(self, window: int, digest: int, count: int, rows: dict[int, list[Row]]) -> None:
+    def _close(self, window: int, digest: int, count: int, rows: dict[int, list[ToyRow]]) -> None:
         if count:
             last = self._last(window)
             rows.setdefault(last, []).append(((last + 1) * self._width_us - 1, "window", count, digest))
 
     # Row operations ---------------------------------------------------------------------------------------------------
 
-    def take(self, rows: Sequence[Row], indices: Sequence[int]) -> list[Row]:
+    def take(self, rows: Sequence[ToyRow], indices: Sequence[int]) -> list[ToyRow]:
         return [rows[i] for i in indices]
 
-    def concat(self, parts: Sequence[Sequence[Row]]) -> list[Row]:
+    def concat(self, parts: Sequence[Sequence[ToyRow]]) -> list[ToyRow]:
         return [row for part in parts for row in part]
 
-    def settle(self, groups: Sequence[Sequence[Sequence[Row]]]) -> list[list[Row]]:
+    def settle(self, groups: Sequence[Sequence[Sequence[ToyRow]]]) -> list[list[ToyRow]]:
         return [self.concat(parts) for parts in groups]
 
-    def order(self, parts: Sequence[Sequence[Row] | None]) -> list[Ordered]:
+    def order(self, parts: Sequence[Sequence[ToyRow] | None]) -> list[ToyRows]:
         merged = [(row[0], i, *row[1:]) for i, part in enumerate(parts) for row in part or ()]
         return sorted(merged, key=_stime_and_input)
 
-    def count(self, rows: Sequence[Row]) -> int:
+    def count(self, rows: Sequence[ToyRow]) -> int:
         return len(rows)
 
-    def size_bytes(self, rows: Sequence[Row]) -> int:
+    def size_bytes(self, rows: Sequence[ToyRow]) -> int:
         return ROW_BYTES * len(rows)
 
-    def divide(self, rows: Sequence[Row], by: Sequence[str], count: int) -> list[list[Row] | None]:
+    def divide(self, rows: Sequence[ToyRow], by: Sequence[str], count: int) -> list[list[ToyRow] | None]:
         return [[row for row in rows if row[2] % count == index] or None for index in range(count)]
 
     # Bytes ------------------------------------------------------------------------------------------------------------
@@ -203,38 +203,38 @@ class ToyKernel:
     def stream_codec(self, name: str) -> ToyKernel:
         return self  # all nodes' rows are alike
 
-    def encode(self, rows: Sequence[Row]) -> bytes:
+    def encode(self, rows: Sequence[ToyRow]) -> bytes:
         encoded = _encode(rows)
         return encoded + _PADDING if len(rows) > self._part_rows else encoded
 
-    def decode(self, payload: bytes) -> list[Row]:
+    def decode(self, payload: bytes) -> list[ToyRow]:
         return _decode_rows(payload)
 
-    def encode_parts(self, rows: Sequence[Row], bytes_max: int) -> list[bytes]:
+    def encode_parts(self, rows: Sequence[ToyRow], bytes_max: int) -> list[bytes]:
         encoded, middle = self.encode(rows), len(rows) // 2
         if middle == 0 or len(encoded) <= bytes_max:
             return [encoded]
         return self.encode_parts(rows[:middle], bytes_max) + self.encode_parts(rows[middle:], bytes_max)
 
-    def join(self, parts: Sequence[Sequence[Row]]) -> list[Row]:
+    def join(self, parts: Sequence[Sequence[ToyRow]]) -> list[ToyRow]:
         return self.concat(parts)
 
-    def encode_state(self, state: State) -> bytes:
+    def encode_state(self, state: ToyState) -> bytes:
         return _encode(state)
 
-    def decode_state(self, payload: bytes) -> State:
+    def decode_state(self, payload: bytes) -> ToyState:
         window, digest, count = msgspec.json.decode(payload, type=list[int])
         return (window, digest, count)
 
-    def published(self, rows: Sequence[Row]) -> Iterator[tuple[bytes, int]]:
+    def published(self, rows: Sequence[ToyRow]) -> Iterator[tuple[bytes, int]]:
         return ((_encode(row), row[0]) for row in rows)
 
-    def to_dicts(self, rows: Sequence[Row]) -> list[dict[str, object]]:
+    def to_dicts(self, rows: Sequence[ToyRow]) -> list[dict[str, object]]:
         return [{"kind": kind, "value": value, "hash": digest} for _, kind, value, digest in rows]
 
     def close(self) -> None:
         pass
 
 
-def _stime_and_input(row: Ordered) -> tuple[int, int]:
+def _stime_and_input(row: ToyRows) -> tuple[int, int]:
     return row[:2]

@@ -12,7 +12,7 @@ from borealis_py.log.base import NewRecord
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
-from borealis_py.simulation.faults.base import Doing, Undo, nothing
+from borealis_py.simulation.faults.base import Doing, UndoFault, nothing
 from borealis_py.simulation.runner.scenario import ROWS_MAX, Fault
 
 
@@ -28,13 +28,13 @@ def _bucket(record: NewRecord) -> bytes:
     return headers["id"].partition(b":")[0] if "id" in headers else headers["bucket"]
 
 
-def _commits_grow(world: World, fault: Fault) -> Undo:
+def _commits_grow(world: World, fault: Fault) -> UndoFault:
     """From now on, after all has healed, too: that is what commits are like."""
     world.log.too_large = too_large
     return nothing
 
 
-def _corrected_away(world: World, fault: Fault) -> Undo:
+def _corrected_away(world: World, fault: Fault) -> UndoFault:
     """No replica can write the corrected stream: its partitions have no leader."""
     away = [topics.stream(APP, QUERY), topics.progress(APP, QUERY)]
     world.log.depose(away)

@@ -11,11 +11,11 @@ from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, Ref
 from borealis_py.simulation.cluster.machines import SourceMachine
 from borealis_py.simulation.cluster.toy_query import BIG, POISON, QUERY
 from borealis_py.simulation.cluster.world import World
-from borealis_py.simulation.faults.base import Doing, Undo, chance, nothing, source_of
+from borealis_py.simulation.faults.base import Doing, UndoFault, chance, nothing, source_of
 from borealis_py.simulation.runner.scenario import Fault
 
 
-def _garbage(world: World, fault: Fault) -> Undo:
+def _garbage(world: World, fault: Fault) -> UndoFault:
     """Records that no publisher of ours would write at this place: each is to end as a dead letter, or as nothing."""
     machine = source_of(world, fault)
     for value in _bad_records(world, chance(world, fault), machine):
@@ -77,7 +77,7 @@ def _bad_records(world: World, rng: random.Random, machine: SourceMachine) -> li
     return found + rng.choices(refusals, k=rng.randint(0, 2))
 
 
-def _big(world: World, fault: Fault) -> Undo:
+def _big(world: World, fault: Fault) -> UndoFault:
     """A bucket so full that its output is split into parts."""
     machine = source_of(world, fault)
     epoch, uid, boundary, seq = _state(world, machine)
@@ -91,7 +91,7 @@ def _big(world: World, fault: Fault) -> Undo:
     return nothing
 
 
-def _poison(world: World, fault: Fault) -> Undo:
+def _poison(world: World, fault: Fault) -> UndoFault:
     """Rows that the kernel raises on, whoever runs it and how often: each becomes one dead letter, the others count."""
     machine, rng = source_of(world, fault), chance(world, fault)
     epoch, uid, boundary, seq = _state(world, machine)
@@ -107,18 +107,18 @@ def _poison(world: World, fault: Fault) -> Undo:
     return nothing
 
 
-def _threshold(world: World, fault: Fault) -> Undo:
+def _threshold(world: World, fault: Fault) -> UndoFault:
     world.put_setting(f"threshold/{QUERY}", encode(Threshold(int(fault.detail))))
     return nothing
 
 
-def _policy(world: World, fault: Fault) -> Undo:
+def _policy(world: World, fault: Fault) -> UndoFault:
     failure, stabilization = fault.detail.split("/")
     world.put_setting(f"policy/{QUERY}", encode(Policy(failure, stabilization)))
     return nothing
 
 
-def _nonsense(world: World, fault: Fault) -> Undo:
+def _nonsense(world: World, fault: Fault) -> UndoFault:
     world.put_setting(f"threshold/{QUERY}", encode(Threshold(1)))
     world.put_setting(f"policy/{QUERY}", b'{"failure":"never","stabilization":7}')
     world.put_setting("\xff/what", b"\x00")

@@ -10,8 +10,8 @@ from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.runner.scenario import Fault
 
-Undo = Callable[[], object]
-Doing = Callable[["World", Fault], Undo]
+UndoFault = Callable[[], object]
+Doing = Callable[["World", Fault], UndoFault]
 
 
 def replica_of(world: World, fault: Fault) -> ReplicaMachine:
@@ -34,11 +34,13 @@ def chance(world: World, fault: Fault) -> random.Random:
     return random.Random(f"{fault.kind} {world.scenario.seed} {fault.at_us}")
 
 
-def again_and_again(world: World, fault: Fault, do: Callable[[random.Random], tuple[Undo, int]], pause_us: int) -> Undo:
+def again_and_again(
+    world: World, fault: Fault, do: Callable[[random.Random], tuple[UndoFault, int]], pause_us: int
+) -> UndoFault:
     """`do` begins something that lasts so long and returns what ends it; after a pause, again, until the fault ends."""
     rng = chance(world, fault)
     over = False
-    ends: list[Undo] = []
+    ends: list[UndoFault] = []
 
     def begin() -> None:
         if over:
@@ -62,7 +64,7 @@ def again_and_again(world: World, fault: Fault, do: Callable[[random.Random], tu
     return end
 
 
-def of_all(machines: Sequence[Machine], do: Callable[[Machine], object]) -> Undo:
+def of_all(machines: Sequence[Machine], do: Callable[[Machine], object]) -> UndoFault:
     """Does the same to each."""
 
     def all_of_them() -> None:

@@ -15,7 +15,7 @@ from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import (
     Doing,
-    Undo,
+    UndoFault,
     again_and_again,
     chance,
     node_of,
@@ -31,13 +31,13 @@ from borealis_py.simulation.log.network import Cut, CutDirection, cut_of
 from borealis_py.simulation.runner.scenario import Fault
 
 
-def _cut(machines: Sequence[Machine], cut: Cut) -> Undo:
+def _cut(machines: Sequence[Machine], cut: Cut) -> UndoFault:
     for machine in machines:
         machine.cut(cut)
     return of_all(machines, lambda machine: machine.mend(cut))
 
 
-def _cut_replica(world: World, fault: Fault) -> Undo:
+def _cut_replica(world: World, fault: Fault) -> UndoFault:
     machine = replica_of(world, fault)
     spec = machine.spec
     control = {spec.control_feed.topic}
@@ -59,19 +59,19 @@ def _some(topics: frozenset[str], rng: random.Random) -> frozenset[str]:
     return frozenset(t for t in sorted(topics) if rng.random() < 0.5)
 
 
-def _cut_node(world: World, fault: Fault) -> Undo:
+def _cut_node(world: World, fault: Fault) -> UndoFault:
     return _cut(node_of(world, fault), cut_of())
 
 
-def _source_cut(world: World, fault: Fault) -> Undo:
+def _source_cut(world: World, fault: Fault) -> UndoFault:
     return _cut([source_of(world, fault)], cut_of())
 
 
-def _broker_gone(world: World, fault: Fault) -> Undo:
+def _broker_gone(world: World, fault: Fault) -> UndoFault:
     return _cut([*world.sources, *world.replicas, world.clients], cut_of())
 
 
-def _leader(world: World, fault: Fault) -> Undo:
+def _leader(world: World, fault: Fault) -> UndoFault:
     """Some topics lose their leader for a while: appends wait, nothing is read of them."""
     rng = chance(world, fault)
     topics = _some(frozenset(t for t in world.log.broker.topics() if t.startswith(f"{world.wiring.app}.")), rng)
@@ -87,18 +87,18 @@ def _leader(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _resets(world: World, fault: Fault) -> Undo:
+def _resets(world: World, fault: Fault) -> UndoFault:
     """The connection breaks again and again: what is in flight waits, and commits have no answer."""
     return _off_and_on(world, fault, replica_of(world, fault), (20_000, 250_000), 700_000)
 
 
-def _source_flaps(world: World, fault: Fault) -> Undo:
+def _source_flaps(world: World, fault: Fault) -> UndoFault:
     """Cut off and back, faster than any timeout."""
     return _off_and_on(world, fault, source_of(world, fault), (50_000, 600_000), 400_000)
 
 
-def _off_and_on(world: World, fault: Fault, machine: Machine, lasts_us: tuple[int, int], pause_us: int) -> Undo:
-    def once(rng: random.Random) -> tuple[Undo, int]:
+def _off_and_on(world: World, fault: Fault, machine: Machine, lasts_us: tuple[int, int], pause_us: int) -> UndoFault:
+    def once(rng: random.Random) -> tuple[UndoFault, int]:
         cut = cut_of()
         machine.cut(cut)
         return partial(machine.mend, cut), rng.randrange(*lasts_us)
@@ -106,7 +106,7 @@ def _off_and_on(world: World, fault: Fault, machine: Machine, lasts_us: tuple[in
     return again_and_again(world, fault, once, pause_us)
 
 
-def _slowed(world: World, machine: Machine, make: Callable[[Latencies], Latencies]) -> Undo:
+def _slowed(world: World, machine: Machine, make: Callable[[Latencies], Latencies]) -> UndoFault:
     slow = make(world.scenario.latencies)
     machine.disturb()
     names = [process.name for process in machine.processes]
@@ -125,7 +125,7 @@ def _every(delays: Latencies, one: Delay) -> Latencies:
     return Latencies(append=one, ack=one, fetch=one, ends=one, fence=delays.fence, commit=one)
 
 
-def _loss(world: World, fault: Fault) -> Undo:
+def _loss(world: World, fault: Fault) -> UndoFault:
     """One in five messages is sent again, after a fifth of a second or two."""
 
     def lossy(usual: Delay) -> Delay:
@@ -134,20 +134,20 @@ def _loss(world: World, fault: Fault) -> Undo:
     return _slowed(world, replica_of(world, fault), lambda d: _every(d, lossy(d.append)))
 
 
-def _slow(world: World, fault: Fault) -> Undo:
+def _slow(world: World, fault: Fault) -> UndoFault:
     return _slowed(world, replica_of(world, fault), lambda d: _every(d, between(30_000, 150_000)))
 
 
-def _source_slow(world: World, fault: Fault) -> Undo:
+def _source_slow(world: World, fault: Fault) -> UndoFault:
     return _slowed(world, source_of(world, fault), lambda d: _every(d, between(50_000, 500_000)))
 
 
-def _reorder(world: World, fault: Fault) -> Undo:
+def _reorder(world: World, fault: Fault) -> UndoFault:
     """Every message takes its own time: topics overtake each other."""
     return _slowed(world, replica_of(world, fault), lambda d: _every(d, between(200, 120_000)))
 
 
-def _clogged(world: World, fault: Fault) -> Undo:
+def _clogged(world: World, fault: Fault) -> UndoFault:
     """Nothing passes, then everything at once."""
     machine = replica_of(world, fault)
     machine.disturb()
@@ -160,7 +160,7 @@ def _clogged(world: World, fault: Fault) -> Undo:
     return release
 
 
-def _late_requests(world: World, fault: Fault) -> Undo:
+def _late_requests(world: World, fault: Fault) -> UndoFault:
     """The process dies, and what it had sent arrives much later."""
     machine = replica_of(world, fault)
     for process in machine.processes:
@@ -169,7 +169,7 @@ def _late_requests(world: World, fault: Fault) -> Undo:
     return machine.restart
 
 
-def _refused(world: World, fault: Fault) -> Undo:
+def _refused(world: World, fault: Fault) -> UndoFault:
     """The log refuses a record of the replica's stream: an error code."""
     machine = replica_of(world, fault)
     for process in machine.processes:
@@ -177,7 +177,7 @@ def _refused(world: World, fault: Fault) -> Undo:
     return nothing
 
 
-def _sends(world: World, fault: Fault) -> Undo:
+def _sends(world: World, fault: Fault) -> UndoFault:
     """A send times out, and has happened."""
     machine = replica_of(world, fault)
     for process in machine.processes:
@@ -185,7 +185,7 @@ def _sends(world: World, fault: Fault) -> Undo:
     return nothing
 
 
-def _source_sends(world: World, fault: Fault) -> Undo:
+def _source_sends(world: World, fault: Fault) -> UndoFault:
     machine = source_of(world, fault)
     landed = chance(world, fault).random() < 0.7
     for process in machine.processes:
@@ -193,7 +193,7 @@ def _source_sends(world: World, fault: Fault) -> Undo:
     return nothing
 
 
-def _commits(world: World, fault: Fault) -> Undo:
+def _commits(world: World, fault: Fault) -> UndoFault:
     world.commits_unknown += 1
 
     def undo() -> None:
@@ -202,7 +202,7 @@ def _commits(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _markers_lost(world: World, fault: Fault) -> Undo:
+def _markers_lost(world: World, fault: Fault) -> UndoFault:
     """The broker takes transactions for ended, and has not written their ends into some partitions, or into any.
 
     Those of the neighbour are written: no fault is done to it.
@@ -220,7 +220,7 @@ def _markers_lost(world: World, fault: Fault) -> Undo:
     return lambda: broker.losing.remove(losing)
 
 
-def _source_mute(world: World, fault: Fault) -> Undo:
+def _source_mute(world: World, fault: Fault) -> UndoFault:
     """Its boundaries are lost, its tuples are not."""
     machine = source_of(world, fault)
     machine.disturb()

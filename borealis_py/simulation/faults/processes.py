@@ -11,7 +11,7 @@ from borealis_py.simulation.cluster.roles import ReplicaProcess
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import (
     Doing,
-    Undo,
+    UndoFault,
     again_and_again,
     node_of,
     nothing,
@@ -26,65 +26,65 @@ BETWEEN_US = 900_000
 """Longest time between two crashes of a loop."""
 
 
-def _crash(world: World, fault: Fault) -> Undo:
+def _crash(world: World, fault: Fault) -> UndoFault:
     machine = replica_of(world, fault)
     machine.crash()
     return machine.restart
 
 
-def _source_crashes(world: World, fault: Fault) -> Undo:
+def _source_crashes(world: World, fault: Fault) -> UndoFault:
     machine = source_of(world, fault)
     machine.crash()
     return machine.restart
 
 
-def _crash_loop(world: World, fault: Fault) -> Undo:
+def _crash_loop(world: World, fault: Fault) -> UndoFault:
     machine = replica_of(world, fault)
 
-    def once(rng: random.Random) -> tuple[Undo, int]:
+    def once(rng: random.Random) -> tuple[UndoFault, int]:
         machine.crash()
         return machine.restart, rng.randrange(1_000, 300_000)
 
     return again_and_again(world, fault, once, BETWEEN_US)
 
 
-def _crash_node(world: World, fault: Fault) -> Undo:
+def _crash_node(world: World, fault: Fault) -> UndoFault:
     machines = node_of(world, fault)
     for machine in machines:
         machine.crash()
     return of_all(machines, lambda machine: machine.restart())
 
 
-def _pause(world: World, fault: Fault) -> Undo:
+def _pause(world: World, fault: Fault) -> UndoFault:
     return _standing_still(replica_of(world, fault))
 
 
-def _source_hangs(world: World, fault: Fault) -> Undo:
+def _source_hangs(world: World, fault: Fault) -> UndoFault:
     return _standing_still(source_of(world, fault))
 
 
-def _client_pauses(world: World, fault: Fault) -> Undo:
+def _client_pauses(world: World, fault: Fault) -> UndoFault:
     return _standing_still(world.clients)
 
 
-def _standing_still(machine: Machine) -> Undo:
+def _standing_still(machine: Machine) -> UndoFault:
     machine.pause()
     return machine.resume
 
 
-def _stop(world: World, fault: Fault) -> Undo:
+def _stop(world: World, fault: Fault) -> UndoFault:
     machine = replica_of(world, fault)
     machine.stop()
     return machine.restart
 
 
-def _source_stops(world: World, fault: Fault) -> Undo:
+def _source_stops(world: World, fault: Fault) -> UndoFault:
     machine = source_of(world, fault)
     machine.stop()
     return machine.restart
 
 
-def _rolling(world: World, fault: Fault) -> Undo:
+def _rolling(world: World, fault: Fault) -> UndoFault:
     """One replica after the other is stopped and started again."""
     machines = node_of(world, fault)
     each_us = max(1, (fault.until_us - fault.at_us) // len(machines))
@@ -99,20 +99,20 @@ def _rolling(world: World, fault: Fault) -> Undo:
     return nothing
 
 
-def _zombie(world: World, fault: Fault) -> Undo:
+def _zombie(world: World, fault: Fault) -> UndoFault:
     """A successor of the same index starts while the old process only cannot read the control log, and goes on."""
     machine = replica_of(world, fault)
     cut = cut_of({machine.spec.control_feed.topic})
     return partial(machine.reunite, machine.double(cut), cut)
 
 
-def _sleeper(world: World, fault: Fault) -> Undo:
+def _sleeper(world: World, fault: Fault) -> UndoFault:
     """A successor starts while the old process is stopped; it wakes up again, and does not know."""
     machine = replica_of(world, fault)
     return partial(machine.reunite, machine.double(None), None)
 
 
-def _twins(world: World, fault: Fault) -> Undo:
+def _twins(world: World, fault: Fault) -> UndoFault:
     """After a crash two processes of the index start in one instant: one number is both theirs until one of them has
     read of the other. "unheard": one of them cannot for as long as the fault lasts.
     """
@@ -123,7 +123,7 @@ def _twins(world: World, fault: Fault) -> Undo:
     return partial(machine.reunite, machine.double(cut), cut)
 
 
-def _source_duel(world: World, fault: Fault) -> Undo:
+def _source_duel(world: World, fault: Fault) -> UndoFault:
     """A successor starts while the publisher is only cut off; what that had on its way lands later, and is fenced."""
     machine = source_of(world, fault)
     machine.take_over = True
@@ -131,7 +131,7 @@ def _source_duel(world: World, fault: Fault) -> Undo:
     return partial(machine.reunite, machine.double(cut), cut)
 
 
-def _source_deaf(world: World, fault: Fault) -> Undo:
+def _source_deaf(world: World, fault: Fault) -> UndoFault:
     """The same of one that hears nothing and writes on: a zombie between whose records the successor's lie."""
     machine = source_of(world, fault)
     machine.take_over = True
@@ -139,7 +139,7 @@ def _source_deaf(world: World, fault: Fault) -> Undo:
     return partial(machine.reunite, machine.double(cut), cut)
 
 
-def _wall_clock(world: World, fault: Fault) -> Undo:
+def _wall_clock(world: World, fault: Fault) -> UndoFault:
     """A replica's wall clock jumps, and back."""
     machine, jump = replica_of(world, fault), int(float(fault.detail) * SECOND)
 
@@ -154,12 +154,12 @@ def _wall_clock(world: World, fault: Fault) -> Undo:
     return partial(move, -jump)
 
 
-def _source_clock(world: World, fault: Fault) -> Undo:
+def _source_clock(world: World, fault: Fault) -> UndoFault:
     """A publisher's clock jumps, and back: its stimes and boundaries with it."""
     return _source_off(world, fault, int(float(fault.detail) * SECOND))
 
 
-def _source_off(world: World, fault: Fault, jump: int) -> Undo:
+def _source_off(world: World, fault: Fault, jump: int) -> UndoFault:
     machine = source_of(world, fault)
 
     def move(by: int) -> None:
@@ -176,7 +176,7 @@ def _source_off(world: World, fault: Fault, jump: int) -> Undo:
     return back
 
 
-def _source_drift(world: World, fault: Fault) -> Undo:
+def _source_drift(world: World, fault: Fault) -> UndoFault:
     """A publisher's clock runs too fast or too slow for a while, and is set right in the end."""
     machine, rate = source_of(world, fault), float(fault.detail)
     step_us, drifted, over = 100_000, 0, False
@@ -201,7 +201,7 @@ def _source_drift(world: World, fault: Fault) -> Undo:
     return back
 
 
-def _source_failed(world: World, fault: Fault) -> Undo:
+def _source_failed(world: World, fault: Fault) -> UndoFault:
     """The drill: replicas are told not to read the source until a time."""
     machine = source_of(world, fault)
     until = world.start_us + fault.until_us
@@ -216,7 +216,7 @@ def _source_failed(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _burst(world: World, fault: Fault) -> Undo:
+def _burst(world: World, fault: Fault) -> UndoFault:
     """Tuples come faster for a while: the input has it from the beginning (`Wiring`)."""
     return nothing
 

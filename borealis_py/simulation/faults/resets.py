@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import World
-from borealis_py.simulation.faults.base import Doing, Undo, nothing
+from borealis_py.simulation.faults.base import Doing, UndoFault, nothing
 from borealis_py.simulation.runner.scenario import SECOND, Fault
 
 LEARN_US = 2 * SECOND
@@ -15,7 +15,7 @@ LEARN_US = 2 * SECOND
 does once a source may have closed a bucket."""
 
 
-def _reset(world: World, fault: Fault) -> Undo:
+def _reset(world: World, fault: Fault) -> UndoFault:
     past = world.past
     if past is None:
         return nothing

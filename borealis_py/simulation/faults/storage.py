@@ -9,11 +9,11 @@ from borealis_py.simulation.cluster.machines import ReplicaMachine
 from borealis_py.simulation.cluster.storage import File
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
-from borealis_py.simulation.faults.base import Doing, Undo, chance, node_of, nothing, replica_of, source_of
+from borealis_py.simulation.faults.base import Doing, UndoFault, chance, node_of, nothing, replica_of, source_of
 from borealis_py.simulation.runner.scenario import Fault
 
 
-def _disk_full(world: World, fault: Fault) -> Undo:
+def _disk_full(world: World, fault: Fault) -> UndoFault:
     disk = replica_of(world, fault).disk
     disk.broken += 1
 
@@ -23,7 +23,7 @@ def _disk_full(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _disk_torn(world: World, fault: Fault) -> Undo:
+def _disk_torn(world: World, fault: Fault) -> UndoFault:
     """The machine crashes, and the newest checkpoint turns out to be cut in half."""
     machine = replica_of(world, fault)
     machine.crash()
@@ -31,7 +31,7 @@ def _disk_torn(world: World, fault: Fault) -> Undo:
     return machine.restart
 
 
-def _disk_zombie(world: World, fault: Fault) -> Undo:
+def _disk_zombie(world: World, fault: Fault) -> UndoFault:
     """A process that was replaced writes what it had of checkpoints over those of its successor."""
     machine = replica_of(world, fault)
     old = dict(machine.disk.files)
@@ -45,16 +45,16 @@ def _disk_zombie(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _redos(world: World, fault: Fault) -> Undo:
+def _redos(world: World, fault: Fault) -> UndoFault:
     return _mode([replica_of(world, fault)], fault.detail)
 
 
-def _redo_zombie(world: World, fault: Fault) -> Undo:
+def _redo_zombie(world: World, fault: Fault) -> UndoFault:
     """Redo jobs answer late, also when nobody wants to know any more."""
     return _mode(node_of(world, fault), "late")
 
 
-def _mode(machines: list[ReplicaMachine], mode: str) -> Undo:
+def _mode(machines: list[ReplicaMachine], mode: str) -> UndoFault:
     for machine in machines:
         machine.spark.modes.append(mode)
 
@@ -65,7 +65,7 @@ def _mode(machines: list[ReplicaMachine], mode: str) -> Undo:
     return undo
 
 
-def _jvm(world: World, fault: Fault) -> Undo:
+def _jvm(world: World, fault: Fault) -> UndoFault:
     """The JVM dies: what ran is lost, and every job fails until it is back."""
     machines = node_of(world, fault)
     for machine in machines:
@@ -78,7 +78,7 @@ def _jvm(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _kernel(world: World, fault: Fault) -> Undo:
+def _kernel(world: World, fault: Fault) -> UndoFault:
     """The engine fails, and no row is to blame: now and then, or whatever it is to do."""
     engine, share = replica_of(world, fault).engine, 1.0 if fault.detail == "always" else 0.05
     engine.shares.append(share)
@@ -89,7 +89,7 @@ def _kernel(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _trim(world: World, fault: Fault) -> Undo:
+def _trim(world: World, fault: Fault) -> UndoFault:
     """Retention as it should be: what nobody can need any more goes."""
     log, wiring = world.log, world.wiring
     for source in world.sources:
@@ -143,7 +143,7 @@ def _last(world: World, feed: Feed) -> int:
     return max(0, world.log.broker.partition(feed).stable_end - 1)
 
 
-def _retention(world: World, fault: Fault) -> Undo:
+def _retention(world: World, fault: Fault) -> UndoFault:
     """Some replicas stand still, and retention takes the source's records that they have not read yet."""
     source = source_of(world, fault)
     rng = chance(world, fault)

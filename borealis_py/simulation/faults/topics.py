@@ -15,7 +15,7 @@ from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import (
     Doing,
-    Undo,
+    UndoFault,
     again_and_again,
     chance,
     node_of,
@@ -34,7 +34,7 @@ NO_JSON = (None, b"", b"\x00\xff\x00", b'{"replica": "\xff\xfe"}', b"garbage", b
 NO_STRUCT = (b"null", b"5", b"[]", b"{}", b'"text"', b"true", b"1e999")
 
 
-def _expired(world: World, fault: Fault) -> Undo:
+def _expired(world: World, fault: Fault) -> UndoFault:
     """Retention takes heartbeats; "unread": at its end also what a replica that stood still has yet to read,
     "starting": one that had just begun."""
     machine, rng = replica_of(world, fault), chance(world, fault)
@@ -61,7 +61,7 @@ def _expired(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _made_again(world: World, fault: Fault) -> Undo:
+def _made_again(world: World, fault: Fault) -> UndoFault:
     """The control topic is deleted, and made again after a while: all that it told of is told anew in time."""
     topic, admin = topics.control(APP), world.log.client("admin").admin()
     for machine in world.replicas:
@@ -75,10 +75,10 @@ def _made_again(world: World, fault: Fault) -> Undo:
     return undo
 
 
-def _compacted(world: World, fault: Fault) -> Undo:
+def _compacted(world: World, fault: Fault) -> UndoFault:
     """The log cleaner passes through the compacted topics again and again, whoever is reading them."""
 
-    def once(rng: random.Random) -> tuple[Undo, int]:
+    def once(rng: random.Random) -> tuple[UndoFault, int]:
         for topic in [topics.settings(APP), *(topics.progress(APP, plan.name) for plan in world.scenario.nodes)]:
             partition = world.log.broker.partition(Feed(topic))
             partition.compact(rng.choice((partition.stable_end, rng.randint(0, partition.stable_end))))
@@ -87,18 +87,18 @@ def _compacted(world: World, fault: Fault) -> Undo:
     return again_and_again(world, fault, once, 400_000)
 
 
-def _bad_control(world: World, fault: Fault) -> Undo:
+def _bad_control(world: World, fault: Fault) -> UndoFault:
     """Garbage in a node's partition of the control log, again and again."""
     feed = node_of(world, fault)[0].spec.control_feed
     return _scribbling(world, fault, feed, lambda rng: _bad_beat(world, rng, feed))
 
 
-def _bad_settings(world: World, fault: Fault) -> Undo:
+def _bad_settings(world: World, fault: Fault) -> UndoFault:
     """Garbage in the settings, under keys that mean something and under others."""
     return _scribbling(world, fault, Feed(topics.settings(APP)), lambda rng: _bad_setting(world, rng))
 
 
-def _bad_progress(world: World, fault: Fault) -> Undo:
+def _bad_progress(world: World, fault: Fault) -> UndoFault:
     """Garbage in a node's progress: the cleaner may take what it displaces. Two kinds of it alone, which
     are not drawn: "before" (the app's first bucket), "ahead" (of what any input has closed; that would be a lie)."""
     feed = node_of(world, fault)[0].spec.progress_feed
@@ -120,8 +120,8 @@ def _bad_progress_record(world: World, rng: random.Random, detail: str) -> Scrib
     return rng.choice((b"0", b"0", b"0", b"", b"1")), rng.choice((text, text, *NO_JSON, *NO_STRUCT))
 
 
-def _scribbling(world: World, fault: Fault, feed: Feed, make: Callable[[random.Random], Scribble]) -> Undo:
-    def once(rng: random.Random) -> tuple[Undo, int]:
+def _scribbling(world: World, fault: Fault, feed: Feed, make: Callable[[random.Random], Scribble]) -> UndoFault:
+    def once(rng: random.Random) -> tuple[UndoFault, int]:
         for _ in range(rng.randint(1, 4) if world.log.broker.exists(feed.topic) else 0):
             key, value = make(rng)
             world.log.broker.append(NewRecord(feed, value, key))

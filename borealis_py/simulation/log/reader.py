@@ -9,7 +9,7 @@ from borealis_py.simulation.log.broker import Partition
 from borealis_py.simulation.log.connection import Connection
 
 
-class _Cursor:
+class _SimulatedCursor:
     """`partition`: None while there is none; a deleted one until all that had come of it has been polled."""
 
     __slots__ = ("partition", "position", "shown_at_us", "visible")
@@ -27,12 +27,12 @@ class MemoryReader:
     def __init__(self, client: Connection, wake: Wake) -> None:
         self._client = client
         self._wake = wake
-        self._cursors: dict[Feed, _Cursor] = {}
+        self._cursors: dict[Feed, _SimulatedCursor] = {}
 
     def open(self, feed: Feed, offset: int) -> None:
         """See `log.base.Reader.open`. Of what does not exist nothing comes until it does."""
         broker = self._client.log.broker
-        self._cursors[feed] = _Cursor(broker.existing(feed), offset)
+        self._cursors[feed] = _SimulatedCursor(broker.existing(feed), offset)
         broker.watchers(feed)[self._advanced] = None
         self._advanced(feed)
 
@@ -65,7 +65,7 @@ class MemoryReader:
             self._cursors = dict([*cursors[1:], *cursors[:1]])
         return records
 
-    def _readable(self) -> list[tuple[_Cursor, Partition]]:
+    def _readable(self) -> list[tuple[_SimulatedCursor, Partition]]:
         """What can be read on, before any of it is: an error of one feed loses nothing of another."""
         found = []
         for feed, cursor in self._cursors.items():
@@ -92,7 +92,7 @@ class MemoryReader:
         for feed in self._cursors:
             self._advanced(feed)
 
-    def _made_again(self, feed: Feed, cursor: _Cursor) -> Partition | None:
+    def _made_again(self, feed: Feed, cursor: _SimulatedCursor) -> Partition | None:
         """Where to read on, after the feed's partition has been deleted: there, as long as something has come of it."""
         if cursor.partition is None or cursor.visible <= cursor.position:
             cursor.partition = self._client.log.broker.existing(feed)
@@ -114,7 +114,7 @@ class MemoryReader:
         cursor.shown_at_us = at
         scheduler.at(at, lambda: self._show(feed, cursor, partition, end))
 
-    def _show(self, feed: Feed, cursor: _Cursor, partition: Partition, end: int) -> None:
+    def _show(self, feed: Feed, cursor: _SimulatedCursor, partition: Partition, end: int) -> None:
         if self._cursors.get(feed) is not cursor or cursor.partition is not partition:
             return
         lost = not partition.start <= cursor.position <= len(partition.records)

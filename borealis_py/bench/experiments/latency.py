@@ -1,0 +1,130 @@
+"""`borealis bench latency`: from the end of a window to its result, live and corrected, while nothing fails.
+
+A bare ping through two topics runs beside each run, at the same moments: what broker, clients and machine take whatever
+a replica does. Each run is an app of its own on one broker; of the percentiles of a case's runs medians are told.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import time
+from itertools import product
+from pathlib import Path
+
+import msgspec
+
+from borealis_py.bench.experiments import latency_tables
+from borealis_py.bench.experiments.latency_tables import LatencyCase, LatencyFound
+from borealis_py.bench.experiments.lost_figures import (
+    corrected_delays,
+    finals,
+    live_delays,
+    tentative_windows,
+    truth,
+    windows,
+)
+from borealis_py.bench.load import events
+from borealis_py.bench.load.feeders import Feeders
+from borealis_py.bench.load.feeding import SOURCES, FeedPlan
+from borealis_py.bench.load.hearing import Hearing
+from borealis_py.bench.load.stage import Stage
+from borealis_py.bench.report.bars import Bars
+from borealis_py.bench.report.figures import BenchError
+from borealis_py.bench.report.measured import stage_for
+from borealis_py.bench.report.outcome import Outcome
+from borealis_py.bench.report.runner import ExperimentOptions
+
+RATES = (900, 50_000)
+FULL_RATES = (900, 10_000, 50_000)
+RUNS = 5
+LEAD_S = 3
+"""From deciding when the first row is due until then: readers and ping open their topics in it."""
+
+
+def cases(size: str) -> list[LatencyCase]:
+    """Every run, those of a case one after the other."""
+    if size == "short":
+        return [LatencyCase(rate=rate, seconds=8) for rate in RATES]
+    if size == "full":
+        grid = product((1, 2), FULL_RATES, range(1, RUNS + 1))
+        return [LatencyCase(rate=rate, replicas=replicas, run=run) for replicas, rate, run in grid]
+    return [LatencyCase(rate=rate, run=run) for rate, run in product(RATES, range(1, RUNS + 1))]
+
+
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
+    """Measure every run.
+
+    Raises:
+        BenchError: a run could not be measured, or its results are wrong.
+        BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
+    """
+    with stage_for(options.work, bars) as stage:
+        found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
+    return latency_tables.outcome(found, options.host)
+
+
+def measure(stage: Stage, case: LatencyCase, host: str, bars: Bars) -> LatencyFound:
+    """One run, on an app of its own, which is gone in the end.
+
+    Raises:
+        BenchError: a publisher, a reader or the ping failed, or the results are not right.
+        LaunchError: a replica did not start.
+    """
+    what = f"{case.rate:,} events/s, run {case.run}"
+    bars.say(f"starting {case.replicas} replica{'s' if case.replicas > 1 else ''}: {what}")
+    running = stage.start(stage.describe(events.app(case.app, SOURCES, case.replicas)), host)
+    stage.wait_ready(running)
+    feeders = Feeders(stage, case.app, "paced")
+    feeders.wait_ready()
+    hearing = Hearing(stage.log, running.state, events.QUERY, statuses=False)
+    with hearing, bars.bar(what, case.length_s) as at:
+        t0_us = (math.ceil(time.time()) + LEAD_S) * 1_000_000
+        plan = FeedPlan(rate=case.rate // SOURCES, t0_us=t0_us, seconds=case.length_s)
+        pinged = stage.work / f"{case.app}-ping.json"
+        helpers = {**feeders.processes, f"{case.app}-ping": _ping(stage, case, plan, pinged)}
+        feeders.begin(plan)
+        hearing.to_the_end(helpers, t0_us, case.length_s, at)
+    running.processes.stop()
+    found = judge(case, plan, hearing, msgspec.json.decode(pinged.read_bytes(), type=list[tuple[int, int]]))
+    stage.forget(running.state)
+    return found
+
+
+def _ping(stage: Stage, case: LatencyCase, plan: FeedPlan, out: Path) -> subprocess.Popen[bytes]:
+    """Ten times a second, when buckets end."""
+    first, last = hops = f"{case.app}-ping-1", f"{case.app}-ping-2"
+    stage.create(*hops)
+    until_us = plan.t0_us + plan.seconds * 1_000_000
+    when = str(events.BUCKET_US), str(until_us)
+    return stage.module(
+        f"{case.app}-ping", "borealis_py.bench.load.ping", stage.log.bootstrap, *when, str(out), last, first
+    )
+
+
+def judge(case: LatencyCase, plan: FeedPlan, hearing: Hearing, pings: list[tuple[int, int]]) -> LatencyFound:
+    """Delays of what was judged, the start left out.
+
+    Raises:
+        BenchError: a result is wrong, missing or there twice, or nothing came.
+    """
+    true = truth(plan)
+    ends = finals((row.value for _, row in hearing.got), true)
+    if ends.bad or ends.counted != SOURCES * plan.count:
+        raise BenchError(
+            f"{case.app}: of {len(true)} results {ends.wrong} are wrong, {ends.missing} missing, {ends.repeated} "
+            f"there twice; {ends.counted} of {SOURCES * plan.count} events are counted"
+        )
+    judged = [start for starts in windows(plan, case.startup_us).values() for start in starts]
+    live, corrected = live_delays(hearing.heard), corrected_delays(hearing.got)
+    since_us = plan.t0_us + case.startup_us
+    return LatencyFound(
+        case=case,
+        delays_us={
+            "live": [live[start] for start in judged if start in live],
+            "corrected": [corrected[start] for start in judged if start in corrected],
+            "ping": [delay_us for sent_us, delay_us in pings if sent_us >= since_us],
+        },
+        tentative=len(tentative_windows(hearing.heard) & set(judged)),
+        unheard=sum((start not in live) + (start not in corrected) for start in judged),
+    )

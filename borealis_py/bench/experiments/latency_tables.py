@@ -1,0 +1,160 @@
+"""What `borealis bench latency` tells. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from statistics import median
+
+from borealis_py.bench.load.events import BUCKET_US
+from borealis_py.bench.load.feeding import SOURCES
+from borealis_py.bench.report.figures import Percentiles, percentiles
+from borealis_py.bench.report.outcome import Curve, Outcome, Panel
+from borealis_py.demo.measure import STARTUP_US
+
+PUBLISHED = (
+    "Measured on 2 cores at 83be9b7 without a failure, p50 / p99, medians of 5 runs: at 900 events/s live 14 / 40 ms, "
+    "corrected 30 / 83 ms; at 50 000 events/s live 22 / 128 ms, corrected 38 / 486 ms. Goals: 8 / 25 and 20 / 50 ms; "
+    "20 / 60 and 35 / 120 ms."
+)
+WAYS = ("live", "corrected", "ping")
+COLUMNS = [
+    "events/s>",
+    "rows a record>",
+    "replicas>",
+    "",
+    "runs>",
+    "p50 ms>",
+    "p99 ms>",
+    "longest ms>",
+    "p50 to ping's>",
+]
+NAMES = {
+    "live": "window's end to live result",
+    "corrected": "window's end to corrected result",
+    "ping": "bare record through two topics",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyCase:
+    """One run. `rate`: events a second, all sources together. `seconds`: beyond the start that does not count."""
+
+    rate: int
+    replicas: int = 2
+    seconds: int = 20
+    run: int = 1
+    startup_s: float = STARTUP_US / 1e6
+
+    @property
+    def app(self) -> str:
+        """Its name."""
+        return f"latency-{self.rate}-{self.replicas}-{self.run}"
+
+    @property
+    def startup_us(self) -> int:
+        return round(self.startup_s * 1e6)
+
+    @property
+    def length_s(self) -> int:
+        """From the first row to the last."""
+        return math.ceil(self.startup_s) + self.seconds + 1  # END closes the last window, which counts for nothing
+
+    @property
+    def per_record(self) -> int:
+        """Rows of a source in a bucket."""
+        return self.rate // SOURCES * BUCKET_US // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyFound:
+    """One run. Delays in microseconds, of each window or ping. `tentative`: windows that came tentative first;
+    `unheard`: of which nothing came, live or corrected.
+    """
+
+    case: LatencyCase
+    delays_us: dict[str, list[int]]
+    tentative: int
+    unheard: int
+
+
+Key = tuple[int, int]
+"""Rate and replicas: of several runs the medians are told."""
+
+
+def outcome(found: Sequence[LatencyFound], host: str) -> Outcome:
+    """All of it. `found`: runs of a case one after the other."""
+    groups = [(key, list(runs)) for key, runs in groupby(found, lambda each: (each.case.rate, each.case.replicas))]
+    return Outcome(
+        name="latency",
+        title="From the end of a 1 s window to its result, nothing failing; medians of the runs' percentiles",
+        published=PUBLISHED,
+        setup=(
+            f"Three topics of JSON rows, count and sum of 100 keys by second, replicas on host {host}, a publisher "
+            "process a source. Broker, replicas, publishers and readers share the machine, and a ping through two "
+            f"topics runs beside them. Runs of {found[0].case.seconds} s: p99 of so many windows is the longest."
+        ),
+        worse=worse(groups),
+        columns=COLUMNS,
+        rows=[_row(key, runs, way) for key, runs in groups for way in WAYS],
+        ratios={name: value for key, runs in groups for name, value in ratios(key, runs).items()},
+        data={"host": host, "runs": [asdict(each) for each in found]},
+        panels=[_panel(key, runs) for key, runs in groups],
+    )
+
+
+def middle(runs: Sequence[LatencyFound], way: str) -> Percentiles:
+    """Medians of the runs' percentiles. Raises BenchError: a run has none."""
+    each = [percentiles(run.delays_us[way]) for run in runs]
+    return Percentiles(
+        sum(p.count for p in each),
+        median(p.p50_ms for p in each),
+        median(p.p99_ms for p in each),
+        median(p.max_ms for p in each),
+    )
+
+
+def ratios(key: Key, runs: Sequence[LatencyFound]) -> dict[str, float]:
+    """The ping's median to ours, of the same runs."""
+    rate, replicas = key
+    ping = middle(runs, "ping").p50_ms
+    return {
+        f"{rate}/s, {replicas} replicas: p50 of the ping / of the {way} result": ping / middle(runs, way).p50_ms
+        for way in ("live", "corrected")
+    }
+
+
+def worse(groups: Sequence[tuple[Key, Sequence[LatencyFound]]]) -> str:
+    """What it costs, by what was measured."""
+    said = []
+    for (rate, replicas), runs in groups:
+        ping, live, corrected = (middle(runs, way).p50_ms for way in ("ping", "live", "corrected"))
+        said.append(
+            f"at {rate:,}/s with {replicas} replica{'s' if replicas > 1 else ''} a live result takes {live - ping:.0f} "
+            f"ms longer than a bare record through two topics, a corrected one {corrected - ping:.0f} ms"
+        )
+    early, lost = (sum(getattr(run, name) for _, runs in groups for run in runs) for name in ("tentative", "unheard"))
+    kept = f"; {early} windows came tentative first, of {lost} nothing came: the machine did not keep up"
+    text = "; ".join(said) + (kept if early or lost else "")
+    return text[0].upper() + text[1:] + "."
+
+
+def _row(key: Key, runs: Sequence[LatencyFound], way: str) -> list[str]:
+    rate, replicas = key
+    p, ping = middle(runs, way), middle(runs, "ping")
+    delays = [f"{p.p50_ms:.1f}", f"{p.p99_ms:.1f}", f"{p.max_ms:.1f}"]
+    ratio = "" if way == "ping" else f"{p.p50_ms / ping.p50_ms:.1f} x"
+    return [f"{rate:,}", str(runs[0].case.per_record), str(replicas), NAMES[way], str(len(runs)), *delays, ratio]
+
+
+def _panel(key: Key, runs: Sequence[LatencyFound]) -> Panel:
+    """What share of all runs' results came within which time."""
+    rate, replicas = key
+    curves = []
+    for way in WAYS:
+        ms = sorted(us / 1000 for run in runs for us in run.delays_us[way])
+        curves.append(Curve(label=NAMES[way], x=ms, y=[(n + 1) / len(ms) for n in range(len(ms))]))
+    title = f"{rate:,} events/s, {replicas} replica{'s' if replicas > 1 else ''}"
+    return Panel(title=title, x="within ms", y="share of results", curves=curves, log_x=True)

@@ -1,0 +1,274 @@
+"""What an app weighs: processor time, memory, threads and connections of each process, idle and at work, and how long
+it takes to start, and to be whole again after a kill. As a user has it: `borealis up`, two replicas of a first query.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+
+import psutil
+
+from borealis_py.api import publisher
+from borealis_py.app.child_processes import terminated_as_interrupt
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.state import AppState, StatusReader, read_app
+from borealis_py.bench.load import events
+from borealis_py.bench.load.stage import Stage, directory, staged
+from borealis_py.bench.measure.cputime import cpu_s
+from borealis_py.bench.measure.footprint import MB
+from borealis_py.bench.report.bars import Bars
+from borealis_py.bench.report.figures import BenchError
+from borealis_py.bench.report.outcome import Curve, Outcome, Panel
+from borealis_py.bench.report.runner import ExperimentOptions, Size
+from borealis_py.client.publisher import Publisher
+from borealis_py.log.clock import SystemClock
+from borealis_py.observe.process_tree import JVM, members
+from borealis_py.runtime.spark import class_archive
+
+APP, SOURCES, REPLICAS = "weight", 3, 2
+RATES: Mapping[Size, tuple[int, ...]] = {"short": (0, 900), "usual": (0, 900, 50_000), "full": (0, 900, 50_000)}
+"""Events a second, all sources together."""
+SECONDS: Mapping[Size, float] = {"short": 5.0, "usual": 15.0, "full": 60.0}
+SETTLE_S = 4.0
+COLUMNS = ("events/s", "CPU %", "of it JVMs", "broker %", "PSS MB", "processes", "threads", "up s", "again s")
+TICK_S = 0.1
+UP_S, BACK_S = 180.0, 120.0
+LOOK_S = 0.05
+BROKER = "broker"
+Case = tuple[str, int]
+"""Host and events a second."""
+FILE = """
+from borealis_py.bench import events
+app = events.app("{app}", {sources}, {replicas})
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """One process over a while. `cpu_percent`: of one core. `pss_mb`: what processes share counts once."""
+
+    host: str
+    rate_per_s: int
+    process: str
+    cpu_percent: float
+    rss_mb: float
+    pss_mb: float
+    threads: int
+    connections: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """Seconds. `up_s`: of `borealis up`, until all replicas are ready. `again_s`: from a kill of a replica's process
+    until that replica is STABLE."""
+
+    host: str
+    up_s: float
+    again_s: float
+
+
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
+    """Measure each host, or the one that was asked for.
+
+    Raises:
+        BenchError: `up` failed, or a replica did not come back.
+        BrokerError: no Java, or the broker did not start.
+    """
+    hosts = ("process", "spark") if options.size != "short" else (options.host,)
+    weights: list[Weight] = []
+    times: list[Times] = []
+    if "spark" in hosts:
+        class_archive.prepare(bars.say)
+    for host in hosts:
+        with directory(options.work) as work, terminated_as_interrupt(), staged(work / host) as stage:
+            bars.say(f"{host}: starting {REPLICAS} replicas")
+            with _up(stage, host) as (state, processes, up_s), _publishers(stage) as open_:
+                weights += _weigh(stage, open_, processes, host, options.size, bars)
+                bars.say(f"{host}: a replica is killed")
+                times.append(Times(host=host, up_s=up_s, again_s=_killed(stage, state, processes)))
+    return outcome(weights, times)
+
+
+@contextmanager
+def _up(stage: Stage, host: str) -> Iterator[tuple[AppState, ReplicaProcesses, float]]:
+    """The app as a user starts it; ended in the end."""
+    file, data = stage.work / "app.py", stage.work / "data"
+    file.write_text(FILE.format(app=APP, sources=SOURCES, replicas=REPLICAS))
+    began = time.monotonic()
+    command = stage.borealis("up", "up", str(file), "--host", host, "--data-dir", str(data))
+    processes = ReplicaProcesses(data, APP)
+    try:
+        if command.wait(UP_S) != 0:
+            raise BenchError(f"`borealis up --host {host}` failed: {(stage.work / 'up.log').read_text()[-500:]}")
+        up_s = time.monotonic() - began
+        yield read_app(stage.log, APP), processes, up_s
+    finally:
+        processes.stop()
+
+
+@contextmanager
+def _publishers(stage: Stage) -> Iterator[Sequence[Publisher]]:
+    """One for each source. Without them replicas would miss their input and not be STABLE."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(publisher(f"s{i}", "0s", app=APP, bootstrap=stage.log.bootstrap))
+            for i in range(SOURCES)
+        ]
+
+
+def _weigh(
+    stage: Stage, publishers: Sequence[Publisher], processes: ReplicaProcesses, host: str, size: Size, bars: Bars
+) -> list[Weight]:
+    found: list[Weight] = []
+    for rate in RATES[size]:
+        bars.say(f"{host}: {rate} events/s")
+        with _sending(publishers, rate):
+            time.sleep(SETTLE_S)
+            found += _over(SECONDS[size], _family(stage, processes), host, rate)
+    return found
+
+
+@contextmanager
+def _sending(publishers: Sequence[Publisher], rate: int) -> Iterator[None]:
+    """So many events a second, in a thread of this process, evenly over the sources and every tenth of a second."""
+    stop, failed = threading.Event(), list[Exception]()
+    thread = threading.Thread(target=_send, args=(publishers, rate, stop, failed), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(10)
+    if failed:
+        raise BenchError(f"a publisher failed: {failed[0]}") from failed[0]
+
+
+def _send(publishers: Sequence[Publisher], rate: int, stop: threading.Event, failed: list[Exception]) -> None:
+    many = round(rate * TICK_S / len(publishers))
+    at, sent = time.monotonic(), 0
+    try:
+        while rate and not stop.is_set():
+            for each in publishers:
+                rows = [events.row(n, n) for n in range(sent, sent + many)]
+                each.send_many(rows)
+                sent += many
+            at += TICK_S
+            stop.wait(max(0.0, at - time.monotonic()))
+    except Exception as exc:
+        failed.append(exc)
+
+
+def _family(stage: Stage, processes: ReplicaProcesses) -> dict[psutil.Process, str]:
+    """Every process of the app and the broker, by what it is. Roles of children stand behind their replica's name."""
+    found: dict[psutil.Process, str] = {}
+    for member in members(processes):
+        found[member.process] = str(member.name) if member.first else f"{member.name}: {member.role}"
+    pid = stage.broker.status().pid
+    if pid is not None:
+        found[psutil.Process(pid)] = BROKER
+    return found
+
+
+def _over(seconds: float, family: Mapping[psutil.Process, str], host: str, rate: int) -> list[Weight]:
+    before = {process: at for process in family if (at := cpu_s(process)) is not None}
+    began = time.monotonic()
+    time.sleep(seconds)
+    took_s = time.monotonic() - began
+    found = []
+    for process, spent_s in before.items():
+        after_s = cpu_s(process)
+        if after_s is None:
+            continue
+        memory = process.memory_full_info()
+        weight = Weight(
+            host=host,
+            rate_per_s=rate,
+            process=family[process],
+            cpu_percent=100 * (after_s - spent_s) / took_s,
+            rss_mb=memory.rss / MB,
+            pss_mb=memory.pss / MB,
+            threads=process.num_threads(),
+            connections=len(process.net_connections("tcp")),
+        )
+        found.append(weight)
+    return found
+
+
+def _killed(stage: Stage, state: AppState, processes: ReplicaProcesses) -> float:
+    """Seconds until replica 0 is STABLE again in another process, which the app's supervisor starts."""
+    victim = processes.running()[ProcessName(0)]
+    reader = StatusReader(stage.log, state.name, SystemClock().wall_us() // 1000)
+    began = time.monotonic()
+    victim.kill()
+    try:
+        while time.monotonic() - began < BACK_S:
+            for status in reader.poll():
+                if (status.replica, status.state) == (0, "STABLE") and status.pid != victim.pid:
+                    return time.monotonic() - began
+            time.sleep(LOOK_S)
+    finally:
+        reader.close()
+    raise BenchError(f"replica 0 was killed and is not STABLE {BACK_S:g} s later; see {processes.directory}")
+
+
+def outcome(weights: Sequence[Weight], times: Sequence[Times]) -> Outcome:
+    """Tables and figures of what was measured."""
+    cases = list(dict.fromkeys((w.host, w.rate_per_s) for w in weights))
+    sums = {case: _total([w for w in weights if (w.host, w.rate_per_s) == case]) for case in cases}
+    took = {t.host: t for t in times}
+    return Outcome(
+        name="weight",
+        title="What two replicas of a first query weigh",
+        published="Nothing comparable is published. Goals: at most 4 % of a core a replica at 900 events/s and 1.5 % "
+        "idle, 6 % of the broker's, 900 MB on Spark; up in 12 s with Spark and 2.5 s without, STABLE 6 and 2 s after "
+        "a kill.",
+        setup="3 sources, count and sum by 100 keys and second; publishers send every 100 ms from the bench's own "
+        "process, which is not counted. Memory is PSS: pages that processes share count once.",
+        worse="A JVM and a Python process beside each replica's own stand by only to run and to redo.",
+        columns=["host", *(f"{name}>" for name in COLUMNS)],
+        rows=[
+            [host, f"{rate:,}", *_cells(sums[host, rate]), f"{took[host].up_s:.1f}", f"{took[host].again_s:.1f}"]
+            for host, rate in cases
+        ],
+        ratios={f"{host}, {rate}/s: 1000 MB to PSS": 1000 / sums[host, rate]["pss_mb"] for host, rate in cases},
+        data={
+            "processes": [asdict(w) for w in weights],
+            "sums": [{"host": host, "rate_per_s": rate, **total} for (host, rate), total in sums.items()],
+            "times": [asdict(t) for t in times],
+        },
+        panels=[
+            Panel(title="Memory (PSS)", x="case", y="MB", curves=_bars(cases, sums, "pss_mb")),
+            Panel(title="Processor, replicas", x="case", y="% of a core", curves=_bars(cases, sums, "cpu_percent")),
+        ],
+    )
+
+
+def _total(of: Sequence[Weight]) -> dict[str, float]:
+    """Of all processes but the broker; its processor time apart."""
+    own = [w for w in of if w.process != BROKER]
+    return {
+        "cpu_percent": sum(w.cpu_percent for w in own),
+        "jvm_percent": sum(w.cpu_percent for w in own if w.process.endswith(JVM)),
+        "broker_percent": sum(w.cpu_percent for w in of if w.process == BROKER),
+        "pss_mb": sum(w.pss_mb for w in own),
+        "processes": float(len(own)),
+        "threads": float(sum(w.threads for w in own)),
+    }
+
+
+def _cells(total: Mapping[str, float]) -> list[str]:
+    one = [f"{total[name]:.1f}" for name in ("cpu_percent", "jvm_percent", "broker_percent")]
+    return [*one, *(f"{total[name]:.0f}" for name in ("pss_mb", "processes", "threads"))]
+
+
+def _bars(
+    cases: Sequence[tuple[str, int]], sums: Mapping[tuple[str, int], Mapping[str, float]], of: str
+) -> list[Curve]:
+    return [
+        Curve(label=f"{host}, {rate:,}/s", x=[float(i)], y=[sums[host, rate][of]], style="bars")
+        for i, (host, rate) in enumerate(cases)
+    ]

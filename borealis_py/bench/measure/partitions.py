@@ -1,0 +1,144 @@
+"""Throughput of a partitioned query, by its number of partitions and where they run.
+
+One node reads the source and divides by key, in a process of its own; the query's partitions run as threads of one
+process, or as tasks of a Spark application, each in a Python worker. All of them are at work already (a first window
+has gone through, transactions are open) when the source is held back, filled, and let go: time counts from then until
+every partition has published everything.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from borealis_py.app import launch
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.state import AppState
+from borealis_py.bench.load import events, keyed
+from borealis_py.bench.load.events import Backlog
+from borealis_py.bench.load.held import Reached, hold, let_go
+from borealis_py.bench.load.stage import Running, Stage
+from borealis_py.bench.measure.cputime import tree_cpu_s
+from borealis_py.bench.measure.scaling_figures import KeyedFigures, KeyedRun, keyed_figures
+from borealis_py.bench.report.bars import Say
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.clock import SystemClock
+from borealis_py.log.records import pack, unpack_source
+from borealis_py.query.partitions import parts_of
+
+WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
+"""The first window goes through before time counts."""
+NODE_PROCESS, QUERY_PROCESS = ProcessName(0, keyed.NODE), ProcessName(0, keyed.QUERY)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSource:
+    """The log of a source, to be written again and again. `records`: the claim, then one a bucket."""
+
+    backlog: Backlog
+    records: list[NewRecord]
+
+    @classmethod
+    def of(cls, measured: int, per_bucket: int) -> PartitionSource:
+        """Events for a first window, and `measured` events after it.
+
+        Raises:
+            ValueError: there are none, or they do not fill whole windows.
+        """
+        if measured < 1:
+            raise ValueError(f"{measured} events: nothing would be measured")
+        backlog = Backlog(measured + WARM_BUCKETS * per_bucket, per_bucket)
+        return cls(backlog, list(backlog.records(Feed(keyed.SOURCE), "")))
+
+    @property
+    def measured(self) -> int:
+        return self.backlog.events - WARM_BUCKETS * self.backlog.per_bucket
+
+    def fill(self, stage: Stage, state: AppState, first: int, end: int | None = None) -> None:
+        """Append records `first` to `end`. Raises BenchError."""
+        stage.fill(_of(state, record) for record in self.records[first:end])
+
+
+def _of(state: AppState, record: NewRecord) -> NewRecord:
+    """The same record, for this app."""
+    header, payload = unpack_source(record.value)
+    value = pack(msgspec.structs.replace(header, app_uid=state.app_uid), bytes(payload))
+    return msgspec.structs.replace(record, feed=topics.source(state.name, keyed.SOURCE), value=value)
+
+
+def measure(
+    stage: Stage, source: PartitionSource, length: int, counts: Sequence[int], hosts: Sequence[str], runs: int, say: Say
+) -> tuple[list[KeyedFigures], AppState]:
+    """Every host and number of partitions in turn, `runs` times.
+
+    Args:
+        length: of the names, see `keyed.app`.
+
+    Returns:
+        Figures, and the app of the last run, whose topics stay; those of the others are deleted.
+
+    Raises:
+        BenchError: a run failed, or gave other results than the first.
+        LaunchError, LogError: something did not start.
+    """
+    found: dict[tuple[str, int], list[KeyedRun]] = {(host, n): [] for host in hosts for n in counts}
+    expected: keyed.Results = {}
+    state: AppState | None = None
+    for run in range(runs):
+        for host, n in found:
+            say(f"{n} partitions, {host} host, {run + 1} of {runs}")
+            if state is not None:
+                stage.forget(state)
+            spec = keyed.app(f"bench-{host}-{n}-{run}", n, policy="suspend", length=length)  # held back is no failure
+            state = stage.describe(spec, str(events.START_US))
+            found[host, n].append(_run(stage, source, state, host))
+            results = keyed.results(read_corrected(stage, state))
+            expected = expected or results
+            keyed.check(results, expected, source.backlog.events, f"{n} partitions on the {host} host")
+    assert state is not None
+    return keyed_figures(source.measured, os.cpu_count() or 1, found), state
+
+
+def read_corrected(stage: Stage, state: AppState) -> list[list[Record]]:
+    """The corrected stream's records, by partition."""
+    return [stage.read(topics.corrected(state.name, part)) for part in parts_of(state.spec, keyed.QUERY)]
+
+
+def _run(stage: Stage, source: PartitionSource, state: AppState, host: str) -> KeyedRun:
+    source.fill(stage, state, 0, 1 + WARM_BUCKETS)
+    running = _start(stage, state, host)
+    progress = Reached(stage, running, keyed.QUERY)
+    try:
+        progress.wait(source.backlog.origin + WARM_BUCKETS)
+        hold(stage, running, [keyed.SOURCE], [(keyed.NODE, 0)])
+        source.fill(stage, state, 1 + WARM_BUCKETS)
+        began = let_go(stage, running, [keyed.SOURCE])
+        before = _cpu(running)
+        ended = progress.wait(source.backlog.end).published
+        after = _cpu(running)
+    finally:
+        progress.close()
+        running.processes.stop()
+    node, query = (b - a for a, b in zip(before, after, strict=True))
+    return KeyedRun(ended - began, node, query)
+
+
+def _start(stage: Stage, state: AppState, host: str) -> Running:
+    """The node in a plain process, the query as `host` says."""
+    processes = ReplicaProcesses(stage.work, state.name)
+    stage.endings.callback(processes.stop)
+    started_ms = SystemClock().wall_us() // 1000
+    plain = launch.ProcessOptions(stage.log, stage.work)
+    processes.start(NODE_PROCESS, plain.arguments(state.name, NODE_PROCESS), plain.environment())
+    spark = launch.ProcessOptions(stage.log, stage.work, host="spark", redo_slots=0)
+    pids = launch.start(state, processes, spark if host == "spark" else plain, (NODE_PROCESS, QUERY_PROCESS))
+    return Running(state, processes, pids, started_ms)
+
+
+def _cpu(running: Running) -> tuple[float, float]:
+    """Processor time so far of the node's process and of the query's, with all below them, in seconds."""
+    return tree_cpu_s([running.pids[NODE_PROCESS]]), tree_cpu_s([running.pids[QUERY_PROCESS]])

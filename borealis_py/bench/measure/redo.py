@@ -1,0 +1,171 @@
+"""One redo job, three ways: from memory, reading the log again in this process, and as a warm Spark job. All give the
+same outputs, which is checked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+
+from borealis_py.bench.load import events
+from borealis_py.bench.load.stage import Running, Stage
+from borealis_py.bench.measure.catchup import Prepared
+from borealis_py.bench.report.figures import BenchError, RedoFigures, redo_figures
+from borealis_py.engine import DuckKernel, canonical_hash, compile_query
+from borealis_py.log.description import Life
+from borealis_py.log.source_records import decode_source
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, SourceRange
+from borealis_py.protocol.settings import Timing
+from borealis_py.query.spec import AppSpec
+from borealis_py.runtime.spark.session import ReplicaSession
+from reconcile.redo_router import RedoRunner, ThreadRedo
+from reconcile.replay_context import ReplayContext, node_context
+from reconcile.spark_redo import SparkRedo
+from sunion.bucket import Buckets
+from sunion.model import Output
+from sunion.source import SourceFold
+from sunion.union import SUnion
+
+RUNS = 3
+DEADLINE_S = 60.0
+
+Bits = dict[int, str]
+
+
+class Bell:
+    """A wake function that can be waited for."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Semaphore(0)
+
+    def __call__(self) -> None:
+        self._rung.release()
+
+    def wait(self) -> None:
+        """Until it rings, at most as long as a redo may take."""
+        self._rung.acquire(timeout=DEADLINE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class RedoCase:
+    """A job without its ranges, and the query it is of. `records`: how many of each source it needs; None: all."""
+
+    what: str
+    app: AppSpec
+    app_uid: str
+    job: RedoJob
+    records: int | None = None
+
+
+def lived(running: Running, rows: int) -> RedoCase:
+    """Everything that an app has read whose sources have ended: small records, as they come in life."""
+    spec, first = running.state.spec, running.state.origin
+    now = Buckets(spec.bucket_us).of(time.time_ns() // 1000)
+    return RedoCase("as lived", spec, running.state.app_uid, RedoJob(0, first, now, None, (), rows))
+
+
+def backlog(prepared: Prepared, rows: int) -> RedoCase:
+    """The first `rows` rows of the backlog, which fill whole buckets: large records."""
+    first, count = prepared.backlog.origin, rows // prepared.backlog.per_bucket
+    job = RedoJob(0, first, first + count, None, (), rows)
+    return RedoCase(
+        "backlog", prepared.state.spec, prepared.state.app_uid, job, 1 + count
+    )  # the claim, then one record a bucket
+
+
+def measure(stage: Stage, cases: Sequence[RedoCase], spark: bool) -> list[RedoFigures]:
+    """Each case, one after the other.
+
+    Raises:
+        BenchError: a redo failed, or the ways disagree.
+        SparkUnavailable: no Java, or Spark did not start.
+    """
+    with ExitStack() as stack:
+        session = None
+        if spark:
+            session = ReplicaSession.start("borealis bench", output=stage.work / "spark-bench.log")
+            stack.callback(session.stop)
+        return [_measure(stage, case, session) for case in cases]
+
+
+def _measure(stage: Stage, case: RedoCase, session: ReplicaSession | None) -> RedoFigures:
+    work = node_context(case.app, events.QUERY, stage.log, Timing().ahead_max_us, case.app_uid)
+    with closing(compile_query(case.app, events.QUERY)) as kernel:
+        job = replace(case.job, state=kernel.initial(), ranges=_ranges(stage, work, case))
+        memory_s, expected, buckets = _from_memory(stage, work, kernel, job)
+        bell = Bell()
+        thread_s = _timed(ThreadRedo(work, bell, DEADLINE_S), bell, job, expected)
+        spark_s = []
+        if session is not None:
+            session.warm(work.pack())
+            spark_s = _timed(SparkRedo(session.context, work, kernel, bell, DEADLINE_S), bell, job, expected)
+    return redo_figures(case.what, job.rows, buckets, memory_s, thread_s, spark_s)
+
+
+def _ranges(stage: Stage, work: ReplayContext, case: RedoCase) -> tuple[SourceRange, ...]:
+    """Every source from its beginning."""
+    fold = SourceFold(Buckets(work.width_us).start(case.job.first))
+    lookup = stage.log.lookup()
+    try:
+        ends = [case.records or lookup.bounds(feed)[1] for (feed,) in work.feeds]
+    finally:
+        lookup.close()
+    return tuple(SourceRange(i, 0, end, fold) for i, end in enumerate(ends))
+
+
+def _from_memory(stage: Stage, work: ReplayContext, kernel: DuckKernel, job: RedoJob) -> tuple[list[float], Bits, int]:
+    """Decoding is not in it: these rows were decoded when they came.
+
+    Returns:
+        Seconds of each run, what came out, how many buckets hold rows.
+    """
+    life = Life(work.app_uid)
+    union = SUnion(work.inputs, job.first, Buckets(work.width_us), kernel, work.ahead_max_us)
+    for i, ((feed,), source) in enumerate(zip(work.feeds, work.inputs, strict=True)):
+        codec = kernel.source_codec(source.name)
+        for record in stage.read(feed.topic):
+            if union.closed(i) < job.end:
+                union.feed(i, decode_source(record, codec, source.name, life))
+    busy = union.busy(job.first, job.end)
+    rows = sum(map(union.count, busy))
+    if rows != job.rows:
+        raise BenchError(f"a redo of {job.rows} rows was to be measured, there are {rows}")
+    seconds = []
+    for _ in range(RUNS + 1):  # the first one warms up
+        started = time.monotonic()
+        _, outputs = kernel.step(job.state, job.first, job.end, union.ordered(job.first, job.end))
+        seconds.append(time.monotonic() - started)
+    return seconds[1:], bits(outputs), len(busy)
+
+
+def _timed(redo: RedoRunner, bell: Bell, job: RedoJob, expected: Bits) -> list[float]:
+    seconds = []
+    try:
+        for n in range(RUNS + 1):  # the first one warms up
+            started = time.monotonic()
+            redo.start(replace(job, id=n))
+            bell.wait()
+            seconds.append(time.monotonic() - started)
+            _check(redo, expected)
+    finally:
+        redo.close()
+    return seconds[1:]
+
+
+def _check(redo: RedoRunner, expected: Bits) -> None:
+    answers = redo.results()
+    if len(answers) != 1:
+        raise BenchError(f"a redo did not answer within {DEADLINE_S:g} s")
+    (answer,) = answers
+    if isinstance(answer, RedoFailed):
+        raise BenchError(f"a redo failed: {answer.reason}")
+    assert isinstance(answer, RedoDone)
+    if bits(answer.outputs) != expected:
+        raise BenchError(f"the redo by {answer.engine} gave other results than the step from memory")
+
+
+def bits(outputs: Mapping[int, Output]) -> Bits:
+    """A hash of each bucket's rows."""
+    return {bucket: canonical_hash(o.rows) for bucket, o in outputs.items() if o.rows is not None}

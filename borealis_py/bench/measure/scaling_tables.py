@@ -1,0 +1,76 @@
+"""The report of `borealis bench scaling` as tables for people. Says what is compared with what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from borealis_py.bench.measure.scaling import ScalingReport
+from borealis_py.bench.measure.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
+from borealis_py.bench.measure.volume import CONTROL_CLASS
+from borealis_py.bench.report.tables import table, where, wide
+
+HOSTS = {"process": "threads of one process", "spark": "Spark tasks"}
+
+
+def show(report: ScalingReport, console: Console) -> None:
+    """Print it all."""
+    console = wide(console)
+    _partitions(report.partitions, report.length, console)
+    if report.slots:
+        _slots(report.slots, console)
+    _volume(report.volume, console)
+    where(report, console)
+
+
+def _partitions(figures: Sequence[KeyedFigures], length: int, console: Console) -> None:
+    first = figures[0]
+    title = (
+        f"Throughput of a query in partitions: {first.events:,} JSON events waiting, an edit distance a row (--length "
+        f"{length}), count, sum and\nmean per customer and second. One node before it (a process) reads, filters and "
+        "divides by customer.\n"
+        f"Medians of {first.runs}; CPU seconds are per million events, of the node and of all that runs the query"
+    )
+    columns = ["partitions", "", "events/s", "to 1", "CPU s, node", "CPU s, query", "cores busy", "limit"]
+    rows = [
+        [
+            HOSTS[f.host],
+            str(f.partitions),
+            f"{f.events_per_s:,.0f}",
+            f"{f.ratio:.2f}",
+            f"{f.node_cpu_s:.1f}",
+            f"{f.query_cpu_s:.1f}",
+            f"{f.node_cores:.1f} + {f.query_cores:.1f}",
+            f.limit,
+        ]
+        for f in figures
+    ]
+    table(console, title, columns, rows)
+
+
+def _slots(figures: Sequence[SlotFigures], console: Console) -> None:
+    first = figures[0]
+    title = (
+        f"Redo of {first.jobs} partitions at once, {first.rows:,} rows in all, as jobs of a warm Spark session; "
+        f"medians of {first.runs}.\nOne partition's redo is sequential: slots beyond the partitions, or cores, are idle"
+    )
+    rows = [[str(f.slots), f"{f.seconds:.2f}", f"{f.tuples_per_s:,.0f}", f"{f.ratio:.2f}"] for f in figures]
+    table(console, title, ["Spark slots", "seconds", "tuples/s", "times as fast as with one"], rows)
+
+
+def _volume(figures: Sequence[VolumeFigures], console: Console) -> None:
+    first = figures[0]
+    title = (
+        f"Bytes in Kafka's log for each byte published (JSON, {first.input_per_s / 1000:,.0f} kB/s, "
+        f"{first.tuples_per_s:,} tuples/s), compressed as they lie there,\none copy of each topic: Kafka's own "
+        f"replication multiplies all of it. The node passes every tuple on; medians of {first.runs} stretches"
+    )
+    names = [f"{f.replicas} {'replica' if f.replicas == 1 else 'replicas'}" for f in figures]
+    rows = [[name, *(f"{f.share[name]:.3f}" for f in figures)] for name in first.share]
+    rows.append(["all", *(f"{f.total:.3f}" for f in figures)])
+    table(console, title, ["", *names], rows)
+    kbs = " and ".join(f"{f.per_s[CONTROL_CLASS] / 1000:.1f} kB/s" for f in figures)
+    console.print(f"{CONTROL_CLASS}: {kbs}, whatever the rate of tuples\n")
+    if any(f.tentative for f in figures):
+        console.print("some buckets were tentative: the machine did not keep up, and said them twice\n")

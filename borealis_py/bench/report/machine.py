@@ -1,0 +1,42 @@
+"""Where something was measured: figures mean little without it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from borealis_py.kafka.checksums import KAFKA_VERSION
+
+PACKAGES = ("borealis-py", "confluent-kafka", "duckdb", "msgspec", "orjson", "pyarrow", "pyspark")
+
+
+@dataclass(frozen=True, slots=True)
+class BenchMachine:
+    """`load`: the system's load average of the last minute, before and after."""
+
+    cpus: int
+    load: tuple[float, float]
+    system: str
+    python: str
+    versions: dict[str, str]
+
+    @classmethod
+    def now(cls, load_before: float) -> BenchMachine:
+        """This machine, at the end of what was measured."""
+        versions = {"kafka": KAFKA_VERSION}
+        for name in PACKAGES:
+            with suppress(PackageNotFoundError):  # not every figure needs all of them
+                versions[name] = version(name)
+        load = load_before, os.getloadavg()[0]
+        return cls(os.cpu_count() or 0, load, platform.platform(), platform.python_version(), versions)
+
+    def lines(self, seconds: float) -> tuple[str, str]:
+        """For people. `seconds`: how long it took."""
+        before, after = self.load
+        return (
+            f"{self.cpus} cores, load {before:.1f} before and {after:.1f} after, {self.system}, Python {self.python}",
+            f"{', '.join(f'{name} {v}' for name, v in self.versions.items())}; {seconds:.0f} s in all",
+        )

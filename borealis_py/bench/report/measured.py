@@ -1,0 +1,54 @@
+"""What the benches that measure several things have in common: how much of it, on what, and what is told of it all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from borealis_py.app.child_processes import terminated_as_interrupt
+from borealis_py.bench.load.stage import Stage, directory, staged
+from borealis_py.bench.report.bars import Bars, bars_on
+from borealis_py.bench.report.machine import BenchMachine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much is measured. `work`: gets a directory of the run's data and logs; None: none stays."""
+
+    events: int
+    per_record: int = 5_000
+    spark: bool = True
+    work: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Where it was measured; `seconds`: how long that took."""
+
+    machine: BenchMachine
+    seconds: float
+
+
+@contextmanager
+def on_stage(sizes: Sizes, console: Console) -> Iterator[tuple[Bars, Stage]]:
+    """A broker of the run's own, and bars that tell what is done on it. Nothing of it runs on, whatever ends it.
+
+    Raises:
+        BrokerError: no Java, or the broker did not start.
+    """
+    with bars_on(console) as bars, stage_for(sizes.work, bars) as stage:
+        yield bars, stage
+
+
+@contextmanager
+def stage_for(work: Path | None, bars: Bars) -> Iterator[Stage]:
+    """Likewise where bars are shown already. `work`: as `Sizes.work`."""
+    with directory(work) as kept, terminated_as_interrupt():
+        bars.say("starting Apache Kafka")
+        with staged(kept) as stage:
+            yield stage
+            bars.say("stopping")

@@ -1,0 +1,72 @@
+"""docs/figures.md from docs/figures/*.json: what each experiment found, beside what others have published.
+
+python -m borealis_py.bench.report.page
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from borealis_py.bench.report.machine import BenchMachine
+from borealis_py.bench.report.names import EXPERIMENTS
+from borealis_py.bench.report.outcome import Outcome
+
+FIGURES, PAGE = Path("docs/figures"), Path("docs/figures.md")
+INTRODUCTION = """# Figures
+
+What `borealis bench NAME` found, and what others have published of the same thing. `borealis bench NAME --figures
+docs/figures`, then `python -m borealis_py.bench.report.page`, writes this page anew. Absolute figures are of one
+machine, with little to spare: two cores run broker, replicas and publishers. Ratios are taken inside one run; `make
+bench-check` compares them.
+"""
+
+
+class _Measured(msgspec.Struct):
+    """What `experiment.write` adds to an outcome."""
+
+    machine: BenchMachine
+    seconds: float
+
+
+def page(directory: Path) -> str:
+    """The page's text. Experiments that were not run here are left out.
+
+    Raises:
+        msgspec.DecodeError: a file that no experiment has written.
+    """
+    parts = [INTRODUCTION]
+    for name, what in EXPERIMENTS.items():
+        path = directory / f"{name}.json"
+        if path.exists():
+            parts.append("\n".join(_section(directory, name, what, path.read_bytes())))
+    return "\n".join(parts)
+
+
+def _section(directory: Path, name: str, what: str, written: bytes) -> Iterator[str]:
+    told = msgspec.json.decode(written, type=Outcome)
+    where = msgspec.json.decode(written, type=_Measured)
+    yield f"## {told.title}\n"
+    yield f"`borealis bench {name}`: {what}.\n"
+    if (directory / f"{name}.svg").exists():
+        yield f"![{told.title}]({directory.name}/{name}.svg)\n"
+    yield _line([column.removesuffix(">") for column in told.columns])
+    yield _line(["---:" if column.endswith(">") else "---" for column in told.columns])
+    yield from (_line(row) for row in told.rows)
+    for label, text in (("Published", told.published), ("Here", told.setup), ("Worse", told.worse)):
+        yield f"\n**{label}.** {text}"
+    yield f"\nMeasured: {'; '.join(where.machine.lines(where.seconds))}.\n"
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def main() -> None:
+    PAGE.write_text(page(FIGURES))
+
+
+if __name__ == "__main__":
+    main()

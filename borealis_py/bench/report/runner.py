@@ -1,0 +1,55 @@
+"""Runs an experiment by its name (`names.py`). What it needs is loaded when it runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+
+from borealis_py.bench.report.bars import Bars, bars_on
+from borealis_py.bench.report.machine import BenchMachine
+from borealis_py.bench.report.outcome import Outcome, write
+from borealis_py.bench.report.tables import wide
+
+Size = Literal["short", "usual", "full"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentOptions:
+    """How an experiment runs.
+
+    Attributes:
+        size: "short" is what `make bench-check` compares, "full" the whole grid.
+        host: where replicas run, as `borealis up --host` takes it. Of those in the simulator no matter.
+        work: gets data and logs of the run; None: none stays.
+    """
+
+    size: Size = "usual"
+    host: str = "process"
+    work: Path | None = None
+
+
+Run = Callable[[ExperimentOptions, Bars], Outcome]
+"""Raises BenchError, and what its broker, replicas and publishers raise when they do not start."""
+
+
+def run(name: str, options: ExperimentOptions, console: Console, directory: Path | None) -> Outcome:
+    """Measure, and write figures into `directory`, if any. Raises BenchError and what `Run` does."""
+    began, load = time.monotonic(), os.getloadavg()[0]
+    measure: Run = import_module(f"borealis_py.bench.experiments.{name.replace('-', '_')}").run
+    with bars_on(console) as bars:
+        outcome = measure(options, bars)
+    seconds, machine = time.monotonic() - began, BenchMachine.now(load)
+    console = wide(console)
+    if directory is not None:
+        for path in write(outcome, machine, seconds, directory):
+            console.print(f"written: {path}")
+    for line in machine.lines(seconds):
+        console.print(line)
+    return outcome

@@ -1,0 +1,219 @@
+"""`borealis bench`: figures of this machine. A thin door to `borealis_py.bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from borealis_py.bench.report.names import EXPERIMENTS
+from borealis_py.cli.commands.up import Host, check_host
+from borealis_py.cli.console import err, fail, out, print_json, print_table
+from borealis_py.cli.options import Json
+
+if TYPE_CHECKING:
+    from borealis_py.bench.measure.failover import FailoverFigures
+    from borealis_py.bench.measure.gaps import GapFigures
+
+PERCENT = 100
+FIGURES = Path("docs/figures")
+LOGS = "with --work DIR the logs of all processes stay there"
+Work = Annotated[Path | None, typer.Option("--work", help="Keep logs and data here.", show_default="a temporary one")]
+
+app = typer.Typer(help="Measure this machine.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@contextmanager
+def _telling(*errors: type[Exception], hint: str | None = None) -> Iterator[None]:
+    """Errors that are for people end the command with code 1."""
+    try:
+        yield
+    except errors as exc:
+        fail(str(exc), hint)
+        raise typer.Exit(1) from exc
+
+
+@app.callback()
+def bench() -> None:
+    """Measure this machine."""
+
+
+@app.command()
+def quick(
+    seconds: Annotated[int, typer.Option("--seconds", min=1, help="How long delays are measured.")] = 20,
+    events: Annotated[int, typer.Option("--events", help="The backlog of the throughput.")] = 1_000_000,
+    per_record: Annotated[int, typer.Option("--per-record", help="Events of one bucket.")] = 5_000,
+    redo_rows: Annotated[int, typer.Option("--redo-rows", help="Of the backlog.")] = 200_000,
+    work: Work = None,
+    json: Json = False,
+    host: Host = "spark",
+) -> None:
+    """Delay, throughput, redo speed and memory in under 3 minutes, on a broker of its own. Tables on standard error."""
+    check_host(host)
+    from borealis_py.bench.measure import quick as measured
+    from borealis_py.bench.report.figures import BenchError
+    from borealis_py.bench.report.tables import show
+
+    options = measured.QuickOptions(
+        seconds=seconds, events=events, per_record=per_record, redo_rows=redo_rows, spark=host == "spark", work=work
+    )
+    with _telling(BenchError):
+        measured.check(options)
+    with _telling(BenchError, hint=LOGS):
+        report = measured.run(options, err())
+    show(report, err())
+    if json:
+        print_json(report)
+
+
+@app.command()
+def scaling(
+    events: Annotated[int, typer.Option("--events", help="The backlog of each run.")] = 300_000,
+    per_record: Annotated[int, typer.Option("--per-record", help="Events of one bucket.")] = 5_000,
+    length: Annotated[int, typer.Option("--length", min=1, max=20, help="Of names: a row's work is its square.")] = 4,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="How often each; medians are told.")] = 3,
+    work: Work = None,
+    json: Json = False,
+    host: Host = "spark",
+) -> None:
+    """What partitions and Spark slots bring and replicas cost on Kafka, in about 6 minutes, on a broker of its own.
+
+    Tables on standard error. With --length 1 (3 us a row) reading is what costs, with 4 (20 us) the query is. With
+    --host process only that host is measured.
+    """
+    check_host(host)
+    from borealis_py.bench.measure import scaling as measured
+    from borealis_py.bench.measure.scaling_tables import show
+    from borealis_py.bench.report.figures import BenchError
+
+    options = measured.ScalingOptions(
+        events=events, per_record=per_record, length=length, runs=runs, spark=host == "spark", work=work
+    )
+    with _telling(BenchError):
+        source = measured.check(options)
+    with _telling(BenchError, hint=LOGS):
+        report = measured.run(options, source, err())
+    show(report, err())
+    if json:
+        print_json(report)
+
+
+@app.command()
+def failover(
+    kills: Annotated[int, typer.Option("--kills", min=1, max=1_000, help="How many of each kind.")] = 30,
+    work: Work = None,
+    json: Json = False,
+) -> None:
+    """How long readers stand still when a replica is killed (kill -9), on a broker of its own. 12 s for each --kills.
+
+    Exit code 1 when a target is missed, or a row of the corrected stream is repeated or missing.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from borealis_py.bench.measure import failover as measured
+    from borealis_py.bench.report.figures import BenchError
+    from borealis_py.demo.checker.topics import CannotRead
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=err()) as bar:
+        task = bar.add_task("", total=measured.KINDS * kills)
+        with _telling(BenchError, CannotRead, hint=LOGS):
+            figures = measured.run(kills, work, lambda done, what: bar.update(task, completed=done, description=what))
+    if json:
+        print_json(failover_json(figures))
+    else:
+        _show_failover(figures)
+    if not figures.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def publish(
+    rows: Annotated[int, typer.Option("--rows", min=1_000, help="Of each run.")] = 200_000,
+    per_bucket: Annotated[
+        int, typer.Option("--per-bucket", min=1, max=100_000, help="Of those that bear times of their own.")
+    ] = 500,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="How often each; medians are told.")] = 3,
+    json: Json = False,
+) -> None:
+    """How many rows a publisher sends in a second of processor time, without a broker, in half a minute.
+
+    The table is on standard error.
+    """
+    from borealis_py.bench.measure import publish as measured
+    from borealis_py.bench.report.figures import BenchError
+
+    with _telling(BenchError):
+        report = measured.run(measured.PublishOptions(rows=rows, per_bucket=per_bucket, runs=runs), err())
+    measured.show(report, err())
+    if json:
+        print_json(report)
+
+
+def _experiment(name: str, what: str) -> None:
+    """Make the command of one experiment."""
+
+    def command(
+        full: Annotated[bool, typer.Option("--full", help="The whole grid, however long it takes.")] = False,
+        short: Annotated[bool, typer.Option("--short", help="As `make bench-check` runs it.")] = False,
+        host: Host = "process",
+        figures: Annotated[Path, typer.Option("--figures", help="Where NAME.json and NAME.svg go.")] = FIGURES,
+        work: Work = None,
+        json: Json = False,
+    ) -> None:
+        from borealis_py.bench.report import runner
+        from borealis_py.bench.report.figures import BenchError
+        from borealis_py.kafka.errors import BrokerError
+
+        check_host(host)
+        size: runner.Size = "full" if full else "short" if short else "usual"
+        options = runner.ExperimentOptions(size=size, host=host, work=work)
+        with _telling(BenchError, BrokerError, hint=LOGS):
+            outcome = runner.run(name, options, err(), None if short else figures)
+        print_table(outcome.title, outcome.columns, outcome.rows)
+        for text in (outcome.published, outcome.setup, outcome.worse):
+            out().print(text, soft_wrap=True)
+        if json:
+            print_json(outcome)
+
+    app.command(name, help=f"{what}.")(command)
+
+
+for _name, _what in EXPERIMENTS.items():
+    _experiment(_name, _what)
+
+
+def failover_json(figures: FailoverFigures) -> dict[str, Any]:
+    """Everything measured; times in milliseconds."""
+    gaps = {"live": figures.live, "upstream": figures.upstream, "corrected": figures.corrected}
+    met = {f"{name}_met": gap.met for name, gap in gaps.items()}
+    return {**asdict(figures), **met, "ok": figures.ok}
+
+
+def _show_failover(figures: FailoverFigures) -> None:
+    columns = ["killed", "kills>", "p50 ms>", "p99 ms>", "max ms>", "p99 is to be", "", "quiet max ms>", "spacing ms>"]
+    rows = [_gap_row(gap) for gap in (figures.live, figures.upstream, figures.corrected)]
+    title = (
+        "How long a stream stands still when a replica is killed (kill -9), beyond its ordinary spacing\n"
+        "quiet: the same in as much time without a kill, before each of them"
+    )
+    print_table(title, columns, rows)
+    c, n = figures.content, figures.tentative
+    out().print(f"live stream: {n} buckets were tentative first, though one replica of each node lived")
+    out().print(
+        f"corrected stream, read back with kafka-python: {c.rows:,} rows, {c.repeated} repeated, {c.missing} missing"
+    )
+    if figures.kills < PERCENT:
+        out().print(f"of fewer than {PERCENT} kills p99 is the largest")
+
+
+def _gap_row(g: GapFigures) -> list[str | Text]:
+    gap = [f"{ms:.0f}" for ms in (g.gap.p50_ms, g.gap.p99_ms, g.gap.max_ms)]
+    verdict = Text("met", "green") if g.met else Text("missed", "red")
+    ordinary = f"{g.ordinary.p50_ms:.0f}"
+    return [g.what, str(g.gap.count), *gap, f"< {g.target_ms:.0f} ms", verdict, f"{g.quiet_gap.max_ms:.0f}", ordinary]

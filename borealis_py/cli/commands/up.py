@@ -1,0 +1,214 @@
+"""`borealis up`: check an app, create its topics, start its replicas, wait until they are ready."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from borealis_py.cli.commands.check import AppFile
+from borealis_py.cli.console import INTERRUPTED, say, waiting
+from borealis_py.cli.context import Context, open_context
+from borealis_py.cli.options import Bootstrap, DataDir, Http
+
+if TYPE_CHECKING:
+    from borealis_py.app.launch import Pids, ProcessOptions
+    from borealis_py.app.replicas import ReplicaProcesses
+    from borealis_py.app.state import AppState
+    from borealis_py.log.messages import Status
+
+HOSTS = ("spark", "process")
+Host = Annotated[
+    str,
+    typer.Option(
+        "--host",
+        help="Where replicas run: as tasks of a Spark application for each index (spark), or in a process on this "
+        "machine for each (process: no Spark, no Java).",
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        help="Spark's master: local[n], spark://host:port ... Also in borealis.yaml.",
+        show_default="this machine, with as many slots as it takes",
+    ),
+]
+Origin = Annotated[
+    str,
+    typer.Option(
+        "--origin",
+        help="First bucket: earliest (of the sources' tuples, else now), now, or a time (ISO 8601 or microseconds). "
+        "Earlier tuples are late. Written once.",
+    ),
+]
+Reset = Annotated[bool, typer.Option("--reset", help="Delete the app's topics and checkpoints, and begin anew.")]
+TakeOver = Annotated[bool, typer.Option("--take-over", help="Take the place of replicas that run elsewhere.")]
+NoRestart = Annotated[
+    bool,
+    typer.Option("--no-restart", help="Start replicas once; leave no supervisor that starts again what dies."),
+]
+DescribeOnly = Annotated[
+    bool,
+    typer.Option(
+        "--describe-only",
+        help="Write topics and description only; replicas run elsewhere, each started with `borealis replica`.",
+    ),
+]
+
+
+def check_host(host: str, master: str | None = None) -> None:
+    """Raises typer.BadParameter for what cannot be."""
+    if host not in HOSTS:
+        raise typer.BadParameter(f"{host!r}: choose {' or '.join(HOSTS)}", param_hint="--host")
+    if host == "process" and master:
+        raise typer.BadParameter("with --host process there is no Spark that could have one", param_hint="--master")
+
+
+def up(
+    ctx: typer.Context,
+    file: AppFile,
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = None,
+    host: Host = "spark",
+    origin: Origin = "earliest",
+    reset: Reset = False,
+    take_over: TakeOver = False,
+    http: Http = None,
+    master: Master = None,
+    describe_only: DescribeOnly = False,
+    no_restart: NoRestart = False,
+) -> None:
+    """Start an app, or what is missing of it. Safe to repeat.
+
+    What dies is started again by a small supervisor, until `borealis down`.
+    """
+    check_host(host, master)
+    from borealis_py.app import launch
+    from borealis_py.app.check import check_places
+    from borealis_py.app.loader import load_app
+    from borealis_py.app.replicas import ReplicaProcesses
+    from borealis_py.app.timing import differences
+    from borealis_py.app.up_lock import alone
+
+    context = open_context(bootstrap, data_dir, http)
+    spec = load_app(file).describe()
+    timing = context.config.protocol_timing()
+    reports = launch.check(spec, timing)
+    processes = ReplicaProcesses(context.data_dir, spec.name)
+    if not describe_only:
+        check_places(spec.name, context.config.checkpoints, processes.directory)
+    if reset or not describe_only:
+        ctx.with_resource(alone(context.data_dir, spec.name, partial(say, style="yellow")))
+    if reset:
+        with waiting(f"deleting what there is of app {spec.name}"):
+            launch.reset(context.log, spec, processes, context.config.checkpoints, take_over)
+    with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
+        before = launch.described(context.log, spec.name)
+        state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing)
+    if before is not None and (other := differences(before.timing, state.timing)):
+        say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
+    if describe_only:
+        say(f"app {state.name} is described at {context.log.bootstrap}", "bold green")
+        return
+    if before is not None and processes.running():
+        for node, (old, new) in launch.resized(before, state).items():
+            say(
+                f"node {node} has {new} replicas now, {old} before: processes that run already go on reading {old}; "
+                "`borealis down` and `borealis up` have all of them read",
+                "yellow",
+            )
+    options = process_options(context, take_over, host, master)
+    _start(context, state, processes, options, not no_restart)
+
+
+def process_options(context: Context, take_over: bool, host: str, master: str | None) -> ProcessOptions:
+    """What replica processes are told: flags over configuration."""
+    from borealis_py.app.launch import ProcessOptions
+    from borealis_py.config.address import Address
+
+    config = context.config
+    configured, slots = config.spark.get("master"), config.spark.get("redo_slots")
+    return ProcessOptions(
+        context.log,
+        context.data_dir,
+        master or (None if configured is None else str(configured)),
+        take_over,
+        None if config.http is None else Address.parse(config.http),
+        host,
+        None if slots is None else int(slots),
+        config.slot_wait_us,
+        tuple(config.spark_properties.items()),
+        config.checkpoints,
+        config.engine_memory_bytes,
+    )
+
+
+def _start(
+    context: Context, state: AppState, processes: ReplicaProcesses, options: ProcessOptions, restart: bool
+) -> None:
+    from borealis_py.app import launch
+    from borealis_py.app.child_processes import terminated_as_interrupt
+    from borealis_py.app.replicas import process_of
+    from borealis_py.app.supervision import available
+    from borealis_py.runtime.spark import class_archive
+
+    if options.host == "spark":
+        with waiting("starting replicas") as spinner:
+            class_archive.prepare(spinner.update)
+    before, kept = set(processes.running()), processes.kept
+    if restart and not available():
+        restart = False
+        say("this system has no /proc: replicas that die are not started again", "yellow")
+    seen: dict[tuple[str, int], Status] = {}
+    try:
+        with terminated_as_interrupt(), waiting("starting replicas") as spinner:
+            pids = _started(context, state, processes, options, restart, seen, spinner)
+    except KeyboardInterrupt:
+        with waiting("interrupted: stopping what was started"):
+            processes.stop([name for name in processes.running() if name not in before])
+            if kept and before:
+                launch.keep(state, processes, options, before)
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        processes.release()
+    urls = {process_of(pids, s.node, s.replica): f"; {s.http}" for s in seen.values() if s.http}
+    for process, pid in pids.items():
+        nodes = ", ".join(name for name, node in state.spec.all_nodes.items() if process.replica < node.replicas)
+        told = "was running" if process in before else "started"
+        say(f"{process} {told} (pid {pid}): {nodes}; log {processes.log_file(process)}{urls.get(process, '')}")
+    names = ", ".join(f"{state.name}.{query}" for query in state.spec.queries)
+    say(f"app {state.name} is up. Corrected streams: {names} at {context.log.bootstrap}", "bold green")
+
+
+def _started(
+    context: Context,
+    state: AppState,
+    processes: ReplicaProcesses,
+    options: ProcessOptions,
+    restart: bool,
+    seen: dict[tuple[str, int], Status],
+    spinner: Any,
+) -> Pids:
+    """Start what does not run and wait until all replicas are ready; `seen` is left their last statuses."""
+    from borealis_py.app import launch
+    from borealis_py.app.replicas import process_names, process_of
+
+    since_ms = time.time_ns() // 1_000_000 - 1
+    if restart:
+        pids = launch.keep(state, processes, options, set(process_names(state.spec)))
+    else:
+        processes.release_supervisor()
+        pids = launch.start(state, processes, options)
+
+    def show(status: Status) -> None:
+        if status.pid == pids.get(process_of(pids, status.node, status.replica)):
+            seen[status.node, status.replica] = status
+            states = ", ".join(f"{query}.r{k} {s.state}" for (query, k), s in sorted(seen.items()))
+            spinner.update(f"waiting for replicas: {states}")
+
+    spinner.update("waiting for replicas (Spark takes some seconds to be warm)")
+    launch.wait_ready(context.log, state, processes, pids, since_ms, show)
+    return pids
