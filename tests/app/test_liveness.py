@@ -67,7 +67,7 @@ def test_old_heartbeats_are_nobody(world: World) -> None:
 
 def test_whoever_beats_meanwhile_is_alive_and_named_as_its_status_knows_it(world: World) -> None:
     world.beat("gone")
-    said = status(query="q", replica=1, uid="u1", pid=77, host="far")
+    said = status(node="q", replica=1, uid="u1", pid=77, host="far")
     world.put(topics.status(NAME), encode(said), b"q/1")
 
     def first_version() -> None:

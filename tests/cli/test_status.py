@@ -84,7 +84,7 @@ def chain() -> tuple[AppState, Statuses]:
     cut = app.source("s", schema={"x": "int"}).filter("x > 0").node("cut", replicas=1)
     app.query("p", cut.filter("x > 1"), replicas=1)
     app.query("q", cut, replicas=2)
-    statuses = {("cut", 0): status(query="cut"), ("q", 1): status(query="q", replica=1)}
+    statuses = {("cut", 0): status(node="cut"), ("q", 1): status(node="q", replica=1)}
     return AppState("chain", app.describe(), Description("", "", 0, "", "a1")), statuses
 
 
@@ -123,7 +123,7 @@ def test_a_process_without_spark_says_why_once() -> None:
         app.query(query, s, replicas=2)
     state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
     why = "Spark's JVM has ended or was killed; it is being started again"
-    statuses = {(q, k): status(query=q, replica=k, why_inline=why if k else "") for q in "pq" for k in (0, 1)}
+    statuses = {(q, k): status(node=q, replica=k, why_inline=why if k else "") for q in "pq" for k in (0, 1)}
     assert remarks(state, statuses, WALL_US) == [f"redos run inline in replica 1: {why}"]
     assert remarks(state, statuses, WALL_US + 60_000_000) == []
 
@@ -145,7 +145,7 @@ def test_sources_of_one_query_that_wait_so_differently_are_named_whatever_node_r
     app.query("q", app.union(near.filter("x > 0").node("cut"), far), delay_threshold="3s")
     state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
     statuses = {
-        ("cut", 0): status(query="cut", inputs=(source("near", tuples=5),)),
+        ("cut", 0): status(node="cut", inputs=(source("near", tuples=5),)),
         ("q", 0): status(inputs=(source("cut", tuples=5), other)),
     }
     assert overview(state, statuses, WALL_US)["apart_sources"] == ({"q": ["near", "far"]} if named else {})
@@ -186,7 +186,7 @@ def test_a_source_whose_rows_come_late_is_told_with_what_its_publisher_waits() -
 
     def told(late_us: tuple[int, int, int], tuples: int = 9) -> Statuses:
         one = msgspec.structs.replace(source("s"), lateness_us=2_000_000, late_us=late_us, tuples=tuples)
-        return {("cut", 0): status(query="cut", inputs=(one,))}
+        return {("cut", 0): status(node="cut", inputs=(one,))}
 
     assert remarks(state, told((0, 0, 0)), WALL_US) == []
     line = "rows of s come late: 50% within 0.25 s, 99% within 1.5 s, all within {} s; its publisher waits 2 s"

@@ -48,8 +48,8 @@ class Scripted:
 
 def a_view(**changes: Any) -> AppSnapshot:
     statuses: Statuses = {
-        ("cut", 0): status(query="cut"),
-        ("cut", 1): status(query="cut", replica=1, at_wall_us=WALL_US - 60_000_000),
+        ("cut", 0): status(node="cut"),
+        ("cut", 1): status(node="cut", replica=1, at_wall_us=WALL_US - 60_000_000),
         ("q", 0): status(state="UPSTREAM_FAILURE", inc=4, f_s=status().f_s - 12),
     }
     events = (
@@ -79,8 +79,8 @@ def test_the_picture_has_the_app_its_replicas_and_what_happened() -> None:
 
 def test_each_input_of_a_replica_that_runs_shows_its_rate() -> None:
     statuses: Statuses = {
-        ("cut", 0): status(query="cut", inputs=(source("s"), source("t", late=True), source("u", ended=True))),
-        ("cut", 1): status(query="cut", replica=1, at_wall_us=WALL_US - 60_000_000),
+        ("cut", 0): status(node="cut", inputs=(source("s"), source("t", late=True), source("u", ended=True))),
+        ("cut", 1): status(node="cut", replica=1, at_wall_us=WALL_US - 60_000_000),
         ("q", 0): status(),
     }
     rates = {("cut", 0): (1250.4, 0.25, 3.0), ("cut", 1): (7.0,), ("q", 0): (0.0,)}

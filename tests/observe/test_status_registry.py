@@ -47,7 +47,7 @@ def board(now: Now) -> StatusRegistry:
 
 def both(board: StatusRegistry, **changes: object) -> None:
     for query, replica in (Q0, CUT1):
-        board.tell(glance(query=query, replica=replica, **changes))
+        board.tell(glance(node=query, replica=replica, **changes))
 
 
 def test_ready_when_every_replica_is_past_recovering(board: StatusRegistry) -> None:
@@ -56,7 +56,7 @@ def test_ready_when_every_replica_is_past_recovering(board: StatusRegistry) -> N
     assert board.unready() == ["q.r0 is RECOVERING", "cut.r1 is RECOVERING"]
     board.tell(glance())
     assert board.unready() == ["cut.r1 is RECOVERING"]
-    board.tell(glance(query="cut", replica=1, state="UPSTREAM_FAILURE"))
+    board.tell(glance(node="cut", replica=1, state="UPSTREAM_FAILURE"))
     assert board.unready() == []
 
 
@@ -64,7 +64,7 @@ def test_a_replica_that_stopped_is_not_ready_and_does_not_hang(board: StatusRegi
     both(board)
     board.tell(glance(event="STOPPED", detail="bucket 7 is gone"))
     now.s += HUNG_S + 1
-    board.tell(glance(query="cut", replica=1))
+    board.tell(glance(node="cut", replica=1))
     assert board.unready() == ["q.r0 has stopped: bucket 7 is gone"]
     assert board.hung() == []
 
@@ -77,7 +77,7 @@ def test_a_loop_that_no_longer_turns_hangs(board: StatusRegistry, now: Now) -> N
     now.s += 2
     board.tell(glance())
     assert board.hung() == board.unready() == ["cut.r1 has said nothing for 12 s"]
-    board.tell(glance(query="cut", replica=1))
+    board.tell(glance(node="cut", replica=1))
     assert board.hung() == []
 
 
@@ -119,8 +119,8 @@ def test_the_settings_are_those_that_the_replicas_obey(board: StatusRegistry) ->
 
 
 def test_what_does_not_run_here_is_not_on_the_board(board: StatusRegistry) -> None:
-    board.tell(glance(query="q", replica=7))
-    board.tell(glance(query="other"))
+    board.tell(glance(node="q", replica=7))
+    board.tell(glance(node="other"))
     assert board.entries == {}
 
 

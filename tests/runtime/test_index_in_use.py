@@ -55,7 +55,7 @@ class Control:
 
 def specs() -> list[Any]:
     return [
-        SimpleNamespace(query=f"n.{i}", replica=0, corrected=False, control_feed=Feed("app.control", i))
+        SimpleNamespace(node=f"n.{i}", replica=0, corrected=False, control_feed=Feed("app.control", i))
         for i in range(NODES)
     ]
 

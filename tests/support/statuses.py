@@ -25,7 +25,7 @@ def source(
 
 def status(**changes: object) -> Status:
     fields: dict[str, object] = {
-        "query": "q", "replica": 0, "inc": 1, "uid": "u", "pid": 1, "at_wall_us": WALL_US, "state": "STABLE",
+        "node": "q", "replica": 0, "inc": 1, "uid": "u", "pid": 1, "at_wall_us": WALL_US, "state": "STABLE",
         "f_s": NOW, "f_l": NOW, "asking": False, "granted": False, "head": None, "publishing": True, "progress": NOW,
         "stable_rows": 5, "tentative_rows": 7, "stable_buckets": 0, "tentative_buckets": 2, "tuples_in": 9,
         "rejected": 0, "checkpoint_bucket": 0, "checkpoint_wall_us": 0, "threshold_us": 3_000_000,

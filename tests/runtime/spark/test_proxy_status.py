@@ -17,7 +17,7 @@ FEED = Feed("app.status")
 
 def specs(log: LetterLog) -> list[Any]:
     return [
-        SimpleNamespace(query=query, replica=0, name=f"{query}.r0", log=log, status_feed=FEED)
+        SimpleNamespace(node=query, replica=0, name=f"{query}.r0", log=log, status_feed=FEED)
         for query in ("p", "q", "r")
     ]
 
@@ -26,7 +26,7 @@ def test_a_replica_is_said_to_have_stopped_with_what_it_said_last() -> None:
     log, seen = LetterLog(), list[StatusSnapshot]()
     notices = ProxyStatus(specs(log), seen.append)
     for query in ("p", "q"):
-        notices.see(glance(query=query, f_s=7))
+        notices.see(glance(node=query, f_s=7))
     assert [g.status.node for g in seen] == ["p", "q"]
     notices.stopped(["q.r0", "r.r0"], "no slot")
     (told,) = [decode(value, Status) for value in log.values[FEED]]
@@ -40,6 +40,6 @@ def test_of_none_nothing_is_said() -> None:
     log = LetterLog()
     ProxyStatus(specs(log)).stopped(["p.r0"], "no slot")
     notices = ProxyStatus(specs(log))
-    notices.see(glance(query="p"))
+    notices.see(glance(node="p"))
     notices.stopped([], "no slot for redos")
     assert not log.values
