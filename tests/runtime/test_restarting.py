@@ -19,7 +19,7 @@ from sunion.errors import EngineOutOfMemory, RetentionLost
 
 
 class Spec:
-    query, replica = "q", 0
+    node, replica = "q", 0
 
 
 SPEC = cast(ReplicaSpec, Spec())

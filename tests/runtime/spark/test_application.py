@@ -115,7 +115,7 @@ class _Spec:
     app, replica = "app", 0
 
     def __init__(self, query: str) -> None:
-        self.query, self.name = query, f"{query}.r0"
+        self.node, self.name = query, f"{query}.r0"
 
 
 @pytest.fixture(autouse=True)
