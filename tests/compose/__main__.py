@@ -39,6 +39,7 @@ def main() -> int:
     }
     settings |= {"FLIGHTS_DAYS": str(args.days), "FLIGHTS_SPEED": str(SPEED)}
     compose = Compose(args.project, settings, command)
+    print("building the image, if it must be, and starting the cluster: minutes at first", flush=True)
     with tempfile.TemporaryDirectory(prefix="borealis-compose-") as directory:
         drill = Drill(compose, ports, args.days, Path(directory))
         try:
