@@ -6,13 +6,28 @@ SUnionError
 `-- RetentionLost       the log no longer holds what is still needed; the query must stop
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class SUnionError(Exception):
     """Base of this package's errors."""
 
 
 class IllegalTransition(SUnionError):
-    """The event is not allowed in the present state. State is unchanged."""
+    """The event is not allowed in the present state. State is unchanged.
+
+    `history`: what led to it, a line a turn, the latest last; empty where nobody keeps one.
+    """
+
+    history: tuple[str, ...] = ()
+
+    def after(self, history: Sequence[str]) -> IllegalTransition:
+        """The same error with what led to it, in its message too."""
+        told = IllegalTransition("\n".join([str(self), "the last turns:", *history]))
+        told.history = tuple(history)
+        return told
 
 
 class EngineOutOfMemory(SUnionError):

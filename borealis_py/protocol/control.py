@@ -75,6 +75,11 @@ class ControlFold:
         """The lowest index counted live."""
         return min([self.replica, *(i for i in self.peers if self.live(i))])
 
+    def checkpoints(self, low: int, high: int) -> list[tuple[int, int]]:
+        """(bucket, replica) of the others' newest checkpoints in (low, high], the furthest first (R14, B44)."""
+        of = [(p.beat.checkpoint_bucket, i) for i, p in self.peers.items() if i != self.replica]
+        return sorted((found for found in of if low < found[0] <= high), reverse=True)
+
     @property
     def own_ask(self) -> int | None:
         """Offset of the own ask, once read back."""

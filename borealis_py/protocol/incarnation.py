@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sunion.model import Output, State
+from sunion.model import Output, RowOps, State
 from sunion.union import Mark
 
 
@@ -41,3 +41,13 @@ class RowCounts:
     tentative_rows: int = 0
     stable_buckets: int = 0
     tentative_buckets: int = 0
+
+    def stable(self, outputs: Mapping[int, Output], ops: RowOps) -> None:
+        """Buckets with output are said as stable."""
+        self.stable_buckets += len(outputs)
+        self.stable_rows += sum(ops.count(o.rows) for o in outputs.values() if o.rows is not None)
+
+    def tentative(self, output: Output, ops: RowOps) -> None:
+        """A bucket is said as tentative."""
+        self.tentative_buckets += 1
+        self.tentative_rows += 0 if output.rows is None else ops.count(output.rows)

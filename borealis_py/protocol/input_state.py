@@ -51,6 +51,11 @@ class InputState:
         self._tidied = (start, start)
         self._held = [ALWAYS for _ in inputs]
 
+    def waited_us(self, bucket: int, now: int) -> int:
+        """How long a bucket has waited past its end, here and upstream (R1, B12)."""
+        created = self.creation.at(bucket)
+        return 0 if created is None else max(0, now - created - self._buckets.width_us)
+
     def read(self, turn: Turn, live: int, rows_max: int) -> None:
         """Take what arrived. `live`: the live frontier. `rows_max`: the budget that this turn's reading went by.
 

@@ -33,6 +33,9 @@ class Label:
     completeness: float
     diverged_from: int
 
+    def __str__(self) -> str:
+        return f"without {', '.join(self.missing_sources) or 'nothing'}, completeness {self.completeness:.2f}"
+
 
 class Labels:
     """The labels of one replica, whose divergences follow each other; a bucket costs the same for any window.

@@ -10,14 +10,17 @@ input, so failures may overlap at will. `states.TRANSITIONS` has every step; `ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from borealis_py.protocol import delay
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.heartbeat import HeartbeatTimer
+from borealis_py.protocol.history import History
 from borealis_py.protocol.incarnation import Identity, RowCounts, StartPoint
 from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Labels
+from borealis_py.protocol.log_ends import LogEnds
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.publishing import PublishContext, Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
@@ -25,7 +28,7 @@ from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.settings import Delays, Timing, grow_delta
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive
-from borealis_py.protocol.turn import Append, AskEnds, Effect, EmitEvent, ExitReplica, ReadAgain, Turn
+from borealis_py.protocol.turn import Append, Effect, EmitEvent, ExitReplica, ReadAgain, Turn
 from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition
 from sunion.input_buffers import Unpack
@@ -87,17 +90,15 @@ class Manager:
         self.state = ReplicaState.RECOVERING
         self._recovery = Recovery()
         self._heart = HeartbeatTimer(timing)
-        self._fragment, self._ops = fragment, ops
-        self._s = self._l = start.state
+        self._fragment, self._ops, self._s, self._l = fragment, ops, start.state, start.state
         self._diverged = False
         self._labels = Labels(fragment.lookback_buckets, (name for i in inputs for name in i.sources))
-        self._now = self._read_to = delay.ALWAYS
-        self._started: int | None = None
-        self._away_until = delay.ALWAYS
-        self._asked_ends: int | None = None
+        self._now = delay.ALWAYS
+        self._ends = LogEnds()
         self._live_at: int | None = None  # when bucket F_l may run live, as of the end of the turn
         self._backfill = start if own < start.bucket else None
         self._effects: list[Effect] = []
+        self._history = History()
         self._delta = grow_delta(timing, position)
         self._set_delays(delays)
 
@@ -121,18 +122,23 @@ class Manager:
         """One turn (PROTOCOL 2): take in what happened, do what is due, return effects in order.
 
         Raises:
-            IllegalTransition: time ran backwards, or a rule was broken.
+            IllegalTransition: time ran backwards, or a rule was broken. It carries the last turns (`history`).
             RetentionLost: a stream's replicas all have lost the bucket that is needed next, or a redo finds rows gone.
         """
+        try:
+            return self._turn(turn)
+        except IllegalTransition as exc:
+            raise exc.after(self._history.lines(turn)) from None
+        finally:
+            self._history.add(turn, self.f_s, self.f_l, self.state.value, self._effects)
+
+    def _turn(self, turn: Turn) -> list[Effect]:
         now = turn.now
         if now < self._now:
             raise IllegalTransition(f"turn at {now} us after one at {self._now} us")
-        gap = self._started is not None and now - self._now > self.timing.gap_us
+        gap = self._ends.turn(now, now - self._now > self.timing.gap_us)
         self._pace.turn(now - self._now, self._blocked)
         self._now = now
-        if gap or self._started is None:
-            self._away_until = now
-        self._started = now if self._started is None else self._started
         self._effects = []
         late_before = self.intake.silences()
         self._read(turn)
@@ -151,8 +157,7 @@ class Manager:
         self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, self.output.ack_s)
         keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
         self.intake.tidy(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
-        self._effects += self.intake.silence_notes(late_before)
-        self._effects += self.intake.drift_notes(now, self._wait)
+        self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait)]
         self._effects += self._heart.beat(
             now, self.state, self.output, self.stagger.asking, self.control.own_ask,
             self.publishing.frontier, self.checkpointing.checkpoint_bucket,
@@ -166,9 +171,7 @@ class Manager:
         if turn.checkpoint_bucket is not None:
             self.checkpointing.checkpoint_bucket = turn.checkpoint_bucket
         if turn.read_to is not None:
-            self._read_to = max(self._read_to, turn.read_to)
-            if self._asked_ends is not None and turn.read_to >= self._asked_ends:
-                self._asked_ends = None
+            self._ends.answered(turn.read_to)
         if turn.delays is not None:
             self._set_delays(turn.delays)
         for beat in turn.beats:
@@ -199,8 +202,7 @@ class Manager:
         if self.stagger.granted:
             self._redo()
         if self.f_s == self.f_l and self._diverged:
-            self._diverged = False
-            self._l = self._s
+            self._diverged, self._l = False, self._s
             self._labels.corrected()
             self.checkpointing.soon()  # whoever waits for its turn may adopt it (B44)
             self._derive_grant(False)
@@ -225,13 +227,8 @@ class Manager:
         if self.stagger.granted and self.reconciliation.inline(self.union, self.f_s, min(self.complete, self.f_l)):
             return  # done in less time
         low = self.f_s + self.timing.inline_buckets
-        kept = [
-            (p.beat.checkpoint_bucket, i)
-            for i, p in self.control.peers.items()
-            if low < p.beat.checkpoint_bucket <= self.f_l
-        ]
-        for bucket, peer in sorted(kept, reverse=True):
-            if peer != self.identity.replica and self.reconciliation.may_adopt(self._now, peer, bucket):
+        for bucket, peer in self.control.checkpoints(low, self.f_l):
+            if self.reconciliation.may_adopt(self._now, peer, bucket):
                 self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s, self._effects)
                 return
 
@@ -281,18 +278,13 @@ class Manager:
     def _advance_stable(self, end: int, outputs: Mapping[int, Output]) -> None:
         first, together = self.f_s, self.f_s == self.f_l
         run = self.output.stable_run
-        for said in run(first, end, outputs, self._held) if together else run(first, end, outputs):
+        waited = partial(self.intake.waited_us, now=self._now)
+        for said in run(first, end, outputs, waited) if together else run(first, end, outputs):
             self._append(said)
         self.f_s = end
         if together:
             self.f_l, self._l = end, self._s
-        self.counts.stable_buckets += len(outputs)
-        self.counts.stable_rows += sum(self._ops.count(o.rows) for o in outputs.values() if o.rows is not None)
-
-    def _held(self, bucket: int) -> int:
-        """How long a bucket has waited past its end, here and upstream (R1, B12)."""
-        created = self.intake.creation.at(bucket)
-        return 0 if created is None else max(0, self._now - created - self.buckets.width_us)
+        self.counts.stable(outputs, self._ops)
 
     def _ready_at(self, bucket: int) -> int | None:
         """When `bucket` may run live; None: not while things are as they are."""
@@ -320,39 +312,35 @@ class Manager:
 
         Where there is nothing to wait for, that is so only after this replica was away, or held an input (R6).
         """
-        return max(at, self._away_until, self.intake.held_until(self.f_l)) > self._read_to
+        return self._ends.unread(max(at, self.intake.held_until(self.f_l)))
 
     def _read_again(self) -> bool:
         """Tentative words of bucket F_l were dropped for want of memory: it runs when they are read again (R6)."""
         found = [ReadAgain(*where) for where in self.union.again(self.f_l)]
         self._effects += found
         if found:
-            self._away_until = self._now
+            self._ends.away(self._now)
         return bool(found)
 
     def _step_live(self, bucket: int) -> None:
         first_one = not self._diverged
         if first_one:
-            self._diverged = True
-            self._l = self._s
+            self._diverged, self._l = True, self._s
         share = self.intake.share(bucket)
         label = self._labels.ran(bucket, share)
         self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
         output = outputs.get(bucket, Output())
         said = TentativeBucket(
-            self.identity.inc, bucket, output, label.missing_sources, share.missing, self._held(bucket),
-            label.completeness, label.diverged_from,
+            self.identity.inc, bucket, output, label.missing_sources, share.missing,
+            self.intake.waited_us(bucket, self._now), label.completeness, label.diverged_from,
         )  # fmt: skip
         self._append(self.output.tentative(said))
         self.f_l = bucket + 1
         self.intake.ran(bucket)
-        self.counts.tentative_buckets += 1
-        self.counts.tentative_rows += 0 if output.rows is None else self._ops.count(output.rows)
+        self.counts.tentative(output, self._ops)
         self._set_state()
         if first_one:
-            missing_sources = ", ".join(label.missing_sources) or "nothing"
-            detail = f"bucket {bucket} ran without {missing_sources}, completeness {label.completeness:.2f}"
-            self._effects.append(EmitEvent("FIRST_TENTATIVE", detail))
+            self._effects.append(EmitEvent("FIRST_TENTATIVE", f"bucket {bucket} ran {label}"))
 
     # The rest of a turn -----------------------------------------------------------------------------------------------
 
@@ -365,31 +353,23 @@ class Manager:
 
     def _recover(self) -> None:
         behind = self.f_s == self.f_l and self.complete > self.f_s
-        busy = behind or bool(self.output.waiting) or self._started is None or self._read_to < self._started
+        busy = behind or bool(self.output.waiting) or self._ends.unread_since_start
         if self._recovery.done(self.control, self.f_l, busy):
             self._effects.append(EmitEvent("READY", f"caught up at bucket {self.f_s}"))
             self._set_state()
 
     def _standing(self, gap: bool) -> PublishContext:
-        return PublishContext(
-            self._now,
-            self.f_s,
-            self.control.lowest_live if self.control.echoed else -1,
-            gap,
-            self._read_to,
-            max(self.f_s, self.complete),
-        )
+        lowest_live = self.control.lowest_live if self.control.echoed else -1
+        closed = max(self.f_s, self.complete)
+        return PublishContext(self._now, self.f_s, lowest_live, gap, self._ends.read_to, closed)
 
     def _ask_ends(self, standing: PublishContext) -> None:
         """Ask for the ends of all feeds when something waits for just that (B14, R10, R11)."""
-        if self._asked_ends is not None:
-            return
         at = self._live_at
         expiring = at is not None and at <= self._now and self._unread(at)
-        starting = self._recovery.recovering and self._started is not None and self._read_to < self._started
+        starting = self._recovery.recovering and self._ends.unread_since_start
         if expiring or starting or self.publishing.wants_ends(standing):
-            self._asked_ends = self._now
-            self._effects.append(AskEnds())
+            self._effects += self._ends.ask(self._now)
 
     def _append(self, said: tuple[int, StreamRecord]) -> None:
         self._effects.append(Append(*said))
@@ -409,23 +389,12 @@ class Manager:
     def next_wakeup(self) -> int:
         """When the next turn is due if nothing happens before."""
         times = [self._heart.next_us]
-        work = self.reconciliation.job is None and not self._blocked
-        diverged = self.f_s < self.f_l
-        if (
-            work
-            and self.complete > self.f_s
-            and (not diverged or self.stagger.granted)
-            and not self.reconciliation.resting(self._now)
-        ):
+        free = self.reconciliation.job is None and not self._blocked and not self.reconciliation.resting(self._now)
+        if free and self.complete > self.f_s and (self.f_s == self.f_l or self.stagger.granted):
             return self._now
         live = self._live_at
         if live is not None and not self._blocked and (live > self._now or not self._unread(live)):
             times.append(max(live, self._now))
-        for at in (
-            self.stagger.wakeup(),
-            self.reconciliation.wakeup(),
-            self.publishing.wakeup(self.f_s),
-        ):
-            if at is not None and at > self._now:  # what was due has been done, or waits for an answer
-                times.append(at)
-        return min(times)
+        others = (self.stagger.wakeup(), self.reconciliation.wakeup(), self.publishing.wakeup(self.f_s))
+        # What was due has been done, or waits for an answer.
+        return min([*times, *(at for at in others if at is not None and at > self._now)])

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from borealis_py.bench.report import check, runner
 from borealis_py.bench.report.check import Measure, RatioChange
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.bench.report import check, runner
 from borealis_py.bench.report.names import EXPERIMENTS
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions

@@ -37,7 +37,7 @@ FOUND = Outcome(
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_each_has_a_module_that_runs_it(name: str) -> None:
-    run = import_module(f"borealis_py.bench.{name.replace('-', '_')}").run
+    run = import_module(f"borealis_py.bench.experiments.{name.replace('-', '_')}").run
     assert list(signature(run).parameters)[:2] == ["options", "bars"]
 
 

@@ -2,8 +2,8 @@ import pytest
 
 from borealis_py.bench.load.events import Backlog
 from borealis_py.bench.measure.catchup import check, totals
-from borealis_py.bench.report.figures import BenchError, RunFigures
 from borealis_py.bench.report import figures
+from borealis_py.bench.report.figures import BenchError, RunFigures
 from borealis_py.demo.measure import Arrival
 from borealis_py.log.base import Feed, Record
 

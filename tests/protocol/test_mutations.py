@@ -137,7 +137,7 @@ def expiry_before_reading(patch: Patch) -> None:
     kept = Manager._run_live
 
     def run(self: Manager) -> None:
-        self._read_to = self._now
+        self._ends.read_to = self._now
         kept(self)
 
     patch.setattr(Manager, "_run_live", run)

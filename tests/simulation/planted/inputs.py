@@ -132,7 +132,7 @@ def _deadline_without_ends() -> Any:
     before = Manager._run_live
 
     def run(self: Manager) -> None:
-        self._read_to = max(self._read_to, self._now)
+        self._ends.answered(self._now)
         before(self)
 
     return mock.patch.object(Manager, "_run_live", run)
