@@ -75,7 +75,7 @@ def joined(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
 
 
 def merge(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
-    """All parts' rows by (stime, part, position): the one total order (`sunion.order` is the reference)."""
+    """All parts' rows by (stime, part, position): the one total order."""
     rows = joined(parts)
     return None if rows is None else sorted_by_stime(rows)
 

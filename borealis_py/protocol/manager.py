@@ -17,14 +17,13 @@ from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.history import History
-from borealis_py.protocol.incarnation import Identity, RowCounts, StartPoint
+from borealis_py.protocol.incarnation import Identity, Recovery, RowCounts, StartPoint
 from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.log_ends import LogEnds
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.publishing import PublishContext, Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.settings import Delays, Timing, grow_delta
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive

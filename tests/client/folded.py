@@ -13,10 +13,10 @@ from borealis_py.log.base import Record, TopicSpec
 from borealis_py.log.description import Life
 from borealis_py.log.source_records import decode_source
 from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.cluster.publisher import SimPublisher
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.source import SourceFold, fold
 from tests.sunion.lists import opened
+from tests.support.simulated_publisher import SimPublisher
 
 T0 = 1_700_000_000_000_000
 W = 100_000

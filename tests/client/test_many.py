@@ -15,10 +15,10 @@ from borealis_py.client.rows import BadRow, RowSchema
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import AHEAD_MAX_US
 from borealis_py.log.base import NewRecord
-from borealis_py.simulation.cluster.publisher import SimPublisher
 from sunion.model import FOREVER
 from tests.client.folded import SCHEMA, T0, W, World, row
 from tests.examples import examples
+from tests.support.simulated_publisher import SimPublisher
 
 ROW_MAX = 200
 ENVELOPE = 1_200

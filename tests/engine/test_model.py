@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.engine import DuckKernel, merge
-from sunion.order import total_order
 from tests.engine import worlds
 from tests.engine.worlds import WIDTH_US, Buckets, Row
+from tests.sunion.order import total_order
 
 LAST = 24
 

@@ -27,7 +27,7 @@ WHOLE = {"sunion": 0.9, "borealis_py/protocol": 0.9}
 DRAWN = {"borealis_py/node": 0.8, "borealis_py/client": 0.8, "borealis_py/log": 0.8, "reconcile": 0.8}
 """Folder -> least share that must be killed."""
 DRAWN_EACH = 100
-SMALL = "sunion.order*"
+SMALL = "sunion.bucket*"
 """mutmut makes mutants only when it runs some: these few."""
 
 

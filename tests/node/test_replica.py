@@ -25,7 +25,6 @@ from borealis_py.protocol.turn import AskEnds, EmitEvent
 from borealis_py.query.spec import Serves
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
-from borealis_py.simulation.cluster.publisher import SimPublisher
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.appender import MemoryAppender
 from borealis_py.simulation.log.client import MemoryLog
@@ -33,6 +32,7 @@ from reconcile.redo_router import RedoRouter
 from sunion.bucket import Buckets
 from sunion.model import Input, Output, StableBucket, StableRange
 from tests.support.redos import FailingRedo
+from tests.support.simulated_publisher import SimPublisher
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000

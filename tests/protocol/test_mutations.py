@@ -13,10 +13,10 @@ from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.delay import FeedState
 from borealis_py.protocol.heartbeat import HeartbeatTimer
+from borealis_py.protocol.incarnation import Recovery
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.protocol.turn import SaveCheckpoint, WriterReady
 from sunion import output as output_module

@@ -7,7 +7,7 @@ from dataclasses import replace
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.heartbeat import HeartbeatTimer
-from borealis_py.protocol.recovery import Recovery
+from borealis_py.protocol.incarnation import Recovery
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import ReceivedHeartbeat, SaveCheckpoint

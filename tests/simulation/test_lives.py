@@ -32,7 +32,6 @@ from borealis_py.simulation.checkers import oracles
 from borealis_py.simulation.checkers.reference_model import NodeTruth, compute, read_source
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
-from borealis_py.simulation.cluster.publisher import SimPublisher
 from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.client import MemoryLog
@@ -40,6 +39,7 @@ from borealis_py.simulation.log.connection import Refusal
 from borealis_py.simulation.runner.scenario import SimulatedNode
 from reconcile.replay_context import ReplayContext
 from sunion import model
+from tests.support.simulated_publisher import SimPublisher
 
 APP, QUERY, SOURCE, W, SPAN, T0 = "a", "q", "s", 100_000, 50, 1_700_000_000_000_000
 SPECS = topics.of_app(APP, [SOURCE], {QUERY: 2}, {})

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunion.order import total_order
+from tests.sunion.order import total_order
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=4))

@@ -11,10 +11,10 @@ from borealis_py.protocol import manager
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.heartbeat import HeartbeatTimer
+from borealis_py.protocol.incarnation import Recovery
 from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.recovery import Recovery
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.simulation.cluster.toy_query import QUERY

@@ -10,7 +10,7 @@ from borealis_py.node.input_reader import InputReader
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.heartbeat import HeartbeatTimer
-from borealis_py.protocol.recovery import Recovery
+from borealis_py.protocol.incarnation import Recovery
 from borealis_py.protocol.turn import SaveCheckpoint
 from tests.simulation.planted.bug import Bug
 

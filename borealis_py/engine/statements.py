@@ -1,0 +1,113 @@
+"""Expressions over a relation: typed, probed, guarded, made into statements. What goes wrong is the user's error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from borealis_py.engine.duck import REFUSALS, Duck, Statement, first_line, with_feed
+from borealis_py.engine.expressions import Expression, bound, describe
+from borealis_py.engine.rows import column_type
+from borealis_py.query.errors import QueryError
+from borealis_py.query.spec import AppSpec
+
+Sql = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows of operator `slot` seen through a chain of filters and maps: `sql(feed)`; None where there is no chain."""
+
+    slot: int
+    base: pa.Schema
+    schema: pa.Schema
+    chain: Sql | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
+
+    def select(self, feed: str) -> str:
+        return self.chain(feed) if self.chain else f"SELECT * FROM {feed}"
+
+
+def q(name: str) -> str:
+    """An identifier in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+class StatementCompiler:
+    """Compiles expressions of one node. `node`: whose operator is being compiled, for messages."""
+
+    def __init__(self, app: AppSpec, node: str, duck: Duck) -> None:
+        self.app, self.node, self._duck = app, node, duck
+
+    @property
+    def label(self) -> str:
+        return self.app.label(self.node)
+
+    def probe(self, source: Relation, sql: str, expression: Expression, group: str = "") -> None:
+        """Find what fails whatever the row: `i > 'abc'`. One row of nulls and one of plain values are tried alone."""
+        errors = []
+        for row in (_null_row(source.schema), _plain_row(source.schema)):
+
+            def run(connection: duckdb.DuckDBPyConnection, feed: str) -> None:
+                connection.execute(f"SELECT {sql} FROM {feed}{group}").fetchall()
+
+            try:
+                with_feed(self._duck, source.schema, run, row)
+                return
+            except REFUSALS as exc:
+                errors.append(first_line(exc))
+        raise expression.error(f"fails for every row: {errors[-1]}")
+
+    def type_of(self, source: Relation, sql: str, expression: Expression, group: str = "") -> str:
+        """DuckDB's type of an expression over a relation. Raises the user's error."""
+
+        def bind(connection: duckdb.DuckDBPyConnection, feed: str) -> str:
+            return describe(connection, f"SELECT {sql} AS c FROM ({source.select(feed)}){group}", expression.error)["c"]
+
+        return with_feed(self._duck, source.base, bind)
+
+    def guarded(self, source: Relation, expression: Expression, group: str = "") -> Expression:
+        """The expression as it runs: what one value can make the engine do is bounded."""
+
+        def kind(sql: str, aggregated: bool) -> str:
+            return self.type_of(source, sql, expression, group if aggregated else "")
+
+        def plan(sql: str, columns: str, aggregated: bool) -> str:
+            def bind(connection: duckdb.DuckDBPyConnection, feed: str) -> str:
+                rows = f"SELECT {columns} FROM ({source.select(feed)}){group if aggregated else ''}"
+                return bound(connection, f"SELECT {sql} FROM ({rows})", expression.error)
+
+            return with_feed(self._duck, source.base, bind)
+
+        return expression.guarded(kind, plan)
+
+    def column(self, duck_type: str, expression: Expression) -> tuple[str, pa.DataType]:
+        found = column_type(duck_type)
+        if found is None:
+            raise expression.error(
+                f"its type is {duck_type}, columns are string, int64, double or bool (or lists of them); "
+                "CAST it, or take epoch_us(...) of a time"
+            )
+        return found
+
+    def statement(self, sql: Sql, schema: pa.Schema, where: str) -> Statement:
+        try:
+            return self._duck.statement(sql, schema)
+        except REFUSALS as exc:
+            raise QueryError(f"{where}: {first_line(exc)}") from exc
+
+
+def _null_row(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(1, f.type) for f in schema], schema=schema)
+
+
+def _plain_row(schema: pa.Schema) -> pa.RecordBatch:
+    plain: dict[pa.DataType, object] = {pa.string(): "1", pa.int64(): 1, pa.float64(): 1.0, pa.bool_(): True}
+    arrays = [pa.array([plain.get(f.type, [])], f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
