@@ -52,13 +52,24 @@ class Config(BaseSettings):
     file: ClassVar[Path | None] = None
 
     bootstrap: str = Field(default=DEFAULT_BOOTSTRAP, min_length=1)
+    """Kafka brokers, `HOST:PORT`, several with commas. Set it where Kafka does not run on this machine."""
     data_dir: Path = Path(".borealis")
+    """Where processes leave logs and, without `checkpoints`, their state. Relative to where a command is run."""
     checkpoints: str = ""
+    """Where replicas save their state: a URI of pyarrow.fs, like `s3://bucket/path`; empty: below `data_dir`. Set it
+    where a replica may start again on another machine."""
     http: str | None = None
+    """Where replica processes answer HTTP: `HOST:PORT` of the first, the others follow; port 0: any; none: nowhere."""
     engine_memory: str = "1GiB"
+    """What the engine of each replica may use, 64MiB or more. Raise it where a replica ends with "out of memory"."""
     kafka: dict[str, str] = {}
+    """Properties of librdkafka for every client, with dots: `security.protocol: SSL`. What the guarantees rest on
+    cannot be set (`borealis_py/kafka/properties.py`)."""
     timing: dict[str, str | int] = {}
+    """Constants of the protocol, below. `up` writes them into the app's description."""
     spark: dict[str, str | int] = {}
+    """`master`: of a standalone cluster, else `local`; `redo_slots`: of each application, for redos beside its
+    replicas (1; on this machine 2 for two replicas and up); `slot_wait`: how long slots may be missing, like `2m`; and Spark's own `spark.*`."""
 
     @field_validator("kafka", mode="before")
     @classmethod

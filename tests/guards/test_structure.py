@@ -26,6 +26,7 @@ STARTED = {
     "borealis_py.bench.report.check",
     "borealis_py.bench.report.page",
     "borealis_py.cli.main",
+    "borealis_py.config.reference",
     "borealis_py.demo.checker.__main__",
     "borealis_py.runtime.process",
     "borealis_py.runtime.spark.daemon",

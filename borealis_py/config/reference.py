@@ -1,0 +1,72 @@
+"""docs/reference/configuration.md, made of the classes that hold the settings.
+
+python -m borealis_py.config.reference > docs/reference/configuration.md
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from itertools import pairwise
+
+from borealis_py.config.config import Config
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import format_duration
+
+HEAD = """# Configuration
+
+Flags win over environment variables, these over `borealis.yaml` in the current directory (or the file that
+`BOREALIS_CONFIG` names), that over defaults. A setting's variable is `BOREALIS_` and its name in capitals; of those
+with parts two underscores: `BOREALIS_TIMING__SLACK`. This page is made of the code.
+
+| setting | default | what it is for |
+|---|---|---|
+"""
+TIMING = """
+## timing
+
+The constants of the protocol. Durations have a unit (`125ms`, `3s`), counts are whole numbers. They are part of the
+app's description and change between `down` and `up` only.
+
+| setting | default | what it is for |
+|---|---|---|
+"""
+
+
+def documented(kind: type) -> Iterator[tuple[str, str]]:
+    """(field, the text that follows it) of a class, in order."""
+    (body,) = (node.body for node in ast.parse(inspect.getsource(kind)).body if isinstance(node, ast.ClassDef))
+    for field, said in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant):
+            yield ast.unparse(field.target), " ".join(str(said.value.value).split())
+
+
+def page() -> str:
+    """The whole page."""
+    told = {name: field.get_default() for name, field in Config.model_fields.items()}
+    general = [_row(name, _plain(told[name]), text) for name, text in documented(Config) if name in told]
+    defaults = {f.name: f.default for f in fields(Timing) if f.default is not MISSING}
+    timing = [_row(_written(name), _value(name, defaults[name]), text) for name, text in documented(Timing)]
+    return HEAD + "".join(general) + TIMING + "".join(timing)
+
+
+def _row(name: str, default: str, text: str) -> str:
+    return f"| `{name}` | {default} | {text} |\n"
+
+
+def _plain(value: object) -> str:
+    return f"`{value}`" if value not in (None, "", {}) else "none"
+
+
+def _written(field: str) -> str:
+    return "row_max" if field == "row_max_bytes" else field.removesuffix("_us")
+
+
+def _value(field: str, value: int) -> str:
+    return f"`{format_duration(value)}`" if field.endswith("_us") else f"`{value}`"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
