@@ -69,7 +69,8 @@ class Config(BaseSettings):
     """Constants of the protocol, below. `up` writes them into the app's description."""
     spark: dict[str, str | int] = {}
     """`master`: of a standalone cluster, else `local`; `redo_slots`: of each application, for redos beside its
-    replicas (1; on this machine 2 for two replicas and up); `slot_wait`: how long slots may be missing, like `2m`; and Spark's own `spark.*`."""
+    replicas (1; on this machine 2 for two replicas and up); `slot_wait`: how long slots may be missing, like `2m`; and
+    Spark's own `spark.*`."""
 
     @field_validator("kafka", mode="before")
     @classmethod
