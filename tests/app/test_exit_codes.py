@@ -68,8 +68,11 @@ def test_the_table_needs_nothing_but_the_standard_library() -> None:
     }
 
 
-def test_the_readme_has_the_same_table() -> None:
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in (ROOT / "README.md").read_text().splitlines()]
+def test_the_page_of_exit_codes_has_the_same_table() -> None:
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in (ROOT / "docs" / "reference" / "exit-codes.md").read_text().splitlines()
+    ]
     told = {int(row[0]): row[1:] for row in rows if len(row) == 4 and row[0].isdigit()}
     assert set(told) == {one.code for one in EXITS}
     for one in EXITS:

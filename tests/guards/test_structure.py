@@ -15,7 +15,8 @@ from borealis_py.protocol.states import TRANSITIONS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("borealis_py", "sunion", "reconcile")
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+README_LINES_MAX = 130
 LINES_MAX = 400
 MODULES_MAX = 20
 STARTED = {
@@ -93,6 +94,17 @@ def test_every_path_in_a_document_leads_somewhere(document: Path) -> None:
         if not any((ROOT / base / p).exists() for base in ("", "borealis_py", "borealis_py/simulation"))
     }
     assert lost == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", document.read_text())
+    lost = [link for link in links if not link.startswith("http") and not (document.parent / link).exists()]
+    assert lost == []
+
+
+def test_the_front_page_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES_MAX
 
 
 def test_every_rule_that_code_cites_is_in_the_protocol() -> None:

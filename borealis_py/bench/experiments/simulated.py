@@ -37,7 +37,7 @@ SPAN = 10
 FAILS_US = 6 * SECOND
 """When the source is lost: three seconds of start are not looked at, three more tell what is usual."""
 ROWS_PER_S = 45_000
-"""How fast replicas and redo jobs run rows: as one Spark slot a query of 21 us a row (README, What it costs)."""
+"""How fast replicas and redo jobs run rows: as one Spark slot a query of 21 us a row (docs/explanation/costs.md)."""
 PROCESSES = 2
 MESSAGE_US, TURN_US = (500, 2_500), (1_000, 5_000)
 
