@@ -134,7 +134,7 @@ class Replica:
         start = self._start()
         self._input_reader.open_progress()
         self._input_reader.open_inputs(start.marks, start.bucket, self.buckets)
-        log.info("replica starts", query=spec.node, replica=spec.replica, inc=inc, bucket=start.bucket)
+        log.info("replica starts", node=spec.node, replica=spec.replica, inc=inc, bucket=start.bucket)
         return Manager(
             Identity(spec.replica, inc, uid),
             spec.inputs,

@@ -71,7 +71,7 @@ class Reporter:
         self._seen = seen
         self._due = 0
         self._key = f"{spec.node}/{spec.replica}".encode()
-        self._log = structlog.get_logger("borealis.replica").bind(query=spec.node, replica=spec.replica)
+        self._log = structlog.get_logger("borealis.replica").bind(node=spec.node, replica=spec.replica)
         self._process = psutil.Process()
         self.checkpoint_wall_us = 0
         self.checkpoint_bucket = 0

@@ -31,7 +31,7 @@ def supervise(run: Callable[[], None], spec: ReplicaSpec, stop: threading.Event)
     Returns:
         0, or the exit code that says why it cannot go on (`exits.py`, by `ends.py`).
     """
-    line = log.bind(query=spec.node, replica=spec.replica)
+    line = log.bind(node=spec.node, replica=spec.replica)
     while not stop.is_set():
         try:
             run()

@@ -85,7 +85,7 @@ def status(borealis: Borealis, app: str) -> dict[str, Any]:
 
 def statuses(borealis: Borealis, app: str) -> dict[tuple[str, int], dict[str, Any]]:
     """The same of each replica, by node and index."""
-    return {(r["query"], r["replica"]): r for r in status(borealis, app)["replicas"]}
+    return {(r["node"], r["replica"]): r for r in status(borealis, app)["replicas"]}
 
 
 @pytest.fixture(scope="module")

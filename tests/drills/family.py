@@ -31,7 +31,7 @@ def workers(process: Process) -> dict[Member, psutil.Process]:
         if "worker_pid" in line:
             with suppress(ValueError, KeyError):
                 entry = json.loads(line)
-                found[Member(entry["query"], entry["replica"])] = entry["worker_pid"]
+                found[Member(entry["node"], entry["replica"])] = entry["worker_pid"]
     there = {p.pid: p for p in tree(process)[1:]}
     return {member: there[pid] for member, pid in found.items() if pid in there}
 

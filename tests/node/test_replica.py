@@ -165,7 +165,7 @@ def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
 def test_what_somebody_should_look_at_is_a_warning_in_words(world: World, event: str, said: str) -> None:
     status, line = reported(world, EmitEvent(event, "because"))
     assert (line["log_level"], line["event"], line["why"]) == ("warning", said, "because")
-    assert (line["f_s"], line["query"], line["replica"]) == (FIRST, "q", 0)
+    assert (line["f_s"], line["node"], line["replica"]) == (FIRST, "q", 0)
     assert (status.event, status.detail) == (event, "because")
 
 

@@ -96,7 +96,7 @@ class NodeTask:
 
     def _run(self, stop: threading.Event) -> None:
         spec, uid = self.spec, new_uid(self.spec)
-        log.info("replica runs as a Spark task", query=spec.node, replica=spec.replica, worker_pid=os.getpid())
+        log.info("replica runs as a Spark task", node=spec.node, replica=spec.replica, worker_pid=os.getpid())
         link = _Link()
         run_replica(spec, kernel_of(spec), partial(self._make_redos, link, uid, stop), stop, uid, seen=link.tell)
 
