@@ -7,7 +7,7 @@ import pytest
 from borealis_py.bench.experiments import chain, policies
 from borealis_py.bench.experiments.simulated import SUSPEND, VARIANTS, PointOutcome, PointResults, SimulatedPoint
 from borealis_py.bench.report.outcome import Outcome
-from tests.bench.test_simulated import seen
+from tests.bench.points import seen
 
 AUTHORS = PointResults([seen(point, 1_500.0) for point, _ in chain.AUTHORS.values()])
 

@@ -16,7 +16,7 @@ from borealis_py.bench.measure.failover import Content, FailoverFigures, counted
 from borealis_py.bench.measure.gaps import GapFigures, Kill, gap_figures, longest, spacings
 from borealis_py.bench.report.figures import BenchError, Percentiles
 from borealis_py.kafka.broker import LocalBroker
-from tests.cli.conftest import Borealis, borealis  # noqa: F401  # a fixture
+from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
 
 MS = 1_000
 

@@ -29,7 +29,7 @@ from borealis_py.kafka.broker import LocalBroker
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.messages import Description
 from borealis_py.log.records import BatchHeader, unpack_source
-from tests.cli.conftest import Borealis, borealis  # noqa: F401  # a fixture
+from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
 
 
 def run_of(seconds: float, node_cpu_s: float = 1.0, query_cpu_s: float = 1.0) -> KeyedRun:

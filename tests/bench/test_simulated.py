@@ -13,7 +13,6 @@ from borealis_py.bench.experiments.simulated import (
     PROCESS,
     SUSPEND,
     CountingPicture,
-    PointOutcome,
     PointResults,
     SimulatedPoint,
     see,
@@ -25,21 +24,11 @@ from borealis_py.protocol import delay
 from borealis_py.simulation.cluster.world import World
 from sunion.model import Kind, Output
 from sunion.view import Change
-
-SMALL = SimulatedPoint(depth=1, failure_s=4, threshold_s=3.0, rate=50)
+from tests.bench.points import SMALL, seen
 
 
 def rows(*values: int) -> Output:
     return Output(Encoded((msgspec.json.encode([[0, "row", value, 0] for value in values]),)))
-
-
-def seen(point: SimulatedPoint = SMALL, added_ms: float = 2_000.0, **about: Any) -> PointOutcome:
-    """As if it had been lived through."""
-    usual = {"usual_ms": 15.0, "added_at_s": 0.0, "silent": 0, "tentative_rows": 100, "tentative_buckets": 10}
-    return PointOutcome(**{  # type: ignore[arg-type]
-        "point": point, "added_ms": added_ms, "corrected_s": 2.0, "over_time": [(0.1, added_ms)], "broken": None,
-        **usual, **about,
-    })  # fmt: skip
 
 
 # What is counted ------------------------------------------------------------------------------------------------------

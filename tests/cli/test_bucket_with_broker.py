@@ -13,7 +13,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.messages import Status, decode
-from tests.cli.conftest import Borealis, app_text
+from tests.cli.commands import Borealis, app_text
 from tests.support.buckets import SECRET, empty_bucket
 from tests.support.running import until
 

@@ -10,7 +10,7 @@ import pytest
 from borealis_py.app.state import put_settings
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.messages import Policy, Threshold
-from tests.cli.conftest import Borealis, status, statuses
+from tests.cli.commands import Borealis, status, statuses
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180), pytest.mark.usefixtures("there")]
 APP = "changing"

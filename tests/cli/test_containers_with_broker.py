@@ -23,7 +23,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.records import BatchHeader, unpack_source, unpack_stimes
 from sunion.bucket import Buckets
-from tests.cli.conftest import Borealis, app_text, statuses
+from tests.cli.commands import Borealis, app_text, statuses
 from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180), pytest.mark.usefixtures("here")]

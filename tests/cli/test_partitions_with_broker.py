@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
-from tests.cli.conftest import Borealis, statuses
+from tests.cli.commands import Borealis, statuses
 from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240), pytest.mark.usefixtures("there")]

@@ -26,7 +26,7 @@ from borealis_py.app.state import read_app
 from borealis_py.cli.main import main
 from borealis_py.kafka.log import KafkaLog
 from sunion.model import Kind
-from tests.cli.conftest import Borealis, status
+from tests.cli.commands import Borealis, status
 from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]

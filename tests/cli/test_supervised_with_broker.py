@@ -15,7 +15,7 @@ import pytest
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.supervision import supervisor_of
 from borealis_py.app.up_lock import alone
-from tests.cli.conftest import Borealis, app_text, status, statuses
+from tests.cli.commands import Borealis, app_text, status, statuses
 from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240), pytest.mark.usefixtures("here")]

@@ -23,7 +23,7 @@ from borealis_py.config.signals import setting
 from borealis_py.log.messages import RedoStatus
 from borealis_py.observe.follower import AppSnapshot
 from borealis_py.observe.overview import overview
-from tests.observe.test_status_registry import app_state
+from tests.observe.states import app_state
 from tests.support.running import until
 from tests.support.statuses import WALL_US, source, status
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
-from tests.cli.conftest import Borealis, app_text, statuses
+from tests.cli.commands import Borealis, app_text, statuses
 from tests.runtime.spark.driven import has_java
 from tests.support.running import until
 

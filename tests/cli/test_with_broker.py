@@ -22,7 +22,7 @@ from borealis_py.log.base import Feed
 from borealis_py.log.records import BatchHeader, unpack_source, unpack_stimes
 from borealis_py.protocol.settings import Timing
 from sunion.model import FOREVER
-from tests.cli.conftest import Borealis, app_text, status
+from tests.cli.commands import Borealis, app_text, status
 from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180), pytest.mark.usefixtures("there")]

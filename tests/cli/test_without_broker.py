@@ -16,7 +16,7 @@ from borealis_py.cli.commands.up import up
 from borealis_py.cli.console import print_json
 from borealis_py.cli.replica_table import duration
 from borealis_py.kafka.broker import free_port
-from tests.cli.conftest import Borealis, app_text, chain_text
+from tests.cli.commands import Borealis, app_text, chain_text
 
 COMMANDS = [
     "broker",

@@ -26,7 +26,7 @@ from tests.drills.checker.sources import fold
 from tests.drills.handmade import B0, World, good, source_log
 from tests.drills.network import BUCKET_US, CHAIN, COLUMNS, NODE, PARTED, SOURCES, poisoned, row_of
 from tests.drills.poison import KERNEL, PUBLISHER, WHATS, Plan, line_of
-from tests.drills.test_reading import record
+from tests.drills.records import record
 
 SCHEMA = {"origin": "string", "k": "int64", "v": "int64"}
 

@@ -6,8 +6,6 @@ import json
 import struct
 from pathlib import Path
 
-import msgspec
-
 from borealis_py.demo.checker.history import Raw, life_of
 from tests.drills.checker.evidence import (
     DeadLetter,
@@ -20,13 +18,7 @@ from tests.drills.checker.evidence import (
 )
 from tests.drills.checker.sources import fold
 from tests.drills.network import COLUMNS
-
-
-def record(offset: int, *header: object, rows: object = None) -> Raw:
-    """An envelope by the table of PROTOCOL.md."""
-    body = msgspec.msgpack.encode([header[0], "a1", *header[1:]])
-    payload = b"" if rows is None else json.dumps(rows).encode()
-    return Raw(offset, struct.pack(">2sBI", b"BZ", 2, len(body)) + body + payload)
+from tests.drills.records import record
 
 
 def batch(offset: int, epoch: int, uid: str, first: int, stimes: list[int], boundary: int | None = None) -> Raw:

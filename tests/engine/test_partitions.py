@@ -22,7 +22,7 @@ from borealis_py.query import AppSpec, Stream
 from borealis_py.query.partitions import physical
 from sunion.model import Output
 from tests.engine import worlds
-from tests.engine.test_chain import compiled, lived, rejects_of, rows_of, stepped
+from tests.engine.chains import compiled, lived, rejects_of, rows_of, stepped
 from tests.engine.worlds import COLUMNS, Buckets
 
 LAST = 26

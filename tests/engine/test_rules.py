@@ -10,8 +10,8 @@ import pytest
 
 from borealis_py.engine import compile_query, fingerprint
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app
+from tests.reconcile.logs import LOGS
 from tests.reconcile.replica import Replica
-from tests.reconcile.test_kernel import LOGS
 
 GOLDEN = {
     (3, "1.5.6", "totals"): "7fd046a96531345c3dd0efc6",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from borealis_py.engine import DuckKernel, canonical_hash, kernel, operators
 from tests.engine import worlds
 from tests.engine.bucketwise import Bucketwise
-from tests.engine.test_split import LAST, QUERIES
+from tests.engine.splits import LAST, QUERIES
 from tests.engine.worlds import SCHEMA, WIDTH_US, Buckets, Row
 
 # Without a key, the engine sums a constant of a batch as value * count: no oracle for that.

@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("borealis_py", "sunion", "reconcile")
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 README_LINES_MAX = 130
+RUNS_TESTS = "tests/protocol/test_mutations.py"
+"""Runs other tests while a rule is broken."""
 LINES_MAX = 400
 MODULES_MAX = 20
 STARTED = {
@@ -72,6 +74,16 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+
+
+def test_no_test_imports_another_one() -> None:
+    between = {
+        (str(path.relative_to(ROOT)), name)
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in imported(path)
+        if re.fullmatch(r"tests(\.\w+)*\.(test_\w+|conftest)", name) and str(path.relative_to(ROOT)) != RUNS_TESTS
+    }
+    assert between == set()
 
 
 def test_every_module_is_used_by_the_product() -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from borealis_py.kafka import appender as appender_module
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, NewRecord
-from tests.kafka.conftest import Waiter
+from tests.kafka.waiter import Waiter
 
 NewFeed = Callable[..., Feed]
 

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 import borealis_py
 from borealis_py.kafka.ends import EndsAsker, KafkaEnds
 from borealis_py.log.base import Feed
-from tests.kafka.conftest import Waiter
+from tests.kafka.waiter import Waiter
 
 A, B, C = Feed("a"), Feed("b", 1), Feed("c")
 

@@ -10,7 +10,7 @@ import pytest
 from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, TopicSpec
-from tests.kafka.conftest import Waiter
+from tests.kafka.waiter import Waiter
 from tests.support.resume import last_number
 from tests.support.trimming import delete_before
 

@@ -20,7 +20,7 @@ from borealis_py.log.mending import Mender
 from borealis_py.log.progress import Published
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject
-from tests.kafka.conftest import Waiter
+from tests.kafka.waiter import Waiter
 from tests.reconcile.list_world import ListKernel
 from tests.support.hanging import hang, unverified
 

@@ -14,7 +14,7 @@ from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec, TransactorEvent
-from tests.kafka.conftest import Waiter
+from tests.kafka.waiter import Waiter
 from tests.support.resume import last_number
 
 pytestmark = pytest.mark.broker

@@ -9,7 +9,7 @@ import pytest
 from borealis_py.kafka import reader as reader_module
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetGone, TopicSpec
-from tests.kafka.conftest import Waiter
+from tests.kafka.waiter import Waiter
 from tests.support.trimming import delete_before
 
 Fill = Callable[[Feed, list[bytes]], None]

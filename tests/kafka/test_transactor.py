@@ -30,7 +30,7 @@ from borealis_py.log.base import (
     Unended,
     Unknown,
 )
-from tests.kafka.conftest import Waiter
+from tests.kafka.waiter import Waiter
 from tests.support.resume import last_number
 
 NewFeed = Callable[..., Feed]

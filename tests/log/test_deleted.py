@@ -11,7 +11,7 @@ from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.log.stream import StreamDecoder, deleted
 from sunion.model import Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
-from tests.log.test_stream import BUCKETS, FEED, encoder
+from tests.log.encoders import BUCKETS, FEED, encoder
 
 
 @dataclass

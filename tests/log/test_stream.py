@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import msgspec
 import pytest
 
@@ -12,7 +10,6 @@ from borealis_py.log.description import Life, OtherVersion
 from borealis_py.log.records import EnvelopeError, RecordPart, StableHeader, TentativeHeader, pack
 from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder, readable
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
-from sunion.bucket import Buckets
 from sunion.model import (
     RAW_BYTES_MAX,
     Output,
@@ -24,36 +21,7 @@ from sunion.model import (
     TentativeBucket,
     Undo,
 )
-
-FEED = Feed("app.q.r0")
-BUCKETS = Buckets(100_000)
-
-
-class Json:
-    """Rows are lists of strings."""
-
-    def encode(self, rows: list[str]) -> bytes:
-        return json.dumps(rows).encode()
-
-    def decode(self, payload: bytes) -> list[str]:
-        rows: list[str] = json.loads(payload)
-        return rows
-
-    def encode_parts(self, rows: list[str], bytes_max: int) -> list[bytes]:
-        encoded, half = self.encode(rows), len(rows) // 2
-        if not half or len(encoded) <= bytes_max:
-            return [encoded]
-        return [*self.encode_parts(rows[:half], bytes_max), *self.encode_parts(rows[half:], bytes_max)]
-
-    def join(self, parts: list[list[str]]) -> list[str]:
-        return [row for part in parts for row in part]
-
-
-CODEC = Json()
-
-
-def encoder(schema: str = "s1") -> StreamEncoder:
-    return StreamEncoder(FEED, "a1", BUCKETS, CODEC, schema)  # type: ignore[arg-type]
+from tests.log.encoders import BUCKETS, CODEC, FEED, encoder
 
 
 def in_log(records: list[NewRecord]) -> list[Record]:

@@ -22,7 +22,7 @@ from borealis_py.node.checkpoint_storage import (
 )
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from borealis_py.node.probe import check_writable
-from tests.node.test_checkpoints import Text, checkpoint
+from tests.node.texts import Text, checkpoint
 from tests.support.buckets import SECRET, empty_bucket
 from tests.support.running import until
 

@@ -11,29 +11,12 @@ from structlog.testing import capture_logs
 from borealis_py.node import checkpoints
 from borealis_py.node.checkpoint_storage import LocalLocation
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
-from borealis_py.protocol.turn import SaveCheckpoint
-from sunion.source import SourceFold
-from sunion.union import Mark
+from tests.node.texts import Text, checkpoint
 from tests.support.running import until
-
-
-class Text:
-    """State is a string."""
-
-    def encode_state(self, state: str) -> bytes:
-        return state.encode()
-
-    def decode_state(self, payload: bytes) -> str:
-        return payload.decode()
 
 
 def store(directory: Path, query: str = "q1") -> CheckpointStore:
     return CheckpointStore(LocalLocation(directory), query, Text(), threaded=False)  # type: ignore[arg-type]
-
-
-def checkpoint(bucket: int, state: str = "state") -> SaveCheckpoint:
-    marks = (Mark(7, SourceFold(1000, 2, "uid", 41)), Mark(0, SourceFold(500)))
-    return SaveCheckpoint(bucket, state, marks)
 
 
 def files(directory: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from borealis_py.observe import http_server
 from borealis_py.observe.http_routes import Routes
 from borealis_py.observe.http_server import HttpServer, HttpUnavailable
 from borealis_py.observe.status_registry import HUNG_S, StatusRegistry
-from tests.observe.test_status_registry import CUT1, Q0, Now, app_state, both
+from tests.observe.states import CUT1, Q0, Now, app_state, both
 from tests.support.running import until
 
 HERE = Address("127.0.0.1", 0)

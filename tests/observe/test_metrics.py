@@ -12,7 +12,7 @@ from borealis_py.log.messages import RedoStatus
 from borealis_py.observe.http_routes import Routes
 from borealis_py.observe.status_registry import StatusRegistry
 from sunion.bucket import Buckets
-from tests.observe.test_status_registry import CUT1, Q0, app_state, both
+from tests.observe.states import CUT1, Q0, app_state, both
 from tests.support.statuses import BUCKET_US, NOW, WALL_US, glance, source
 
 LABELS = {"app", "node", "replica", "input", "state", "event", "engine"}

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from borealis_py.protocol.drift import AGAIN_US, SILENT_US, WATCH_US, Drift
-from tests.protocol.test_scenarios import MS, make_world
-from tests.protocol.toy import source_log
+from tests.protocol.toy import MS, make_world, source_log
 
 D = 750_000
 STEP = 100_000

@@ -7,7 +7,7 @@ from dataclasses import replace
 from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.protocol.turn import Append, AskEnds, ReadAgain, Turn
 from sunion.model import Input, StreamRecord, TentativeBucket
-from tests.protocol.test_chain import STREAM, Node, X, stable, tentative
+from tests.protocol.chain_node import STREAM, Node, X, stable, tentative
 from tests.protocol.toy import TIMING
 from tests.sunion.lists import W, batch, claim
 

@@ -11,7 +11,7 @@ from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Turn
 from sunion.model import Input
-from tests.protocol.test_chain import Node
+from tests.protocol.chain_node import Node
 from tests.protocol.toy import TIMING as TOY
 from tests.sunion.lists import W as WIDTH
 from tests.sunion.lists import batch, claim

@@ -13,7 +13,7 @@ from sunion.union import SUnion
 from tests.examples import examples
 from tests.protocol.toy import MS, SourceLog, World
 from tests.sunion.lists import AHEAD_US, BUCKETS, FRAGMENT, OPS, batch, truth
-from tests.sunion.test_union import logs
+from tests.sunion.unions import logs
 
 QUIET = settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -7,32 +7,12 @@ from dataclasses import replace
 import pytest
 
 from borealis_py.protocol.settings import DelayPolicy, Delays
-from borealis_py.protocol.states import ReplicaState
 from sunion.model import RecDone, StableRange, TentativeBucket, Undo
+from tests.protocol.settling import R, S, U, Z, cut, settled
 from tests.protocol.toy import DELAYS, MS, TIMING, Replica, World, make_world
 from tests.sunion.lists import BUCKETS, LOOKBACK, batch
 
-R, S, U, Z = (
-    ReplicaState.RECOVERING,
-    ReplicaState.STABLE,
-    ReplicaState.UP_FAILURE,
-    ReplicaState.STABILIZATION,
-)
 D = DELAYS.threshold_us - TIMING.slack_us
-
-
-def settled(world: World) -> bool:
-    return all(r.manager.state is S and r.manager.f_s == r.manager.f_l for r in world.replicas.values())
-
-
-def cut(world: World, first: int, end: int, *inputs: int) -> None:
-    """Run to `first`, cut the inputs off from everybody until `end`."""
-    world.run(first)
-    for replica in world.replicas.values():
-        replica.cut |= set(inputs)
-    world.run(end)
-    for replica in world.replicas.values():
-        replica.cut -= set(inputs)
 
 
 def marks(world: World, index: int) -> list[str]:

@@ -12,10 +12,10 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import ReceivedHeartbeat, SaveCheckpoint
 from sunion.output import SOutput
-from tests.protocol.test_scenarios import cut, settled
+from tests.protocol.settling import cut, settled
 from tests.protocol.toy import MS, TIMING, make_world
 from tests.sunion.lists import FRAGMENT, OPS
-from tests.sunion.test_union import union
+from tests.sunion.unions import union
 
 OWN = ReceivedHeartbeat(1, 0, 1, "u0.1", True, 0, 0, False)
 PEER = ReceivedHeartbeat(0, 1, 1, "u1.1", False, 20, 20, False)

@@ -3,43 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import msgspec
 import pytest
 
 from borealis_py import App
-from borealis_py.log.base import Feed, Record
-from borealis_py.log.corrected import Progress, row_headers, row_id
+from borealis_py.log.corrected import row_headers, row_id
 from borealis_py.query import AppSpec
-from reconcile.audit import AuditSpec, audit
+from reconcile.audit import audit
 from tests.reconcile import flights_world
-from tests.reconcile.list_world import ORIGIN, ListKernel, batch, claim, list_work
-from tests.reconcile.lived import CorrectedLog, Lived
-from tests.reconcile.replica import Replica
-
-SOURCE = [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]
-CORRECTED, PROGRESS = Feed("app.q"), Feed("app.q.progress")
-
-
-def published(upto: int) -> list[Record | None]:
-    """What a publisher writes of buckets [ORIGIN, upto); a None is a commit marker."""
-    kernel = ListKernel()
-    records: list[Record | None] = []
-    for bucket, output in Replica(kernel, {"s": SOURCE}).expected(ORIGIN, upto).items():
-        for i, (value, stime) in enumerate(kernel.published(output.rows)):
-            records.append(Record(CORRECTED, 0, 0, None, value, row_headers(bucket, i, stime)))
-        records.append(None)
-    return records
-
-
-def spec(rows: list[Record | None], progress: int | None, whole: bool = False, lost: int = 0) -> AuditSpec:
-    marks = (
-        [] if progress is None else [msgspec.json.encode(Progress("a1", b, 0, 1)) for b in range(ORIGIN, progress + 1)]
-    )
-    logs = {"s": SOURCE, "app.q": rows, "app.q.progress": [*marks, *[None] * 40]}
-    work = replace(list_work({"s": SOURCE}), log=CorrectedLog(logs, lost))
-    return AuditSpec(work, CORRECTED, PROGRESS, ORIGIN, whole)
+from tests.reconcile.audits import published, spec
+from tests.reconcile.list_world import ORIGIN
+from tests.reconcile.lived import Lived
 
 
 def test_a_right_stream_is_clean():

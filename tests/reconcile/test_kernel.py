@@ -13,11 +13,11 @@ from borealis_py.query.errors import QueryError
 from reconcile.redo_job import pack_job, run_packed, unpack_result
 from reconcile.replay_context import evict, get_cached, make_kernel, node_context
 from tests.engine.worlds import state_prints
-from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
+from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits
 from tests.reconcile.list_world import StubLog
+from tests.reconcile.logs import LOGS
 from tests.reconcile.replica import Replica
 
-LOGS = {"s": log(1, 8), "t": log(2, 8)}
 TOPICS = StubLog({f"kernel.{name}": values for name, values in LOGS.items()})
 
 

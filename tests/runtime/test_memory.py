@@ -31,8 +31,8 @@ from borealis_py.runtime.threads import ThreadHost
 from sunion.errors import EngineOutOfMemory
 from sunion.source import SourceFold
 from sunion.union import Mark
-from tests.app.test_timing import EmptyLog
-from tests.observe.test_follower import NAME
+from tests.support.empty_log import EmptyLog
+from tests.support.list_log import NAME
 
 PARTS = 3_000_000
 SPLIT = f"CASE WHEN i > 5 THEN len(list_sort(string_split(repeat(CAST(i AS VARCHAR), {PARTS}), '9'))) ELSE i END"

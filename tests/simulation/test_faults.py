@@ -10,28 +10,16 @@ import pytest
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.messages import Heartbeat, decode
 from borealis_py.log.records import StableHeader, unpack_stream
-from borealis_py.protocol.settings import Delays
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import KINDS, Failpoint
-from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.run import run_scenario
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
-from borealis_py.simulation.runner.shrink import Edits
+from borealis_py.simulation.runner.scenario import SECOND, Fault, SimulatedNode
 from borealis_py.simulation.runner.simulation import Simulation
 from borealis_py.simulation.runner.story import tell
+from tests.simulation.calm import calm
 
 pytestmark = pytest.mark.sim
-
-
-def calm(replicas: int = 2, sources: int = 2, seconds: int = 12) -> Scenario:
-    """A world of one node in which nothing goes wrong yet."""
-    drawn = Edits(keep=(), heal_s=seconds).apply(draw(1, nodes=1))
-    node = SimulatedNode("q", tuple(f"s{i}" for i in range(sources)), replicas)
-    timing = replace(drawn.timing, buffer_rows_max=2_000_000)
-    return replace(
-        drawn, sources=sources, nodes=(node,), lost=(), delays=Delays(1_000_000), timing=timing, latecomer=False
-    )
 
 
 @pytest.mark.parametrize("aim", list(Failpoint), ids=lambda aim: aim.name)

@@ -13,7 +13,7 @@ from borealis_py.simulation.faults.catalogue import KINDS
 from borealis_py.simulation.runner.run import run_scenario
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
 from borealis_py.simulation.runner.simulation import lives
-from tests.simulation.test_faults import calm
+from tests.simulation.calm import calm
 
 pytestmark = pytest.mark.sim
 

@@ -11,22 +11,15 @@ import pytest
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from reconcile.audit import audit_on_spark
 from reconcile.spark_redo import STUCK_MAX, SparkRedo
-from tests.reconcile.list_world import ListKernel, batch, claim, list_work
+from tests.reconcile.audits import published, spec
+from tests.reconcile.list_world import ListKernel, batch, list_work
 from tests.reconcile.replica import Replica
-from tests.reconcile.test_audit import published, spec
-from tests.spark.conftest import Bell
+from tests.spark.bells import Bell
+from tests.spark.redo_logs import LOGS
 from tests.spark.tasks import Hanging, dying, failing
 
 pytestmark = pytest.mark.spark
 
-LOGS = {
-    "s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i / 7)], 11_000 + 1000 * i) for i in range(20))],
-    "t": [
-        claim(1, "a"),
-        b"foreign",
-        *(batch(1, "a", i, [(10_000 + 900 * i, "x"), (10_500 + 900 * i, 0.1)]) for i in range(20)),
-    ],
-}
 LOGS["t"].append(batch(1, "a", 50, [], 30_000))
 
 

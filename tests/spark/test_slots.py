@@ -16,8 +16,8 @@ from reconcile.redo_server import RedoServer, TaskChannel
 from tests.reconcile.list_world import ListKernel, list_work
 from tests.reconcile.replica import Replica
 from tests.reconcile.rpc_log import LetterLog
+from tests.spark.redo_logs import LOGS
 from tests.spark.tasks import Hanging, failing
-from tests.spark.test_redo import LOGS
 from tests.support.running import until
 
 pytestmark = pytest.mark.spark

@@ -10,39 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.app.state import put_settings
-from borealis_py.client.publisher import Publisher
 from borealis_py.kafka.broker import LocalBroker, free_port
-from borealis_py.log.messages import SourceFailure
-from tests.runtime.spark.driven import Driven, all_gone, driven, has_java, union_app
+from tests.runtime.spark.driven import all_gone, driven, has_java, union_app
+from tests.runtime.spark.sending import lose_b, redo_of, send
 from tests.support.running import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
-
-
-def send(publishers: tuple[Publisher, Publisher], first: int, end: int) -> None:
-    """Even numbers to a, odd ones to b."""
-    for n in range(first, end):
-        publishers[n % 2].send({"n": n})
-
-
-def lose_b(app: Driven, until_us: int) -> None:
-    put_settings(app.log, app.name, {"fail/b": SourceFailure(until_us)})
-
-
-def redo_of(app: Driven, a: Publisher, b: Publisher) -> None:
-    """Lose b while 200 rows come, and heal; until a redo was done on Spark."""
-    lose_b(app, time.time_ns() // 1000 + 120_000_000)
-    until(lambda: app.last(0).state == "UPSTREAM_FAILURE", "UPSTREAM_FAILURE")
-    send((a, b), 0, 200)
-    until(lambda: app.last(0).tentative_rows >= 100, "the rows of a, tentative")
-    lose_b(app, 0)
-    until(lambda: "spark" in engines(app), "a redo on Spark")
-
-
-def engines(app: Driven) -> set[str]:
-    """What redos ran on so far."""
-    return {s.redo.engine for s in app.statuses() if s.redo is not None}
 
 
 def test_a_replica_as_a_task_redoes_on_spark_and_ends_in_order(bootstrap: str, tmp_path: Path) -> None:

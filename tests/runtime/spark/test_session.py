@@ -16,9 +16,9 @@ from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings, Spa
 from reconcile.spark_redo import SparkRedo
 from tests.reconcile.list_world import ListKernel, list_work
 from tests.reconcile.replica import Replica
-from tests.spark.conftest import SETTINGS, Bell
+from tests.spark.bells import SETTINGS, Bell
+from tests.spark.redo_logs import LOGS
 from tests.spark.tasks import Hanging, Meeting
-from tests.spark.test_redo import LOGS
 from tests.support.running import until
 
 pytestmark = pytest.mark.spark

@@ -11,8 +11,8 @@ import pytest
 
 from borealis_py.app.replicas import SPARK_PROPERTIES
 from tests.runtime.spark.driven import READY_S, Driven, all_gone, driven, union_app
+from tests.runtime.spark.sending import engines, redo_of, send
 from tests.runtime.spark.standalone import Cluster, standalone
-from tests.runtime.spark.test_local import engines, redo_of, send
 from tests.support.running import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]

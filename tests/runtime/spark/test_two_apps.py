@@ -9,8 +9,8 @@ import pytest
 
 from borealis_py.app.replicas import SPARK_PROPERTIES
 from tests.runtime.spark.driven import driven, union_app
+from tests.runtime.spark.sending import engines, redo_of, send
 from tests.runtime.spark.standalone import standalone
-from tests.runtime.spark.test_local import engines, redo_of, send
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
 CORES = 4

@@ -1,0 +1,86 @@
+"""The second node of a chain, fed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from borealis_py.protocol.incarnation import Identity, StartPoint
+from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.turn import Append, AskEnds, Effect, Turn
+from sunion.model import Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord, TentativeBucket
+from tests.protocol.toy import MS, TIMING
+from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W
+
+X = 2_000 * MS
+
+
+STREAM = Input("up", 2, ("a", "b"))
+
+
+class Node:
+    """The second node of a chain, fed by hand: stream `up` of two replicas, and perhaps source `c`."""
+
+    def __init__(self, *inputs: Input, timing: Timing = TIMING) -> None:
+        self.manager = Manager(
+            Identity(0, 1, "u"),
+            inputs,
+            FRAGMENT,
+            OPS,
+            BUCKETS,
+            0,
+            StartPoint(0, FRAGMENT.initial()),
+            timing,
+            Delays(X),
+            2,
+        )
+        self.said: list[StreamRecord] = []
+        self.offset = 0
+
+    def at(
+        self,
+        now: int,
+        *stream: tuple[int, StreamRecord],
+        source: Sequence[SourceRecord] = (),
+        index: int = 1,
+    ) -> list[Effect]:
+        """Turns at `now` until all is said: everything that is there has been read and is acknowledged."""
+        effects, streams, inputs = [], {0: stream} if stream else {}, {index: source} if source else {}
+        read_to = None
+        for _ in range(20):
+            acked = 10**9 if self.said else None
+            turn = Turn(now, inputs=inputs, streams=streams, read_to=read_to, acked=acked)
+            found = self.manager.handle(turn)
+            effects += found
+            self.said += [e.record for e in found if isinstance(e, Append)]
+            streams, inputs = {}, {}
+            read_to = now if any(isinstance(e, AskEnds) for e in found) else None
+            if not found:
+                break
+        return effects
+
+    def tentative(self) -> list[TentativeBucket]:
+        return [r for r in self.said if isinstance(r, TentativeBucket)]
+
+    def stable_end(self) -> int:
+        return max(
+            (r.end if isinstance(r, StableRange) else r.bucket + 1 for r in self.said if _is_stable(r)), default=0
+        )
+
+
+def _is_stable(record: StreamRecord) -> bool:
+    return isinstance(record, StableBucket | StableRange)
+
+
+def rows(bucket: int, value: int = 5) -> Output:
+    return Output(((bucket * W, value),))
+
+
+def stable(bucket: int, held: int = 0) -> StableBucket:
+    return StableBucket(1, bucket, rows(bucket), held)
+
+
+def tentative(
+    bucket: int, *missing_sources: str, held: int = 0, completeness: float = 0.5, inc: int = 1
+) -> TentativeBucket:
+    return TentativeBucket(inc, bucket, rows(bucket, 9), missing_sources, missing_sources, held, completeness, bucket)

@@ -1,0 +1,27 @@
+"""A Spark for tests, and a bell that rings when results come."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from borealis_py.runtime.spark.session import SparkSettings
+
+ROOT = Path(__file__).parents[2]
+
+
+SETTINGS = SparkSettings(extra=(("spark.executorEnv.PYTHONPATH", str(ROOT)),))
+"""Workers also find the tests' own modules."""
+
+
+class Bell:
+    """A wake function that can be waited for."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Semaphore(0)
+
+    def __call__(self) -> None:
+        self._rung.release()
+
+    def wait(self, timeout_s: float = 60) -> None:
+        assert self._rung.acquire(timeout=timeout_s), "nobody rang"
