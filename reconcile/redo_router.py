@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from borealis_py.log.base import Wake
-from borealis_py.protocol.redo import RedoDone, RedoJob, RedoResult
+from borealis_py.protocol.redo import RedoDone, RedoJob, RedoPlace, RedoResult
 from reconcile.redo_job import failed, run_job
 from reconcile.replay_context import OpenReplayContext, ReplayContext
 
@@ -156,34 +156,30 @@ class ThreadRedo:
 
 
 class RedoRouter:
-    """A replica's ways: `remote` (Spark), `local` where Spark failed or is not to be and rows must be read again, and
-    `peers`, which takes over another replica's checkpoint (the replica's host adds it).
+    """Sends each job where it is to run: Spark, this process, or a peer's checkpoint.
 
     Args:
-        remote: None: this host has no Spark, and every job is a local one.
+        spark: None: this host has no Spark.
+        log: reads the log again, where Spark failed or is not to be and rows have left memory.
+        peer: takes over another replica's checkpoint.
         why_inline: why Spark runs none now; empty when it does, or is not to. For the status.
     """
 
     def __init__(
-        self, remote: RedoRunner | None, local: RedoRunner, why_inline: Callable[[], str] = lambda: ""
+        self, spark: RedoRunner | None, log: RedoRunner, peer: RedoRunner, why_inline: Callable[[], str] = lambda: ""
     ) -> None:
-        self._remote = remote
-        self._local = local
-        self.peers: RedoRunner | None = None
+        self._of = {RedoPlace.SPARK: spark, RedoPlace.LOG: log, RedoPlace.PEER: peer}
         self.why_inline = why_inline
 
     @property
     def on_spark(self) -> bool:
         """Jobs may run on Spark."""
-        return self._remote is not None
+        return self._of[RedoPlace.SPARK] is not None
 
-    def start(self, job: RedoJob, local: bool = False) -> None:
-        if job.peer is not None and self.peers is not None:
-            self.peers.start(job)
-        elif local or self._remote is None:
-            self._local.start(job)
-        else:
-            self._remote.start(job)
+    def start(self, job: RedoJob, place: RedoPlace) -> None:
+        runner = self._of[place]
+        assert runner is not None, "the protocol knows whether there is a Spark"
+        runner.start(job)
 
     def results(self) -> list[RedoResult]:
         return [result for redo in self._all for result in redo.results()]
@@ -198,4 +194,4 @@ class RedoRouter:
 
     @property
     def _all(self) -> list[RedoRunner]:
-        return [redo for redo in (self._remote, self._local, self.peers) if redo is not None]
+        return [runner for runner in self._of.values() if runner is not None]

@@ -235,8 +235,8 @@ class Replica:
                 self._input_reader.ask_ends(now)
             case ReadAgain(index, replica, offset):
                 self._input_reader.read_again(index, replica, offset)
-            case StartRedo(job, local):
-                self._redos.start(job, local)
+            case StartRedo(job, place):
+                self._redos.start(job, place)
             case CancelRedo(job_id):
                 self._redos.cancel(job_id)
             case FenceWriter(attempt):

@@ -17,7 +17,7 @@ from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.states import ReplicaState
-from reconcile.redo_router import RedoRouter
+from reconcile.redo_router import RedoRouter, RedoRunner
 from sunion.errors import RetentionLost
 
 
@@ -46,7 +46,7 @@ def _pulsing(replica: Replica, every_s: float) -> Iterator[None]:
 def run_replica(
     spec: ReplicaSpec,
     make_kernel: Callable[[], Kernel],
-    make_redos: Callable[[Kernel, Wake], RedoRouter],
+    make_redos: Callable[[Kernel, Wake, RedoRunner], RedoRouter],
     stop: threading.Event,
     uid: str,
     clock: Clock | None = None,
@@ -59,6 +59,7 @@ def run_replica(
     NeverPublished.
 
     Args:
+        make_redos: given the kernel, what to call when results come, and who adopts a peer's checkpoint.
         uid: random, new for every call (B30).
         seen: is left each status; called in this thread, must not block.
 
@@ -70,10 +71,13 @@ def run_replica(
     with ExitStack() as opened:
         kernel = make_kernel()
         opened.callback(kernel.close)
-        redos = make_redos(kernel, woken.set)
-        opened.callback(redos.close)
         store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel)
-        redos.peers = PeerRedo(Peers(spec, store, kernel), spec.log, woken.set)
+        try:
+            redos = make_redos(kernel, woken.set, PeerRedo(Peers(spec, store, kernel), spec.log, woken.set))
+        except BaseException:
+            store.close()  # from now on the replica closes it
+            raise
+        opened.callback(redos.close)
         replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline, seen)
         why = ""
         try:

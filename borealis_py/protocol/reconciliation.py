@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.pace import Pace
-from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, EmitEvent, StartRedo
 from sunion.errors import RetentionLost
@@ -129,7 +129,7 @@ class Reconciliation:
         self._took_all = end - first if to_live and end == target else None
         self._local = local
         self.deadline = None if local else now + self._timing.redo_deadline_us
-        effects.append(StartRedo(self.job, local))
+        effects.append(StartRedo(self.job, RedoPlace.LOG if local else RedoPlace.SPARK))
 
     def may_adopt(self, now: int, peer: int, bucket: int) -> bool:
         """This checkpoint has not been refused, and none was without an answer lately.
@@ -145,7 +145,7 @@ class Reconciliation:
         self._next_id += 1
         self._took_all = None
         self.deadline = now + self._timing.adopt_deadline_us
-        effects.append(StartRedo(self.job, False))
+        effects.append(StartRedo(self.job, RedoPlace.PEER))
 
     def answered(
         self, now: int, result: RedoResult, stable: int, effects: list[Effect]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from sunion.model import Output, State
 from sunion.source import SourceFold
@@ -36,6 +37,14 @@ class RedoJob:
     ranges: tuple[SourceRange, ...]
     rows: int
     peer: int | None = None
+
+
+class RedoPlace(Enum):
+    """Who runs a job: Spark; this process, which reads the log again; or nobody, since a peer's checkpoint is taken."""
+
+    SPARK = "spark"
+    LOG = "log"
+    PEER = "peer"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from borealis_py.protocol.redo import RedoJob, RedoResult
+from borealis_py.protocol.redo import RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.settings import Delays
 from sunion.model import Output, SourceRecord, State, StreamRecord
 from sunion.union import Mark
@@ -127,10 +127,10 @@ class ReadAgain:
 
 @dataclass(frozen=True, slots=True)
 class StartRedo:
-    """Have the job run: on Spark, by reading the log again in this process (`local`), or from a peer (`job.peer`)."""
+    """Have the job run."""
 
     job: RedoJob
-    local: bool
+    place: RedoPlace
 
 
 @dataclass(frozen=True, slots=True)

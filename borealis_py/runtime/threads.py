@@ -13,12 +13,12 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.ends import ALONE
 from borealis_py.runtime.restarting import supervise
 from borealis_py.runtime.specs import kernel_of, new_uid, work_of
-from reconcile.redo_router import RedoRouter, ThreadRedo
+from reconcile.redo_router import RedoRouter, RedoRunner, ThreadRedo
 
 
-def make_redos(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> RedoRouter:
+def make_redos(spec: ReplicaSpec, kernel: Kernel, wake: Wake, peer: RedoRunner) -> RedoRouter:
     """Without Spark: from memory, and a thread that reads again what left it."""
-    return RedoRouter(None, ThreadRedo(work_of(spec), wake))
+    return RedoRouter(None, ThreadRedo(work_of(spec), wake), peer)
 
 
 class ThreadHost:

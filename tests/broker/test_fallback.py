@@ -17,7 +17,7 @@ from borealis_py.protocol.redo import RedoJob
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.runtime.threads import make_redos
-from reconcile.redo_router import RedoRouter
+from reconcile.redo_router import RedoRouter, RedoRunner
 from tests.support.redos import FailingRedo
 from tests.support.running import MakeRedos, RunningApp, running, until
 
@@ -32,18 +32,18 @@ class HangingRedo(FailingRedo):
     def start(self, job: RedoJob) -> None: ...
 
 
-def missing(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> RedoRouter:
+def missing(spec: ReplicaSpec, kernel: Kernel, wake: Wake, peer: RedoRunner) -> RedoRouter:
     redo = FailingRedo("none in this test", wake)
-    return RedoRouter(redo, redo)
+    return RedoRouter(redo, redo, peer)
 
 
-def failing(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> RedoRouter:
+def failing(spec: ReplicaSpec, kernel: Kernel, wake: Wake, peer: RedoRunner) -> RedoRouter:
     redo = FailingRedo("Spark job failed: worker ran out of memory", wake)
-    return RedoRouter(redo, redo)
+    return RedoRouter(redo, redo, peer)
 
 
-def hanging(spec: ReplicaSpec, kernel: Kernel, wake: Wake) -> RedoRouter:
-    return RedoRouter(HangingRedo("", wake), FailingRedo("", wake))
+def hanging(spec: ReplicaSpec, kernel: Kernel, wake: Wake, peer: RedoRunner) -> RedoRouter:
+    return RedoRouter(HangingRedo("", wake), FailingRedo("", wake), peer)
 
 
 @pytest.mark.parametrize(

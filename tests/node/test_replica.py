@@ -67,7 +67,7 @@ class World:
         def wake() -> None:
             pass
 
-        redos = RedoRouter(FailingRedo("no Spark", wake), FailingRedo("no Spark", wake))
+        redos = RedoRouter(*(FailingRedo("no Spark", wake) for _ in range(3)))
         return Replica(
             self.spec, self.spec.log, self.clock, KERNEL, redos, self.store, "u1", wake, seen=self.glances.append
         )

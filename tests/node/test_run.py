@@ -42,7 +42,7 @@ def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         checkpoints=LocalLocation(directory), query_hash="", log=None, bucket_us=100_000, timing=Timing()
     )
     monkeypatch.setattr(run, "Replica", lambda *args: replica)
-    run_replica(spec, lambda: nothing, lambda kernel, wake: nothing, threading.Event(), "uid")
+    run_replica(spec, lambda: nothing, lambda kernel, wake, peer: nothing, threading.Event(), "uid")
 
 
 @pytest.mark.parametrize("state", [s for s in ReplicaState if s is not ReplicaState.RECOVERING])
@@ -132,7 +132,24 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     redos: Any = SimpleNamespace(close=lambda: closed.append("redos"), why_inline=lambda: "")
     threads = threading.active_count()
     with pytest.raises(LogUnreachable):
-        run_replica(spec, lambda: kernel, lambda kernel, wake: redos, threading.Event(), "uid")
+        run_replica(spec, lambda: kernel, lambda kernel, wake, peer: redos, threading.Event(), "uid")
     assert log.open == []
     assert closed == ["redos"]
+    assert threading.active_count() == threads
+
+
+def test_redos_that_cannot_be_had_leave_nothing_open(tmp_path: Path) -> None:
+    spec: Any = SimpleNamespace(
+        checkpoints=LocalLocation(tmp_path), query_hash="", log=None, bucket_us=100_000, timing=Timing()
+    )
+    closed: list[str] = []
+    kernel: Any = SimpleNamespace(close=lambda: closed.append("kernel"))
+    threads = threading.active_count()
+
+    def refuse(*_: object) -> Any:
+        raise LogUnreachable("no broker")
+
+    with pytest.raises(LogUnreachable):
+        run_replica(spec, lambda: kernel, refuse, threading.Event(), "uid")
+    assert closed == ["kernel"]
     assert threading.active_count() == threads

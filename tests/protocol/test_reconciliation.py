@@ -6,7 +6,7 @@ import pytest
 
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, EmitEvent, StartRedo
 from sunion.errors import RetentionLost
@@ -75,7 +75,7 @@ def test_a_job_is_cut_by_rows_and_knows_its_ranges_and_the_fold_before_them() ->
     (started,) = effects
     assert isinstance(started, StartRedo)
     job = started.job
-    assert (job.first, job.end, job.rows, job.state, started.local) == (0, 2, 4, "S", False)
+    assert (job.first, job.end, job.rows, job.state, started.place) == (0, 2, 4, "S", RedoPlace.SPARK)
     assert job.ranges == (SourceRange(0, 1, 11, made.marks(0)[0].fold),)
     assert job.ranges[0].fold.owner == "a"
     assert redo.wakeup() == TIMING.redo_deadline_us
@@ -149,7 +149,7 @@ def test_when_spark_has_failed_evicted_rows_are_read_again_locally_with_a_rest_b
     made.evict(9)
     assert not redo.inline(made, 0, 10)
     redo.start(2, made, 0, 10, "S", effects)
-    assert (effects[-1].local, redo.deadline, redo.wakeup()) == (True, None, None)
+    assert (effects[-1].place, redo.deadline, redo.wakeup()) == (RedoPlace.LOG, None, None)
     redo.answered(3, RedoFailed(2, "log unreachable"), 0, effects)
     assert redo.resting(3)
     before = len(effects)
@@ -167,7 +167,7 @@ def test_after_spark_has_failed_one_local_job_follows_the_other_at_once() -> Non
     assert redo.answered(3, done(2), 0, effects) is not None
     assert not redo.resting(3)
     redo.start(3, made, effects[-2].job.end, 10, "S", effects)
-    assert (effects[-1].job.id, effects[-1].local) == (3, True)
+    assert (effects[-1].job.id, effects[-1].place) == (3, RedoPlace.LOG)
 
 
 def test_without_spark_all_runs_from_memory_and_what_left_it_by_local_jobs() -> None:
@@ -178,7 +178,7 @@ def test_without_spark_all_runs_from_memory_and_what_left_it_by_local_jobs() -> 
     made.evict(2)
     assert not redo.inline(made, 0, 10)
     redo.start(0, made, 0, 10, "S", effects)
-    assert (effects[-1].local, redo.deadline) == (True, None)
+    assert (effects[-1].place, redo.deadline) == (RedoPlace.LOG, None)
     assert redo.inline(made, 2, 10)
 
 
@@ -245,7 +245,7 @@ def test_an_adoption_is_a_job_with_a_number_of_its_own() -> None:
     redo, effects, made = begun()
     redo.adopt(1, 2, 0, 9, "S", effects)
     redo.start(2, made, 0, 10, "S", effects)
-    assert effects[1] == StartRedo(RedoJob(2, 0, 9, "S", (), 0, peer=2), local=False)
+    assert effects[1] == StartRedo(RedoJob(2, 0, 9, "S", (), 0, peer=2), RedoPlace.PEER)
     assert [e.job.id for e in effects] == [1, 2, 3]
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from borealis_py.protocol.redo import RedoDone, RedoFailed
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoPlace
 from reconcile.redo_router import RedoRouter, ResultQueue, ThreadRedo
 from reconcile.replay_context import ReplayContext
 from tests.reconcile.list_world import ListKernel, StubLog, StubLookup, batch, claim, list_work
@@ -117,9 +117,10 @@ def test_close_ends_the_thread(bell, replica):
 
 
 def test_local_jobs_go_to_the_thread(bell, replica):
-    redo = RedoRouter(FailingRedo("no Java", bell), ThreadRedo(list_work(LOGS), bell, 60))
-    redo.start(replica.job(10, 15, id=1))
-    redo.start(replica.job(10, 15, id=2), local=True)
+    nobody = FailingRedo("no peer", bell)
+    redo = RedoRouter(FailingRedo("no Java", bell), ThreadRedo(list_work(LOGS), bell, 60), nobody)
+    redo.start(replica.job(10, 15, id=1), RedoPlace.SPARK)
+    redo.start(replica.job(10, 15, id=2), RedoPlace.LOG)
     bell.wait()
     bell.wait()
     failed, done = redo.results()
@@ -127,9 +128,9 @@ def test_local_jobs_go_to_the_thread(bell, replica):
     redo.close()
 
 
-def test_without_spark_every_job_goes_to_the_thread(bell, replica):
-    redo = RedoRouter(None, ThreadRedo(list_work(LOGS), bell, 60))
-    redo.start(replica.job(10, 15, id=1))
+def test_without_spark_jobs_go_to_the_thread(bell, replica):
+    redo = RedoRouter(None, ThreadRedo(list_work(LOGS), bell, 60), FailingRedo("no peer", bell))
+    redo.start(replica.job(10, 15, id=1), RedoPlace.LOG)
     bell.wait()
     (done,) = redo.results()
     assert (done.id, done.engine, redo.on_spark) == (1, "inline", False)

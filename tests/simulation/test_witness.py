@@ -10,7 +10,7 @@ import pytest
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.records import TentativeHeader
-from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace
 from borealis_py.protocol.settings import Timing
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.runner.generator import draw
@@ -145,14 +145,14 @@ def test_labels_are_exact_over_the_window_of_a_result() -> None:
 
 
 def job(number: int, first: int, end: int) -> JobStarted:
-    return JobStarted(RedoJob(number, first, end, None, (), 0), False)
+    return JobStarted(RedoJob(number, first, end, None, (), 0), RedoPlace.SPARK)
 
 
 def test_where_there_is_no_spark_no_job_is_for_it() -> None:
     jobs = Jobs(Timing(), lambda bucket: 4, False)
     with pytest.raises(Violation, match="for Spark, and there is none"):
         jobs.asked("r", 0, job(1, 5, 7), 5, 20)
-    jobs.asked("r", 0, dataclasses.replace(job(1, 5, 7), local=True), 5, 20)
+    jobs.asked("r", 0, dataclasses.replace(job(1, 5, 7), place=RedoPlace.LOG), 5, 20)
 
 
 def test_jobs_are_short_at_first_come_one_by_one_and_are_not_waited_for_for_ever() -> None:

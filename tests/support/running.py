@@ -26,10 +26,10 @@ from borealis_py.query import App
 from borealis_py.query.partitions import parts_of
 from borealis_py.runtime.specs import replica_spec
 from borealis_py.runtime.threads import make_redos
-from reconcile.redo_router import RedoRouter
+from reconcile.redo_router import RedoRouter, RedoRunner
 from reconcile.replay_context import make_kernel
 
-MakeRedos = Callable[[ReplicaSpec, Kernel, Wake], RedoRouter]
+MakeRedos = Callable[[ReplicaSpec, Kernel, Wake, RedoRunner], RedoRouter]
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:

@@ -229,10 +229,9 @@ class Loop:
         self._opened = ExitStack()
         kernel = kernel_of(spec)()
         self._opened.callback(kernel.close)
-        redos = make_redos(spec, kernel, self._wake)
-        self._opened.callback(redos.close)
         self._store = _Store(_Noting(spec.data_dir / "checkpoints" / spec.name), spec.query_hash, kernel)
-        redos.peers = PeerRedo(Peers(spec, self._store, kernel), spec.log, self._wake)
+        redos = make_redos(spec, kernel, self._wake, PeerRedo(Peers(spec, self._store, kernel), spec.log, self._wake))
+        self._opened.callback(redos.close)
         self._replica = Replica(
             spec, spec.log, self._clock, kernel, redos, self._store, new_uid(spec), self._wake, redos.why_inline
         )

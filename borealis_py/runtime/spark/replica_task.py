@@ -31,7 +31,7 @@ from borealis_py.runtime.ends import ENDS, KernelDiffers
 from borealis_py.runtime.spark.parent_watchdog import ended_with_host
 from borealis_py.runtime.specs import kernel_of, new_uid, work_of
 from reconcile.redo_client import RemoteRedo, TaskAddress
-from reconcile.redo_router import RedoRouter, ThreadRedo
+from reconcile.redo_router import RedoRouter, RedoRunner, ThreadRedo
 from reconcile.replay_context import evict_all
 
 log = structlog.get_logger("borealis.host")
@@ -100,14 +100,16 @@ class NodeTask:
         link = _Link()
         run_replica(spec, kernel_of(spec), partial(self._make_redos, link, uid, stop), stop, uid, seen=link.tell)
 
-    def _make_redos(self, link: _Link, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake) -> RedoRouter:
+    def _make_redos(
+        self, link: _Link, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake, peer: RedoRunner
+    ) -> RedoRouter:
         spec = self.spec
         ask, answer = redo_feeds(spec.app, spec.node, spec.replica)
         deadline_s = spec.timing.redo_deadline_us / 1e6
         address = TaskAddress(self.session, uid, ask, answer)
         link.asking = asking = RemoteRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
         local = ThreadRedo(work_of(spec), wake)
-        return RedoRouter(asking, local, why_inline=lambda: asking.why_inline)
+        return RedoRouter(asking, local, peer, why_inline=lambda: asking.why_inline)
 
 
 class _Link:

@@ -10,7 +10,7 @@ from borealis_py.log.base import LogError, Wake
 from borealis_py.log.codec import RowCodec
 from borealis_py.node.checkpoints import LoadedCheckpoint
 from borealis_py.node.peers import Peers
-from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
+from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryClient
@@ -168,10 +168,10 @@ class SimRedos:
         self._expected: set[int] = set()
         self._ready: list[RedoResult] = []
 
-    def start(self, job: RedoJob, local: bool = False) -> None:
-        mode = self._spark.mode
+    def start(self, job: RedoJob, place: RedoPlace) -> None:
+        mode, local = self._spark.mode, place is RedoPlace.LOG
         self._expected.add(job.id)
-        if job.peer is not None:
+        if place is RedoPlace.PEER:
             self._scheduler.after(_PEER(self._rng), lambda: self._adopt(job))
             return
         if mode == "hang" and not local:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from borealis_py.log.base import Feed
 from borealis_py.log.records import RangeHeader, StableHeader, StreamHeader
-from borealis_py.protocol.redo import RedoDone, RedoJob, RedoResult
+from borealis_py.protocol.redo import RedoDone, RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.settings import Timing
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted
@@ -110,7 +110,9 @@ class Jobs:
         job = asked.job
         if self._job is not None:
             raise Violation("job", f"{name}: job {job.id} is given out beside {self._job[0].id}", job.first)
-        if not (asked.local or self._spark or job.peer is not None):
+        if (asked.place is RedoPlace.PEER) is not (job.peer is not None):
+            raise Violation("job", f"{name}: job {job.id} of peer {job.peer} is for {asked.place}", job.first)
+        if asked.place is RedoPlace.SPARK and not self._spark:
             raise Violation("job", f"{name}: job {job.id} is for Spark, and there is none", job.first)
         if job.first != stable or not stable < job.end <= live:
             said = f"{name}: job {job.id} of [{job.first}, {job.end}) at ({stable}, {live})"
@@ -119,7 +121,7 @@ class Jobs:
         if sum(counts) > self._rows_max and len(counts) > 1:
             said = f"{name}: job {job.id} has {sum(counts)} rows, {self._rows_max} are the most now"
             raise Violation("job", said, job.first)
-        self._job = job, asked.local, now_us
+        self._job = job, asked.place is RedoPlace.LOG, now_us
 
     def dropped(self, dropped: JobCancelled) -> None:
         if self._job is not None and self._job[0].id == dropped.job_id:

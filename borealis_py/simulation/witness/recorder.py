@@ -26,7 +26,7 @@ from borealis_py.log.base import (
     Wake,
 )
 from borealis_py.log.codec import RowCodec
-from borealis_py.protocol.redo import RedoJob, RedoResult
+from borealis_py.protocol.redo import RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.storage import Disk, MemoryCheckpoints, SimRedos, Spark
@@ -40,7 +40,7 @@ class JobStarted:
     """A redo job that was given out."""
 
     job: RedoJob
-    local: bool
+    place: RedoPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +239,9 @@ class HeardRedos(SimRedos):
         super().__init__(opened, client, spark, rng, on_spark)
         self._ear = ear
 
-    def start(self, job: RedoJob, local: bool = False) -> None:
-        self._ear.turn.done.append(JobStarted(job, local))
-        super().start(job, local)
+    def start(self, job: RedoJob, place: RedoPlace) -> None:
+        self._ear.turn.done.append(JobStarted(job, place))
+        super().start(job, place)
 
     def results(self) -> list[RedoResult]:
         found = super().results()
