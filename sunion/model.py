@@ -169,8 +169,7 @@ class TentativeBucket:
     """TENTATIVE(inc, b, ...): not known to be final; replaced by STABLE(b) later.
 
     `missing_sources`: missing in some bucket that the result depends on, earlier ones of its windows too; `missing`:
-    those
-    that bucket b itself had not. `completeness` in 0..1: the lowest of those buckets'. `diverged_from`: the first
+    those that bucket b itself had not. `completeness` in 0..1: the lowest of those buckets'. `diverged_from`: the first
     bucket whose absence the state, or a word that it was made of, carries (PROTOCOL 1.3, B17). `offset`: where a reader
     found it in the log, -1: nowhere; no part of what is said.
     """

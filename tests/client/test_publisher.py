@@ -230,6 +230,7 @@ def test_the_speed_of_a_replay_is_a_positive_whole_number() -> None:
 def test_many_rows_in_one_go_come_as_they_would_one_by_one(world: InstantWorld) -> None:
     with publisher(world, lateness_us=60_000_000) as live:
         assert live.send_many(row(n) for n in range(2_500)) == 2_500
+        assert live.send_many((row(n) for n in range(2_500)), first_seq=0) == 0, "all were published already"
         assert live.send_many([row(2_500), {"bad": 1}]) == 1
         now = wall_us()
         assert live.send_many([row(2_501), row(2_502)], [now, None]) == 2

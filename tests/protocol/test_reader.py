@@ -100,6 +100,39 @@ def test_an_awaited_feed_is_given_up_after_d_and_then_late() -> None:
     assert kinds(made.show(WAIT)) == [(Kind.TENTATIVE, 1, 2)]  # replica 1 is late: not waited for again
 
 
+def test_waiting_counts_from_the_bucket_s_end_although_upstream_did_not_wait() -> None:
+    made = reader()
+    made.read(10 * W, [(0, tentative(0))])
+    assert made.ready_at() == 10 * W + WAIT
+
+
+def test_who_spoke_while_it_was_late_is_awaited_again_once_all_is_stable() -> None:
+    made = reader()
+    made.read(0, [(0, tentative(0, held=300_000))])
+    made.show(WAIT - 300_000)
+    now = WAIT
+    made.read(now, [(0, stable(0)), (1, stable(0)), (0, stable(1))])
+    assert made.live == made.next == 2
+    made.read(now, [(0, tentative(2))])
+    assert made.show(now) == [], "replica 1 may say it stably"
+
+
+def test_who_is_silent_stays_late_when_all_is_stable() -> None:
+    made = reader()
+    made.read(0, [(0, tentative(0, held=300_000))])
+    made.show(WAIT - 300_000)
+    made.read(WAIT, [(0, stable(0)), (0, stable(1)), (0, tentative(2))])
+    assert kinds(made.show(WAIT)) == [(Kind.TENTATIVE, 2, 3)]
+
+
+def test_a_replica_that_speaks_tentatively_is_not_awaited() -> None:
+    made = reader()
+    made.read(0, [(0, tentative(0)), (1, tentative(0))])
+    assert kinds(made.show(0)) == [(Kind.TENTATIVE, 0, 1)]
+    made.read(0, [(0, tentative(1))])
+    assert kinds(made.show(0)) == [(Kind.TENTATIVE, 1, 2)], "its last word was tentative"
+
+
 def test_a_bucket_that_no_replica_has_is_passed_over() -> None:
     made = reader(1)
     made.read(0, [(0, tentative(0)), (0, tentative(2))])

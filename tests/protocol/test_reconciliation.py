@@ -48,6 +48,13 @@ def test_few_rows_or_few_buckets_run_inline(rows: int, target: int, inline: bool
     assert redo.inline(union(rows), 0, target) is inline
 
 
+def test_so_few_buckets_run_inline_wherever_they_lie_and_whatever_they_hold() -> None:
+    redo = made_for(TIMING)
+    redo.begin()
+    assert redo.inline(union(100), 7, 9)
+    assert not redo.inline(union(100), 7, 10)
+
+
 @pytest.mark.parametrize(("turn_us", "rows", "inline"), [(5_000, 20, True), (5_000, 21, False), (20_000, 5, True)])
 def test_what_is_expected_to_take_longer_than_a_limit_becomes_jobs(turn_us: int, rows: int, inline: bool) -> None:
     timing = Timing(inline_us=100_000, inline_buckets=0, slice_rows=200, slice_us=1_000)

@@ -107,6 +107,19 @@ def test_a_job_by_letter_gives_the_bits_of_the_direct_run(office, replica):
     assert task.why_inline == ""
 
 
+def test_jobs_of_two_replicas_run_side_by_side_and_each_gets_its_own_answer(replica):
+    office = Office(2)
+    one, two = office.task("u1"), office.task("u2")
+    one.start(replica.job(10, 15, id=1))
+    two.start(replica.job(15, 20, id=1))
+    office.server.turn()
+    assert len(office.slots.running) == 2
+    office.slots.run()
+    office.server.turn()
+    (first,), (second,) = one.results(), two.results()
+    assert (first.outputs, second.outputs) == (replica.expected(10, 15), replica.expected(15, 20))
+
+
 def test_large_jobs_and_answers_travel_in_parts(office, replica, monkeypatch):
     monkeypatch.setattr(rpc, "ENVELOPE_BYTES_MAX", 7)
     task = office.task()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from sunion.bucket import Buckets
 from sunion.model import FOREVER, Reject, SourceRecord
 from sunion.source import SourceFold, fold
@@ -66,3 +69,41 @@ def test_the_lateness_of_the_owner_moves_the_limit_for_rows_in_the_future() -> N
     assert len(accepted.rows) == 1
     _, accepted = fold(owned, replace(row, stimes=(row.stimes[0] + 1,)), BUCKETS, ListOps(), "s", 1_000)
     assert accepted.rejects[0].reason.startswith("future")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["row", "reject"]), st.integers(3_000, 8_000)), max_size=8),
+    st.integers(-1, 6),
+    st.integers(0, 2),
+)
+def test_a_batch_that_is_not_the_usual_one_counts_position_by_position(
+    items: list[tuple[str, int]], last: int, foreign: int
+) -> None:
+    """Positions from 0 up, each a row (of any time) or a reject; besides, rejects without a position."""
+    state, horizon = replace(START, last_seq=last), 5_000 + 2_500
+    rows = [(stime, seq) for seq, (kind, stime) in enumerate(items) if kind == "row"]
+    refused = [seq for seq, (kind, _) in enumerate(items) if kind == "reject"]
+    record = SourceRecord(
+        7, 1, "u", False, tuple(seq for _, seq in rows), tuple(stime for stime, _ in rows), rows or None,
+        rejects=tuple(reject(seq) for seq in [*[-1] * foreign, *refused]),
+    )  # fmt: skip
+    after, accepted = fold(state, record, BUCKETS, ListOps(), "s", 2_500)
+    taken, letters, late, expected_last = [], [-1] * foreign, 0, last
+    for seq, (kind, stime) in enumerate(items):
+        if seq <= expected_last:
+            continue
+        if kind == "reject":
+            letters.append(seq)
+        elif stime < 5_000:
+            late += 1
+            letters.append(-1)
+            continue
+        elif stime >= horizon:
+            letters.append(-1)
+        else:
+            taken.append((stime // 1_000, (stime, seq)))
+        expected_last = seq
+    assert after.last_seq == expected_last
+    assert [(b, row) for b, part, _ in accepted.rows for row in part] == sorted(taken, key=lambda one: one[0])
+    assert [r.seq for r in accepted.rejects] == letters
+    assert accepted.late == late

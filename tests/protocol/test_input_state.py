@@ -1,0 +1,66 @@
+"""What a replica decides of its inputs: how much runs in a turn, how complete a bucket is."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.protocol.input_state import InputState
+from borealis_py.protocol.pace import Pace
+from borealis_py.protocol.settings import Timing
+from sunion.model import Input, Output, TentativeBucket
+from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, batch, claim
+
+
+def state(*inputs: Input) -> InputState:
+    return InputState(inputs, 0, BUCKETS, OPS, AHEAD_US, 0, None, {i: lambda rows: rows for i in range(len(inputs))})
+
+
+def filled(*counts: int) -> InputState:
+    """A source with so many rows in its first buckets, all closed."""
+    made, seq = state(Input.source("a")), 0
+    made.union.feed(0, claim(0))
+    for bucket, count in enumerate(counts):
+        rows = [(bucket * W + i, i) for i in range(count)]
+        made.union.feed(0, batch(1 + bucket, seq, rows, (bucket + 1) * W))
+        seq += count
+    return made
+
+
+class Counted(Pace):
+    """Takes so many rows, and tells what it was asked."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(Timing(), W)
+        self.left, self.asked = rows, list[tuple[int, int, int]]()
+
+    def takes(self, n: int, rows: int, most: int) -> bool:
+        self.asked.append((n, rows, most))
+        self.left -= rows
+        return self.left >= 0
+
+
+def test_a_slice_ends_before_the_bucket_that_no_longer_fits() -> None:
+    pace = Counted(5)
+    assert filled(2, 0, 3, 4, 1).slice(0, 5, pace, 9) == (3, 5)
+    assert pace.asked == [(0, 2, 9), (1, 3, 9), (2, 4, 9)], "buckets without rows are not asked about"
+
+
+def test_a_slice_of_all_goes_to_its_limit_over_empty_buckets() -> None:
+    pace = Counted(99)
+    assert filled(2, 3, 0, 0).slice(0, 4, pace, 9) == (4, 5)
+    assert pace.asked == [(0, 2, 9), (1, 3, 9)]
+    assert filled(2, 3, 4).slice(1, 2, Counted(99), 9) == (2, 3)
+
+
+def test_a_slice_asks_about_one_bucket_more_than_it_may_run() -> None:
+    pace = Counted(99)
+    filled(1, 1, 1, 1, 1).slice(0, 5, pace, 2)
+    assert [n for n, _, _ in pace.asked] == [0, 1, 2]
+
+
+def test_a_bucket_is_as_complete_as_its_inputs_are_on_average() -> None:
+    made = state(Input("up", 1, ("a",)), Input("down", 1, ("b",)), Input.source("c"))
+    for index, share in ((0, 0.5), (1, 0.25)):
+        said = TentativeBucket(1, 0, Output(), ("x",), ("x",), 0, share, 0, 0)
+        made.union.feed_stream(index, [(0, said)])
+    assert made.completeness(0) == pytest.approx((0.5 + 0.25 + 0) / 3)
