@@ -111,7 +111,8 @@ def test_who_spoke_while_it_was_late_is_awaited_again_once_all_is_stable() -> No
     made.read(0, [(0, tentative(0, held=300_000))])
     made.show(WAIT - 300_000)
     now = WAIT
-    made.read(now, [(0, stable(0)), (1, stable(0)), (0, stable(1))])
+    for said in ((0, stable(0)), (1, stable(0)), (0, stable(1))):
+        made.read(now, [said])
     assert made.live == made.next == 2
     made.read(now, [(0, tentative(2))])
     assert made.show(now) == [], "replica 1 may say it stably"
