@@ -30,7 +30,8 @@ from borealis_py.observe.process_tree import JVM, members
 from borealis_py.runtime.spark import class_archive
 
 APP, SOURCES, REPLICAS = "weight", 3, 2
-RATES: Mapping[Size, tuple[int, ...]] = {"short": (0, 900), "usual": (0, 900, 50_000), "full": (0, 900, 50_000)}
+RATES: Mapping[Size, tuple[int, ...]] = {"short": (900, 0), "usual": (50_000, 900, 0), "full": (50_000, 900, 0)}
+"""The busiest first: a broker that has just started compiles for a minute, which no idle app costs."""
 """Events a second, all sources together."""
 SECONDS: Mapping[Size, float] = {"short": 5.0, "usual": 15.0, "full": 60.0}
 SETTLE_S = 4.0
