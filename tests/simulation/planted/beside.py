@@ -123,10 +123,10 @@ def _and_compacted(scenario: Scenario) -> Scenario:
 
 
 def _whoever_is_there_is_to_blame() -> Any:
-    def run_by_row(runs: poison_rows.Runs, batch: Any) -> poison_rows.Isolated:
+    def isolate_bad_rows(runs: poison_rows.Runs, batch: Any) -> poison_rows.Isolated:
         return poison_rows.Isolated(None, dict.fromkeys(range(batch.num_rows), "poison"))
 
-    return mock.patch.object(poison_rows, "run_by_row", run_by_row)
+    return mock.patch.object(poison_rows, "isolate_bad_rows", isolate_bad_rows)
 
 
 LATE = (

@@ -17,7 +17,7 @@ def _beside_another(scenario: Scenario) -> Scenario:
 
 
 def _writers_are_known_by_their_query() -> Any:
-    return mock.patch.object(ReplicaSpec, "transactional_id", property(lambda spec: spec.query))
+    return mock.patch.object(ReplicaSpec, "transactional_id", property(lambda spec: spec.node))
 
 
 BUGS = (
