@@ -12,7 +12,7 @@ MINUTES := 120
 KILLS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fmt unit sim bench bench-check compose-test chaos soak mutants clean
+.PHONY: help setup demo test test-slow test-all check fmt unit sim bench bench-check compose-test chaos soak mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,10 +29,17 @@ $(STAMP): pyproject.toml deploy/preflight.sh
 demo: setup ## the main job: real Kafka and Spark, one input lost for 15 s, exact in the end (about 2 minutes)
 	@$(VENV)/bin/borealis demo --out demo
 
-test: setup check ## every test: lint, types, import contracts, unit, property, simulation, Kafka, Spark, end to end
-	@$(PY) -m pytest -n 2 --dist loadfile -m '$(PURE)'
-	@$(PY) -m pytest -n 2 --dist loadfile -m '$(LIGHT)'
-	@$(PY) -m pytest -m 'spark or e2e'
+test: setup check ## tests of every kind: lint, types, contracts, unit, property, simulation, Kafka, Spark, end to end
+	@$(PY) -m pytest -n 2 --dist loadfile -m '$(PURE) and not slow'
+	@$(PY) -m pytest -n 2 --dist loadfile -m '$(LIGHT) and not slow'
+	@$(PY) -m pytest -m '(spark or e2e) and not slow'
+
+test-slow: setup ## the tests that `make test` leaves out
+	@$(PY) -m pytest -n 2 --dist loadfile -m '$(PURE) and slow'
+	@$(PY) -m pytest -n 2 --dist loadfile -m '$(LIGHT) and slow'
+	@$(PY) -m pytest -m '(spark or e2e) and slow'
+
+test-all: test test-slow ## every test there is
 
 check: setup ## lint, types, import contracts
 	@$(VENV)/bin/ruff check .

@@ -14,6 +14,7 @@ from hypothesis import settings
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
 from tests.examples import examples
+from tests.tiers import slow
 
 # The same examples every time, so that a red run is red again; BOREALIS_EXPLORE=1 draws new ones. No deadlines: how
 # fast an example runs depends on what else the machine does.
@@ -38,7 +39,7 @@ def logs_as_installed() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def modules_as_installed() -> Iterator[None]:
-    """What a replica's process does without (`host/lean.py`), others may want."""
+    """What a replica's process does without (`runtime/lean_imports.py`), others may want."""
     before = list(sys.meta_path)
     yield
     sys.meta_path[:] = before
@@ -71,7 +72,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever uses the broker is marked so, hence `-m "not broker"` needs no care."""
+    """Whoever uses the broker is marked so, hence `-m "not broker"` needs no care; likewise what is slow."""
     for item in items:
         if {"broker", "bootstrap"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.broker)
+    for item in slow(items):
+        item.add_marker(pytest.mark.slow)

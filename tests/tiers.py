@@ -1,0 +1,64 @@
+"""Which tests `make test` leaves to `make test-slow`: between them they run all.
+
+`make test` runs every kind once in some eight minutes on 2 cores; here stands what takes long for what it adds to that.
+By file, or a part of a test's id; of `SOME` every so many-th test stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+SLOW = (
+    "tests/app/test_supervisor.py",
+    "tests/bench/test_latency.py::test_two_seconds_on_a_real_broker",
+    "tests/bench/test_lost_input.py::test_three_seconds_of_silence_on_a_real_broker",
+    "tests/bench/test_overhead.py",
+    "tests/bench/test_scaling.py",
+    "tests/bench/test_throughput.py::test_a_",
+    "tests/broker/test_fallback.py",
+    "tests/broker/test_settings.py",
+    "tests/chaos/test_chaos.py",
+    "tests/cli/test_partitions_with_broker.py",
+    "tests/cli/test_supervised_with_broker.py",
+    "tests/cli/test_up_on_spark.py",
+    "tests/drills/test_crashes.py",
+    "tests/drills/test_inputs.py",
+    "tests/drills/test_retention.py",
+    "tests/engine/test_partitions.py",
+    "tests/engine/test_proved.py",
+    "tests/engine/test_slices.py",
+    "tests/kafka/test_mending.py",
+    "tests/kafka/test_outage.py",
+    "tests/runtime/spark/test_class_archive.py",
+    "tests/runtime/spark/test_other_workers.py",
+    "tests/runtime/spark/test_pages.py",
+    "tests/runtime/spark/test_session.py",
+    "tests/runtime/spark/test_standalone.py",
+    "tests/runtime/spark/test_two_apps.py",
+    "tests/runtime/spark/test_waiting.py",
+    "tests/runtime/spark/test_warming.py",
+    "tests/soak/test_soak.py",
+    "tests/spark/test_kafka.py",
+    "tests/spark/test_slots.py",
+)
+SOME = {"tests/simulation/test_planted.py": 6}
+
+
+class Item(Protocol):
+    """A test, as pytest has collected it."""
+
+    @property
+    def nodeid(self) -> str: ...
+
+
+def slow(items: Iterable[Item]) -> list[Item]:
+    """Those that `make test` leaves out."""
+    found, seen = [], dict.fromkeys(SOME, 0)
+    for item in items:
+        some = next((file for file in SOME if item.nodeid.startswith(file)), None)
+        if some is not None:
+            seen[some] += 1
+        if item.nodeid.startswith(SLOW) or (some is not None and seen[some] % SOME[some]):
+            found.append(item)
+    return found
