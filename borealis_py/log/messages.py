@@ -109,48 +109,75 @@ class RedoStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Status topic, key `<node>/<replica>`: one a second and one on every event.
-
-    `event`: "" for the periodic one, else SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION,
-    REDO, REC_DONE, STABLE, READY, STOPPED (a driver says it of a task without a slot), REDO_FAILED, ADOPT_FAILED,
-    TOOK_OVER, DRIFT (a source is alive and always behind). `state`: RECOVERING, STABLE, UPSTREAM_FAILURE or
-    STABILIZATION. `granted`: holds the grant. `why_inline`: why redos do not run on Spark now; "": they do. `http`:
-    where its process answers HTTP; "": nowhere. `host`: the name of the machine on which `pid` is.
-    """
+    """What a replica reports, in the status topic under `<node>/<replica>`: once a second and at every event."""
 
     node: str
+    """Whose replica it is; a query is the node of its result."""
     replica: int
+    """The replica's index, from 0."""
     inc: int
+    """Its incarnation: grows with each start."""
     uid: str
+    """Random, of this incarnation."""
     pid: int
+    """Of the process that runs it, or of its driver."""
     at_wall_us: int
+    """When it said this, by its clock: microseconds since 1970."""
     state: str
+    """RECOVERING, STABLE, UPSTREAM_FAILURE or STABILIZATION."""
     f_s: int
+    """The stable frontier: the next bucket to run on complete input."""
     f_l: int
+    """The live frontier: the next bucket to run for timeliness; never behind `f_s`."""
     asking: bool
+    """It wants to correct."""
     granted: bool
+    """It may correct now."""
     head: int | None
+    """The replica that has asked longest, as this one knows; None: nobody asks."""
     publishing: bool
+    """It writes the node's corrected stream."""
     progress: int
+    """The first bucket that is not in the corrected stream, as far as this replica has read."""
     stable_rows: int
+    """Rows that this incarnation has said as stable."""
     tentative_rows: int
+    """Rows that this incarnation has said as tentative."""
     stable_buckets: int
+    """Buckets with output that it has said as stable."""
     tentative_buckets: int
+    """Buckets that it has said as tentative."""
     tuples_in: int
+    """Rows that it has taken from its sources."""
     rejected: int
+    """What it could not use of its sources: dead letters."""
     checkpoint_bucket: int
+    """Where its newest durable checkpoint begins; 0: it has none."""
     checkpoint_wall_us: int
+    """When it learnt that this one is durable: microseconds since 1970; 0: never."""
     threshold_us: int
+    """The delay threshold in force at it, in microseconds: the smallest of the queries that it serves."""
     failure_policy: str
+    """What it does with buckets that cannot be complete: process, delay or suspend."""
     stabilization_policy: str
+    """The same while it corrects."""
     inputs: tuple[InputStatus, ...]
+    """Its inputs, in their order."""
     rss_kb: int = 0
+    """Resident memory of its process, in kB; 0: unknown."""
     event: str = ""
+    """Why it says this now: SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO, REC_DONE,
+    STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER or DRIFT; "": a second has passed."""
     detail: str = ""
+    """More of the event, in words."""
     redo: RedoStatus | None = None
+    """Of a REDO: what ran."""
     why_inline: str = ""
+    """Why redos do not run on Spark now; "": they do, or are not to."""
     http: str = ""
+    """Where its process answers HTTP; "": nowhere."""
     host: str = ""
+    """The name of the machine on which `pid` is."""
 
 
 def encode(message: msgspec.Struct) -> bytes:
