@@ -11,6 +11,7 @@ from typing import Protocol
 
 SLOW = (
     "tests/app/test_supervisor.py",
+    "tests/bench/test_failover.py::test_one_kill_of_each_kind_on_a_real_broker",
     "tests/bench/test_latency.py::test_two_seconds_on_a_real_broker",
     "tests/bench/test_lost_input.py::test_three_seconds_of_silence_on_a_real_broker",
     "tests/bench/test_overhead.py",
@@ -19,6 +20,7 @@ SLOW = (
     "tests/broker/test_fallback.py",
     "tests/broker/test_settings.py",
     "tests/chaos/test_chaos.py",
+    "tests/chaos/test_elsewhere.py",
     "tests/cli/test_partitions_with_broker.py",
     "tests/cli/test_supervised_with_broker.py",
     "tests/cli/test_up_on_spark.py",
