@@ -12,6 +12,7 @@ from dataclasses import asdict
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.replica_health import health_of
 from borealis_py.app.state import GONE_S, AppState, read_statuses
+from borealis_py.config.config import shown, written
 from borealis_py.log.base import Log
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import format_duration
@@ -20,7 +21,7 @@ from borealis_py.query import format_duration
 def differences(before: Timing, after: Timing) -> list[str]:
     """Each setting that is another, like "slack 250ms -> 2s"."""
     wanted = asdict(after)
-    return [f"{_word(n)} {_shown(n, v)} -> {_shown(n, wanted[n])}" for n, v in asdict(before).items() if v != wanted[n]]
+    return [f"{written(n)} {shown(n, v)} -> {shown(n, wanted[n])}" for n, v in asdict(before).items() if v != wanted[n]]
 
 
 def ignored(configured: Mapping[str, int], timing: Timing) -> list[str]:
@@ -30,7 +31,7 @@ def ignored(configured: Mapping[str, int], timing: Timing) -> list[str]:
         configured: fields of `Timing` that it sets.
     """
     runs = asdict(timing)
-    return [f"{_word(n)} {_shown(n, v)} ({_shown(n, runs[n])})" for n, v in configured.items() if v != runs[n]]
+    return [f"{written(n)} {shown(n, v)} ({shown(n, runs[n])})" for n, v in configured.items() if v != runs[n]]
 
 
 def refuse_other(log: Log, before: AppState, timing: Timing, now_us: int) -> None:
@@ -71,11 +72,3 @@ def refuse_other(log: Log, before: AppState, timing: Timing, now_us: int) -> Non
             f"between runs: `borealis down` wherever it runs and then `borealis up`, or write the old one in "
             f"borealis.yaml. (A replica that was killed counts as running for {GONE_S:g} s.)"
         )
-
-
-def _word(field: str) -> str:
-    return field.removesuffix("_us") if field != "row_max_bytes" else "row_max"
-
-
-def _shown(field: str, value: int) -> str:
-    return format_duration(value) if field.endswith("_us") else str(value)

@@ -32,7 +32,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from borealis_py.config.address import Address
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.errors import did_you_mean
-from borealis_py.query.units import parse_bytes, parse_duration
+from borealis_py.query.units import format_duration, parse_bytes, parse_duration
 
 FILE = "borealis.yaml"
 DEFAULT_BOOTSTRAP = "localhost:9092"
@@ -198,11 +198,21 @@ def _explain(error: Any) -> str:
     return f"setting {where!r}: {message} (from {config_file()}, BOREALIS_{where.split('.')[0].upper()} or a flag)"
 
 
+def written(field: str) -> str:
+    """How a field of `Timing` is called under `timing:`."""
+    return "row_max" if field == "row_max_bytes" else field.removesuffix("_us")
+
+
+def shown(field: str, value: int) -> str:
+    """A value of a field of `Timing`, as it is written under `timing:`."""
+    return format_duration(value) if field.endswith("_us") else str(value)
+
+
 def _field(name: str) -> str:
     for candidate in (name, f"{name}_us", f"{name}_bytes"):
         if candidate in _TIMING:
             return candidate
-    known = sorted("row_max" if n == "row_max_bytes" else n.removesuffix("_us") for n in _TIMING)
+    known = sorted(map(written, _TIMING))
     hint = did_you_mean(name, known) or ";"
     raise ConfigError(f"timing: unknown setting {name!r}{hint} settings: {', '.join(known)}")
 

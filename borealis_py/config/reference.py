@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from itertools import pairwise
 
-from borealis_py.config.config import Config
+from borealis_py.config.config import Config, shown, written
 from borealis_py.protocol.settings import Timing
-from borealis_py.query import format_duration
 
 HEAD = """# Configuration
 
@@ -48,7 +47,7 @@ def page() -> str:
     told = {name: field.get_default() for name, field in Config.model_fields.items()}
     general = [_row(name, _plain(told[name]), text) for name, text in documented(Config) if name in told]
     defaults = {f.name: f.default for f in fields(Timing) if f.default is not MISSING}
-    timing = [_row(_written(name), _value(name, defaults[name]), text) for name, text in documented(Timing)]
+    timing = [_row(written(name), f"`{shown(name, defaults[name])}`", text) for name, text in documented(Timing)]
     return HEAD + "".join(general) + TIMING + "".join(timing)
 
 
@@ -58,14 +57,6 @@ def _row(name: str, default: str, text: str) -> str:
 
 def _plain(value: object) -> str:
     return f"`{value}`" if value not in (None, "", {}) else "none"
-
-
-def _written(field: str) -> str:
-    return "row_max" if field == "row_max_bytes" else field.removesuffix("_us")
-
-
-def _value(field: str, value: int) -> str:
-    return f"`{format_duration(value)}`" if field.endswith("_us") else f"`{value}`"
 
 
 if __name__ == "__main__":

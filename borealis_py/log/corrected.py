@@ -1,4 +1,4 @@
-"""Records of a corrected stream's transaction: rows as plain JSON, dead letters, progress (2.4)."""
+"""Records of a corrected stream's transaction: rows as plain JSON, dead letters, progress."""
 
 from __future__ import annotations
 

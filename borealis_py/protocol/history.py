@@ -50,7 +50,7 @@ class History:
         self.turns: deque[TurnRecord] = deque(maxlen=TURNS)
 
     def add(self, turn: Turn, f_s: int, f_l: int, state: str, effects: Sequence[Effect]) -> None:
-        """A turn is over, or was broken off."""
+        """A turn is over."""
         kinds = tuple(type(effect).__name__ for effect in effects)
         self.turns.append(TurnRecord(turn.now, _took(turn), f_s, f_l, state, kinds))
 

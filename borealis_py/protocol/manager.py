@@ -1,4 +1,4 @@
-"""The consistency manager: one replica of one node, as a pure state machine with one door (3.1).
+"""The consistency manager: one replica of one node, as a pure state machine with one door.
 
 Theory of operation. Two frontiers over buckets: F_s (state S, complete input) and F_l (state L, timeliness),
 F_s <= F_l. While they are equal the replica is STABLE and runs complete buckets once. A bucket that must wait no longer
@@ -125,11 +125,11 @@ class Manager:
             RetentionLost: a stream's replicas all have lost the bucket that is needed next, or a redo finds rows gone.
         """
         try:
-            return self._turn(turn)
+            effects = self._turn(turn)
         except IllegalTransition as exc:
             raise exc.after(self._history.lines(turn)) from None
-        finally:
-            self._history.add(turn, self.f_s, self.f_l, self.state.value, self._effects)
+        self._history.add(turn, self.f_s, self.f_l, self.state.value, effects)
+        return effects
 
     def _turn(self, turn: Turn) -> list[Effect]:
         now = turn.now

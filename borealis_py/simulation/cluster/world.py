@@ -88,7 +88,6 @@ class World:
         self.commits_unknown = 0
         self.struck: list[Fault] = []
         """What has gone wrong so far, as it happened: an aimed fault with the times at which it struck."""
-        self.healed_us: int | None = None
         self.lines: list[str] | None = [] if keep_trace else None
         self.hooks = Hooks()
         self.published: dict[str, int] = {}
