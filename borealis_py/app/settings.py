@@ -18,6 +18,7 @@ from borealis_py.app.state import (
     RECENT_MS,
     AppState,
     NoSuchApp,
+    ReplicaKey,
     StatusReader,
     put_settings,
     read_settings,
@@ -33,8 +34,6 @@ REREAD_S = 1.0
 """How often a wait looks whether somebody else has changed the settings."""
 MOST_US = 365 * 86_400_000_000
 """Beyond a year a threshold is a slip of the keyboard."""
-
-Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +203,10 @@ def _values(query: str, before: Delays, after: Delays) -> dict[str, msgspec.Stru
     return values
 
 
-def _wanted(state: AppState, query: str, after: Delays) -> dict[Key, Delays]:
+def _wanted(state: AppState, query: str, after: Delays) -> dict[ReplicaKey, Delays]:
     """What each replica of each node that serves the query is to obey, all its queries considered."""
     spec = state.runs
-    wanted: dict[Key, Delays] = {}
+    wanted: dict[ReplicaKey, Delays] = {}
     for name, node in spec.all_nodes.items():
         serves = spec.serves(name)
         if any(s.query == query for s in serves):
@@ -219,11 +218,11 @@ def _wanted(state: AppState, query: str, after: Delays) -> dict[Key, Delays]:
 class _SettingWatch:
     """What the statuses say about what the replicas obey."""
 
-    def __init__(self, log: Log, state: AppState, wanted: dict[Key, Delays]) -> None:
+    def __init__(self, log: Log, state: AppState, wanted: dict[ReplicaKey, Delays]) -> None:
         self._wanted = wanted
         self._reader = StatusReader(log, state.name, time.time_ns() // 1_000_000 - RECENT_MS)
-        self._since: dict[Key, int] = {}
-        self._heard: dict[Key, float] = {}
+        self._since: dict[ReplicaKey, int] = {}
+        self._heard: dict[ReplicaKey, float] = {}
         self._first = True
 
     def look(self) -> None:
@@ -242,7 +241,7 @@ class _SettingWatch:
                 self._since.pop(key, None)
         self._first = False
 
-    def expect(self, wanted: dict[Key, Delays]) -> None:
+    def expect(self, wanted: dict[ReplicaKey, Delays]) -> None:
         """What replicas are to say is another now."""
         for key in wanted:
             if wanted[key] != self._wanted.get(key):

@@ -191,8 +191,10 @@ def put_settings(log: Log, name: str, values: Mapping[str, msgspec.Struct], time
         raise LogError(f"settings of app {name!r} were not written within {timeout_s:g} s. Is the broker reachable?")
 
 
-Statuses = dict[tuple[str, int], Status]
-"""(node, replica) -> newest."""
+ReplicaKey = tuple[str, int]
+"""(node, replica); a query is the node of its name."""
+Statuses = dict[ReplicaKey, Status]
+"""The newest of each."""
 
 
 class StatusReader:

@@ -15,6 +15,7 @@ from borealis_py.app.state import (
     RECENT_MS,
     AppState,
     NoSuchApp,
+    ReplicaKey,
     Statuses,
     StatusReader,
     read_app,
@@ -23,7 +24,7 @@ from borealis_py.app.state import (
 )
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.messages import Status
-from borealis_py.observe.rates import Key, Rates
+from borealis_py.observe.rates import Rates
 
 SETTINGS_S = 3.0
 """How old what is known of the settings may be: they change seldom and cost more to read than statuses."""
@@ -42,7 +43,7 @@ class AppSnapshot:
     now_us: int
     events: tuple[Status, ...] = ()
     problem: str = ""
-    rates: Mapping[Key, tuple[float, ...]] = field(default_factory=dict)
+    rates: Mapping[ReplicaKey, tuple[float, ...]] = field(default_factory=dict)
 
 
 class Follower:

@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
+from borealis_py.app.state import ReplicaKey
 from borealis_py.log.messages import InputStatus, Status
-from borealis_py.observe.overview import Key
 from borealis_py.observe.status_registry import RegistryEntry, StatusRegistry
 from borealis_py.protocol.states import ReplicaState
 from sunion.bucket import Buckets
@@ -103,10 +103,10 @@ def registry(board: StatusRegistry) -> CollectorRegistry:
     return found
 
 
-_Labels = dict[Key, tuple[str, str, str]]
+_Labels = dict[ReplicaKey, tuple[str, str, str]]
 
 
-def _replicas(entries: dict[Key, RegistryEntry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
+def _replicas(entries: dict[ReplicaKey, RegistryEntry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
     for name, text, count in COUNTERS:
         counter = CounterMetricFamily(f"borealis_replica_{name}", text, labels=_REPLICA)
         for key, entry in entries.items():
@@ -124,7 +124,7 @@ def _replicas(entries: dict[Key, RegistryEntry], labels: _Labels, buckets: Bucke
     yield states
 
 
-def _inputs(entries: dict[Key, RegistryEntry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
+def _inputs(entries: dict[ReplicaKey, RegistryEntry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
     each = [((*labels[key], i.name), i) for key, entry in entries.items() for i in entry.glance.status.inputs]
     for name, text, measure in INPUT_GAUGES:
         gauge = GaugeMetricFamily(f"borealis_input_{name}", text, labels=(*_REPLICA, "input"))
@@ -139,7 +139,7 @@ def _inputs(entries: dict[Key, RegistryEntry], labels: _Labels, buckets: Buckets
     yield rejected
 
 
-def _history(entries: dict[Key, RegistryEntry], labels: _Labels) -> Iterator[Metric]:
+def _history(entries: dict[ReplicaKey, RegistryEntry], labels: _Labels) -> Iterator[Metric]:
     starts = CounterMetricFamily("borealis_replica_starts", "Incarnations started in this process.", labels=_REPLICA)
     events = CounterMetricFamily("borealis_replica_events", "What happened, by name.", labels=(*_REPLICA, "event"))
     redos = SummaryMetricFamily("borealis_redo_duration_seconds", "Redo jobs, by engine.", labels=(*_REPLICA, "engine"))

@@ -13,18 +13,17 @@ import msgspec
 
 from borealis_py.app.replica_health import health_of
 from borealis_py.app.replicas import ProcessName
-from borealis_py.app.state import AppState, Statuses
+from borealis_py.app.state import AppState, ReplicaKey, Statuses
 from borealis_py.log.messages import InputStatus, Status
 from borealis_py.protocol.settings import budget
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 
-Key = tuple[str, int]
-"""(node, replica); a query is the node of its name."""
 
-
-def overview(state: AppState, statuses: Statuses, now_us: int, only: Sequence[Key] | None = None) -> dict[str, Any]:
+def overview(
+    state: AppState, statuses: Statuses, now_us: int, only: Sequence[ReplicaKey] | None = None
+) -> dict[str, Any]:
     """Everything known, for programs: what `status --json` prints.
 
     Args:
@@ -53,7 +52,7 @@ def overview(state: AppState, statuses: Statuses, now_us: int, only: Sequence[Ke
     }
 
 
-def _one(state: AppState, found: Status | None, key: Key, now_us: int) -> dict[str, Any]:
+def _one(state: AppState, found: Status | None, key: ReplicaKey, now_us: int) -> dict[str, Any]:
     node, replica = key
     of = queries_of(state.runs, node)
     if found is None:
@@ -78,7 +77,7 @@ def queries_of(spec: AppSpec, node: str) -> list[str]:
     return [s.query for s in spec.serves(node)] if node in spec.all_nodes else []
 
 
-def keys(state: AppState, statuses: Statuses) -> list[Key]:
+def keys(state: AppState, statuses: Statuses) -> list[ReplicaKey]:
     """The replicas that should be, and others that spoke, in the order of the app."""
     expected = state.replicas()
     return expected + [key for key in statuses if key not in set(expected)]

@@ -9,15 +9,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from borealis_py.app.state import ReplicaKey
 from borealis_py.log.messages import Status
 
 SPAN_US = 3_000_000
 """A rate is that of the last three seconds: statuses come once a second, and tuples in buckets."""
 LEAST_US = 500_000
 """Statuses of events may come close together: they tell nothing of a rate."""
-
-Key = tuple[str, int]
-"""(node, replica)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class Rates:
     """Takes statuses in the order in which each replica said them."""
 
     def __init__(self) -> None:
-        self._readings: dict[Key, deque[_Reading]] = {}
+        self._readings: dict[ReplicaKey, deque[_Reading]] = {}
 
     def take(self, statuses: Iterable[Status]) -> None:
         """Counts begin anew with an incarnation; a clock that was set back starts over, too."""
@@ -44,7 +42,7 @@ class Rates:
             while len(kept) > 2 and kept[1].at_wall_us <= reading.at_wall_us - SPAN_US:
                 kept.popleft()
 
-    def per_second(self) -> Mapping[Key, tuple[float, ...]]:
+    def per_second(self) -> Mapping[ReplicaKey, tuple[float, ...]]:
         """For each replica of which two readings are known, the rate of each of its inputs."""
         found = {}
         for key, kept in self._readings.items():

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from borealis_py.app.state import AppState, Statuses
+from borealis_py.app.state import AppState, ReplicaKey, Statuses
 from borealis_py.log.messages import Policy
 from borealis_py.node.reporter import StatusSnapshot
-from borealis_py.observe.overview import Key, overview
+from borealis_py.observe.overview import overview
 
 HUNG_S = 10.0
 """A loop says something every second; one that was silent for so long hangs."""
@@ -45,14 +45,14 @@ class StatusRegistry:
     def __init__(
         self,
         state: AppState,
-        replicas: Sequence[Key],
+        replicas: Sequence[ReplicaKey],
         afar: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.replicas = tuple(replicas)
         self._started, self._afar = state, afar
         self._clock = clock
-        self._entries: dict[Key, RegistryEntry | None] = dict.fromkeys(replicas)
+        self._entries: dict[ReplicaKey, RegistryEntry | None] = dict.fromkeys(replicas)
 
     def tell(self, glance: StatusSnapshot) -> None:
         """A loop's new status. Of a replica that is not to run here, or of an incarnation before the one that was heard
@@ -65,7 +65,7 @@ class StatusRegistry:
             self._entries[key] = _added(before, glance, self._clock())  # no new key: readers may walk it meanwhile
 
     @property
-    def entries(self) -> dict[Key, RegistryEntry]:
+    def entries(self) -> dict[ReplicaKey, RegistryEntry]:
         """Of the replicas that have said something."""
         return {key: entry for key, entry in self._entries.items() if entry is not None}
 
@@ -100,7 +100,7 @@ class StatusRegistry:
         """The replicas that are not at work, one sentence each: not past RECOVERING, stopped, or hung."""
         return [why for key in self.replicas if (why := self._why_unready(key))]
 
-    def _why_unready(self, key: Key) -> str:
+    def _why_unready(self, key: ReplicaKey) -> str:
         entry = self._entries[key]
         if entry is None:
             return f"{name(key)} is starting"
@@ -115,7 +115,7 @@ class StatusRegistry:
         return self._clock() - entry.heard_s
 
 
-def name(key: Key) -> str:
+def name(key: ReplicaKey) -> str:
     """`sales.r0`."""
     return f"{key[0]}.r{key[1]}"
 
