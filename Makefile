@@ -12,7 +12,7 @@ MINUTES := 120
 KILLS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-all check fmt unit sim bench bench-check compose-test chaos soak mutants clean
+.PHONY: help setup demo test test-slow test-all check fmt unit sim bench bench-check compose-test chaos soak mutants wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -75,6 +75,10 @@ mutants: setup ## change the code in 3 000 places and see which changes no test 
 
 soak: setup ## hours with a kill a minute, judged by drift and audit: MINUTES=120 KILLS=1 (a minute) HOST=spark|process|plain SEED=...
 	@$(PY) -m tests.soak --minutes $(MINUTES) --kills $(KILLS) --host $(HOST) $(if $(SEED),--seed $(SEED))
+
+wheel: setup ## a wheel in dist/: the commands, without the checkout
+	@rm -rf build # of an earlier one: a module deleted since would come back
+	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) build dist mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,7 +1,7 @@
-"""Python's own way in: `subscribe` and `publish` on a running app, wired to Kafka.
+"""The Python API: `subscribe` to a query and `publisher` of a source, on a running app on Kafka.
 
 for change in subscribe("carrier_delays", view="live"):
-    print(change.kind, change.rows, change.completeness, change.lacked)
+    print(change.kind, change.rows, change.completeness, change.missing_sources)
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ from sunion.model import Kind
 ViewName = Literal["corrected", "live", "raw"]
 Boundary = Literal["clock", "data", "paced"]
 IDLE_S = 0.1
-"""How often a waiting iterator looks whether it is to stop."""
+"""How often a waiting iterator checks whether it should stop."""
 
 
 def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake) -> list[LiveSubscription]:
-    """A live subscription of each of its partitions. By the app's timing it waits, and decides which thresholds can
-    hold, as the replicas do.
+    """Open one live subscription per partition of a query.
+
+    The app's timing determines how long they wait and which thresholds are valid, as at the replicas.
 
     Raises:
-        QueryError: unknown query. SettingsError: the app's timing does not allow its threshold.
+        QueryError: unknown query.
+        SettingsError: the app's timing does not allow its threshold.
     """
     spec = state.spec
     q, depth = spec.query(query), spec.position(query)
@@ -58,10 +60,10 @@ def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake:
         return budget(state.timing, threshold_us, depth=depth)
 
     try:
-        wait_us = wait_of(q.threshold_us)  # in force until a setting that holds says otherwise
+        wait_us = wait_of(q.threshold_us)  # until a valid setting changes it
     except SettingsError as exc:
         raise SettingsError(
-            f"{query}: {exc}. Its description has no timing that allows it: `borealis up` writes what it runs by"
+            f"{query}: {exc}. The timing in the app's description does not allow it: `borealis up` writes a new one"
         ) from exc
     buckets, clock, found = Buckets(spec.bucket_us), SystemClock(), []
     with closing(log.lookup()) as lookup:
@@ -89,7 +91,7 @@ def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake:
 def forgets(spec: AppSpec, query: str) -> bool:
     """Whether every node that a query's rows come through is repeatable or convergent-capable.
 
-    A result of which nothing was missing is then the final one, whatever its state had lacked before (PROTOCOL.md 1.3).
+    If so, a result without missing sources is already final, whatever its state lacked before (PROTOCOL.md 4.3).
     """
     with closing(compile_query(spec.flattened(query), query)) as whole:
         return whole.operator_class in (OperatorClass.REPEATABLE, OperatorClass.CONVERGENT)
@@ -98,10 +100,10 @@ def forgets(spec: AppSpec, query: str) -> bool:
 def live(
     log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event, empty: bool = False
 ) -> Iterator[LiveChange]:
-    """Changes of the live view until `stop` or the end of the query. `empty`: tell of buckets without rows too."""
+    """Changes of the live view until `stop` or the end of the query. `empty`: include buckets without rows."""
     woken = threading.Event()
     subscriptions = open_live(log, state, query, from_beginning, woken.set)
-    kernel = make_kernel(state.spec.to_json(), query)  # the rows of all partitions are alike
+    kernel = make_kernel(state.spec.to_json(), query)  # all partitions have the same schema
     certain = forgets(state.spec, query)
     last = Buckets(state.spec.bucket_us).last
     try:
@@ -145,9 +147,7 @@ def corrected(log: Log, state: AppState, query: str, from_beginning: bool, stop:
 
 
 def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Event) -> Iterator[dict[str, Any]]:
-    """One replica's records as they lie, from the beginning, until `stop` or the end. `query` may be any node, and any
-    partition of one.
-    """
+    """One replica's records as stored, from the beginning, until `stop` or the end. `query`: any node or partition."""
     exchange = state.runs.node(query).exchange
     woken, last = threading.Event(), Buckets(state.spec.bucket_us).last
     lookup, reader = log.lookup(), log.reader(woken.set)
@@ -180,21 +180,24 @@ def publisher(
     """A publisher of one source of a running app: `with publisher("ewr") as p: p.send({...})`.
 
     Args:
-        lateness: how long after its stime a row may come, like "2s"; needed for `send(stime=...)`, where rows bear
-            times of their own. None: each row gets the time at which it is sent ("clock"), or rows come in the order of
-            their times ("data"). Results come so much later; a row that is later still is a dead letter.
-        boundary: what moves the promise that nothing older follows. "clock": the clock less the lateness, also while
-            nobody sends, so only for who knows that nothing is on its way then. "data": the largest stime sent less the
-            lateness; it stands while nobody sends, so that silence counts as a missing input. "paced": the clock, but
-            never past what `Publisher.hold` says: of a replay, that knows which row comes next; it has no lateness.
-        app: needed where the broker serves several.
-        bootstrap, kafka: address and properties of librdkafka, over borealis.yaml and BOREALIS_*, which hold as they do
-            for commands.
-        take_over: replace a publisher of this source that is at work.
+        lateness: how long after its stime a row may arrive, like "2s". Required for `send(stime=...)`, where rows carry
+            their own times. None: each row gets the time at which it is sent ("clock"), or rows arrive in stime order
+            ("data"). Results are delayed by this much; rows that arrive even later are dead letters.
+        boundary: what advances the promise that no older row follows. "clock": the clock minus the lateness, even while
+            nothing is sent; use it only if no rows are in transit then. "data": the largest stime sent minus the
+            lateness; it stops while nothing is sent, so that silence counts as a missing input. "paced": the clock, but
+            never past `Publisher.hold`; for a replay, which knows its next row and has no lateness.
+        app: required if the broker serves several apps.
+        bootstrap, kafka: broker address and librdkafka properties. They override borealis.yaml and BOREALIS_*, which
+            apply as in commands.
+        take_over: replace an active publisher of this source.
 
     Raises:
-        AppError: unknown app or source. LogUnreachable: no broker. ConfigError: a setting that makes no sense.
-        QueryError: a lateness that is no duration. ValueError: another boundary, or a lateness of a replay.
+        AppError: unknown app or source.
+        LogUnreachable: no broker.
+        ConfigError: an invalid setting.
+        QueryError: the lateness is not a duration.
+        ValueError: an unknown `boundary`, or a lateness for a replay.
     """
     if boundary not in get_args(Boundary):
         raise ValueError(f"source {source!r}: boundary={boundary!r}; choose clock, data or paced")
@@ -237,17 +240,18 @@ def subscribe(
     replica: int = 0,
     stop: threading.Event | None = None,
 ) -> Iterator[Any]:
-    """Follow a query's result; ends when its sources have ended.
+    """Follow a query's result until its sources have ended.
 
     Args:
-        view: "corrected" gives `Row`s (stable, in order, each once); "live" gives `LiveChange`s (tentative now, stable
-            later); "raw" gives one replica's records as dicts, of any node.
-        app: needed where the broker serves several.
+        view: "corrected" yields `Row`s (stable, in order, each once); "live" yields `LiveChange`s (tentative now,
+            stable later); "raw" yields one replica's records as dicts, of any node.
+        app: required if the broker serves several apps.
         bootstrap, kafka: as for `publisher`.
 
     Raises:
-        AppError, QueryError: unknown app or query. LogUnreachable: no broker. ConfigError: a setting that makes no
-            sense.
+        AppError, QueryError: unknown app or query.
+        LogUnreachable: no broker.
+        ConfigError: an invalid setting.
     """
     log = _log(bootstrap, kafka)
     state = read_app(log, app)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Names everything that is missing on this machine, with the command that installs it.
+# Lists everything that is missing on this machine, with the command that installs it.
 set -u
 missing=0
 need() { # what, how to install it

@@ -1,8 +1,8 @@
 """The audit: recompute a corrected stream from its sources and compare it with what was published, bit for bit.
 
-Same kernel, same fold, but from the beginning of the log, without any replica's state: what it proves is that nothing
-that failures, redos, restarts and take-overs did left a trace. Of a query that is cut into nodes no node's stream is
-read: the whole is computed as one. Runs anywhere; on Spark one task a query.
+It uses the same kernel and fold, but starts from the beginning of the log, without any replica's state. So it proves
+that failures, redos, restarts and take-overs left no trace. For a query that is cut into nodes it reads no node's
+stream, but computes the whole as one. It runs anywhere; on Spark as one task per query.
 """
 
 from __future__ import annotations
@@ -30,13 +30,18 @@ from reconcile.replay_context import OpenReplayContext, ReplayContext, node_cont
 from sunion.bucket import Buckets
 from sunion.model import TupleId
 from sunion.source import SourceFold
+from sunion.units import Offset
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterSpec:
-    """The dead letters of a query: where they lie, the progress of each node that its rows come through (of each of its
-    partitions), and for each source, or partition of one, which of these nodes tells of what cannot be used of it; none
-    where the first to read it is another query's.
+    """Where to find the dead letters of a query, and which nodes write them.
+
+    Attributes:
+        feed: the app's dead-letter topic.
+        progress: for each node that the query's rows come through, the progress topics of its partitions.
+        readers: for each source, or partition of one, those of these nodes that write its dead letters; none if a node
+            of another query does.
     """
 
     feed: Feed
@@ -49,10 +54,12 @@ class AuditSpec:
     """What to audit. Picklable.
 
     Args:
+        work: computes the query from its sources.
+        corrected: the corrected stream. progress: its progress.
         origin: first bucket of the app.
-        whole: compare as far as the sources close buckets, not as far as the corrected stream says it got: then rows
-            that were never published are missing.
-        letters: None: dead letters are not compared (of a partitioned query with its first partition, for all).
+        whole: compare as far as the sources close buckets, not only up to the recorded progress: rows that were never
+            published then count as missing.
+        letters: None: dead letters are not compared (those of a partitioned query are, with its first partition).
     """
 
     work: ReplayContext
@@ -65,10 +72,17 @@ class AuditSpec:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What came out. `rows`: compared; [`origin`, `upto`) the buckets; `error`: why there is no comparison.
+    """The result of an audit.
 
-    `letters`: dead letters that are right, None: another partition's audit compares them; `letter_differences`: those
-    that are missing, extra or different.
+    Attributes:
+        query: the query, or its partition.
+        origin, upto: buckets [origin, upto) were compared.
+        rows: how many rows were compared. differences: how many differ, are missing or extra.
+        first: the first difference; None: there is none.
+        seconds: how long it took.
+        error: why nothing could be compared; None: it could.
+        letters: how many dead letters are right; None: they were not compared.
+        letter_differences: how many dead letters differ, are missing or extra. first_letter: the first of them.
     """
 
     query: str
@@ -85,7 +99,7 @@ class AuditResult:
 
     @property
     def clean(self) -> bool:
-        """Compared, and every bit is right."""
+        """Whether it compared everything and found no difference."""
         return self.error is None and self.differences == self.letter_differences == 0
 
 
@@ -99,8 +113,15 @@ def audit_specs(
     whole: bool = False,
     row_max_bytes: int = ROW_MAX_BYTES,
 ) -> list[AuditSpec]:
-    """The audit of one query of an app, from its sources; one for each of its partitions. Raises QueryError for an
-    unknown query.
+    """The audits of one query of an app, one for each of its partitions.
+
+    Args:
+        origin: first bucket of the app. whole: see `AuditSpec`.
+        ahead_max_us, row_max_bytes: as the app's timing has them.
+        app_uid: of the app's life to read.
+
+    Raises:
+        QueryError: the app has no such query.
     """
     specs = []
     letters: DeadLetterSpec | None = _letters(app, query)
@@ -108,12 +129,12 @@ def audit_specs(
         work = node_context(flat, part, log, ahead_max_us, app_uid, row_max_bytes)
         progress = Feed(topics.progress(app.name, part))
         specs.append(AuditSpec(work, topics.corrected(app.name, part), progress, origin, whole, letters))
-        letters = None  # each of them computes the whole, and takes its part only at the end
+        letters = None  # each of them computes the whole query and takes its partition only at the end
     return specs
 
 
 def audit(spec: AuditSpec) -> AuditResult:
-    """Audit in this process. Never raises for what the log or the query can fail with: `error` says it."""
+    """Audit in this process. Failures of the log or the query are not raised, but returned in `error`."""
     started = time.monotonic()
     try:
         with closing(spec.work.open()) as on, closing(spec.work.log.lookup()) as corrected:
@@ -125,7 +146,7 @@ def audit(spec: AuditSpec) -> AuditResult:
 
 
 def audit_on_spark(context: Any, specs: Iterable[AuditSpec]) -> list[AuditResult]:
-    """Audit on Spark, one task a query, results in the order of `specs`. Raises whatever Spark raises."""
+    """Audit on Spark, one task per query. Results are in the order of `specs`. Raises whatever Spark raises."""
     todo = list(specs)
     if not todo:
         return []
@@ -145,7 +166,7 @@ def _compare(
     spec: AuditSpec, on: OpenReplayContext, lookup: Lookup
 ) -> tuple[int, _Counts, _Counts | tuple[None, int, Difference | None]]:
     upto = None if spec.whole else _reached(spec, spec.progress, lookup)
-    first, end = lookup.bounds(spec.corrected)  # after the progress: every row below it is there
+    first, end = lookup.bounds(spec.corrected)  # looked up after the progress, so every row below it is there
     told, recomputed = _told(spec, on, lookup)
     target = None if upto is None else max([upto, *(recomputed.may.values() if recomputed else ())])
     replay = Replay(on, spec.origin, on.kernel.initial(), _ranges(spec, on))
@@ -157,13 +178,13 @@ def _compare(
 
 
 def _told(spec: AuditSpec, on: OpenReplayContext, lookup: Lookup) -> tuple[list[DeadLetter], Recomputed | None]:
-    """Dead letters in the topic, between two looks at the progress of those who write them."""
+    """The dead letters in the topic, read between two looks at the progress of the nodes that write them."""
     letters = spec.letters
     if letters is None:
         return [], None
 
     def reached() -> dict[str, list[int]]:
-        """Of each node, of each partition: a dead letter does not say which of them has told it."""
+        """Progress by node, one value per partition: a dead letter does not name the partition that wrote it."""
         return {
             node: [on.buckets.last if spec.whole else _reached(spec, feed, lookup) for feed in feeds]
             for node, feeds in letters.progress.items()
@@ -190,7 +211,7 @@ def _letters(app: AppSpec, query: str) -> DeadLetterSpec:
 def _expected(
     replay: Replay, on: OpenReplayContext, target: int | None, limit: int, letters: Recomputed | None
 ) -> Iterator[CorrectedRow]:
-    """Rows below bucket `limit`; further buckets run for their dead letters."""
+    """Recomputed rows below bucket `limit`; buckets from there to `target` run only for their dead letters."""
     for chunk in replay.run(target):
         for bucket, output in chunk.outputs.items():
             if letters is not None:
@@ -211,12 +232,12 @@ def _ranges(spec: AuditSpec, on: OpenReplayContext) -> list[SourceRange]:
                 f"source {spec.work.inputs[index].name} no longer has its beginning (first kept offset is {first}): "
                 "an audit needs the whole log"
             )
-        ranges.append(SourceRange(index, first, end, start))
+        ranges.append(SourceRange(index, Offset(first), Offset(end), start))
     return ranges
 
 
 def _reached(spec: AuditSpec, progress: Feed, lookup: Lookup) -> int:
-    """How far a node says it published: the last progress record; the end may hold markers only."""
+    """The bucket of a node's last progress record, searched backwards: the log may end with markers only."""
     first, end = lookup.bounds(progress)
     life = Life(spec.work.app_uid)
     back = 16

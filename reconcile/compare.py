@@ -1,4 +1,4 @@
-"""Two sequences of corrected rows side by side: what is missing, extra or different. Pure."""
+"""Compares two sequences of corrected rows: which rows are missing, extra or different. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN_BYTES_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class CorrectedRow:
-    """A row of a corrected stream. `id` None: its headers do not tell; `offset` -1: it was recomputed."""
+    """A row of a corrected stream. `id`, `stime` None: its headers are not readable. `offset` -1: it was recomputed."""
 
     id: TupleId | None
     stime: int | None
@@ -38,7 +38,7 @@ class Difference:
     def __str__(self) -> str:
         said = {
             "missing": f"missing: {self.expected}",
-            "extra": f"is not to be there: {self.found}",
+            "extra": f"extra: {self.found}",
             "different": f"is {self.found}, must be {self.expected}",
             "repeated": f"repeated or out of order: {self.found}",
             "foreign": f"has no readable id: {self.found}",
@@ -48,7 +48,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`rows`: ids that both have. `first`: the first difference, by id."""
+    """`rows`: how many ids both sequences have. `first`: the first difference, by id; None: there is none."""
 
     rows: int
     differences: int
@@ -56,7 +56,7 @@ class Comparison:
 
 
 def parse_row(record: Record) -> CorrectedRow:
-    """A record of a corrected stream, whatever somebody wrote there."""
+    """Parse a record of a corrected stream. Never fails: foreign records get no id."""
     try:
         tuple_id, stime = row_id(record), int(dict(record.headers)["stime"])
     except (KeyError, ValueError):
@@ -69,7 +69,7 @@ def compare(expected: Iterable[CorrectedRow], found: Iterable[CorrectedRow], upt
 
     Args:
         expected: ids ascending, all below bucket `upto`.
-        found: as they lie in the log; rows of bucket `upto` and later are no subject of the comparison.
+        found: in log order; rows of bucket `upto` and later are ignored, but must be in order, too.
     """
     rows = differences = 0
     first: Difference | None = None
@@ -93,7 +93,7 @@ _Pair = tuple[str, CorrectedRow | None, CorrectedRow | None]
 
 
 def _side_by_side(expected: Iterable[CorrectedRow], found: Iterable[CorrectedRow], upto: int) -> Iterator[_Pair]:
-    """Pairs by id; a pair of the same id comes as "different" and is for the caller to judge."""
+    """Pairs by id. A pair of equal ids has the kind "different"; the caller compares it."""
     wants = iter(expected)
     want = next(wants, None)
     last: TupleId | None = None

@@ -1,7 +1,7 @@
-"""Dead letters of a query's nodes, recomputed and found: what is missing, extra or different. Pure.
+"""Compares the dead letters of a query's nodes with recomputed ones: missing, extra or different. Pure.
 
-The topic grows while it is read. So those that must be there are the recomputed ones below the progress as it was
-before it was read, and those that may be there are the ones below the progress as it was after.
+The topic grows while it is read. So recomputed dead letters below the progress before the read must be in it; those
+below the progress after the read may be in it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ from sunion.model import Reject
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One dead letter: the node that told it, its source, offset (-1: none), reason, bucket and seq (-1: none); `raw`:
-    hash of its bytes. `at`: the partition of the node, and the number in its bucket, which only one in the topic has.
+    """One dead letter.
+
+    Attributes:
+        node: the node that wrote it. source: where the unusable item came from.
+        offset: of the item in its source; -1: none. seq: -1: none.
+        raw: hash of its bytes.
+        at: the partition of the node and the number in its bucket; only those read from the topic have it.
     """
 
     node: str
@@ -34,7 +39,7 @@ class DeadLetter:
     def __str__(self) -> str:
         seq = "" if self.seq < 0 else f", seq {self.seq}"
         return (
-            f"{self.reason} (told by {self.node}, source {self.source}, offset {self.offset}{seq}, "
+            f"{self.reason} (written by {self.node}, source {self.source}, offset {self.offset}{seq}, "
             f"bucket {self.bucket})"
         )
 
@@ -44,7 +49,7 @@ class DeadLetter:
 
 
 def parse_letter(record: Record) -> DeadLetter | None:
-    """A record of the dead-letter topic; None: not one of ours."""
+    """Parse a record of the dead-letter topic; None: its headers are not those of a dead letter of a bucket."""
     headers = {name: value.decode(errors="replace") for name, value in record.headers}
     try:
         return DeadLetter(
@@ -67,11 +72,13 @@ def _hash(raw: bytes | None) -> str:
 
 @dataclass(slots=True)
 class Recomputed:
-    """What nodes must have told, and what they may have.
+    """Recomputed dead letters: those that nodes must have written, and those that they may have.
 
     Args:
-        readers: for each source, the nodes that tell of it. query: whose kernel it is where no node is named.
-        must, may: by node, the first bucket of which nothing must, and may, be told.
+        readers: for each source, the nodes that write its dead letters.
+        query: the node to which other dead letters belong, unless their source is the name of a node.
+        must: by node, the first bucket whose dead letters need not be in the topic.
+        may: by node, the first bucket whose dead letters cannot be in the topic.
     """
 
     readers: Mapping[str, tuple[str, ...]]
@@ -82,7 +89,7 @@ class Recomputed:
     allowed: Counter[DeadLetter] = field(default_factory=Counter)
 
     def add(self, bucket: int, rejects: Iterable[Reject]) -> None:
-        """Dead letters of one bucket: of its sources, and of every node's own."""
+        """Add the dead letters of one bucket: those of its sources and those of the nodes themselves."""
         for reject in rejects:
             own = reject.source if reject.source in self.must else self.query
             for node in self.readers.get(reject.source, (own,)):
@@ -92,7 +99,7 @@ class Recomputed:
                 self.allowed[letter] += bucket < self.may[node]
 
     def compare(self, found: Iterable[DeadLetter]) -> tuple[int, int, Difference | None]:
-        """How many are right, how many differ, and the first that does."""
+        """How many are right, how many differ, and the first difference by name; None: there is none."""
         told = [letter for letter in found if letter.node in self.must]
         there = Counter(told)
         missing, extra = self.expected - there, there - self.allowed
@@ -114,7 +121,7 @@ def _paired(missing: Counter[DeadLetter], extra: Counter[DeadLetter]) -> Iterabl
 
 
 def _misnumbered(told: Iterable[DeadLetter]) -> Iterable[Difference]:
-    """Of letters that are all right: those of a node's bucket are to have the numbers 0, 1, ..."""
+    """Check the numbering of dead letters that are all right: in a node's bucket, numbers are 0, 1, ..."""
     buckets: dict[tuple[str, int], list[DeadLetter]] = {}
     for letter in told:
         buckets.setdefault((letter.at[0], letter.bucket), []).append(letter)

@@ -1,4 +1,4 @@
-"""How a replay reads one input: a source's range of offsets, or the replicas of a stream one after the other."""
+"""Reads one input of a replay: a source's range of offsets, or the replicas of a stream one after the other."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sunion.model import StreamRecord
 from sunion.union import SUnion
 
 Check = Callable[[], None]
-"""Raises when time is out."""
+"""Raises OutOfTime after the deadline."""
 
 
 class SourceRangeReader:
-    """One source's range, with the cursor kept between slices: a new consumer costs more than a slice."""
+    """Reads one source's range. It keeps the cursor between slices: a new consumer costs more than a slice."""
 
     def __init__(self, opened: OpenReplayContext, union: SUnion, index: int, range_: SourceRange) -> None:
         self._union, self._index, self._end = union, index, range_.end
@@ -28,10 +28,10 @@ class SourceRangeReader:
         self._records: Iterator[Record] | None = None
 
     def read(self, rows: int, target: int, check: Check) -> bool:
-        """Read on for about so many rows or until bucket `target` is closed. False: there was nothing left to read.
+        """Read about `rows` more rows, or until all buckets below `target` are closed. False: nothing was left to read.
 
         Raises:
-            LogError: the log could not be read.
+            LogError: the log cannot be read. OutOfTime: by `check`.
         """
         if self._records is None:
             self._records = self._lookup.read(self._feed, self._first, self._end)
@@ -42,7 +42,7 @@ class SourceRangeReader:
             accepted = self._union.feed(self._index, decode_source(record, self._codec, self._name, self._life))
             taken += sum(count for _, _, count in accepted.rows)
             if taken >= rows or self._union.closed(self._index) >= target:
-                break  # nothing of a bucket below `target` can follow
+                break  # all buckets below `target` are closed
         return any_
 
     def close(self) -> None:
@@ -54,13 +54,13 @@ class SourceRangeReader:
 
 
 class StreamRangeReader:
-    """A stream: one replica's topic as far as it goes, then the next one's, round and round while that helps."""
+    """Reads a stream: one replica's topic to its end, then the next one's, round robin while that closes buckets."""
 
     def __init__(self, opened: OpenReplayContext, union: SUnion, index: int) -> None:
         self._opened, self._union, self._index = opened, union, index
         self._name, self._feeds = opened.work.inputs[index].name, opened.work.feeds[index]
         self._replica = -1
-        self._in_vain = 0  # replicas in a row that had nothing more to say
+        self._in_vain = 0  # replicas in a row that closed no further bucket
         self._began_at = -1
         self._said: Iterator[StreamRecord] = iter(())
         self._records: Iterator[Record] | None = None
@@ -76,10 +76,10 @@ class StreamRangeReader:
                     return False
                 continue
             check()
-            with suppress(RetentionLost):  # told as what it is here: no replica's topic has it
+            with suppress(RetentionLost):  # reported below: no replica's topic has the bucket
                 self._union.feed_stream(self._index, [(self._replica, said)])
             if stream.fold.waits(self._replica):
-                self._said = iter(())  # the others must say what is between
+                self._said = iter(())  # the others must supply what is between
             if stream.tuples - before >= rows:
                 break
         return True

@@ -1,8 +1,8 @@
-"""A redo by letter: a replica that runs as a Spark task asks the driver of its application for a job.
+"""The replica's side of redos: `RedoRouter` sends a job to its runner, `RemoteRedo` submits it to the Spark driver.
 
-Whatever becomes of the driver (dead, hung, without a free slot, a newer one), a job that it has not taken in time ends
-as a `RedoFailed`, and one that it took and never answers is forgotten by the replica at its own deadline (R4); either
-way it runs inline. Not thread-safe: this belongs to the replica's loop, which polls `results` in every turn.
+A driver may be dead, hung, without a free slot or replaced by a newer one. A job that it does not accept in time ends
+as `RedoFailed`; the replica forgets an accepted job without a result at its own deadline (R4). Either way the
+buckets run inline. Not thread-safe: the replica's loop owns these objects and polls `results` in every turn.
 """
 
 from __future__ import annotations
@@ -11,27 +11,87 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
 from borealis_py.log.base import Feed, Log, LogError, Record, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
-from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoResult
+from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoPlace, RedoResult
 from reconcile import rpc
 from reconcile.redo_job import pack_job, unpack_result
 
 log = structlog.get_logger("borealis.redo")
 
 TAKE_US = 1_300_000
-"""A job that was not taken by then will not be: the driver says "no free slot" a little earlier."""
+"""A driver accepts or refuses a job sooner than this; a job without either reply fails."""
 AGAIN_S = 1.0
-"""Between two attempts to hear the driver again."""
+"""Pause between two attempts to look up the end of the driver's replies."""
+
+
+class RedoRunner(Protocol):
+    """Runs jobs. No method blocks; a runner calls the `wake` it was made with when `results` has something new."""
+
+    def start(self, job: RedoJob) -> None:
+        """Begin a job. It yields exactly one result unless it is cancelled before."""
+
+    def results(self) -> list[RedoResult]:
+        """The results since the last call."""
+
+    def cancel(self, job_id: int) -> None:
+        """Drop the job's result, now or when it comes."""
+
+    def close(self) -> None:
+        """Cancel every job."""
+
+
+class RedoRouter:
+    """Sends each job where it is to run: Spark, this process, or a peer's checkpoint.
+
+    Args:
+        spark: runs jobs on Spark; None: this host has no Spark.
+        log: reads the log again in this process, for rows that have left memory where Spark is absent or has failed.
+        peer: takes over another replica's checkpoint.
+        why_inline: the reason why Spark runs no jobs now, for the status; empty: it does, or the host has no Spark.
+    """
+
+    def __init__(
+        self, spark: RedoRunner | None, log: RedoRunner, peer: RedoRunner, why_inline: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._of = {RedoPlace.SPARK: spark, RedoPlace.LOG: log, RedoPlace.PEER: peer}
+        self.why_inline = why_inline
+
+    @property
+    def on_spark(self) -> bool:
+        """Jobs may run on Spark."""
+        return self._of[RedoPlace.SPARK] is not None
+
+    def start(self, job: RedoJob, place: RedoPlace) -> None:
+        runner = self._of[place]
+        assert runner is not None, "the protocol knows whether there is a Spark"
+        runner.start(job)
+
+    def results(self) -> list[RedoResult]:
+        return [result for redo in self._all for result in redo.results()]
+
+    def cancel(self, job_id: int) -> None:
+        for redo in self._all:
+            redo.cancel(job_id)
+
+    def close(self) -> None:
+        for redo in self._all:
+            redo.close()
+
+    @property
+    def _all(self) -> list[RedoRunner]:
+        return [runner for runner in self._of.values() if runner is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAddress:
-    """Whom a task writes to. `session`: of its driver's application; `uid`: the asking incarnation."""
+    """The partitions of a task's requests and replies. `session`: of its driver's application; `uid`: of the submitting
+    incarnation."""
 
     session: str
     uid: str
@@ -46,35 +106,35 @@ class _PendingJob:
 
 
 class _ResultReader:
-    """The driver's letters from now on. When some are lost (a process that slept outlives retention), again from their
-    end, which a thread asks for: `poll` never waits.
+    """Reads the driver's replies from now on. If records were deleted before they were read (a process that slept
+    longer than retention), reading resumes at the log's end, which a thread looks up: `poll` never waits.
 
     Raises:
-        LogError: they cannot be read.
+        LogError: the replies cannot be read.
     """
 
     def __init__(self, log_: Log, feed: Feed, wake: Wake) -> None:
         self._log, self._feed, self._wake = log_, feed, wake
         self._closed = threading.Event()
         self._again: int | None = None
-        self.deaf = ""
-        """Why nothing is heard now."""
+        self.unreadable_because = ""
+        """Why replies cannot be read now; empty: they can."""
         end = self._end()
         self._reader = log_.reader(wake)
         self._reader.open(feed, end)
 
     def poll(self) -> list[Record]:
-        if self.deaf and self._again is None:
+        if self.unreadable_because and self._again is None:
             return []
         try:
             if self._again is not None:
-                end, self._again, self.deaf = self._again, None, ""
+                end, self._again, self.unreadable_because = self._again, None, ""
                 self._reader.open(self._feed, end)
             return self._reader.poll()
         except LogError as exc:
-            self.deaf = f"the driver's answers cannot be read: {exc}"
-            log.warning("redos run inline until the driver is heard again", why=self.deaf)
-            threading.Thread(target=self._find, name="hear the driver again", daemon=True).start()
+            self.unreadable_because = f"the driver's replies cannot be read: {exc}"
+            log.warning("redos run inline until the driver's replies can be read again", why=self.unreadable_because)
+            threading.Thread(target=self._find, name="find the replies' end", daemon=True).start()
             return []
 
     def close(self) -> None:
@@ -96,15 +156,15 @@ class _ResultReader:
 
 
 class RemoteRedo:
-    """`reconcile.redo_router.RedoRunner` that asks the driver.
+    """`RedoRunner` that submits jobs to the driver.
 
     Args:
         codec: encodes states and decodes rows.
-        deadline_s: what a job has once it runs; the replica's own deadline comes a little later.
-        on_stop: called when the driver wants the task to end.
+        deadline_s: time limit of a job once it runs; the replica's own deadline comes a little later.
+        on_stop: called when the driver asks the task to end.
 
     Raises:
-        LogError: the answers cannot be read.
+        LogError: the replies cannot be read.
     """
 
     def __init__(
@@ -124,28 +184,28 @@ class RemoteRedo:
         self._budget_s = 0.9 * deadline_s
         self._on_stop = on_stop
         self._take_us = take_us
-        self._asked: dict[int, _PendingJob] = {}
+        self._pending: dict[int, _PendingJob] = {}
         self._ready: list[RedoResult] = []
         self._assembly = rpc.Reassembler()
         self._wake = wake
         self.why_inline = ""
-        """Why the last job was not run by the driver; empty once it took one again."""
+        """Why the driver did not run the last job; empty once it accepts one again."""
         self._inbox = _ResultReader(log_, address.answer, wake)
         self._appender = log_.appender(lambda: None)
 
     def start(self, job: RedoJob) -> None:
-        if job.id in self._asked:
+        if job.id in self._pending:
             raise ValueError(f"redo job {job.id} is running already")
-        self._asked[job.id] = _PendingJob(self._clock.now_us())
-        if self._inbox.deaf:
-            self._fail(job.id, self._inbox.deaf)
+        self._pending[job.id] = _PendingJob(self._clock.now_us())
+        if self._inbox.unreadable_because:
+            self._fail(job.id, self._inbox.unreadable_because)
             return
         packed = pack_job(job, self._codec, self._budget_s)
         if len(packed) > rpc.JOB_BYTES_MAX:
             self._fail(job.id, f"a state of {len(packed) >> 20} MB is too large to be sent to the driver")
         else:
-            for letter in rpc.split(rpc.SubmitJob, self._address.session, (self._address.uid, job.id), packed):
-                self._send(letter)
+            for message in rpc.split(rpc.SubmitJob, self._address.session, (self._address.uid, job.id), packed):
+                self._send(message)
 
     def results(self) -> list[RedoResult]:
         self._read()
@@ -155,62 +215,64 @@ class RemoteRedo:
 
     def cancel(self, job_id: int) -> None:
         self._ready = [r for r in self._ready if r.id != job_id]
-        if self._asked.pop(job_id, None) is not None:
+        if self._pending.pop(job_id, None) is not None:
             self._cancel(job_id)
 
     def tell(self, body: bytes) -> None:
-        """Have the driver show this."""
+        """Send a status for the driver's HTTP pages."""
         self._send(rpc.StatusReport(self._address.session, self._address.uid, body))
 
     def close(self) -> None:
-        for job_id in list(self._asked):
+        for job_id in list(self._pending):
             self.cancel(job_id)
         self._inbox.close()
         self._appender.close()
 
     def _read(self) -> None:
         records = self._inbox.poll()
-        if self._inbox.deaf:
-            for job_id in list(self._asked):
-                self._fail(job_id, self._inbox.deaf)
-        for _, letter in rpc.decode_all(records, self._address.session):
-            self._take(letter)
+        if self._inbox.unreadable_because:
+            for job_id in list(self._pending):
+                self._fail(job_id, self._inbox.unreadable_because)
+        for _, message in rpc.decode_all(records, self._address.session):
+            self._take(message)
 
-    def _take(self, letter: rpc.RpcMessage) -> None:
-        if isinstance(letter, rpc.Shutdown):
+    def _take(self, message: rpc.RpcMessage) -> None:
+        if isinstance(message, rpc.Shutdown):
             self._on_stop()
-        elif isinstance(letter, rpc.StatusReport) or letter.uid != self._address.uid or letter.id not in self._asked:
+        elif (
+            isinstance(message, rpc.StatusReport) or message.uid != self._address.uid or message.id not in self._pending
+        ):
             return
-        elif isinstance(letter, rpc.JobAccepted):
-            self._asked[letter.id].taken = True
+        elif isinstance(message, rpc.JobAccepted):
+            self._pending[message.id].taken = True
             self.why_inline = ""
-        elif isinstance(letter, rpc.JobResult):
-            body = self._assembly.add(letter)
+        elif isinstance(message, rpc.JobResult):
+            body = self._assembly.add(message)
             if body is not None:
-                self._answered(letter.id, body)
+                self._answered(message.id, body)
 
     def _answered(self, job_id: int, body: bytes) -> None:
-        asked = self._asked[job_id]
-        seconds = (self._clock.now_us() - asked.began_us) / 1e6
+        pending = self._pending[job_id]
+        seconds = (self._clock.now_us() - pending.began_us) / 1e6
         try:
             result = unpack_result(body, self._codec, "spark", seconds)
-        except Exception as exc:  # not an answer at all: as good as none
+        except Exception as exc:  # no result at all counts as a failure
             self._fail(job_id, f"the driver's answer cannot be read: {type(exc).__name__}: {exc}")
             return
-        if not asked.taken and isinstance(result, RedoFailed):
+        if not pending.taken and isinstance(result, RedoFailed):
             self.why_inline = result.reason
-        del self._asked[job_id]
+        del self._pending[job_id]
         self._ready.append(result)
 
     def _check_taken(self) -> None:
         now = self._clock.now_us()
-        for job_id, asked in list(self._asked.items()):
-            if not asked.taken and now - asked.began_us >= self._take_us:
+        for job_id, pending in list(self._pending.items()):
+            if not pending.taken and now - pending.began_us >= self._take_us:
                 self._cancel(job_id)
-                self._fail(job_id, f"the driver did not take the redo within {self._take_us / 1e6:g} s")
+                self._fail(job_id, f"the driver did not accept the redo within {self._take_us / 1e6:g} s")
 
     def _fail(self, job_id: int, reason: str) -> None:
-        del self._asked[job_id]
+        del self._pending[job_id]
         self.why_inline = reason
         self._ready.append(RedoFailed(job_id, reason))
         self._wake()
@@ -218,5 +280,5 @@ class RemoteRedo:
     def _cancel(self, job_id: int) -> None:
         self._send(rpc.CancelJob(self._address.session, self._address.uid, job_id))
 
-    def _send(self, letter: rpc.RpcMessage) -> None:
-        self._appender.append(rpc.to_record(self._address.ask, letter))
+    def _send(self, message: rpc.RpcMessage) -> None:
+        self._appender.append(rpc.to_record(self._address.ask, message))

@@ -1,12 +1,15 @@
-"""One redo job: as a function of (work, job), and as bytes in, bytes out for a Spark worker.
+"""One redo job, as a function of (job, context), and as bytes in, bytes out for a Spark worker.
 
-The bytes form catches what a job can fail with and answers with a sentence: Spark's own report of an exception is a
-page of two languages.
+The bytes form turns a job's failure into a result of one sentence: Spark's own report of an exception is a page in two
+languages.
 """
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 import time
+from collections import OrderedDict
 
 import msgspec
 
@@ -15,16 +18,17 @@ from borealis_py.log.codec import RowCodec
 from borealis_py.log.records import RecordPart
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
 from reconcile.replay import RangeGone, Replay, ReplayError
-from reconcile.replay_context import OpenReplayContext, evict, get_cached
+from reconcile.replay_context import OpenReplayContext, ReplayContext
 from sunion.model import Output, Reject, State
+from sunion.units import Bucket
 
 
 class PackedJob(msgspec.Struct, array_like=True, frozen=True):
-    """A `RedoJob`; `state` as the codec encodes it; `budget_s`: seconds from when it starts to run."""
+    """A `RedoJob` as sent. `state`: as the codec encodes it. `budget_s`: how long it may run, in seconds."""
 
     id: int
-    first: int
-    end: int
+    first: Bucket
+    end: Bucket
     state: bytes
     ranges: tuple[SourceRange, ...]
     rows: int
@@ -53,11 +57,11 @@ def run_job(job: RedoJob, on: OpenReplayContext, deadline: float | None = None) 
     """The state after the job's buckets and the outputs of those that have any.
 
     Args:
-        deadline: of `time.monotonic()`.
+        deadline: on the clock of `time.monotonic()`, in seconds; None: no deadline.
 
     Raises:
-        ReplayError: out of time, or the log disagrees with what the replica read.
-        LogError: the log could not be read.
+        ReplayError: out of time, or the log disagrees with what the replica had read.
+        LogError: the log cannot be read.
     """
     replay = Replay(on, job.first, job.state, job.ranges, deadline)
     outputs: dict[int, Output] = {}
@@ -72,13 +76,13 @@ def run_job(job: RedoJob, on: OpenReplayContext, deadline: float | None = None) 
 
 
 def describe(exc: BaseException) -> str:
-    """An exception as one line for people."""
+    """An exception as one human-readable line."""
     text = " ".join(str(exc).split())
     return text if isinstance(exc, ReplayError | LogError) else f"{type(exc).__name__}: {text}"[:500]
 
 
 def failed(job_id: int, exc: BaseException) -> RedoFailed:
-    """The answer of a job that ended with this exception."""
+    """The result of a job that ended with this exception."""
     return RedoFailed(job_id, describe(exc), isinstance(exc, OffsetGone | RangeGone))
 
 
@@ -88,7 +92,7 @@ def pack_job(job: RedoJob, codec: RowCodec, budget_s: float) -> bytes:
 
 
 def run_packed(work: bytes, packed: bytes) -> bytes:
-    """What a Spark worker does with one job. Never raises for a job's own failures."""
+    """Run one packed job in a Spark worker. The job's own failures are not raised, but returned."""
     started = time.monotonic()
     job = msgspec.msgpack.decode(packed, type=PackedJob)
     try:
@@ -106,7 +110,7 @@ def run_packed(work: bytes, packed: bytes) -> bytes:
 
 
 def unpack_result(packed: bytes, codec: RowCodec, engine: str, seconds: float) -> RedoResult:
-    """The answer of `run_packed`."""
+    """The result that `run_packed` returned."""
     answer = msgspec.msgpack.decode(packed, type=PackedDone | PackedFailed)
     if isinstance(answer, PackedFailed):
         return RedoFailed(answer.id, answer.reason, answer.lost)
@@ -122,3 +126,45 @@ def _pack_output(codec: RowCodec, bucket: int, output: Output) -> PackedOutput:
 def _unpack_output(codec: RowCodec, part: PackedOutput) -> Output:
     rows = None if part.rows is None else codec.decode(part.rows)
     return Output(rows, tuple(Reject(r.source, r.offset, r.reason, r.raw) for r in part.rejects))
+
+
+_OPENED_MAX = 32
+_opened: OrderedDict[bytes, OpenReplayContext] = OrderedDict()
+
+
+def get_cached(packed: bytes) -> OpenReplayContext:
+    """The `ReplayContext` of these bytes, opened and touched once per process. For Spark's workers, with one thread.
+
+    Raises:
+        LogError: the log cannot be read.
+        OtherKernel: this process might compute other bits.
+        QueryError: the query does not compile.
+    """
+    key = hashlib.sha256(packed).digest()
+    found = _opened.get(key)
+    if found is None:
+        work: ReplayContext = pickle.loads(packed)
+        found = work.open()
+        try:
+            found.touch()
+        except BaseException:
+            found.close()
+            raise
+        _opened[key] = found
+        while len(_opened) > _OPENED_MAX:
+            _opened.popitem(last=False)[1].close()
+    _opened.move_to_end(key)
+    return found
+
+
+def evict(packed: bytes) -> None:
+    """Close and forget a context, as its clients may be the reason of a failure: the next use opens it anew."""
+    found = _opened.pop(hashlib.sha256(packed).digest(), None)
+    if found is not None:
+        found.close()
+
+
+def evict_all() -> None:
+    """Close and forget all contexts of this process."""
+    while _opened:
+        _opened.popitem()[1].close()

@@ -1,6 +1,6 @@
-"""The driver's side of redos by letter: takes what its application's tasks ask for, runs it on free slots, answers.
+"""The driver's side of redos: accepts the jobs that its application's tasks submit, runs them on free slots, replies.
 
-Holds no state of the data path: a driver that dies takes nothing with it but the jobs that ran. `turn` never waits; its
+It holds no state of the data path: a driver that dies loses only the jobs that were running. `turn` never waits; its
 host calls it when something arrives and from time to time.
 """
 
@@ -23,26 +23,26 @@ from reconcile.redo_job import PackedDone, PackedFailed
 log = structlog.get_logger("borealis.redo")
 
 WAIT_US = 1_000_000
-"""A job that has no slot by then is refused: running it inline is sooner."""
+"""A job that has waited this long for a slot is refused: the replica is sooner done inline."""
 HELD_US = 2_000_000
-"""Spark kills the worker of a cancelled job; its slot is free so much later."""
+"""Spark kills the worker of a cancelled job; the slot counts as taken for this long."""
 
 
 class JobExecutor(Protocol):
-    """Runs packed jobs, each on a slot of its own. No method blocks."""
+    """Runs packed jobs, each on its own slot. No method blocks."""
 
-    def start(self, ticket: int, node: str, packed: bytes) -> None:
-        """Begin. Exactly one end comes for it, also when it is cancelled."""
+    def execute(self, handle: int, node: str, packed: bytes) -> None:
+        """Begin the job. Each job finishes exactly once, also if it is cancelled."""
 
-    def ended(self) -> list[tuple[int, bytes | str]]:
-        """Since the last call: ticket, and the packed answer or why there is none."""
+    def take_finished(self) -> list[tuple[int, bytes | str]]:
+        """Jobs finished since the last call: handle, and the packed result or the reason why there is none."""
 
-    def cancel(self, ticket: int) -> None: ...
+    def cancel(self, handle: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TaskChannel:
-    """Where the task of one node asks and is answered."""
+    """Request and reply partitions of one node's task."""
 
     node: str
     ask: Feed
@@ -51,9 +51,9 @@ class TaskChannel:
 
 @dataclass(slots=True)
 class _QueuedJob:
-    """A job that waits or runs."""
+    """A job that waits for a slot or runs."""
 
-    desk: TaskChannel
+    channel: TaskChannel
     job: rpc.JobKey
     packed: bytes
     came_us: int
@@ -61,110 +61,111 @@ class _QueuedJob:
 
 
 class RedoServer:
-    """Serves the tasks of one session; tells them when to stop.
+    """Serves the tasks of one session.
 
     Args:
-        session: letters of another one are ignored.
-        count: slots that redos may take at a time; 0: every job is refused at once.
-        on_told: given what tasks tell of themselves.
+        session: of this driver's application. Messages of another session are ignored.
+        count: slots that redos may take at a time. 0: every job is refused at once.
+        on_status: called with the body of each status report of a task.
 
     Raises:
-        LogError: the tasks' letters cannot be read.
+        LogError: the tasks' requests cannot be read.
     """
 
     def __init__(
         self,
         log_: Log,
-        desks: list[TaskChannel],
+        channels: list[TaskChannel],
         session: str,
-        slots: JobExecutor,
+        executor: JobExecutor,
         count: int,
         wake: Wake,
         clock: Clock,
-        on_told: Callable[[bytes], None] = lambda body: None,
+        on_status: Callable[[bytes], None] = lambda body: None,
     ) -> None:
         self._log = log_
-        self._desks: Mapping[Feed, TaskChannel] = {desk.ask: desk for desk in desks}
+        self._channels: Mapping[Feed, TaskChannel] = {channel.ask: channel for channel in channels}
         self._session = session
-        self._slots = slots
+        self._executor = executor
         self._count = count
         self._clock = clock
-        self._on_told = on_told
-        self._assemblies = {desk.ask: rpc.Reassembler() for desk in desks}
+        self._on_status = on_status
+        self._assemblies = {channel.ask: rpc.Reassembler() for channel in channels}
         self._waiting: deque[_QueuedJob] = deque()
         self._running: dict[int, _QueuedJob] = {}
         self._held_until: list[int] = []
-        self._tickets = 0
+        self._last_handle = 0
         self._reader, self._appender = log_.reader(wake), log_.appender(lambda: None)
         self._open()
 
     def turn(self) -> None:
-        """Read letters, take ends, give free slots to who waits, refuse who waited too long. Never raises LogError."""
+        """Read requests, collect finished jobs, start waiting ones on free slots, refuse overdue ones. A LogError is
+        only logged."""
         now = self._clock.now_us()
-        for feed, letter in self._letters():
-            if isinstance(letter, rpc.SubmitJob):
-                self._asked(self._desks[feed], letter, now)
-            elif isinstance(letter, rpc.CancelJob):
-                self._cancelled((letter.uid, letter.id))
-            elif isinstance(letter, rpc.StatusReport):
-                self._on_told(letter.body)
-        for ticket, end in self._slots.ended():
-            self._ended(ticket, end, now)
+        for feed, message in self._messages():
+            if isinstance(message, rpc.SubmitJob):
+                self._submitted(self._channels[feed], message, now)
+            elif isinstance(message, rpc.CancelJob):
+                self._cancelled((message.uid, message.id))
+            elif isinstance(message, rpc.StatusReport):
+                self._on_status(message.body)
+        for handle, end in self._executor.take_finished():
+            self._ended(handle, end, now)
         self._dispatch(now)
 
     def stop_tasks(self, timeout_s: float = 1.0) -> None:
-        """Tell every task to end in order. May be repeated."""
-        for desk in self._desks.values():
-            self._send(desk, rpc.Shutdown(self._session))
+        """Send every task a Shutdown. May be repeated."""
+        for channel in self._channels.values():
+            self._send(channel, rpc.Shutdown(self._session))
         self._appender.flush(timeout_s)
 
     def close(self) -> None:
-        """Cancel what runs and let go of the log."""
-        for ticket in self._running:
-            self._slots.cancel(ticket)
+        """Cancel the running jobs and close the log clients."""
+        for handle in self._running:
+            self._executor.cancel(handle)
         self._reader.close()
         self._appender.close()
 
     def _open(self) -> None:
-        """From now on: what was asked of an earlier session is nothing to this one."""
+        """Read requests from the log's end on: earlier ones were submitted to an earlier session."""
         with closing(self._log.lookup()) as lookup:
-            for feed in self._desks:
+            for feed in self._channels:
                 self._reader.open(feed, lookup.bounds(feed)[1])
 
-    def _letters(self) -> list[tuple[Feed, rpc.RpcMessage]]:
+    def _messages(self) -> list[tuple[Feed, rpc.RpcMessage]]:
         try:
             return rpc.decode_all(self._reader.poll(), self._session)
         except LogError as exc:
-            log.warning("letters of the tasks are lost; what they ask runs inline", why=str(exc))
+            log.warning("requests of the tasks were lost; their redos run inline", why=str(exc))
             try:
                 self._open()
             except LogError as again:
-                log.warning("cannot read what tasks ask", why=str(again))
+                log.warning("cannot read the tasks' requests", why=str(again))
             return []
 
-    def _asked(self, desk: TaskChannel, letter: rpc.SubmitJob, now: int) -> None:
-        packed, job = self._assemblies[desk.ask].add(letter), (letter.uid, letter.id)
-        known = any(errand.job == job for errand in (*self._waiting, *self._running.values()))
+    def _submitted(self, channel: TaskChannel, message: rpc.SubmitJob, now: int) -> None:
+        packed, job = self._assemblies[channel.ask].add(message), (message.uid, message.id)
+        known = any(queued.job == job for queued in (*self._waiting, *self._running.values()))
         if packed is not None and not known:
-            self._waiting.append(_QueuedJob(desk, job, packed, now))
+            self._waiting.append(_QueuedJob(channel, job, packed, now))
 
     def _cancelled(self, job: rpc.JobKey) -> None:
         self._waiting = deque(e for e in self._waiting if e.job != job)
-        for ticket, errand in self._running.items():
-            if errand.job == job and not errand.cancelled:
-                errand.cancelled = True
-                self._slots.cancel(ticket)
+        for handle, queued in self._running.items():
+            if queued.job == job and not queued.cancelled:
+                queued.cancelled = True
+                self._executor.cancel(handle)
 
-    def _ended(self, ticket: int, end: bytes | str, now: int) -> None:
-        errand = self._running.pop(ticket)
-        if errand.cancelled:
+    def _ended(self, handle: int, end: bytes | str, now: int) -> None:
+        queued = self._running.pop(handle)
+        if queued.cancelled:
             self._held_until.append(now + HELD_US)
         elif isinstance(end, bytes) and len(end) > rpc.JOB_BYTES_MAX:
-            self._refuse(errand, f"an answer of {len(end) >> 20} MB is too large to be sent")
+            self._refuse(queued, f"an answer of {len(end) >> 20} MB is too large to be sent")
         elif isinstance(end, bytes):
-            self._answer(errand, end)
+            self._answer(queued, end)
         else:
-            self._refuse(errand, end)
+            self._refuse(queued, end)
 
     def _dispatch(self, now: int) -> None:
         self._held_until = [t for t in self._held_until if t > now]
@@ -176,11 +177,11 @@ class RedoServer:
             else:
                 return
 
-    def _start(self, errand: _QueuedJob) -> None:
-        self._tickets += 1
-        self._running[self._tickets] = errand
-        self._slots.start(self._tickets, errand.desk.node, errand.packed)
-        self._send(errand.desk, rpc.JobAccepted(self._session, *errand.job))
+    def _start(self, queued: _QueuedJob) -> None:
+        self._last_handle += 1
+        self._running[self._last_handle] = queued
+        self._executor.execute(self._last_handle, queued.channel.node, queued.packed)
+        self._send(queued.channel, rpc.JobAccepted(self._session, *queued.job))
 
     def _why_full(self) -> str:
         if not self._count:
@@ -188,13 +189,13 @@ class RedoServer:
         slots = f"{self._count} slot{'s' if self._count != 1 else ''} for redos"
         return f"no free slot within {WAIT_US / 1e6:g} s: the application has {slots}"
 
-    def _refuse(self, errand: _QueuedJob, reason: str) -> None:
-        answer: PackedDone | PackedFailed = PackedFailed(errand.job[1], reason)
-        self._answer(errand, msgspec.msgpack.encode(answer))
+    def _refuse(self, queued: _QueuedJob, reason: str) -> None:
+        answer: PackedDone | PackedFailed = PackedFailed(queued.job[1], reason)
+        self._answer(queued, msgspec.msgpack.encode(answer))
 
-    def _answer(self, errand: _QueuedJob, body: bytes) -> None:
-        for letter in rpc.split(rpc.JobResult, self._session, errand.job, body):
-            self._send(errand.desk, letter)
+    def _answer(self, queued: _QueuedJob, body: bytes) -> None:
+        for message in rpc.split(rpc.JobResult, self._session, queued.job, body):
+            self._send(queued.channel, message)
 
-    def _send(self, desk: TaskChannel, letter: rpc.RpcMessage) -> None:
-        self._appender.append(rpc.to_record(desk.answer, letter))
+    def _send(self, channel: TaskChannel, message: rpc.RpcMessage) -> None:
+        self._appender.append(rpc.to_record(channel.answer, message))

@@ -1,7 +1,7 @@
-"""Buckets out of ranges of the log, exactly as the replica ran them: the same fold, SUnion, order and step.
+"""Computes buckets from ranges of the log exactly as the replica did: with the same fold, SUnion, order and step.
 
-Pure given the log. Reads the input that holds the others back, a slice at a time, and steps whatever is complete, so
-memory follows the slice and not the range.
+The result depends on the log alone. A replay reads the input that holds the others back, a slice at a time, and runs
+all complete buckets, so its memory depends on the slice and not on the range.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sunion.model import Output, Reject, State
 from sunion.union import Mark, SUnion
 
 SLICE_ROWS = 20_000
-"""Rows read from one source before the others get their turn."""
+"""Rows read from one input before another one is read."""
 
 
 class ReplayError(Exception):
-    """The log does not give what was asked of it; the message is for people."""
+    """The log does not hold what was asked of it. The message is human-readable."""
 
 
 class RangeGone(ReplayError):
-    """The log no longer has what was asked of it."""
+    """The log no longer holds what was asked of it."""
 
 
 class OutOfTime(ReplayError):
@@ -34,7 +34,7 @@ class OutOfTime(ReplayError):
 
 @dataclass(frozen=True, slots=True)
 class ReplayedBuckets:
-    """Buckets [first, end) have run; `outputs` has those with rows or rejects."""
+    """Buckets [first, end) have run. `outputs`: by bucket, of those with rows or rejects."""
 
     first: int
     end: int
@@ -46,9 +46,17 @@ class Replay:
 
     Args:
         state: the fragment's state before `first`.
-        ranges: one a source, each with the fold before its first offset (B3). A stream needs none: any copy of a
-            stable bucket is as good, and is found by its time (B38).
-        deadline: of `time.monotonic()`; None: take all the time there is.
+        ranges: one per source, each with the fold before its first offset (B3). A stream needs none: all copies of a
+            stable bucket are equal, and its time finds one (B38).
+        deadline: on the clock of `time.monotonic()`, in seconds; None: no deadline.
+        slice_rows: how many rows of an input are read at a time.
+
+    Attributes:
+        state: the fragment's state at `frontier`.
+        rows: input rows of the buckets that have run.
+
+    Raises:
+        ReplayError: a source has no range, or a range no source.
     """
 
     def __init__(
@@ -85,12 +93,12 @@ class Replay:
         return self._union.low
 
     def run(self, end: int | None = None) -> Iterator[ReplayedBuckets]:
-        """Run up to bucket `end`, or as far as the ranges close buckets.
+        """Run up to bucket `end`; None: as far as the ranges close buckets.
 
         Raises:
             OutOfTime: the deadline passed.
             ReplayError: the ranges do not close bucket `end - 1`.
-            LogError: the log could not be read.
+            LogError: the log cannot be read.
         """
         try:
             yield from self._run(self._opened.buckets.last if end is None else end, end is None)
@@ -109,7 +117,7 @@ class Replay:
             if not reader.read(self._slice_rows, target, self._check_time):
                 if as_far_as_it_goes:
                     return
-                what = RangeGone if isinstance(reader, StreamRangeReader) else ReplayError  # its replica had read it
+                what = RangeGone if isinstance(reader, StreamRangeReader) else ReplayError  # the replica had read it
                 raise what(
                     f"{self._opened.work.query}: {reader} closes only the buckets before "
                     f"{self._union.closed(index)}, not those before {target}"
@@ -131,7 +139,7 @@ class Replay:
 
 
 def with_rejects(stepped: Mapping[int, Output], rejects: Mapping[int, tuple[Reject, ...]]) -> dict[int, Output]:
-    """A step's outputs with the dead letters of its inputs, which come before its own."""
+    """A step's outputs with the dead letters of its inputs added before its own."""
     merged = dict(stepped)
     for bucket, found in rejects.items():
         if found:

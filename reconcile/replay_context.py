@@ -1,16 +1,14 @@
-"""What all redo jobs of one query share, as a value that travels to Spark's workers.
+"""What all redo jobs of one node share, as a value that is sent to Spark's workers.
 
 `ReplayContext` is small and picklable. `OpenReplayContext` is the same with its kernel compiled and its log open. A
-worker caches it: compiling a query and first meeting a broker take a second, and a redo has two and a half.
+worker caches it: compiling a query and connecting to a broker take a second, and a redo has two and a half.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import pickle
 import platform
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,10 +34,11 @@ class ReplayContext:
     Args:
         query: the node's name.
         make_kernel: compiles the node; picklable by reference (a function of a module, or a `functools.partial`).
-        inputs: in the order of the node's SUnion; `feeds`: for each its topics, of a stream one a replica.
+        log: picklable, too.
+        inputs: in the order of the node's SUnion. feeds: for each its topics; of a stream, one per replica.
         width_us: bucket width.
-        ahead_max_us: see `sunion.source.fold`; must be what the replicas use.
-        app_uid: of the app's life that is read.
+        ahead_max_us: see `sunion.source.fold`; must be the replicas' value.
+        app_uid: of the app's life to read.
     """
 
     query: str
@@ -52,10 +51,10 @@ class ReplayContext:
     app_uid: str
 
     def pack(self) -> bytes:
-        """Equal works give equal bytes, so that a worker finds what it opened when it was warmed."""
+        """Pickle it. Equal contexts give equal bytes, so that a worker finds the one that was opened to warm it."""
         file = io.BytesIO()
         pickler = pickle.Pickler(file)
-        pickler.fast = True  # no memo: which of its strings are one object does not show
+        pickler.fast = True  # no memo: the bytes must not depend on which strings are one object
         pickler.dump(self)
         return file.getvalue()
 
@@ -69,7 +68,7 @@ class ReplayContext:
 
 @dataclass(frozen=True, slots=True)
 class OpenReplayContext:
-    """A `ReplayContext` ready to run. Not to be shared between threads."""
+    """A `ReplayContext` ready to run. Not thread-safe."""
 
     work: ReplayContext
     buckets: Buckets
@@ -81,11 +80,11 @@ class OpenReplayContext:
 
     @property
     def unpack(self) -> dict[int, Unpack]:
-        """For each input that is a stream, what decodes its rows."""
+        """For each input that is a stream, the function that decodes its rows."""
         return {i: unpacker(codec) for i, codec in self.streams.items()}
 
     def touch(self) -> None:
-        """Read a record of every input, so that clients know their brokers. Raises LogError."""
+        """Read a record of every input, so that its clients are connected. Raises LogError."""
         for feed in (feed for feeds in self.work.feeds for feed in feeds):
             first, end = self.lookup.bounds(feed)
             for _ in self.lookup.read(feed, max(first, end - 1), end):
@@ -98,7 +97,7 @@ class OpenReplayContext:
 
 
 class OtherKernel(Exception):
-    """Where a work was opened other bits might come out than where it was made. Says what is different."""
+    """This process might compute other bits than the one that made the context. The message names the difference."""
 
 
 def node_context(
@@ -111,11 +110,16 @@ def node_context(
     memory_bytes: int = 0,
     made_of: Sequence[tuple[str, str]] = (),
 ) -> ReplayContext:
-    """The work of one node of an app. Raises QueryError for an unknown one.
+    """The context of one node of an app.
 
     Args:
-        row_max_bytes: as the app's timing has it. memory_bytes: see `make_kernel`.
-        made_of: it may be opened where kernels are made of this; empty: of the same as here.
+        ahead_max_us, row_max_bytes: as the app's timing has them.
+        app_uid: of the app's life to read.
+        memory_bytes: see `make_kernel`.
+        made_of: components that a process must have to open it; empty: those of this process.
+
+    Raises:
+        QueryError: the app has no such node.
     """
     inputs = app.inputs_of(node)
     feeds = tuple(topics.input_feeds(app.name, of) for of in inputs)
@@ -136,14 +140,17 @@ def make_kernel(
     row_max_bytes: int = ROW_MAX_BYTES,
     memory_bytes: int = 0,
 ) -> Kernel:
-    """Compile one node where only its app's description is at hand.
+    """Compile one node from its app's JSON.
 
     Args:
+        query: the node's name.
         made_of: `engine.fingerprint.ingredients` that this process must have; empty: any.
-        row_max_bytes: of a row; as the app's timing has it. memory_bytes: what the engine may use; 0: its default.
+        row_max_bytes: the largest row, as the app's timing has it.
+        memory_bytes: the most memory of the engine; 0: its default.
 
     Raises:
-        OtherKernel: it has others. QueryError.
+        OtherKernel: this process has other components.
+        QueryError: the node is unknown or does not compile.
     """
     from borealis_py.engine import compile_query
 
@@ -161,45 +168,3 @@ def _refuse_other(made_of: Sequence[tuple[str, str]]) -> None:
     other = [f"{name} is {here.get(name)}, not {asked}" for name, asked in made_of if here.get(name) != asked]
     if other:
         raise OtherKernel(f"the worker on {platform.node()} might compute other bits: {'; '.join(other)}")
-
-
-_OPENED_MAX = 32
-_opened: OrderedDict[bytes, OpenReplayContext] = OrderedDict()
-
-
-def get_cached(packed: bytes) -> OpenReplayContext:
-    """The work of these bytes, opened and touched once in this process. For Spark's workers: they have one thread.
-
-    Raises:
-        LogError: the log could not be read.
-        OtherKernel: other bits might come out here.
-        QueryError: the query does not compile.
-    """
-    key = hashlib.sha256(packed).digest()
-    found = _opened.get(key)
-    if found is None:
-        work: ReplayContext = pickle.loads(packed)
-        found = work.open()
-        try:
-            found.touch()
-        except BaseException:
-            found.close()
-            raise
-        _opened[key] = found
-        while len(_opened) > _OPENED_MAX:
-            _opened.popitem(last=False)[1].close()
-    _opened.move_to_end(key)
-    return found
-
-
-def evict(packed: bytes) -> None:
-    """Open it anew next time: something failed, and its clients may be the reason."""
-    found = _opened.pop(hashlib.sha256(packed).digest(), None)
-    if found is not None:
-        found.close()
-
-
-def evict_all() -> None:
-    """Let go of everything opened here: this process has other things to do."""
-    while _opened:
-        _opened.popitem()[1].close()

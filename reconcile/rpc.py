@@ -1,10 +1,10 @@
-"""What a replica's task and the driver of its Spark application say to each other about redos, as records of a log.
+"""RPC between a replica's task and the driver of its Spark application, as records of a log.
 
-    task -> driver   Ask (in parts), Cancel, Told
-    driver -> task   Taken, Answer (in parts), Stop
+    task -> driver   SubmitJob (in chunks), CancelJob, StatusReport
+    driver -> task   JobAccepted, JobResult (in chunks), Shutdown
 
-A letter counts only for who it names: `session` is one life of a driver's application, `uid` one incarnation of a
-replica, `id` one of its jobs. What is late, repeated, cut short or of somebody else says nothing.
+A message counts only for its addressee: `session` is one life of a driver's application, `uid` one incarnation of a
+replica, `id` one of its jobs. Late, repeated, incomplete and foreign messages are ignored.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 
 JOB_BYTES_MAX = 64 << 20
-"""A larger job or answer does not travel; the redo runs inline."""
+"""A larger job or result is not sent; the redo runs inline."""
 
 
 class MessageChunk(msgspec.Struct, array_like=True, frozen=True):
-    """One of the letters in which a long body travels. `body`: its piece number `part` of `parts`."""
+    """One of the messages that carry a long body: piece `part`, from 0, of `parts`."""
 
     session: str
     uid: str
@@ -33,11 +33,11 @@ class MessageChunk(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SubmitJob(MessageChunk, frozen=True, tag="ASK"):
-    """Run this job: what `reconcile.redo_job.pack_job` gives."""
+    """Run this job. The body is the result of `reconcile.redo_job.pack_job`."""
 
 
 class CancelJob(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL"):
-    """Its answer no longer matters."""
+    """The task no longer wants the result."""
 
     session: str
     uid: str
@@ -45,7 +45,7 @@ class CancelJob(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL"):
 
 
 class StatusReport(msgspec.Struct, array_like=True, frozen=True, tag="TOLD"):
-    """What the replica last said of itself, for the pages of its driver. `body`: opaque here."""
+    """The replica's latest status, for the HTTP pages of its driver. `body` is opaque here."""
 
     session: str
     uid: str
@@ -53,7 +53,7 @@ class StatusReport(msgspec.Struct, array_like=True, frozen=True, tag="TOLD"):
 
 
 class JobAccepted(msgspec.Struct, array_like=True, frozen=True, tag="TAKEN"):
-    """The driver has a slot for the job, and has submitted it."""
+    """The driver had a slot for the job and has started it."""
 
     session: str
     uid: str
@@ -61,11 +61,11 @@ class JobAccepted(msgspec.Struct, array_like=True, frozen=True, tag="TAKEN"):
 
 
 class JobResult(MessageChunk, frozen=True, tag="ANSWER"):
-    """How the job ended: what `reconcile.redo_job.run_packed` gave, a result or a named failure."""
+    """The job has finished. The body is the result of `reconcile.redo_job.run_packed`, or a named failure."""
 
 
 class Shutdown(msgspec.Struct, array_like=True, frozen=True, tag="STOP"):
-    """Every task of the session is to end in order."""
+    """Every task of the session must close its replica and end."""
 
     session: str
 
@@ -73,66 +73,66 @@ class Shutdown(msgspec.Struct, array_like=True, frozen=True, tag="STOP"):
 RpcMessage = SubmitJob | CancelJob | StatusReport | JobAccepted | JobResult | Shutdown
 P = TypeVar("P", bound=MessageChunk)
 JobKey = tuple[str, int]
-"""Who asked (uid) and which of its jobs."""
+"""The submitting incarnation (uid) and the id of its job."""
 
 _decoder = msgspec.msgpack.Decoder(RpcMessage)
 
 
-def encode(letter: RpcMessage) -> bytes:
-    return msgspec.msgpack.encode(letter)
+def encode(message: RpcMessage) -> bytes:
+    return msgspec.msgpack.encode(message)
 
 
 def decode(value: bytes | None) -> RpcMessage | None:
-    """None for what is no letter of this version."""
+    """A message, or None for bytes that are no message of this version."""
     try:
-        letter: RpcMessage = _decoder.decode(value or b"")
+        message: RpcMessage = _decoder.decode(value or b"")
     except (msgspec.DecodeError, msgspec.ValidationError):
         return None
-    return letter
+    return message
 
 
-def to_record(feed: Feed, letter: RpcMessage) -> NewRecord:
-    """To be appended."""
-    return NewRecord(feed, encode(letter))
+def to_record(feed: Feed, message: RpcMessage) -> NewRecord:
+    """The record that carries the message."""
+    return NewRecord(feed, encode(message))
 
 
 def decode_all(records: Iterable[Record], session: str) -> list[tuple[Feed, RpcMessage]]:
-    """The letters of that session among these records, and where each came from."""
+    """The session's messages among these records, each with the topic partition it came from."""
     found = [(one.feed, decode(one.value)) for one in records]
-    return [(feed, letter) for feed, letter in found if letter is not None and letter.session == session]
+    return [(feed, message) for feed, message in found if message is not None and message.session == session]
 
 
 def split(kind: type[P], session: str, job: JobKey, body: bytes) -> list[P]:
-    """The letters of one request (Ask) or answer (Answer)."""
+    """The messages that carry `body`, in order; an empty body takes one."""
     pieces = [body[i : i + ENVELOPE_BYTES_MAX] for i in range(0, len(body), ENVELOPE_BYTES_MAX)] or [b""]
     return [kind(session, *job, n, len(pieces), piece) for n, piece in enumerate(pieces)]
 
 
 SENDERS_MAX = 2
-"""An incarnation and the one it replaces may both ask; what dead ones left must not pile up."""
+"""An incarnation and the one it replaces may both submit; chunks of dead ones must not pile up."""
 
 
 class Reassembler:
-    """Puts the parts of bodies together. A body of which a part is missing, or comes again among them, is never whole.
+    """Reassembles bodies from their chunks. A body with a missing or repeated chunk is never completed.
 
-    Whether a whole body is a repeat its job tells. Keeps one job's parts of each sender, since a task has one job at a
-    time, and those of the last `SENDERS_MAX`.
+    It keeps the chunks of one job per sender, since a task has one job at a time, and of the last `SENDERS_MAX`
+    senders. Callers recognise a repeated body by its job.
     """
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[int, list[bytes]]] = {}  # by uid, last heard last
 
-    def add(self, letter: MessageChunk) -> bytes | None:
-        """The whole body with its last part; None before, and for what does not continue it."""
-        job, parts = self._open.pop(letter.uid, (letter.id, []))
-        if job != letter.id:
+    def add(self, message: MessageChunk) -> bytes | None:
+        """The whole body with its last chunk; None before, and for a chunk out of sequence."""
+        job, parts = self._open.pop(message.uid, (message.id, []))
+        if job != message.id:
             parts = []
-        if letter.part != len(parts):
+        if message.part != len(parts):
             return None
-        parts.append(letter.body)
-        if len(parts) == letter.parts:
+        parts.append(message.body)
+        if len(parts) == message.parts:
             return b"".join(parts)
-        self._open[letter.uid] = letter.id, parts
+        self._open[message.uid] = message.id, parts
         if len(self._open) > SENDERS_MAX:
             del self._open[next(iter(self._open))]
         return None

@@ -1,4 +1,4 @@
-"""Bucket numbers in ascending order, for whatever is kept by bucket: what lies in a range is found without a scan."""
+"""Bucket numbers in ascending order, so that state kept by bucket can be looked up by range without a scan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 
 
 class Ascending:
-    """Distinct bucket numbers. Adding one at the end, where nearly all are added, costs nothing much."""
+    """Distinct bucket numbers. Appending at the end, by far the most frequent case, is O(1)."""
 
     __slots__ = ("_buckets",)
 
@@ -21,12 +21,12 @@ class Ascending:
             insort(buckets, bucket)
 
     def between(self, first: int, end: int, most: int | None = None) -> list[int]:
-        """Those of [first, end), the lowest `most` of them."""
+        """The buckets in [first, end), at most the lowest `most` of them."""
         low, high = bisect_left(self._buckets, first), bisect_left(self._buckets, end)
         return self._buckets[low : high if most is None else min(high, low + most)]
 
     def take_below(self, bucket: int) -> list[int]:
-        """Those below a bucket, which are no longer among these."""
+        """Remove and return the buckets below `bucket`."""
         at = bisect_left(self._buckets, bucket)
         taken, self._buckets[:at] = self._buckets[:at], []
         return taken

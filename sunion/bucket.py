@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sunion.model import FOREVER
+from sunion.units import Bucket, StimeUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,27 +18,27 @@ class Buckets:
         if self.width_us <= 0 or self.width_us % 1000:
             raise ValueError(f"bucket width must be a positive whole number of milliseconds, got {self.width_us} us")
 
-    def of(self, stime: int) -> int:
+    def of(self, stime: int) -> Bucket:
         """The bucket that holds `stime`."""
-        return stime // self.width_us
+        return Bucket(stime // self.width_us)
 
-    def start(self, bucket: int) -> int:
+    def start(self, bucket: int) -> StimeUs:
         """The first stime of the bucket."""
-        return bucket * self.width_us
+        return StimeUs(bucket * self.width_us)
 
-    def end(self, bucket: int) -> int:
+    def end(self, bucket: int) -> StimeUs:
         """The first stime after the bucket."""
-        return (bucket + 1) * self.width_us
+        return StimeUs((bucket + 1) * self.width_us)
 
-    def closed_by(self, boundary: int) -> int:
+    def closed_by(self, boundary: int) -> Bucket:
         """The first bucket that `boundary` leaves open: it closes those that end at or before it."""
-        return boundary // self.width_us
+        return Bucket(boundary // self.width_us)
 
     def timestamp_ms(self, bucket: int) -> int:
-        """Kafka timestamp of a record about this bucket (PROTOCOL 1.3)."""
+        """Kafka timestamp of a record about this bucket (PROTOCOL 4.3)."""
         return self.start(bucket) // 1000
 
     @property
-    def last(self) -> int:
-        """No bucket at or above this one ever holds anything: where END closes to."""
-        return FOREVER // self.width_us
+    def last(self) -> Bucket:
+        """No bucket at or above this one ever holds rows: END closes every bucket below it."""
+        return Bucket(FOREVER // self.width_us)

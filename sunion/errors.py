@@ -12,27 +12,27 @@ from collections.abc import Sequence
 
 
 class SUnionError(Exception):
-    """Base of this package's errors."""
+    """Base class of this package's errors."""
 
 
 class IllegalTransition(SUnionError):
     """The event is not allowed in the present state. State is unchanged.
 
-    `history`: what led to it, a line a turn, the latest last; empty where nobody keeps one.
+    `history`: the turns that led to it, one line each, the latest last; empty where no history is kept.
     """
 
     history: tuple[str, ...] = ()
 
     def after(self, history: Sequence[str]) -> IllegalTransition:
-        """The same error with what led to it, in its message too."""
+        """The same error with `history` attached and appended to its message."""
         told = IllegalTransition("\n".join([str(self), "the last turns:", *history]))
         told.history = tuple(history)
         return told
 
 
 class EngineOutOfMemory(SUnionError):
-    """Buckets need more memory than the engine may use. No row is to blame: other machines may have more."""
+    """The buckets need more memory than the engine may use. No row is to blame: another machine may have more."""
 
 
 class RetentionLost(SUnionError):
-    """A reader needs records that retention has deleted: stop before anything false is called stable."""
+    """A reader needs records that retention has deleted. It must stop before it marks wrong results as stable."""

@@ -1,4 +1,4 @@
-"""The inputs of an SUnion: what is kept of a source, and of another node's stream, by bucket."""
+"""The inputs of an SUnion: rows, counts and dead letters by bucket, of a source or of another node's stream."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sunion.source import Accepted, SourceFold, fold
 from sunion.stream_fold import FeedProgress, Stable, StreamFold
 
 LOOKED_AT = 16
-"""Of so many rows of a batch the lateness is looked at."""
+"""How many rows of a batch are sampled for lateness."""
 Unpack = Callable[[Rows], Rows]
-"""Decodes a stream's rows: they are taken out of their records only when they are used."""
+"""Decodes a stream's rows. Rows stay encoded in their records until they are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,10 @@ def _bucket_of(mark: tuple[int, Mark]) -> int:
 
 @dataclass(slots=True)
 class InputBuffer:
-    """Rows, counts and dead letters of one input by bucket. `rows_kept`: how many rows are in memory. `busy`: the
-    buckets that have any of these."""
+    """Rows, counts and dead letters of one input, by bucket.
+
+    `rows_kept`: number of rows in memory. `busy`: the buckets that have rows, counts or dead letters.
+    """
 
     name: str
     sources: tuple[str, ...]
@@ -50,10 +52,10 @@ class InputBuffer:
     """Rows kept since `settle`."""
     _in_memory: Ascending = field(default_factory=Ascending)
     _fresh: dict[int, int] = field(default_factory=dict)
-    """Buckets that got rows since `settle`, and where in their lists those begin."""
+    """Buckets that got rows since `settle`, with the list index at which the new rows begin."""
 
     def keep(self, bucket: int, rows: Rows, count: int, in_memory: bool) -> None:
-        """Take rows of a bucket; without `in_memory` only their number (they lie in the log)."""
+        """Add rows of a bucket; without `in_memory`, only count them (they stay in the log)."""
         self.counts[bucket] = self.counts.get(bucket, 0) + count
         self.busy.add(bucket)
         if in_memory:
@@ -67,7 +69,7 @@ class InputBuffer:
             self.fresh_rows += count
 
     def settle(self, ops: RowOps) -> None:
-        """Bring what was kept since the last time into the form in which it stays, all at once."""
+        """Convert all rows kept since the last call, in one go, into the form in which they stay in memory."""
         if not self._fresh:
             return
         fresh = [(self.rows[bucket], begin) for bucket, begin in self._fresh.items()]
@@ -88,19 +90,19 @@ class InputBuffer:
         return parts[0]
 
     def drop_rows(self, below: int) -> None:
-        """Buckets below are not needed in memory."""
+        """Drop the rows of buckets below `below` from memory; keep their counts and dead letters."""
         for bucket in self._in_memory.take_below(below):
             del self.rows[bucket]
             self._fresh.pop(bucket, None)
             self.rows_kept -= self.counts[bucket]
 
     def refuse(self, bucket: int, rejects: Iterable[Reject]) -> None:
-        """Take dead letters of a bucket."""
+        """Add dead letters to a bucket."""
         self.rejects.setdefault(bucket, []).extend(rejects)
         self.busy.add(bucket)
 
     def forget(self, below: int) -> None:
-        """Buckets below are never needed again."""
+        """Forget everything about buckets below `below`; they are never needed again."""
         self.drop_rows(below)
         for bucket in self.busy.take_below(below):
             self.counts.pop(bucket, None)
@@ -116,22 +118,22 @@ class SourceBuffer(InputBuffer):
     marks: list[tuple[int, Mark]] = field(default_factory=list)
     letters: bool = True
     lateness: Lateness = field(default_factory=Lateness)
-    """How late this reader has seen rows come."""
+    """How late rows arrived, as this reader observed it."""
 
     def mark(self, bucket: int) -> Mark:
-        """Where to start reading so as to see everything of `bucket` and later."""
+        """The position from which to read in order to see everything of `bucket` and later."""
         at = bisect_left(self.marks, bucket, key=_bucket_of)
         return self.marks[at][1] if at < len(self.marks) else Mark(self.offset, self.fold)
 
     def resume(self, mark: Mark, buckets: Buckets) -> None:
-        """Continue from a position. Only before any record was fed."""
+        """Continue from a position. Call it only before the first record is fed."""
         self.offset, self.fold = mark.offset, mark.fold
         self.close(buckets)
 
     def feed(
         self, record: SourceRecord, low: int, evicted: int, buckets: Buckets, ops: RowOps, ahead_max_us: int
     ) -> Accepted:
-        """Take one record, in the log's order. Buckets below `low` are forgotten, below `evicted` only counted."""
+        """Take one record, in log order. Buckets below `low` are ignored; those below `evicted` are only counted."""
         before = Mark(record.offset, self.fold)
         self.fold, accepted = fold(self.fold, record, buckets, ops, self.name, ahead_max_us)
         self.offset = record.offset + 1
@@ -154,7 +156,7 @@ class SourceBuffer(InputBuffer):
         return accepted
 
     def _note_lateness(self, record: SourceRecord, before: SourceFold) -> None:
-        """Of some rows of a batch for all: the boundary and the lateness say where its publisher was in time."""
+        """Sample some rows for all of a batch: boundary plus lateness tells where the publisher's time stood."""
         at = before.boundary + before.lateness_us
         if record.stimes and min(record.stimes) >= at:
             self.lateness.add(0, len(record.stimes))
@@ -169,13 +171,13 @@ class SourceBuffer(InputBuffer):
         self.closed = buckets.last if self.fold.ended else buckets.closed_by(self.fold.boundary)
 
     def top(self, buckets: Buckets, origin: int) -> int:
-        """The bucket that its boundary has opened, -1: none; END opens none (R1).
+        """The highest bucket that the boundary has opened; -1: none. END opens none (R1).
 
-        A tuple opens none: its source's boundary stands at or before its bucket, and gets there in time. Else one stime
-        ahead of the clock would open all buckets up to it, and they would run without anybody having been late.
+        A tuple opens no bucket: its source's boundary is at or before that bucket and reaches it in time. Otherwise one
+        stime ahead of the clock would open every bucket up to it, and they would run although no input was late.
         """
         boundary = self.fold.boundary
-        if self.fold.ended or boundary <= buckets.start(origin):  # where every boundary begins: nobody said that one
+        if self.fold.ended or boundary <= buckets.start(origin):  # the initial boundary: no publisher has written one
             return -1
         return buckets.closed_by(boundary)
 
@@ -186,7 +188,7 @@ class SourceBuffer(InputBuffer):
 
 @dataclass(slots=True)
 class StreamBuffer(InputBuffer):
-    """Another node's stream: all its replicas, stable buckets from whoever says them first."""
+    """Another node's stream: all its replicas; each stable bucket is taken from the first replica that has it."""
 
     unpack: Unpack = field(default=lambda rows: rows)
     fold: StreamFold = field(default_factory=lambda: StreamFold("", 1, 0))
@@ -195,7 +197,7 @@ class StreamBuffer(InputBuffer):
     def of(
         cls, name: str, sources: tuple[str, ...], replicas: int, start: int, unpack: Unpack, ops: RowOps, last: int
     ) -> StreamBuffer:
-        """A stream to be read from bucket `start` on. `last`: the bucket that END closes to."""
+        """A stream that is read from bucket `start` on. `last`: END closes every bucket below this one."""
 
         def weigh(rows: Rows) -> int:
             return ops.count(unpack(rows))
@@ -205,7 +207,7 @@ class StreamBuffer(InputBuffer):
     def feed(
         self, records: Iterable[tuple[int, StreamRecord]], low: int, evicted: int, ops: RowOps
     ) -> list[FeedProgress]:
-        """Take (replica, record) pairs; returns who spoke about what. Raises RetentionLost."""
+        """Take (replica, record) pairs and return the progress of each feed. Raises RetentionLost."""
         words = []
         for said in self.fold.read(records):
             if isinstance(said, FeedProgress):
@@ -225,14 +227,14 @@ class StreamBuffer(InputBuffer):
         self.keep(bucket, rows, count, bucket >= evicted)
 
     def tentative(self, bucket: int) -> TentativeBucket | None:
-        """What to use of a bucket that is not stable."""
+        """The tentative bucket to use for a bucket that is not stable; None: there is none."""
         return self.fold.pick(bucket)
 
     def count_tentative(self, bucket: int) -> int:
-        """Rows of that."""
+        """Number of rows in that tentative bucket."""
         said = self.fold.pick(bucket)
         return 0 if said is None else self.fold.count(said)
 
     def top(self, buckets: Buckets, origin: int) -> int:
-        """The highest bucket with a tentative record or opened by a stable one, -1: none; END opens none (R1)."""
+        """The highest bucket that is tentative or was opened by a stable one; -1: none. END opens none (R1)."""
         return -1 if self.fold.top is None else self.fold.top

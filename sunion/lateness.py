@@ -1,7 +1,7 @@
-"""How late rows come, as percentiles: a histogram of fixed size, whatever it is fed. Pure.
+"""Percentiles of how late rows arrive, from a histogram of bounded size. Pure.
 
-Lateness of a row: how far its stime lies behind what its publisher's boundary would be without any lateness allowed
-(the clock, or the largest stime so far). A publisher with at least this lateness would have taken the row.
+Lateness of a row: how far its stime lies behind the boundary its publisher would have with zero lateness (the clock,
+or the largest stime so far). A publisher with at least this lateness would have accepted the row.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from dataclasses import dataclass, field
 from functools import partial
 
 _FINE = 16
-"""Steps for each doubling: a percentile is at most a sixteenth too high."""
+"""Histogram steps per doubling: a percentile is too high by a sixteenth at most."""
 _FINE_BITS = _FINE.bit_length()
 
 
 @dataclass(slots=True)
 class Lateness:
-    """Counts rows by how late they came. All times in microseconds; a row that was not late counts as 0."""
+    """Counts rows by lateness, in microseconds; a row that was not late counts as 0."""
 
     rows: int = 0
     max_us: int = 0
     _counts: defaultdict[int, int] = field(default_factory=partial(defaultdict, int))
 
     def add(self, late_us: int, rows: int = 1) -> None:
-        """So many rows came so late."""
+        """Count `rows` rows that were `late_us` late."""
         if late_us < 0:
             late_us = 0
         self.rows += rows
         if late_us > self.max_us:
             self.max_us = late_us
-        shift = late_us.bit_length() - _FINE_BITS  # `_step`, which is called for each row of a publisher
+        shift = late_us.bit_length() - _FINE_BITS  # `_step` inlined: a publisher calls this for every row
         self._counts[shift * _FINE + (late_us >> shift) if shift > 0 else late_us] += rows
 
     def add_all(self, late_us: Iterable[int]) -> None:
-        """One row came so late, each: the same as `add` for one after the other, sooner."""
+        """Count one row for each value: the same result as `add` for each of them, but faster."""
         ordered, at = sorted(late_us), 0
         while at < len(ordered):
             value = max(0, ordered[at])
@@ -47,7 +47,7 @@ class Lateness:
             self.max_us = max(self.max_us, ordered[-1])
 
     def percentile(self, share: float) -> int:
-        """The lateness (us) that this share of the rows (0 to 1) do not exceed; 0 without rows."""
+        """The lateness (us) that `share` (0 to 1) of the rows do not exceed; 0 without rows."""
         left = share * self.rows
         for step in sorted(self._counts):
             left -= self._counts[step]

@@ -1,7 +1,8 @@
-"""Tuples, ids and records: the nouns that every other module uses.
+"""Tuples, ids and records: the data types that every other module uses.
 
 Units: an stime is int microseconds since 1970; a bucket is its number, floor(stime / width). `Rows` is an opaque
-segment of rows of one input or output (the product: an Arrow batch; the simulator: a list): this package only moves it.
+segment of rows of one input or output (an Arrow batch in the product, a list in the simulator): this package only
+moves it.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ State = Any
 """A fragment's state: an immutable value, so that a checkpoint is a reference."""
 
 FOREVER = 2**62
-"""The stime of END: a boundary that closes every bucket (PROTOCOL 1.2, B22)."""
+"""The stime of END: a boundary that closes every bucket (PROTOCOL 4.2, B22)."""
 
 
 class Kind(Enum):
-    """What a record of a replica's stream says (PROTOCOL 1.3)."""
+    """What kind of record a replica's stream contains (PROTOCOL 4.3)."""
 
     STABLE = "STABLE"
     TENTATIVE = "TENTATIVE"
@@ -34,11 +35,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input of a node: a source (`replicas` 0), or the stream of a node that runs in so many replicas.
+    """One input of a node: a source (`replicas` 0), or the stream of a node that runs in `replicas` replicas.
 
-    `sources`: all that its rows come from; of a source only itself. `letters`: its dead letters are this node's to
-    tell; of all nodes that read one source, the first one's. `partition`: of the stream's topics, if its node
-    writes what each of its readers' partitions is to get apart.
+    `sources`: the sources its rows come from; a source lists itself. `letters`: this node publishes the input's dead
+    letters; of all nodes that read one source, only the first does. `partition`: the partition of the stream's topics
+    to read, if its node writes a separate one for each of its readers' partitions.
     """
 
     name: str
@@ -65,18 +66,18 @@ class TupleId:
 
 
 RAW_BYTES_MAX = 65_536
-"""A dead letter keeps this much of what could not be used."""
+"""A dead letter keeps at most this many bytes of the input that could not be used."""
 REASON_CHARS_MAX = 2_000
-"""And this much of why: messages quote values."""
+"""A dead letter keeps at most this many characters of the reason: messages quote values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One tuple or record that could not be used: it goes to the dead-letter topic, never away silently.
+    """One tuple or record that could not be used. It goes to the dead-letter topic; nothing is dropped silently.
 
-    `source` names a source, or the query for what the kernel refused; `offset` is the record's offset in that source
-    (-1: none); `raw` holds its bytes. Both texts are cut: what somebody else has sent is of any size. `seq`: of what a
-    publisher refused, its position in the publisher's input; -1: something else refused it.
+    `source`: a source, or the query if the kernel refused the row. `offset`: the record's offset in that source; -1:
+    none. `raw`: the bytes. `raw` and `reason` are truncated: foreign input can be of any size. `seq`: the position in
+    the publisher's input if the publisher refused it; -1: otherwise.
     """
 
     source: str
@@ -94,14 +95,14 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a fragment produced for one bucket. `rows` is None when there are none."""
+    """What a fragment produced for one bucket. `rows` is None if it produced no rows."""
 
     rows: Rows | None = None
     rejects: tuple[Reject, ...] = ()
 
 
 class Contents(NamedTuple):
-    """The tuples of a source's record, `seqs`, `stimes` and `rows` in parallel, and what of it could not be used."""
+    """The content of a source record: `seqs`, `stimes` and `rows` in parallel, and what of it could not be used."""
 
     seqs: Sequence[int]
     stimes: Sequence[int]
@@ -111,16 +112,16 @@ class Contents(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """One decoded record of a source's log, before the fold of PROTOCOL 1.2 judges it.
+    """One decoded record of a source's log, before the fold of PROTOCOL 4.2 judges it.
 
-    `claim`: an EPOCH record, by which a publisher takes the stream and says how late its rows may come (`lateness_us`).
-    Otherwise tuples (`seqs`, `stimes` and `rows` run in parallel) followed by an optional `boundary`. `rejects` are the
-    tuples that did not decode, and what the publisher refused (with a seq, ascending); `late_us`: how late those of the
-    latter came that came too late. `epoch` is -1 for a record that is no envelope of ours at all (then only `rejects`
-    counts). `foreign`: it belongs to another life of the app, and says nothing.
+    `claim`: an EPOCH record, by which a publisher takes the stream and declares how late its rows may come
+    (`lateness_us`). Any other record holds tuples (`seqs`, `stimes` and `rows` run in parallel), then an optional
+    `boundary`. `rejects`: tuples that did not decode, and those that the publisher refused (with a seq, ascending);
+    `late_us`: for each tuple that the publisher refused as late, how late it was. `epoch` is -1 for a record without
+    our envelope (only `rejects` counts). `foreign`: the record belongs to another life of the app and is ignored.
 
-    With `unpack` its rows lie in it as bytes still, and `seqs` and `stimes` are those of its header: what the bytes are
-    is looked at only once the writer is known to own the source, since anybody may have written them.
+    With `unpack`, the rows are still bytes, and `seqs` and `stimes` come from the header. The bytes are decoded only
+    once the writer is known to own the source, since anyone may have written them.
     """
 
     offset: int
@@ -138,7 +139,7 @@ class SourceRecord:
     unpack: Callable[[SourceRecord], Contents] | None = field(default=None, compare=False, repr=False)
 
     def opened(self) -> Contents:
-        """What it holds, with its rows taken out of their bytes."""
+        """The content, with its rows decoded."""
         if self.unpack is None:
             return Contents(self.seqs, self.stimes, self.rows, self.rejects)
         return self.unpack(self)
@@ -146,7 +147,7 @@ class SourceRecord:
 
 @dataclass(frozen=True, slots=True)
 class StableBucket:
-    """STABLE(inc, b, rows, held). `waited_us` in microseconds (R1)."""
+    """STABLE(inc, b, rows, waited). `waited_us` in microseconds (R1)."""
 
     inc: int
     bucket: int
@@ -156,7 +157,7 @@ class StableBucket:
 
 @dataclass(frozen=True, slots=True)
 class StableRange:
-    """BOUNDARY(inc, from, to, held): every bucket of [first, end) is STABLE and has no rows."""
+    """BOUNDARY(inc, from, to, waited): every bucket of [first, end) is STABLE and has no rows."""
 
     inc: int
     first: int
@@ -168,10 +169,11 @@ class StableRange:
 class TentativeBucket:
     """TENTATIVE(inc, b, ...): not known to be final; replaced by STABLE(b) later.
 
-    `missing_sources`: missing in some bucket that the result depends on, earlier ones of its windows too; `missing`:
-    those that bucket b itself had not. `completeness` in 0..1: the lowest of those buckets'. `diverged_from`: the first
-    bucket whose absence the state, or a word that it was made of, carries (PROTOCOL 1.3, B17). `offset`: where a reader
-    found it in the log, -1: nowhere; no part of what is said.
+    `missing_sources`: the sources missing in any bucket that the result depends on, earlier buckets of its windows
+    included; `missing`: those missing in bucket b itself. `completeness`, 0 to 1: the lowest of those buckets.
+    `diverged_from`: the first bucket whose absence affects the state, or the tentative input that was used (PROTOCOL
+    4.3, B17). `offset`: where a reader found the record in the log; -1: not read from a log. It is not part of the
+    record.
     """
 
     inc: int
@@ -205,29 +207,29 @@ StreamRecord = StableBucket | StableRange | TentativeBucket | Undo | RecDone
 
 
 class RowOps(Protocol):
-    """What the data path may do to segments it does not understand."""
+    """The operations of the data path on row segments, which it does not look into."""
 
     def take(self, rows: Rows, indices: Sequence[int]) -> Rows:
         """The rows at these positions, in this order."""
 
     def concat(self, parts: Sequence[Rows]) -> Rows:
-        """Segments of one input, one after the other. At least one part."""
+        """Concatenate segments of one input, in this order. `parts` has at least one element."""
 
     def settle(self, groups: Sequence[Sequence[Rows]]) -> Sequence[Rows]:
-        """What `concat` makes of each group of one input's segments, fresh from their bytes, in a form to be kept."""
+        """`concat` each group of one input's freshly decoded segments, into a form that can stay in memory."""
 
     def order(self, parts: Sequence[Rows | None]) -> Ordered:
-        """One bucket: part i holds input i's rows by seq. Result: by (stime, input, seq)."""
+        """Order one bucket by (stime, input, seq). `parts[i]` holds input i's rows by seq, or None."""
 
     def count(self, rows: Rows) -> int:
-        """How many rows."""
+        """Number of rows."""
 
     def size_bytes(self, rows: Rows) -> int:
-        """About how many bytes they take in memory."""
+        """Approximate size of the rows in memory, in bytes."""
 
 
 class Fragment(Protocol):
-    """A deterministic piece of the query network behind one SUnion. Pure: same arguments, same bits."""
+    """A deterministic piece of the query network behind one SUnion. Pure: equal arguments give equal bits."""
 
     @property
     def lookback_buckets(self) -> int:
@@ -241,6 +243,6 @@ class Fragment(Protocol):
     ) -> tuple[State, Mapping[int, Output]]:
         """Run buckets [first, end) and return the new state and the outputs of the buckets that have any.
 
-        `buckets` holds the non-empty ones; the others of the range are empty, and a long empty range costs nothing.
-        One call equals any split of it into several, bit for bit.
+        `buckets` holds the non-empty ones; the others of the range are empty, and a long empty range is cheap.
+        One call gives the same result, bit for bit, as any split of it into several calls.
         """

@@ -1,4 +1,4 @@
-"""SOutput: what a replica has said on its stream, what of it the log has acknowledged, what is not yet published.
+"""SOutput: what a replica has written to its stream, what the log has acknowledged, what is not published yet.
 
 The outbox bounds how far a replica runs ahead of its own topic (B43); the acknowledged frontiers are what heartbeats
 report and what a checkpoint waits for (B1, B31).
@@ -23,9 +23,9 @@ class SOutput:
 
     Args:
         start: stable frontier to begin with; everything below is in the log already (R12).
-        unpublished_rows_max, unpublished_bytes_max: rows and dead letters kept for the corrected stream; beyond either
-            they are read again from the own topic.
-        keep_rows: False for a node without a corrected stream: only its dead letters are published.
+        unpublished_rows_max, unpublished_bytes_max: limits of the rows and dead letters kept for the corrected stream;
+            beyond either limit they are read back from the replica's own topic.
+        keep_rows: False for a node without a corrected stream, which publishes only its dead letters.
     """
 
     def __init__(
@@ -54,19 +54,19 @@ class SOutput:
 
     @property
     def waiting(self) -> int:
-        """Records not yet acknowledged."""
+        """Number of records not yet acknowledged."""
         return len(self._outbox)
 
     def stable_run(
         self, first: int, end: int, outputs: Mapping[int, Output], held: Callable[[int], int] = _in_time
     ) -> list[tuple[int, StreamRecord]]:
-        """Say that [first, end) is stable: one record a bucket with output, one for each run of empty ones (B21).
+        """Emit [first, end) as stable: one record per bucket with output, one per run of empty buckets (B21).
 
         Args:
-            held: how long a bucket has waited past its end, in us. A range says that of its last one.
+            held: how long a bucket has waited past its end, in us. A range carries the value of its last bucket.
 
         Raises:
-            IllegalTransition: the run does not start at the stable frontier, so there would be a hole or a repeat.
+            IllegalTransition: the run does not start at the stable frontier, so it would leave a gap or a repeat.
         """
         if first != self.stable or end <= first:
             raise IllegalTransition(f"stable run [{first}, {end}) at stable frontier {self.stable}")
@@ -86,17 +86,17 @@ class SOutput:
         return records
 
     def tentative(self, record: TentativeBucket) -> tuple[int, StreamRecord]:
-        """Say a tentative bucket. Raises IllegalTransition below the stable frontier."""
+        """Emit a tentative bucket. Raises IllegalTransition below the stable frontier."""
         if record.bucket < self.stable:
             raise IllegalTransition(f"tentative bucket {record.bucket} below stable frontier {self.stable}")
         return self._say(record)
 
     def undo(self) -> tuple[int, StreamRecord]:
-        """Corrections start at the stable frontier."""
+        """Emit UNDO: corrections start at the stable frontier."""
         return self._say(Undo(self.inc, self.stable))
 
     def rec_done(self) -> tuple[int, StreamRecord]:
-        """Everything below the stable frontier is stable."""
+        """Emit REC_DONE: everything below the stable frontier is stable."""
         return self._say(RecDone(self.inc, self.stable))
 
     def _say(self, record: StreamRecord) -> tuple[int, StreamRecord]:
@@ -127,7 +127,7 @@ class SOutput:
         rows, size_bytes = size_of(output, self._ops)
         self._rows, self._bytes = self._rows + rows, self._bytes + size_bytes
         while (self._rows > self._rows_max or self._bytes > self._bytes_max) and self._outputs:
-            oldest = next(iter(self._outputs))  # buckets are said in order
+            oldest = next(iter(self._outputs))  # buckets are emitted in order
             self._drop(oldest)
             self.kept_from = oldest + 1
 
@@ -144,10 +144,10 @@ class SOutput:
             self._drop(bucket)
 
     def unpublished(self, first: int, end: int, most: Most) -> tuple[dict[int, Output], int] | None:
-        """Outputs of [first, end) that have any, as far as `most` allows, and up to which bucket that is.
+        """Outputs in [first, end), as far as `most` allows, and the bucket at which they end.
 
         Returns:
-            None: some lie only in the own topic.
+            None: some of them are only in the replica's own topic.
         """
         if first < self.kept_from:
             return None

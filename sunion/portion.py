@@ -1,4 +1,4 @@
-"""How much may go together: whole buckets as long as there is room, the first one whatever its size."""
+"""How much goes into one transaction: whole buckets while there is room; the first bucket whatever its size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sunion.model import Output, RowOps
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """What a portion may hold: buckets that have output, rows and dead letters, bytes that they take in memory."""
+    """The limits of a portion: buckets with output, rows plus dead letters, bytes in memory."""
 
     buckets: int
     rows: int
@@ -18,7 +18,7 @@ class Most:
 
 
 def size_of(output: Output, ops: RowOps) -> tuple[int, int]:
-    """Rows and dead letters of a bucket, and their bytes in memory."""
+    """Number of rows plus dead letters of a bucket, and their bytes in memory."""
     rows, size_bytes = len(output.rejects), sum(len(r.raw) + len(r.reason) for r in output.rejects)
     if output.rows is not None:
         rows, size_bytes = rows + ops.count(output.rows), size_bytes + ops.size_bytes(output.rows)
@@ -33,7 +33,7 @@ class Portion:
         self._buckets = self._rows = self._bytes = 0
 
     def takes(self, output: Output) -> bool:
-        """Whether the next bucket that has output goes in, too; then it does. The first always does."""
+        """Add the next bucket with output if it fits, and return whether it did. The first one always fits."""
         rows, size_bytes = size_of(output, self._ops)
         after = self._buckets + 1, self._rows + rows, self._bytes + size_bytes
         most = self._most.buckets, self._most.rows, self._most.size_bytes
@@ -44,6 +44,6 @@ class Portion:
 
 
 def end_of(outputs: Iterable[tuple[int, Output]], end: int, most: Most, ops: RowOps) -> int:
-    """Where a portion of (bucket, output) pairs in order ends: `end`, or the first bucket that does not go in."""
+    """The end of a portion of ordered (bucket, output) pairs: `end`, or the first bucket that does not fit."""
     portion = Portion(most, ops)
     return next((bucket for bucket, output in outputs if not portion.takes(output)), end)

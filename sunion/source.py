@@ -1,6 +1,6 @@
-"""The fold of a source's log: what a record means depends on the log before it and on nothing else (PROTOCOL 1.2).
+"""The fold of a source's log: what a record means depends only on the log before it (PROTOCOL 4.2).
 
-Everybody folds alike: replicas, redo tasks, a publisher that resumes, an audit. Hence all agree on what is late,
+Replicas, redo tasks, resuming publishers and audits apply the same fold. Hence they all agree on what is late,
 duplicate or fenced.
 """
 
@@ -15,7 +15,7 @@ from sunion.model import FOREVER, Contents, Reject, RowOps, Rows, SourceRecord
 
 @dataclass(frozen=True, slots=True)
 class SourceFold:
-    """What the log said so far: present owner, last sequence number, boundary, and how late the owner's rows may come.
+    """The log so far: current owner, last sequence number, boundary, and how late the owner's rows may come.
 
     A new stream's boundary is the start of the app's first bucket (origin), so that earlier tuples are late (B20).
     """
@@ -47,7 +47,7 @@ class Accepted:
 
     @property
     def top(self) -> int | None:
-        """The highest bucket that this record says something of."""
+        """The highest bucket that this record contributes to; None: none."""
         buckets = [b for b, _, _ in self.rows]
         if self.rejects:
             buckets.append(self.reject_bucket)
@@ -63,13 +63,13 @@ def fold(
     """Judge one record.
 
     Args:
-        ahead_max_us: a tuple further than this and its publisher's lateness beyond the boundary is rejected as being in
-            the future; without a limit one wrong stime would wait in memory for years.
+        ahead_max_us: a tuple further than this plus its publisher's lateness beyond the boundary is rejected as
+            being in the future; without a limit, one wrong stime would stay in memory for years.
 
     Returns:
-        The fold after the record, and what it contributes. Rejects belong to the first bucket that the source has not
-        closed, so every reader of the log, from wherever it starts, files them alike. After END there is none: what
-        follows is only counted.
+        The fold after the record, and what the record contributes. Rejects belong to the first bucket that the source
+        has not closed, so that every reader files them alike, wherever it starts. After END there is no such bucket:
+        later records are only counted.
     """
     if record.foreign:
         return state, Accepted(foreign=1)
@@ -96,7 +96,7 @@ def fold(
 def _tuples(
     state: SourceFold, record: SourceRecord, buckets: Buckets, ops: RowOps, source: str, ahead_max_us: int, here: int
 ) -> tuple[int, Accepted]:
-    """The last position that counts now, and what the record's tuples contribute."""
+    """The last position that now counts, and what the record's tuples contribute."""
     held = record.opened()
     seqs, stimes, rejects = held.seqs, held.stimes, held.rejects
     if not len(seqs) and not rejects:
@@ -110,7 +110,7 @@ def _tuples(
 
 
 def _positions(held: Contents, last_seq: int) -> tuple[int, int]:
-    """First and last position that a record speaks of; without any, such as leave `last_seq` as it is."""
+    """First and last position that a record covers; for a record that covers none, a pair that keeps `last_seq`."""
     if not held.rejects:
         return held.seqs[0], held.seqs[-1]
     found = [held.seqs[0], held.seqs[-1]] if len(held.seqs) else []
@@ -119,7 +119,7 @@ def _positions(held: Contents, last_seq: int) -> tuple[int, int]:
 
 
 def _usual(stimes: Sequence[int], boundary: int, horizon: int, buckets: Buckets) -> bool:
-    """The common record: one bucket, nothing to drop."""
+    """Whether this is the common case: all tuples in one bucket and nothing to drop."""
     low, high = min(stimes), max(stimes)
     return low >= boundary and high < horizon and buckets.of(low) == buckets.of(high)
 

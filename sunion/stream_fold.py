@@ -1,7 +1,7 @@
-"""What a reader has read of a replicated stream: all replicas, each with a cursor of its own (PROTOCOL 1.3, R5).
+"""A replicated stream as one reader has read it: all replicas, each with its own cursor (PROTOCOL 4.3, R5).
 
-Each stable bucket is taken from whoever says it first; repeats are dropped as they are (rows stay opaque and encoded).
-It knows no time and no delays: when a tentative bucket is used or shown is `borealis_py.protocol`'s matter.
+Each stable bucket is taken from the first replica that has it; repeats are dropped undecoded (rows stay opaque).
+This module knows no time and no delays: `borealis_py.protocol` decides when a tentative bucket is used or shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _nothing(rows: Rows) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FeedProgress:
-    """Replica `replica` has spoken about `bucket` and all before it; `waited_us`: how long upstream had waited."""
+    """Replica `replica` has covered `bucket` and everything before; `waited_us`: how long upstream had waited."""
 
     replica: int
     bucket: int
@@ -32,7 +32,7 @@ class FeedProgress:
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """Buckets [first, end) became stable; `output` is that of the last one, the others are empty."""
+    """Buckets [first, end) became stable; `output` belongs to the last one, the others are empty."""
 
     first: int
     end: int
@@ -40,9 +40,10 @@ class Stable:
 
 
 class Dropped(NamedTuple):
-    """Tentative words of a replica about buckets [low, high] that left memory: they lie in its log from `offset` on.
+    """Tentative buckets [low, high] of one replica that left memory: they are in its log from `offset` on.
 
-    `inc`: the lowest of theirs: no higher one had spoken before the first of them, or it would be a zombie's.
+    `inc`: the lowest incarnation among them. No higher one had written before the first of them, or that one would
+    have been a zombie's.
     """
 
     low: int
@@ -54,11 +55,11 @@ class Dropped(NamedTuple):
 class StreamFold:
     """The fold of a stream's replicas, from bucket `start` on.
 
-    `next`: first bucket that is not stable. `live`: tentative buckets below it are not kept; the owner moves it.
+    `next`: first bucket that is not stable. `live`: tentative buckets below it are not kept; the owner advances it.
 
     Args:
-        weigh: how many rows there are in those of a record, to count what is kept.
-        last: what END closes everything below of: it opens no bucket (R1).
+        weigh: counts a record's rows, to know how many are kept.
+        last: END closes every bucket below this one; it opens no bucket (R1).
     """
 
     def __init__(
@@ -66,18 +67,18 @@ class StreamFold:
     ) -> None:
         self.stream = stream
         self.tentative_rows = 0
-        """Rows of the tentative words that are kept."""
+        """Rows of the tentative buckets that are kept."""
         self.waiting_rows = 0
-        """Rows of what was read beyond the next bucket, where a cursor waits."""
+        """Rows read beyond the next bucket, queued at waiting cursors."""
         self._weigh = weigh
         self._last = last
         self._dropped: dict[int, Dropped] = {}
         self.next = self.live = start
         self.top: int | None = None
-        """The highest bucket that somebody spoke about or opened; None: nobody has spoken."""
+        """The highest bucket that any replica wrote or opened; None: no replica has written yet."""
         self.tentative: dict[int, dict[int, TentativeBucket]] = {}
         self._queues: list[deque[StreamRecord]] = [deque() for _ in range(replicas)]
-        self._weighed = [0] * replicas  # so many at the head of each queue count in `waiting_rows`
+        self._weighed = [0] * replicas  # how many records at the head of each queue count in `waiting_rows`
         self._inc = [0] * replicas
 
     @property
@@ -85,14 +86,14 @@ class StreamFold:
         return len(self._queues)
 
     def waits(self, replica: int) -> bool:
-        """This cursor stands at a record beyond the next bucket: the others must say what is between (A3)."""
+        """Whether this cursor is at a record beyond the next bucket: the others must supply what is between (A3)."""
         return bool(self._queues[replica])
 
     def read(self, records: Iterable[tuple[int, StreamRecord]]) -> list[FeedProgress | Stable]:
-        """Take (replica, record) pairs, each replica's in its log's order; return what they said that counts.
+        """Take (replica, record) pairs, each replica's in log order; return the progress and stable buckets in them.
 
         Raises:
-            RetentionLost: every replica's topic goes on beyond the bucket that is needed next.
+            RetentionLost: every replica's topic begins after the bucket that is needed next.
         """
         for replica, record in records:
             self._queues[replica].append(record)
@@ -107,7 +108,7 @@ class StreamFold:
         self._weigh_waiting()
         if all(self._queues):
             raise RetentionLost(
-                f"stream {self.stream}: bucket {self.next} is in no replica's topic any more (retention); "
+                f"stream {self.stream}: retention has deleted bucket {self.next} from every replica's topic; "
                 "start again from a later position"
             )
         return said
@@ -118,13 +119,13 @@ class StreamFold:
             self.waiting_rows -= self.count(record)
 
     def _weigh_waiting(self) -> None:
-        """What has just been queued and stays: what passes at once, which is nearly all, is never decoded for this."""
+        """Count what was just queued and stays. Nearly all records pass at once; they are never decoded for this."""
         for replica, queue in enumerate(self._queues):
             self.waiting_rows += sum(self.count(record) for record in islice(queue, self._weighed[replica], None))
             self._weighed[replica] = len(queue)
 
     def _consume(self, replica: int, record: StreamRecord, said: list[FeedProgress | Stable]) -> bool:
-        """False: this cursor waits."""
+        """Take one record; False: this cursor must wait."""
         taken = True
         if isinstance(record, StableBucket):
             taken = self._stable(replica, record.bucket, record.bucket + 1, record.output, record.waited_us, said)
@@ -151,7 +152,7 @@ class StreamFold:
 
     def _store(self, replica: int, record: TentativeBucket, said: list[FeedProgress | Stable]) -> None:
         if record.inc < self._inc[replica]:
-            return  # a zombie's
+            return  # written by a zombie
         said.append(FeedProgress(replica, record.bucket, True, record.waited_us))
         self._reach(record.bucket)
         if record.bucket >= max(self.live, self.next):
@@ -161,12 +162,12 @@ class StreamFold:
             words[replica] = record
 
     def count(self, record: StreamRecord) -> int:
-        """Its rows, be they encoded."""
+        """Number of rows in a record, encoded or not."""
         rows = record.output.rows if isinstance(record, StableBucket | TentativeBucket) else None
         return 0 if rows is None else self._weigh(rows)
 
     def drop(self, bucket: int) -> int:
-        """Drop what was said tentatively of a bucket (R6); how many rows that was."""
+        """Drop the tentative content of a bucket (R6) and return how many rows that freed."""
         before = self.tentative_rows
         for replica, record in self.tentative.pop(bucket).items():
             self.tentative_rows -= self.count(record)
@@ -176,9 +177,9 @@ class StreamFold:
         return before - self.tentative_rows
 
     def again(self, bucket: int) -> list[tuple[int, int]]:
-        """Who has to be read again for what it said of `bucket`, and from which offset on; asked for once (R6).
+        """(replica, offset): where to read again what was dropped of `bucket`. Each is returned only once (R6).
 
-        From there on its records are judged as when they were read first.
+        From that offset on, records are judged as they were when first read.
         """
         found = [(k, d) for k, d in self._dropped.items() if d.low <= bucket <= d.high and bucket >= self.next]
         for replica, dropped in found:
@@ -191,14 +192,14 @@ class StreamFold:
             self.top = bucket if self.top is None else max(self.top, bucket)
 
     def pick(self, bucket: int) -> TentativeBucket | None:
-        """The tentative bucket to use: the most complete, then fewest sources lacked, then lowest replica (R5)."""
+        """The tentative bucket to use: highest completeness, then fewest missing sources, then lowest replica (R5)."""
         stored = self.tentative.get(bucket)
         if not stored:
             return None
         return min(stored.items(), key=lambda kv: (-kv[1].completeness, len(kv[1].missing_sources), kv[0]))[1]
 
     def passed(self, live: int) -> None:
-        """The owner's live frontier moved: tentative buckets below it are of no use."""
+        """The owner's live frontier moved: tentative buckets below it are no longer needed."""
         if live > self.live:
             self.live = live
             self._drop(live)

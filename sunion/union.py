@@ -1,7 +1,7 @@
-"""SUnion: gathers each input's rows per bucket, knows which buckets are complete, and puts them into the total order.
+"""SUnion: collects each input's rows by bucket, knows which buckets are complete, and puts them into total order.
 
-It keeps rows from the stable frontier on, and marks: where to read a source again from, for a checkpoint or a redo.
-It does not know time: when an incomplete bucket may run is `borealis_py.protocol.delay`'s matter.
+It keeps rows from the stable frontier on, and marks: source positions to read again from, for a checkpoint or a redo.
+It knows no time: `borealis_py.protocol.delay` decides when an incomplete bucket may run.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from sunion.source import Accepted, SourceFold
 from sunion.stream_fold import FeedProgress
 
 SETTLED_ROWS = 2_000
-"""So many rows are brought into form together: of fewer each costs more, more of them leave the processor's cache."""
+"""Rows are settled in groups of this size: smaller groups cost more per row, larger ones leave the CPU cache."""
 
 
 class SUnion:
     """The rows of all inputs by bucket.
 
     Args:
-        inputs: in the order that breaks ties (input index).
+        inputs: their order breaks ties (input index).
         origin: first bucket of the app; everything before it is late (B20).
         ahead_max_us: see `sunion.source.fold`.
-        unpack: for each input that is a stream, what decodes its rows.
+        unpack: for each input that is a stream, the function that decodes its rows.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SUnion:
         self.streams = {i: s for i, s in enumerate(self.inputs) if isinstance(s, StreamBuffer)}
         """The inputs that are other nodes' streams, by index."""
         self.complete = origin
-        """The first bucket that is not complete: some input's boundary has not passed its end."""
+        """The first incomplete bucket: some input's boundary has not passed its end."""
         self._ahead_max_us = ahead_max_us
 
     def _input(self, of: Input, index: int, unpack: Mapping[int, Unpack]) -> SourceBuffer | StreamBuffer:
@@ -62,12 +62,12 @@ class SUnion:
 
     @property
     def kept_rows(self) -> int:
-        """Rows in memory: of buckets, tentative ones, and what waits at cursors for others to say what is before."""
+        """Rows in memory: of buckets, tentative ones included, and those queued at waiting cursors."""
         folds = [s.fold for s in self.streams.values()]
         return sum(s.rows_kept for s in self.inputs) + sum(f.tentative_rows + f.waiting_rows for f in folds)
 
     def resume(self, low: int, marks: Sequence[Mark]) -> None:
-        """Start at bucket `low` from a checkpoint's marks, one a source. Only before any record was fed."""
+        """Start at bucket `low` from a checkpoint's marks, one per source. Call it only before the first record."""
         self.low = self.evicted = low
         for source, mark in zip(self.sources.values(), marks, strict=True):
             source.resume(mark, self.buckets)
@@ -76,7 +76,7 @@ class SUnion:
         self._complete()
 
     def feed(self, index: int, record: SourceRecord) -> Accepted:
-        """Take one record of source `index`, in the log's order. Buckets below `low` are forgotten at once."""
+        """Take one record of source `index`, in log order. Buckets below `low` are dropped at once."""
         source = self.inputs[index]
         assert isinstance(source, SourceBuffer)
         accepted = source.feed(record, self.low, self.evicted, self.buckets, self._ops, self._ahead_max_us)
@@ -84,7 +84,7 @@ class SUnion:
         return accepted
 
     def feed_all(self, index: int, records: Iterable[SourceRecord]) -> None:
-        """Take some records of source `index`, in the log's order; their rows are brought into form at once."""
+        """Take records of source `index`, in log order; their rows are settled in groups."""
         source = self.inputs[index]
         assert isinstance(source, SourceBuffer)
         for record in records:
@@ -95,7 +95,7 @@ class SUnion:
         self._complete()
 
     def feed_stream(self, index: int, records: Iterable[tuple[int, StreamRecord]]) -> list[FeedProgress]:
-        """Take (replica, record) pairs of stream `index`, each replica's in its log's order; who spoke about what.
+        """Take (replica, record) pairs of stream `index`, each replica's in log order; return each feed's progress.
 
         Raises:
             RetentionLost: see `sunion.stream_fold.StreamFold.read`.
@@ -110,29 +110,29 @@ class SUnion:
         self.complete = min(s.closed for s in self.inputs)
 
     def closed(self, index: int) -> int:
-        """The first bucket that input `index` leaves open."""
+        """The first bucket that input `index` has not closed."""
         return self.inputs[index].closed
 
     @property
     def top(self) -> int:
-        """The highest bucket that exists: one that a boundary opened or a tentative record spoke of (R1); -1: none."""
+        """The highest bucket that exists: opened by a boundary or present in a tentative record (R1); -1: none."""
         return max(s.top(self.buckets, self.origin) for s in self.inputs)
 
     def busy(self, first: int, end: int, most: int | None = None) -> list[int]:
-        """The buckets of [first, end) that hold rows or rejects, ascending; the lowest `most` of them."""
+        """The buckets in [first, end) that hold rows or rejects, ascending; at most the lowest `most` of them."""
         found = sorted({b for s in self.inputs for b in s.busy.between(first, end, most)})
         return found if most is None else found[:most]
 
     def count(self, bucket: int) -> int:
-        """Rows of a bucket, evicted or not."""
+        """Number of rows of a bucket, evicted or not."""
         return sum(s.counts.get(bucket, 0) for s in self.inputs)
 
     def count_live(self, bucket: int) -> int:
-        """Rows of `ordered_live`."""
+        """Number of rows in `ordered_live`."""
         return self.count(bucket) + sum(stream.count_tentative(bucket) for stream in self.streams.values())
 
     def ordered(self, first: int, end: int) -> Mapping[int, Ordered]:
-        """The non-empty buckets of [first, end), each in total order. Rows below `evicted` are not to be had."""
+        """The non-empty buckets of [first, end), each in total order. Rows below `evicted` are not available."""
         result: dict[int, Ordered] = {}
         for bucket in self.busy(max(first, self.evicted), end):
             parts = [s.segment(bucket, self._ops) for s in self.inputs]
@@ -141,7 +141,7 @@ class SUnion:
         return result
 
     def ordered_live(self, bucket: int) -> Mapping[int, Ordered]:
-        """The same of one bucket with what there is: tentative rows where an input has no stable ones (R3)."""
+        """One bucket in total order, from what has arrived: tentative rows where an input has no stable ones (R3)."""
         parts = [s.segment(bucket, self._ops) for s in self.inputs]
         for index, stream in self.streams.items():
             said = stream.tentative(bucket)
@@ -150,18 +150,18 @@ class SUnion:
         return {bucket: self._ops.order(parts)} if any(part is not None for part in parts) else {}
 
     def rejects(self, bucket: int) -> tuple[Reject, ...]:
-        """Dead letters of a bucket: by input, then by place in the log."""
+        """Dead letters of a bucket: by input, then by position in the log."""
         return tuple(r for s in self.inputs for r in s.rejects.get(bucket, ()))
 
     def evict(self, below: int) -> None:
-        """Drop the rows of buckets below `below`, keep counts, rejects and marks: they lie in the log (R6)."""
+        """Drop the rows of buckets below `below`; keep counts, rejects and marks: the rows are in the log (R6)."""
         self.evicted = max(self.evicted, below)
         for source in self.inputs:
             source.drop_rows(below)
 
     def drop_ahead(self, live: int, rows_max: int) -> None:
-        """Drop tentative rows beyond `live`, the farthest first, until memory holds `rows_max`, or they a quarter of it
-        (R6). Those of bucket `live` are used next.
+        """Drop tentative rows beyond `live`, the farthest first, until memory holds at most `rows_max` rows in all or
+        the tentative ones fit in a quarter of it (R6). Those of bucket `live` are used next and stay.
         """
         folds = [s.fold for s in self.streams.values()]
         tentative = sum(f.tentative_rows for f in folds)
@@ -175,12 +175,12 @@ class SUnion:
             tentative -= folds[i].drop(bucket)
 
     def again(self, bucket: int) -> list[tuple[int, int, int]]:
-        """(input, replica, offset): where to read again for tentative words of `bucket` that were dropped (R6)."""
+        """(input, replica, offset): where to read again the dropped tentative records of `bucket` (R6)."""
         return [(i, k, at) for i, s in self.streams.items() for k, at in s.fold.again(bucket)]
 
     @property
     def waiting(self) -> frozenset[tuple[int, int]]:
-        """(input, replica): cursors that stand beyond the next bucket. Nothing behind it can be used yet (A3)."""
+        """(input, replica) of cursors beyond the next bucket. No record behind such a cursor can be used yet (A3)."""
         folds = [(i, s.fold) for i, s in self.streams.items()]
         return frozenset((i, k) for i, fold in folds for k in range(fold.replicas) if fold.waits(k))
 
@@ -192,10 +192,10 @@ class SUnion:
             source.forget(below)
 
     def passed(self, live: int) -> None:
-        """The live frontier moved: tentative rows below it are of no use."""
+        """The live frontier moved: tentative rows below it are no longer needed."""
         for stream in self.streams.values():
             stream.fold.passed(live)
 
     def marks(self, bucket: int) -> tuple[Mark, ...]:
-        """One mark a source: where a checkpoint at `bucket` reads on. A stream needs only the bucket (R12)."""
+        """One mark per source: where a checkpoint at `bucket` resumes reading. A stream needs only the bucket (R12)."""
         return tuple(s.mark(bucket) for s in self.sources.values())

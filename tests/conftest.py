@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
@@ -14,6 +15,7 @@ from hypothesis import settings
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
 from tests.examples import examples
+from tests.support.wheel import build
 from tests.tiers import slow
 
 # The same examples every time, so that a red run is red again; BOREALIS_EXPLORE=1 draws new ones. No deadlines: how
@@ -46,6 +48,12 @@ def modules_as_installed() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a wheel installs, in a directory of its own."""
+    return build(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """A running broker on a port of the system's choice; topics are to have names that no other test uses."""
     for last in (False, False, True):
@@ -64,6 +72,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
 def bootstrap(broker: LocalBroker) -> str:
     """Where that broker listens."""
     return broker.bootstrap
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write what transcripts print now into tests/testdata")
+
+
+@pytest.fixture
+def rewrite(request: pytest.FixtureRequest) -> bool:
+    """Transcripts are to be written anew, not compared."""
+    return bool(request.config.getoption("--rewrite"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,4 +1,4 @@
-"""Loading an app's nodes as a replica would, to find what is wrong with them before anything starts. No broker."""
+"""Loads an app's nodes as a replica would, to find errors before anything starts. No broker."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from borealis_py.app.errors import LaunchError
 from borealis_py.engine import compile_query
 from borealis_py.engine.fingerprint import fingerprint, ingredients
 from borealis_py.node.checkpoint_storage import LocationError
+from borealis_py.node.dynamic_settings import as_enforced, declared
 from borealis_py.node.probe import check_directory, check_writable
-from borealis_py.protocol.settings import SettingsError, Timing, budget
+from borealis_py.protocol.settings import NodeDelays, SettingsError, Timing, budget
 from borealis_py.query.partitions import parts_of, physical
 from borealis_py.query.spec import AppSpec
 
 PROBE = "borealis" * 512
-"""Enough to find a full disk."""
+"""Large enough to detect a full disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What `check` found out about one node; a query is the node that gives its result.
+    """The result of checking one node; a query is the node that gives its result.
 
-    `columns`: name and type of each result column. `wait_us`: D, how long past a bucket's end it waits for an input
-    that was there before: the least of what the queries that read it (`serves`) leave it. `fingerprints`: of each of
-    its partitions. `made_of`: what all of them are made of, by name.
+    `columns`: name and type of each result column. `serves`: the queries that read it. `delays`: D and the policies
+    that they leave it. `fingerprints`: of each of its partitions. `made_of`: what all of them are made of, by name.
     """
 
     name: str
@@ -33,17 +33,17 @@ class NodeReport:
     operator_class: str
     position: int
     serves: tuple[str, ...]
-    wait_us: int
+    delays: NodeDelays
     fingerprints: tuple[str, ...]
     made_of: tuple[tuple[str, str], ...] = ()
 
 
 def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
-    """Load every node as a replica would; those that others read come first.
+    """Load every node as a replica would, each after those it reads.
 
     Raises:
-        QueryError: an expression or type that is wrong.
-        SettingsError: a threshold below what the timing allows; names the query and the least that would do.
+        QueryError: an invalid expression or type.
+        SettingsError: a threshold below what the timing allows; names the query and the smallest valid one.
     """
     timing.validate()
     for name, query in spec.queries.items():
@@ -61,7 +61,7 @@ def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeRepor
         kernel.close()
     serves, parts = spec.serves(name), parts_of(spec, name)
     if parts != [name]:
-        compile_query(runs, parts[0]).close()  # a key may be wrong too
+        compile_query(runs, parts[0]).close()  # a key may be wrong, too
     return NodeReport(
         name=name,
         inputs=spec.node(name).inputs,
@@ -69,20 +69,20 @@ def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeRepor
         operator_class=operator_class,
         position=spec.position(name),
         serves=tuple(s.query for s in serves),
-        wait_us=min(budget(timing, spec.query(s.query).threshold_us, s.hops, s.depth) for s in serves),
+        delays=as_enforced(serves, {s.query: declared(spec.query(s.query)) for s in serves}, timing),
         fingerprints=tuple(fingerprint(runs.query_hash(part)) for part in parts),
         made_of=tuple(ingredients().items()),
     )
 
 
 def check_places(app: str, uri: str, directory: Path | None = None) -> None:
-    """Whether an app's checkpoints can be written: found out before anything starts or is changed.
+    """Check that an app's checkpoints can be written, before anything starts or changes.
 
     Args:
-        uri: of pyarrow.fs; empty: below `directory`, an app's own; None: that is not asked.
+        uri: of pyarrow.fs; empty: below `directory`, the app's own; None: skip the check.
 
     Raises:
-        LaunchError: they cannot; the message says where and why.
+        LaunchError: they cannot be written; the message says where and why.
     """
     try:
         if uri:
@@ -94,7 +94,7 @@ def check_places(app: str, uri: str, directory: Path | None = None) -> None:
 
 
 def check_threshold(timing: Timing, query: str, threshold_us: int, depth: int) -> None:
-    """Raises SettingsError with the query's name when the threshold cannot hold in a chain of `depth` nodes."""
+    """Raises SettingsError with the query's name if the threshold cannot hold in a chain of `depth` nodes."""
     try:
         budget(timing, threshold_us, depth=depth)
     except SettingsError as exc:

@@ -1,4 +1,4 @@
-"""Leaving nothing running: for commands that start processes and are interrupted."""
+"""Ends child processes of commands that are interrupted, so that none is left running."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ASK_S = 5.0
-"""A process that was asked to end and has not by then is killed."""
+"""A process that has not ended this long after SIGTERM is killed."""
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, and see to it."""
+    """Terminate a process, and kill it if it does not end."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -24,7 +24,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def terminated_as_interrupt() -> Iterator[None]:
-    """SIGTERM and a closed terminal tidy up like Ctrl-C."""
+    """Make SIGTERM and a closed terminal clean up like Ctrl-C."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class LaunchError(Exception):
-    """The app cannot be started; the message says what is in the way."""
+    """The app cannot be started; the message says why."""

@@ -1,7 +1,7 @@
-"""How a replica process ends, by name: the one table of its exit codes.
+"""The exit codes of a replica process, with their names: the only table of them.
 
-Whoever starts one again (the supervisor of `borealis up`, compose, Kubernetes) goes by it. A final end does not heal by
-being started again: somebody has to do something first. Standard library only: the supervisor imports little else.
+Whatever restarts replica processes (the supervisor of `borealis up`, compose, Kubernetes) relies on it. A restart does
+not fix a final end: a person has to do something first. Standard library only: the supervisor imports little else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class ExitCode(NamedTuple):
-    """One way to end. `final`: it is not started again. `means`, `todo`: for people."""
+    """One way to end. `final`: it is not restarted. `means`, `todo`: human-readable."""
 
     code: int
     name: str
@@ -20,14 +20,14 @@ class ExitCode(NamedTuple):
     todo: str = ""
 
 
-STOPPED = ExitCode(0, "stopped", True, "it was told to end and ended in order")
+STOPPED = ExitCode(0, "stopped", True, "it was asked to stop and ended in order")
 FAILED = ExitCode(
     1, "failed", False, "it could not start, or failed: no broker, its index runs elsewhere, no Spark, a bug"
 )
-USAGE = ExitCode(2, "usage", True, "it was started with arguments that it does not know", "run `borealis up` again")
+USAGE = ExitCode(2, "usage", True, "its arguments are unknown to it", "run `borealis up` again")
 SUPERSEDED = ExitCode(3, "superseded", True, "its replica index runs elsewhere", "`borealis status` shows where")
 LOST = ExitCode(
-    4, "records lost", True, "records that it needs are gone, and no peer has what they led to", "see its log"
+    4, "records lost", True, "records that it needs are gone, and no peer's checkpoint replaces them", "see its log"
 )
 KERNEL = ExitCode(
     5, "kernel differs", True, "this machine would compute other bits", "install the same versions everywhere"
@@ -38,16 +38,14 @@ OTHER_LIFE = ExitCode(
 OUT_OF_MEMORY = ExitCode(
     7, "out of memory", True, "the engine needs more memory than its limit", "see its log for what to raise"
 )
-REFUSED = ExitCode(
-    8, "refused", True, "what it was told makes no sense for this app", "see its log, then `borealis up`"
-)
+REFUSED = ExitCode(8, "refused", True, "its settings make no sense for this app", "see its log, then `borealis up`")
 
 EXITS = (STOPPED, FAILED, USAGE, SUPERSEDED, LOST, KERNEL, OTHER_LIFE, OUT_OF_MEMORY, REFUSED)
 _BY_CODE = {one.code: one for one in EXITS}
 
 
 def exit_of(code: int) -> ExitCode:
-    """What an exit code means, minus a signal's number as `subprocess` and `os` tell it; unknown ones are not final."""
+    """The meaning of an exit code; signals are negative, as in `subprocess` and `os`. Unknown codes are not final."""
     if code < 0:
         return ExitCode(code, signal_name(-code), False, "a signal ended it")
     return _BY_CODE.get(code) or ExitCode(
@@ -56,7 +54,7 @@ def exit_of(code: int) -> ExitCode:
 
 
 def signal_name(number: int) -> str:
-    """`SIGKILL`; for one that Python does not know, its number."""
+    """`SIGKILL`; the number of a signal that Python does not know."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -64,7 +62,7 @@ def signal_name(number: int) -> str:
 
 
 def described(code: int) -> str:
-    """One phrase: `SIGKILL`, or `exit code 3, superseded: its replica index runs elsewhere`."""
+    """Human-readable: `killed by SIGKILL`, or `exit code 3, superseded: its replica index runs elsewhere`."""
     found = exit_of(code)
     if code < 0:
         return f"killed by {found.name}"

@@ -1,9 +1,9 @@
-"""What an app will be when it runs: its nodes and topics, how long each may wait, and what the loss of an input does to
-every result. From its description alone: no broker, no clock.
+"""A static view of an app as it will run: its nodes and topics, how long each node may wait, and the effect of losing
+an input on every result. Computed from the description alone: no broker, no clock.
 
-Losses follow R1, R3 and R5: a node's completeness is the mean over its inputs of 1 (stable), 0 (missing) or
-the tentative input's own; a node that has no input left makes no buckets, so it says nothing rather than something
-tentative. A source counts as lost for longer than its nodes wait; one that has ended is not lost.
+Losses follow R1, R3 and R5: a node's completeness is the mean over its inputs of 1 (stable), 0 (missing) or the
+tentative input's own. A node without any input left creates no buckets, so it is silent rather than tentative. A source
+counts as lost if it is missing for longer than its nodes wait; one that has ended is not lost.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from enum import Enum
 from borealis_py.app.check import NodeReport, check
 from borealis_py.app.topics import topics_of
 from borealis_py.log import topics
-from borealis_py.node.dynamic_settings import as_enforced, declared
-from borealis_py.protocol.settings import DelayPolicy, Delays, Timing, grow_delta
+from borealis_py.node.dynamic_settings import declared
+from borealis_py.protocol.settings import DelayPolicy, Delays, Timing, budget, grow_delta
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 
 
 class LossOutcome(Enum):
-    """What a node's stream is while something is lost."""
+    """The state of a node's stream during a loss."""
 
     STABLE = "stable"
     TENTATIVE = "tentative"
@@ -33,7 +33,7 @@ class LossOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LossEffect:
-    """One node during a loss. `missing_sources`: the sources missing in what it says, or would say."""
+    """One node during a loss. `missing_sources`: the sources missing in its output, or in what it would emit."""
 
     outcome: LossOutcome
     completeness: float
@@ -42,24 +42,22 @@ class LossEffect:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
-    """One node: what `check` found, and its part of the delay.
+    """One node: the result of `check`, and its share of the delay.
 
-    `delta_us`: how long past a bucket's end it waits for an input that is late already. `delays`: the policies it
-    obeys, the most eager of its queries'. `reads`: topics by input.
+    `delta_us`: how long past a bucket's end it waits for an input that is late already. `reads`: topics by input.
     """
 
     report: NodeReport
     sources: tuple[str, ...]
     replicas: int
     delta_us: int
-    delays: Delays
     reads: Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """One query's delay threshold X and where it goes: X = slack + a hop for each node after the first + the first
-    node's wait. `least_us`: the smallest X that would do.
+    """How one query's delay threshold X is spent: X = slack + a hop for each node after the first + the first node's
+    wait. `least_us`: the smallest valid X.
     """
 
     name: str
@@ -73,7 +71,7 @@ class QueryPlan:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`holds`: in a few words."""
+    """One topic. `holds`: its content, in a few words."""
 
     name: str
     partitions: int
@@ -82,8 +80,8 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An app as it runs, each partition a node. `losses`: source, or node that others read (all its replicas) -> each
-    node -> what becomes of it.
+    """An app as it runs, with each partition as a node. `losses`: lost source, or node that others read (all its
+    replicas) -> node -> effect on that node.
     """
 
     spec: AppSpec
@@ -94,10 +92,10 @@ class Explanation:
 
 
 def explain(app: AppSpec, timing: Timing) -> Explanation:
-    """Raises QueryError, SettingsError: see `check.check`."""
+    """Explain an app. Raises QueryError, SettingsError: see `check.check`."""
     spec = physical(app)
     nodes = tuple(_node(spec, report, timing) for report in check(spec, timing))
-    obeyed = {plan.report.name: plan.delays.failure for plan in nodes}
+    obeyed = {plan.report.name: plan.report.delays.failure for plan in nodes}
     return Explanation(
         spec,
         nodes,
@@ -108,10 +106,10 @@ def explain(app: AppSpec, timing: Timing) -> Explanation:
 
 
 def effects(spec: AppSpec, lost: str, policies: Mapping[str, DelayPolicy]) -> dict[str, LossEffect]:
-    """What becomes of each node while a source, or all replicas of a node, cannot be read.
+    """The effect on each node while a source, or every replica of a node, cannot be read.
 
     Args:
-        policies: what each node does on failure.
+        policies: each node's policy on failure.
     """
     found: dict[str, LossEffect] = {}
     for name in spec.all_nodes:
@@ -131,7 +129,7 @@ def effects(spec: AppSpec, lost: str, policies: Mapping[str, DelayPolicy]) -> di
 
 
 def _input(spec: AppSpec, name: str, lost: str, found: Mapping[str, LossEffect]) -> LossEffect:
-    """As its reader has it: LOST or not (R5: a missing stream lacks all its sources)."""
+    """An input as its reader sees it: LOST or not (R5: a missing stream lacks all its sources)."""
     if name in spec.sources:
         return LossEffect(LossOutcome.LOST, 0.0, (name,)) if name == lost else LossEffect(LossOutcome.STABLE, 1.0)
     said = found[name]
@@ -141,13 +139,11 @@ def _input(spec: AppSpec, name: str, lost: str, found: Mapping[str, LossEffect])
 
 def _node(spec: AppSpec, report: NodeReport, timing: Timing) -> ExplainedNode:
     name = report.name
-    serves = spec.serves(name)
     return ExplainedNode(
         report=report,
         sources=spec.sources_of(name),
         replicas=spec.node(name).replicas,
         delta_us=grow_delta(timing, report.position),
-        delays=as_enforced(serves, {s.query: declared(spec.query(s.query)) for s in serves}, timing),
         reads={i.name: tuple(f.topic for f in topics.input_feeds(spec.name, i)) for i in spec.inputs_of(name)},
     )
 
@@ -161,13 +157,13 @@ def _query(spec: AppSpec, name: str, timing: Timing) -> QueryPlan:
         declared=delays,
         slack_us=slack_us,
         hops_us=hops_us,
-        wait_us=delays.threshold_us - slack_us - hops_us,
+        wait_us=budget(timing, delays.threshold_us, depth - 1, depth),
         least_us=timing.least_threshold_us(depth),
     )
 
 
 def _held(spec: AppSpec) -> dict[str, str]:
-    """What each topic holds."""
+    """The content of each topic."""
     app = spec.name
     held = {topics.source(app, name).topic: f"source {base_name(name)}" for name in spec.sources}
     for name in spec.queries:
@@ -175,11 +171,11 @@ def _held(spec: AppSpec) -> dict[str, str]:
         held[corrected] = f"corrected stream of {base_name(name)}: stable rows as JSON"
     for name, node in spec.all_nodes.items():
         for k in range(node.replicas):
-            held[topics.replica(app, name, k)] = f"what replica {k} of {name} says, tentative and stable"
-        held[topics.progress(app, name)] = f"how far {name} is published"
+            held[topics.replica(app, name, k)] = f"stream of replica {k} of {name}, tentative and stable"
+        held[topics.progress(app, name)] = f"publishing progress of {name}"
     return held | {
-        topics.control(app): "heartbeats; a partition for each node",
+        topics.control(app): "heartbeats; one partition per node",
         topics.settings(app): "description, thresholds, policies",
-        topics.status(app): "statuses of an hour",
-        topics.deadletter(app): "what could not be used, with the reason",
+        topics.status(app): "statuses, kept for an hour",
+        topics.deadletter(app): "dead letters, with the reason",
     }

@@ -1,4 +1,4 @@
-"""Who is alive of an app, on any machine: heartbeats that keep coming tell, whatever version or life they are of."""
+"""Which replicas of an app are alive, on any machine: those whose heartbeats keep arriving, of any version and life."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, Lookup, Re
 from borealis_py.log.messages import Status
 
 WATCH_S = 1.5
-"""A replica says something every 0.1 s."""
+"""How long to watch; a replica sends a heartbeat every 0.1 s."""
 LOOK_S = 0.05
 
 
 class _Beat(msgspec.Struct, frozen=True):
-    """What heartbeats of all versions have in common."""
+    """The fields that heartbeats of all versions share."""
 
     replica: int
     inc: int
@@ -31,7 +31,7 @@ class _Beat(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """One incarnation of a replica that speaks. `pid` and `host` as its status has them; 0 and "": it has said none."""
+    """A live incarnation of a replica. `pid` and `host` come from its status; 0 and "" if it has none."""
 
     node: str
     replica: int
@@ -45,10 +45,10 @@ class Alive:
 
 
 def alive(log: Log, app: str, partitions: int, sleep: Callable[[float], None] = time.sleep) -> list[Alive]:
-    """Everybody whose heartbeats come now. Takes `WATCH_S`, unless nobody has ever said anything.
+    """Every replica whose heartbeats are arriving. Takes `WATCH_S`, unless there has never been a heartbeat.
 
     Args:
-        partitions: of the control topic, as far as they are there. sleep: waits so many seconds.
+        partitions: of the control topic, as far as they exist. sleep: waits the given seconds.
 
     Raises:
         LogError: the log could not be read.
@@ -62,7 +62,7 @@ def alive(log: Log, app: str, partitions: int, sleep: Callable[[float], None] = 
             except LogUnreachable:
                 raise
             except LogError:
-                continue  # the app has other nodes now than when the topic was made
+                continue  # the app has more nodes now than when the topic was created
         if not any(ends.values()):
             return []
         sleep(WATCH_S)
@@ -71,14 +71,14 @@ def alive(log: Log, app: str, partitions: int, sleep: Callable[[float], None] = 
 
 
 def ensure_nobody(found: Iterable[Alive], own_pids: Iterable[int]) -> None:
-    """Raises LaunchError when somebody is alive who is none of these processes of this machine."""
+    """Raises LaunchError if any of these is alive and is not one of this machine's own processes."""
     here, pids = platform.node(), set(own_pids)
     others = sorted(str(one) for one in found if not (one.pid in pids and one.host == here))
     if others:
         raise LaunchError(
-            f"nothing was deleted: of this app there {'is' if len(others) == 1 else 'are'} still alive, elsewhere: "
-            f"{'; '.join(others)}. Stop them there with `borealis down`; `--reset --take-over` begins anew without "
-            "them where nobody can: what they say counts nowhere then"
+            f"nothing was deleted: still alive elsewhere {'is' if len(others) == 1 else 'are'} "
+            f"{'; '.join(others)}. Stop them there with `borealis down`; `--reset --take-over` starts anew without "
+            "them if nobody can: what they write then no longer counts"
         )
 
 
@@ -96,7 +96,7 @@ def _beat(record: Record) -> Alive | None:
 
 
 def _statuses(log: Log, app: str) -> dict[str, Status]:
-    """The newest of each incarnation, of the hour that is kept: clocks of machines differ."""
+    """The newest status of each incarnation, from the retained hour: machines' clocks differ."""
     with closing(StatusReader(log, app)) as reader:
         return {status.uid: status for status in reader.poll()}
 

@@ -1,4 +1,4 @@
-"""The user's file: run as a module, and its one App taken out. Errors say which line."""
+"""Loads the user's file as a module and extracts its only App. Errors name the line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AppFileError(Exception):
 def load_app(path: str | Path) -> App:
     """Run a Python file and return its App.
 
-    Modules beside the file can be imported by it.
+    The file can import modules from its own directory.
 
     Raises:
         AppFileError: no such file, it does not run, or it does not have exactly one App with a query.
@@ -66,7 +66,7 @@ def _run(file: Path, shown: str) -> ModuleType:
 
 
 def _explain(exc: BaseException, file: Path, shown: str) -> str:
-    """The last line of the user's own file on the way to the error, whoever raised it."""
+    """An error message with the last line of the user's own file on the way to the error."""
     own = [frame for frame in traceback.extract_tb(exc.__traceback__) if frame.filename == str(file)]
     line = f", line {own[-1].lineno}" if own else ""
     said = str(exc) if isinstance(exc, QueryError) else f"{type(exc).__name__}: {exc}"

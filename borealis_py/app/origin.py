@@ -16,15 +16,15 @@ from sunion.bucket import Buckets
 WORDS = ("earliest", "now")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOOK_RECORDS = 1_000
-"""A source's first tuple is looked for in so many records; claims and boundaries come before it."""
+"""How many records of a source are searched for its first tuple; claims and boundaries precede it."""
 
 
 def choose(log: Log, spec: AppSpec, origin: str, now_us: int) -> int:
     """The first bucket.
 
     Args:
-        origin: "earliest": of the first tuple in any source, now if there is none yet; "now"; or a time as `parse`
-            takes it.
+        origin: "earliest": that of the first tuple in any source, or now if there is none; "now"; or a time in the
+            syntax of `parse`.
 
     Raises:
         QueryError: not a time.
@@ -43,7 +43,7 @@ def choose(log: Log, spec: AppSpec, origin: str, now_us: int) -> int:
 
 
 def parse(text: str, what: str = "origin") -> int:
-    """Microseconds since 1970 of an ISO 8601 time (UTC where it names no zone), or of such a number itself.
+    """Microseconds since 1970 of an ISO 8601 time (UTC if it has no zone), or of such a number itself.
 
     Raises:
         QueryError: neither, or not after 1970.

@@ -1,4 +1,4 @@
-"""How one replica does, by its newest status: its age, how far its frontiers lie behind, whether it runs. Pure."""
+"""The health of one replica, from its newest status: its age, how far its frontiers lag, whether it runs. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sunion.bucket import Buckets
 
 @dataclass(frozen=True)
 class ReplicaHealth:
-    """One status and what follows from it. `stable_lag_s` and `live_lag_s`: how far the frontiers lie behind the
-    replica's clock; None: the sources have ended, nothing is left to do.
+    """One status and what follows from it. `stable_lag_s`, `live_lag_s`: how far each frontier lags behind the
+    replica's clock; None: the sources have ended and nothing is left to do.
     """
 
     status: Status
@@ -25,7 +25,7 @@ class ReplicaHealth:
     bucket_us: int
 
     def behind_s(self, source: InputStatus) -> float:
-        """How far the source's last boundary lies behind the clock of the replica."""
+        """How far the source's last boundary lags behind the replica's clock."""
         return (self.status.at_wall_us - source.closed * self.bucket_us) / 1e6
 
     @property
@@ -34,17 +34,17 @@ class ReplicaHealth:
 
     @property
     def ready(self) -> bool:
-        """It runs and is past RECOVERING."""
+        """Whether it runs and is past RECOVERING."""
         return not self.gone and self.status.state != "RECOVERING"
 
     @property
     def uncorrected_buckets(self) -> int:
-        """How many buckets it has run for timeliness and not yet on complete input: F_l - F_s."""
+        """Number of buckets run for timeliness but not yet on complete input: F_l - F_s."""
         return self.status.f_l - self.status.f_s
 
 
 def health_of(status: Status, bucket_us: int, now_us: int) -> ReplicaHealth:
-    """A status as seen at wall time `now_us`."""
+    """The health of a replica, from its status, at wall time `now_us`."""
     s = status
     (stable_until, stable_lag), (live_until, live_lag) = (_frontier(b, bucket_us, s.at_wall_us) for b in (s.f_s, s.f_l))
     return ReplicaHealth(s, (now_us - s.at_wall_us) / 1e6, stable_lag, live_lag, stable_until, live_until, bucket_us)

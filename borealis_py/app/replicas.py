@@ -1,9 +1,9 @@
-"""The replica processes of one app on this machine: start, find again, stop.
+"""The replica processes of one app on this machine: start, find, stop.
 
-For each replica index one process runs that replica of all nodes and queries: what shares an index may fail together,
-since every other index has all of them. Containers may run nodes apart. A process is known by the pid file beside its
-log; a pid alone proves nothing, so the file has its start time too (`app/supervisor/run_notes.py`). A supervisor may
-keep them running. Knows no broker.
+Each replica index has one process, which runs that replica of every node and query: replicas of one index may fail
+together, since every other index has all of them. Containers may run nodes separately. A process is identified by the
+pid file next to its log; a pid alone proves nothing, so the file also holds its start time
+(`app/supervisor/run_notes.py`). A supervisor may keep processes running. Knows no broker.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 
 from borealis_py.app import supervision
+from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.supervision import Fate, ProcessStart
 from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.supervised_process import say_unseen
@@ -34,52 +35,47 @@ COMMAND = (sys.executable, "-m", "borealis_py.runtime.process")
 _STEM = re.compile(r"replica-(\d+)|([A-Za-z][A-Za-z0-9_-]*)\.r(\d+)")
 _TAIL_BYTES = 65_536
 
-KAFKA_PROPERTIES = "BOREALIS_KAFKA_PROPERTIES"
-"""Environment variable of a replica process: properties for Kafka's clients as a JSON object."""
-SPARK_PROPERTIES = "BOREALIS_SPARK_PROPERTIES"
-"""Likewise of its Spark application, with the Spark host."""
-CHECKPOINTS = "BOREALIS_CHECKPOINTS"
-"""Likewise: a URI of pyarrow.fs where checkpoints lie."""
-ENGINE_MEMORY = "BOREALIS_ENGINE_MEMORY_BYTES"
-"""Likewise: what the engine of each of its replicas may use."""
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProcessName:
-    """Which process of an app: replica `replica` of all nodes and queries (`node` empty), or of one of them."""
+    """Identifies a process of an app: replica `replica` of all nodes and queries (`node` empty), or of one of them."""
 
     replica: int
     node: str = ""
 
     @classmethod
     def parse(cls, stem: str) -> ProcessName | None:
-        """From a file's name without its ending; None for what is no process of ours."""
+        """Parse a file name without its suffix; None: it is not one of our processes."""
         found = _STEM.fullmatch(stem)
         return None if found is None else cls(int(found[1] or found[3]), found[2] or "")
 
     @property
     def stem(self) -> str:
-        """Of its files: `replica-0`, `cleaned.r0` (no node's name has a dot)."""
+        """File name stem: `replica-0`, `cleaned.r0` (a node's name has no dot)."""
         return f"{self.node}.r{self.replica}" if self.node else f"replica-{self.replica}"
+
+    def arguments(self, app: str) -> list[str]:
+        """The command line of the process, so that people find it: what else it is told is its `ProcessSpec`."""
+        return ["--app", app, "--replica", str(self.replica), *(["--node", self.node] if self.node else [])]
 
     def __str__(self) -> str:
         return f"replica {self.replica}" + (f" of node {self.node}" if self.node else "")
 
 
 def process_names(spec: AppSpec) -> list[ProcessName]:
-    """Every process that an app needs: one an index."""
+    """Every process that an app needs: one per replica index."""
     return list(map(ProcessName, range(max((node.replicas for node in spec.all_nodes.values()), default=0))))
 
 
 def process_of(names: Container[ProcessName], node: str, replica: int) -> ProcessName:
-    """Which of these processes runs a replica of a node or query: one of its own, if it has any."""
+    """The process that runs a replica of a node or query: the node's own, if it has one."""
     apart = ProcessName(replica, base_name(node))  # one process runs all its partitions
     return apart if apart in names else ProcessName(replica)
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """How a process ended: `forced` when it had to be killed."""
+    """A process that was stopped. `forced`: it had to be killed."""
 
     name: ProcessName
     pid: int
@@ -87,7 +83,7 @@ class Stopped:
 
 
 class ReplicaProcesses:
-    """Those of `app`, with a log and a pid file each: `<data_dir>/<app>/replica-<k>.log`, `<node>.r<k>.log`."""
+    """The processes of `app`; each has a log and a pid file: `<data_dir>/<app>/replica-<k>.log`, `<node>.r<k>.log`."""
 
     def __init__(self, data_dir: Path, app: str) -> None:
         self.app = app
@@ -95,20 +91,16 @@ class ReplicaProcesses:
         self._started: dict[ProcessName, subprocess.Popen[bytes]] = {}
 
     def log_file(self, name: ProcessName) -> Path:
-        """What the process writes to standard output and error."""
+        """The file with the process's standard output and error."""
         return self.directory / f"{name.stem}.log"
 
     def running(self) -> dict[ProcessName, psutil.Process]:
-        """Those that run, by name."""
+        """The running processes, by name."""
         found = {name: self._process(name) for name in self._noted()}
         return {name: process for name, process in found.items() if process is not None}
 
-    def start(self, name: ProcessName, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
-        """Start a process, in a session of its own: it outlives this one, and nobody starts it again. Returns its pid.
-
-        Args:
-            arguments: of `borealis_py.runtime.process`.
-        """
+    def start(self, name: ProcessName, spec: ProcessSpec, take_over: bool = False) -> int:
+        """Start a process in its own session: it outlives this one, and nothing restarts it. Returns its pid."""
         self.directory.mkdir(parents=True, exist_ok=True)
         path, run = str(self.directory / name.stem), os.urandom(4).hex()
         before = run_notes.read(str(self._pid_file(name)))
@@ -117,54 +109,55 @@ class ReplicaProcesses:
         output = logfile.opened(str(self.log_file(name)))
         try:
             process = subprocess.Popen(
-                [*COMMAND, *arguments, *self._log_arguments(name), "--run", run, *after],
+                [*COMMAND, *self._arguments(name), *first_arguments(take_over), "--run", run, *after],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env={**os.environ, **(environment or {}), run_notes.RUN: run},
+                env={**os.environ, **spec.environment(), run_notes.RUN: run},
             )
         finally:
             os.close(output)
         self._started[name] = process
-        with suppress(ProcessLookupError, psutil.NoSuchProcess):  # ended already: whoever waits for it will say why
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):  # ended already: whoever waits for it reports why
             run_notes.write(str(self._pid_file(name)), {**_known_by(process.pid), "run": run})
         return process.pid
 
-    def _log_arguments(self, name: ProcessName) -> list[str]:
-        return ["--log", str(self.log_file(name))]
+    def _arguments(self, name: ProcessName) -> list[str]:
+        return [*name.arguments(self.app), "--log", str(self.log_file(name))]
 
-    def keep(
-        self, arguments: Mapping[ProcessName, Sequence[str]], first: Sequence[str], environment: Mapping[str, str]
-    ) -> None:
-        """Have a supervisor start what does not run, and start again what dies. One that runs gives way to it.
+    def keep(self, specs: Mapping[ProcessName, ProcessSpec], take_over: bool = False) -> None:
+        """Have a supervisor start what is not running and restart what dies. It replaces a running supervisor.
 
         Args:
-            arguments: of each process. first: those of its first start alone.
+            take_over: at the first start of each.
 
         Raises:
             LaunchError: the supervisor did not start.
         """
         supervision.stop_supervisor(self.directory)
-        starts = [ProcessStart(n.stem, [*given, *self._log_arguments(n)], first) for n, given in arguments.items()]
-        supervision.start_supervisor(self.directory, COMMAND, starts, environment)
+        starts = [
+            ProcessStart(name.stem, self._arguments(name), first_arguments(take_over), spec.environment())
+            for name, spec in specs.items()
+        ]
+        supervision.start_supervisor(self.directory, COMMAND, starts)
 
     @property
     def kept(self) -> bool:
-        """A supervisor runs."""
+        """Whether a supervisor runs."""
         return supervision.supervisor_of(self.directory) is not None
 
     def release_supervisor(self) -> bool:
-        """End the supervisor and leave the processes. Returns whether one ran."""
+        """End the supervisor but not the processes. Returns whether one was running."""
         return supervision.stop_supervisor(self.directory)
 
     def fates(self) -> dict[ProcessName, Fate]:
-        """How those ended that did since `up`, by name: the last end of each."""
+        """The last end of each process that has ended since `up`, by name."""
         found = {name: supervision.fate_of(self._pid_file(name)) for name in self._noted()}
         return {name: fate for name, fate in found.items() if fate is not None}
 
     def told(self) -> list[dict[str, Any]]:
-        """Each process for programs, as `status --json` has it. Times in us."""
+        """Each process as JSON values, for `status --json`. Times in us."""
         running, fates, out = self.running(), self.fates(), []
         for name, pid in self.pids().items():
             fate = fates.get(name)
@@ -182,24 +175,24 @@ class ReplicaProcesses:
         return out
 
     def pids(self) -> dict[ProcessName, int]:
-        """The last pid of each, whether it runs or not."""
+        """The last pid of each process, running or not."""
         found = {name: run_notes.read(str(self._pid_file(name))).get("pid") for name in self._noted()}
         return {name: pid for name, pid in found.items() if isinstance(pid, int)}
 
     def ended(self, name: ProcessName) -> int | None:
-        """The exit code of a process that `start` of this object started; None while it runs."""
+        """Exit code of a process started by this object; None while it runs."""
         process = self._started.get(name)
         return None if process is None else process.poll()
 
     def release(self) -> None:
-        """The started processes outlive this object: no warning about that when it goes."""
+        """Detach the started processes, which outlive this object, so that Python does not warn about them."""
         for process in self._started.values():
             if process.returncode is None:
                 process.returncode = 0
         self._started.clear()
 
     def stop(self, names: Sequence[ProcessName] | None = None, timeout_s: float = 15.0) -> list[Stopped]:
-        """Ask the processes to end, and kill those that do not within `timeout_s`. The supervisor is ended first.
+        """Terminate the processes, and kill those still running after `timeout_s`. The supervisor is ended first.
 
         Args:
             names: which; None: all.
@@ -222,7 +215,7 @@ class ReplicaProcesses:
         return [Stopped(name, process.pid, process.pid in forced) for name, process in chosen.items()]
 
     def log_tail(self, name: ProcessName, lines: int = 12) -> str:
-        """The end of a process's output, its JSON lines made readable."""
+        """The end of a process's output, with JSON lines formatted for reading."""
         path = self.log_file(name)
         try:
             with path.open("rb") as file:
@@ -250,8 +243,13 @@ class ReplicaProcesses:
             return None
 
 
+def first_arguments(take_over: bool) -> list[str]:
+    """Arguments of one start alone: a restarted process must not take its index from one that lives elsewhere."""
+    return ["--take-over"] if take_over else []
+
+
 def _known_by(pid: int) -> dict[str, Any]:
-    """What a note says of a process. Raises ProcessLookupError, psutil.NoSuchProcess."""
+    """What a note says to identify a process. Raises ProcessLookupError, psutil.NoSuchProcess."""
     return (
         run_notes.of_process(pid)
         if supervision.available()
@@ -260,7 +258,7 @@ def _known_by(pid: int) -> dict[str, Any]:
 
 
 def apps_here(data_dir: Path) -> list[str]:
-    """The apps that have a replica process, or a supervisor, running below this directory."""
+    """The apps with a running replica process or supervisor below this directory."""
     found = {
         name: ReplicaProcesses(data_dir, name) for name in sorted({p.parent.name for p in data_dir.glob("*/*.pid")})
     }
@@ -268,7 +266,7 @@ def apps_here(data_dir: Path) -> list[str]:
 
 
 def readable(line: str) -> str:
-    """A log line as a person reads it; others as they are."""
+    """A log line formatted for reading; other lines unchanged."""
     try:
         entry = json.loads(line)
         event = entry.pop("event")
@@ -283,7 +281,7 @@ def readable(line: str) -> str:
 
 
 def _kill_tree(process: psutil.Process) -> None:
-    """Spark's JVM and workers too: killed, the process cannot end them."""
+    """Kill a process with Spark's JVM and workers, which it cannot end once it is killed."""
     for child in process.children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             child.kill()

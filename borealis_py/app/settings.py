@@ -1,6 +1,6 @@
-"""Changing a query's threshold and policies while it runs: what may be asked, writing it, waiting until it is in force.
+"""Changes a query's threshold and policies while it runs: validation, writing, and waiting until they are in force.
 
-A replica obeys a setting from when it reads it (B19) and says in its status what it obeys. Blocking; for
+A replica obeys a setting from when it reads it (B19), and its status reports which settings it obeys. Blocking; for
 commands. Works on any log, knows no terminal.
 """
 
@@ -31,14 +31,14 @@ from borealis_py.query import format_duration
 
 LOOK_S = 0.1
 REREAD_S = 1.0
-"""How often a wait looks whether somebody else has changed the settings."""
+"""How often a wait checks whether someone else has changed the settings."""
 MOST_US = 365 * 86_400_000_000
-"""Beyond a year a threshold is a slip of the keyboard."""
+"""A threshold of more than a year is taken for a typing error."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """What is to be different about a query; None stays as it is."""
+    """The changes to make to a query; None: leave unchanged."""
 
     threshold_us: int | None = None
     failure: DelayPolicy | None = None
@@ -56,8 +56,8 @@ class SettingChange:
 class Obeys:
     """One replica of a node that serves the query.
 
-    `wanted`: what its status is to say, `says`: what its newest one says (None: there is none), as configured.
-    `since_wall_us`: when its status first showed what is wanted; None: not yet.
+    `wanted`: what its status should report; `says`: what its newest status reports (None: there is none), as
+    configured. `since_wall_us`: when its status first reported what is wanted; None: not yet.
     """
 
     node: str
@@ -69,14 +69,16 @@ class Obeys:
 
     @property
     def pending(self) -> bool:
-        """It runs and has not said yet that it obeys."""
+        """Whether it runs but has not yet reported that it obeys."""
         return self.running and self.since_wall_us is None
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The outcome. `written`: False when all of it was set already. `overtaken`: what the query has now, if somebody
-    set something else meanwhile.
+    """The outcome of a change.
+
+    `written`: False if everything was already set. `overtaken`: the query's settings now, if someone else changed them
+    meanwhile.
     """
 
     query: str
@@ -88,23 +90,23 @@ class Changed:
 
     @property
     def pending(self) -> tuple[Obeys, ...]:
-        """Replicas that run and do not obey yet."""
+        """Replicas that run but do not obey yet."""
         return tuple(r for r in self.replicas if r.pending)
 
 
 def in_force(state: AppState, query: str) -> Delays:
-    """Threshold and policies as the replicas have them: the settings, where they make sense, else the app's file.
+    """The threshold and policies in force: the settings if they are valid, else the app's file.
 
     Raises:
         QueryError: unknown query.
-        NoSuchApp: a node of that name, or a query that is gone.
+        NoSuchApp: a node of that name, or a query that no longer exists.
     """
     refuse_unknown(state, query)
     delays = declared(state.spec.query(query))
     try:
         budget(state.timing, state.threshold_us(query), depth=state.spec.position(query))
         delays = replace(delays, threshold_us=state.threshold_us(query))
-    except SettingsError:  # somebody wrote it past us; replicas ignore it with a warning
+    except SettingsError:  # written without our checks; replicas ignore it with a warning
         pass
     policy = state.policies.get(query)
     try:
@@ -117,7 +119,7 @@ def in_force(state: AppState, query: str) -> Delays:
 
 
 def refuse_unknown(state: AppState, query: str) -> None:
-    """Raises NoSuchApp for what is no query but has a reason for that; leaves mere slips to `AppSpec.query`."""
+    """Raises NoSuchApp for a name that has a reason for not being a query; leaves misspellings to `AppSpec.query`."""
     if query in state.spec.nodes:
         served = ", ".join(s.query for s in state.spec.serves(query))
         raise NoSuchApp(
@@ -130,9 +132,9 @@ def refuse_unknown(state: AppState, query: str) -> None:
 
 
 def checked(state: AppState, query: str, threshold_us: int) -> None:
-    """Raises SettingsError with the query's name and the least, or the most, that would do."""
+    """Raises SettingsError with the query's name and the smallest, or largest, valid threshold."""
     if threshold_us > MOST_US:
-        raise SettingsError(f"query {query!r}: a delay threshold of more than {format_duration(MOST_US)} holds nothing")
+        raise SettingsError(f"query {query!r}: delay threshold of more than {format_duration(MOST_US)} is not allowed")
     check_threshold(state.timing, query, threshold_us, state.spec.position(query))
 
 
@@ -144,16 +146,17 @@ def change(
     timeout_s: float,
     tell: Callable[[Changed], None] = lambda so_far: None,
 ) -> Changed:
-    """Write what is different, then wait until every replica that runs says that it obeys. What somebody else changes
-    meanwhile counts as `before` unless it contradicts what was asked; that ends the wait.
+    """Write the changes, then wait until every running replica reports that it obeys. Changes that someone else makes
+    meanwhile count as `before` unless they contradict this one, which ends the wait.
 
     Args:
-        timeout_s: after which the wait ends; what was written stays.
-        tell: sees how far it has got, all the time.
+        timeout_s: limit of the wait; what was written stays.
+        tell: called repeatedly with the progress so far.
 
     Raises:
-        QueryError, NoSuchApp: unknown query, or one that goes meanwhile. SettingsError: a threshold that cannot hold.
-        LogError: it could not be written, or the app is gone.
+        QueryError, NoSuchApp: unknown query, or one that disappears meanwhile.
+        SettingsError: a threshold that cannot hold.
+        LogError: the settings could not be written, or the app is gone.
     """
     before = in_force(state, query)
     after = asked.applied(before)
@@ -204,7 +207,7 @@ def _values(query: str, before: Delays, after: Delays) -> dict[str, msgspec.Stru
 
 
 def _wanted(state: AppState, query: str, after: Delays) -> dict[ReplicaKey, Delays]:
-    """What each replica of each node that serves the query is to obey, all its queries considered."""
+    """What each replica of each node that serves the query should obey, given all queries it serves."""
     spec = state.runs
     wanted: dict[ReplicaKey, Delays] = {}
     for name, node in spec.all_nodes.items():
@@ -216,7 +219,7 @@ def _wanted(state: AppState, query: str, after: Delays) -> dict[ReplicaKey, Dela
 
 
 class _SettingWatch:
-    """What the statuses say about what the replicas obey."""
+    """Tracks which settings the replicas obey, from their statuses."""
 
     def __init__(self, log: Log, state: AppState, wanted: dict[ReplicaKey, Delays]) -> None:
         self._wanted = wanted
@@ -226,13 +229,14 @@ class _SettingWatch:
         self._first = True
 
     def look(self) -> None:
-        """Read what has been said since the last look."""
+        """Read the statuses since the last call."""
         now, wall_us = time.monotonic(), time.time_ns() // 1000
         for status in self._reader.poll():
             key = status.node, status.replica
             if key not in self._wanted:
                 continue
-            # How old a status is that lay there already only its own clock tells; later ones are as old as our looks.
+            # The age of a status that was already there is known only by its own clock; later ones are as old as our
+            # polls.
             age_s = max(0.0, (wall_us - status.at_wall_us) / 1e6) if self._first else 0.0
             self._heard[key] = now - (age_s if status.event != "STOPPED" else GONE_S)
             if _says(status) == self._wanted[key]:
@@ -242,14 +246,14 @@ class _SettingWatch:
         self._first = False
 
     def expect(self, wanted: dict[ReplicaKey, Delays]) -> None:
-        """What replicas are to say is another now."""
+        """Set what the replicas should report from now on."""
         for key in wanted:
             if wanted[key] != self._wanted.get(key):
                 self._since.pop(key, None)
         self._wanted = wanted
 
     def forget(self) -> None:
-        """What was said before the setting was written proves nothing."""
+        """Forget statuses from before the setting was written: they prove nothing."""
         self._since.clear()
 
     def found(self) -> tuple[Obeys, ...]:
@@ -273,6 +277,6 @@ class _SettingWatch:
 def _says(status: Status) -> Delays | None:
     try:
         both = DelayPolicy(status.failure_policy), DelayPolicy(status.stabilization_policy)
-    except ValueError:  # another version's
+    except ValueError:  # written by another version
         return None
     return Delays(status.threshold_us, *both)

@@ -1,4 +1,4 @@
-"""What a broker says about the apps on it: the settings topic folded, the newest status of each replica.
+"""The apps on a broker: the settings topic of each, folded, and the newest status of each replica.
 
 Blocking; for commands, the demo and a replica process that starts. Works on any log.
 """
@@ -24,18 +24,18 @@ from borealis_py.query.spec import AppSpec
 T = TypeVar("T")
 
 RECENT_MS = 60_000
-"""Where to look for statuses first: a replica writes one a second."""
+"""How far back to search for statuses at first: a replica writes one per second."""
 GONE_S = 5.0
-"""A replica says something every second; one that was silent for so long does not run, or cannot reach the broker."""
+"""A replica reports every second; after this much silence it is not running, or cannot reach the broker."""
 
 
 class NoSuchApp(LogError):
-    """An app, query or source that is not there, or an app that cannot be read."""
+    """An app, query or source does not exist, or an app cannot be read."""
 
 
 @dataclass(frozen=True)
 class AppState:
-    """An app as its settings topic has it. `thresholds` in microseconds and `policies` are in force now."""
+    """An app according to its settings topic. `thresholds` (microseconds) and `policies` are those in force now."""
 
     name: str
     spec: AppSpec
@@ -46,7 +46,7 @@ class AppState:
 
     @cached_property
     def runs(self) -> AppSpec:
-        """The app as it runs: each partition a node of its own."""
+        """The app as it runs, with each partition as a node of its own."""
         return physical(self.spec)
 
     @property
@@ -56,7 +56,7 @@ class AppState:
 
     @property
     def app_uid(self) -> str:
-        """Of the app's present life."""
+        """Identifies the app's current life."""
         return self.description.app_uid
 
     @property
@@ -65,15 +65,15 @@ class AppState:
 
     @property
     def timing(self) -> Timing:
-        """What its replicas and subscribers go by."""
+        """The timing of its replicas and subscribers."""
         return self.description.timing or Timing()
 
     def threshold_us(self, query: str) -> int:
-        """The threshold in force: the setting, else what the app's file said. Raises QueryError."""
+        """The threshold in force: the setting, else that of the app's file. Raises QueryError."""
         return self.thresholds.get(query, self.spec.query(query).threshold_us)
 
     def schema(self, source: str) -> dict[str, str]:
-        """The columns of a source, or of one partition of it. Raises NoSuchApp with the nearest names."""
+        """The columns of a source, or of one of its partitions. Raises NoSuchApp with the closest names."""
         sources = self.runs.sources
         if source not in sources:
             hint = did_you_mean(source, sources) or ";"
@@ -83,12 +83,12 @@ class AppState:
         return sources[source]
 
     def replicas(self) -> list[tuple[str, int]]:
-        """(node, replica index) of each that should run; a query is the node that gives its result."""
+        """(node, replica index) of each replica that should run; a query is the node that gives its result."""
         return [(name, k) for name, node in self.runs.all_nodes.items() for k in range(node.replicas)]
 
 
 def app_names(log: Log) -> list[str]:
-    """The apps whose topics lie on the broker. Raises LogUnreachable."""
+    """The apps with topics on the broker. Raises LogUnreachable."""
     admin = log.admin()
     try:
         there = admin.topics()
@@ -101,10 +101,10 @@ def app_names(log: Log) -> list[str]:
 
 
 def find_app(log: Log, name: str | None = None) -> str:
-    """The app meant: the one named, else the only one.
+    """Resolve an app: the one named, else the only one.
 
     Raises:
-        NoSuchApp: there is none of that name, none at all, or several to choose from.
+        NoSuchApp: none of that name, none at all, or several to choose from.
     """
     names = app_names(log)
     if name is not None:
@@ -133,7 +133,7 @@ def read_app(log: Log, name: str | None = None) -> AppState:
 
 
 def read_settings(log: Log, name: str) -> AppState | None:
-    """The same for an app whose settings topic is there; None when nobody has described it.
+    """Read an app whose settings topic exists; None: it has no description.
 
     Raises:
         OtherVersion: another version of borealis-py has described it.
@@ -172,10 +172,10 @@ def read_values(log: Log, feed: Feed) -> dict[str, bytes]:
 
 
 def put_settings(log: Log, name: str, values: Mapping[str, msgspec.Struct], timeout_s: float = 15.0) -> None:
-    """Write settings and wait until they lie in the log.
+    """Write settings and wait until they are in the log.
 
     Raises:
-        LogError: the log did not take one.
+        LogError: the log refused one.
     """
     appender = log.appender(lambda: None)
     try:
@@ -186,7 +186,7 @@ def put_settings(log: Log, name: str, values: Mapping[str, msgspec.Struct], time
     finally:
         appender.close()
     if refused:
-        raise LogError(f"setting {refused[0].token} of app {name!r}: the log did not take it: {refused[0].error}")
+        raise LogError(f"setting {refused[0].token} of app {name!r}: the log refused it: {refused[0].error}")
     if not settled:
         raise LogError(f"settings of app {name!r} were not written within {timeout_s:g} s. Is the broker reachable?")
 
@@ -194,14 +194,14 @@ def put_settings(log: Log, name: str, values: Mapping[str, msgspec.Struct], time
 ReplicaKey = tuple[str, int]
 """(node, replica); a query is the node of its name."""
 Statuses = dict[ReplicaKey, Status]
-"""The newest of each."""
+"""The newest status of each replica."""
 
 
 class StatusReader:
     """Reads an app's status topic forward.
 
     Args:
-        since_ms: begin with records written at or after this wall time; None: with all that is kept (an hour).
+        since_ms: start with records written at or after this wall time; None: with everything retained (an hour).
     """
 
     def __init__(self, log: Log, app: str, since_ms: int | None = None) -> None:
@@ -212,9 +212,9 @@ class StatusReader:
         self._next = first if since_ms is None else max(first, self._lookup.find(self._feed, since_ms))
 
     def poll(self) -> list[Status]:
-        """What was written since the last call, in order; `newest` is up to date afterwards."""
+        """The statuses since the last call, in order; `newest` is up to date afterwards."""
         first, end = self._lookup.bounds(self._feed)
-        self._next = first if end < self._next else max(first, self._next)  # made anew; deleted for its age
+        self._next = first if end < self._next else max(first, self._next)  # recreated, or trimmed by retention
         if end == self._next:
             return []
         records = self._lookup.read(self._feed, self._next, end)
@@ -228,7 +228,7 @@ class StatusReader:
 
 
 def read_statuses(log: Log, state: AppState, now_ms: int) -> Statuses:
-    """The newest status of each replica of an app; one that said nothing for an hour is not in it."""
+    """The newest status of each replica of an app, except of those that were silent for an hour."""
     expected = set(state.replicas())
     newest: Statuses = {}
     for since_ms in (now_ms - RECENT_MS, None):
@@ -246,7 +246,7 @@ def read_statuses(log: Log, state: AppState, now_ms: int) -> Statuses:
 def _status(value: bytes | None) -> Status | None:
     try:
         return decode(value or b"", Status)
-    except msgspec.DecodeError:  # another version's: says nothing to us
+    except msgspec.DecodeError:  # written by another version: ignored
         return None
 
 
@@ -256,5 +256,5 @@ def _of_kind(values: Mapping[str, bytes], kind: str, struct: type[T]) -> Iterabl
         if head == kind and name:
             try:
                 yield name, decode(value, struct)
-            except msgspec.DecodeError:  # replicas ignore it with a warning, and so do we
+            except msgspec.DecodeError:  # ignored here as by replicas, which log a warning
                 continue

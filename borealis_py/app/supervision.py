@@ -1,14 +1,13 @@
-"""The supervisor of an app on this machine as commands see it: start, find and end it, read what it notes."""
+"""The supervisor of an app on this machine, from the commands' side: start, find and end it, read its notes."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,38 @@ from borealis_py.app.supervisor import run_notes
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODULE = "borealis_py.app.supervisor.__main__"
 STOP_S = 5.0
-"""It ends at once; one that was suspended is killed."""
+"""It normally ends at once; a suspended one is killed after this."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessStart:
-    """What a supervisor starts: `stem` of its files, arguments; `first`: those of its first start alone."""
+    """What a supervisor starts: the `stem` of its files, its arguments; `first`: additional arguments of the first
+    start; `environment`: added to the supervisor's, at every start.
+    """
 
     stem: str
     arguments: Sequence[str]
     first: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def plan(self) -> dict[str, Any]:
+        """As a value of JSON."""
+        return {
+            "stem": self.stem,
+            "arguments": list(self.arguments),
+            "first": list(self.first),
+            "environment": dict(self.environment),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What is noted of a process that ended. Times in us.
+    """What is noted about a process that ended. Times in us.
 
     Args:
-        restarts: how often it was started again since `up`. how: "killed by SIGKILL", "exit code 3, superseded: ...".
-        final: it is not started again. next_wall_us: when it is, while it does not run; None: it runs, or never is.
+        restarts: how often it was restarted since `up`. how: "killed by SIGKILL", "exit code 3, superseded: ...".
+        final: it is not restarted. next_wall_us: when it is restarted, while it is not running; None: it runs, or is
+            not restarted.
     """
 
     restarts: int
@@ -49,26 +61,23 @@ class Fate:
 
 
 def available() -> bool:
-    """Whether this system has what a supervisor looks at."""
+    """Whether this system provides what a supervisor needs (/proc)."""
     return Path("/proc/self/stat").exists()
 
 
 def supervisor_of(directory: Path) -> psutil.Process | None:
-    """The one that runs, of an app's directory."""
+    """The running supervisor of an app's directory."""
     note = run_notes.read(str(_note(directory)))
     with suppress(psutil.Error):
         return psutil.Process(note["pid"]) if run_notes.running(note) else None
     return None
 
 
-def start_supervisor(
-    directory: Path, command: Sequence[str], starts: Sequence[ProcessStart], environment: Mapping[str, str]
-) -> int:
-    """Start one, and wait until it has started what does not run. Returns its pid.
+def start_supervisor(directory: Path, command: Sequence[str], starts: Sequence[ProcessStart]) -> int:
+    """Start a supervisor, and wait until it has started what is not running. Returns its pid.
 
     Args:
         command: of every process, before its arguments.
-        environment: of it and of what it starts, on top of this process's.
 
     Raises:
         LaunchError: it ended at once.
@@ -77,7 +86,7 @@ def start_supervisor(
     plan = {
         "directory": str(directory.resolve()),
         "command": list(command),
-        "processes": [{"stem": s.stem, "arguments": list(s.arguments), "first": list(s.first)} for s in starts],
+        "processes": [start.plan() for start in starts],
     }
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from {MODULE} import main; main()"
     log = directory / f"{run_notes.SUPERVISOR}.log"
@@ -88,27 +97,26 @@ def start_supervisor(
             stdout=subprocess.PIPE,
             stderr=errors,
             start_new_session=True,
-            env={**os.environ, **environment},
         )
     assert process.stdin is not None
     assert process.stdout is not None
     with process.stdin, process.stdout, suppress(BrokenPipeError):
         run_notes.write(
             str(_note(directory)), run_notes.of_process(process.pid)
-        )  # before it starts anything: `down` finds it
+        )  # written before it starts anything, so that `down` finds it
         process.stdin.write(json.dumps(plan).encode())
         process.stdin.close()
         started = process.stdout.readline()
     if not started:
         raise LaunchError(f"the supervisor ended with code {process.wait()}: {log.read_text()[-2000:]}")
-    process.returncode = 0  # it outlives this process: no warning about that
+    process.returncode = 0  # it outlives this process: suppresses Python's warning
     return process.pid
 
 
 def stop_supervisor(directory: Path) -> bool:
-    """End it; what it keeps goes on. When this returns it starts nothing any more. Returns whether one ran."""
+    """End it but not its processes; after the return it starts nothing more. Returns whether one was running."""
     process = supervisor_of(directory)
-    _note(directory).unlink(missing_ok=True)  # one that does not hear us knows by this
+    _note(directory).unlink(missing_ok=True)  # tells one that does not receive the signal
     if process is None:
         return False
     with suppress(psutil.NoSuchProcess):
@@ -122,7 +130,7 @@ def stop_supervisor(directory: Path) -> bool:
 
 
 def fate_of(pid_file: Path) -> Fate | None:
-    """What the note beside a process tells of those before it; None: none has ended since `up`."""
+    """The last end noted next to a process; None: it has not ended since `up`."""
     note = run_notes.read(str(pid_file))
     try:
         ended: dict[str, Any] = note["ended"]

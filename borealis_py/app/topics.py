@@ -1,4 +1,4 @@
-"""The topics of an app, made by who needs them: those of its streams by `up`, those of redos by a driver."""
+"""Creates the topics of an app: `up` those of its streams, a driver those of redos."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVED_TIMEOUT_S = 15.0
 
 
 def create_topics(log: Log, specs: list[TopicSpec]) -> None:
-    """Create topics, and wait until each partition is served: a leader that was just named may not know it yet."""
+    """Create topics, and wait until each partition is served: a newly elected leader may not know it yet."""
     admin, lookup = log.admin(), log.lookup()
     deadline = time.monotonic() + SERVED_TIMEOUT_S
     try:
@@ -44,5 +44,5 @@ def topics_of(spec: AppSpec) -> list[TopicSpec]:
 
 
 def redo_topics_of(spec: AppSpec) -> list[TopicSpec]:
-    """Those where tasks and drivers talk, made by who needs them: a driver that starts."""
+    """The topics between tasks and drivers, created by a driver that starts."""
     return topics.of_redos(spec.name, {name: node.replicas for name, node in physical(spec).all_nodes.items()})

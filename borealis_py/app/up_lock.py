@@ -1,4 +1,4 @@
-"""One `borealis up` of an app at a time on a machine: two would start the same replicas twice, or reset what starts."""
+"""Allows one `borealis up` per app and machine: two would start the same replicas twice, or reset what is starting."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from borealis_py.app.errors import LaunchError
 
 @contextmanager
 def alone(data_dir: Path, app: str, tell: Callable[[str], object]) -> Iterator[None]:
-    """While it lasts, no other process is in here for this app and directory. Waits for one that is, and says so.
+    """Exclude other processes for this app and directory. Waits for the current holder, and reports that.
 
-    The system lets go of the lock when its holder ends in whatever way. The file stays: removing it would let two in.
+    The system releases the lock however its holder ends. The file stays: removing it would let two in.
 
     Raises:
         LaunchError: nothing can be written there.
@@ -36,7 +36,7 @@ def alone(data_dir: Path, app: str, tell: Callable[[str], object]) -> Iterator[N
             by = os.pread(handle, 32, 0).decode(errors="replace").strip()
             tell(f"another `borealis up` of app {app} is at work here{f' (pid {by})' if by else ''}: waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
-        with suppress(OSError):  # a full disk: who waits is not told for whom
+        with suppress(OSError):  # a full disk: others then do not learn this pid
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield

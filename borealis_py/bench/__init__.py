@@ -1,2 +1,3 @@
-"""Figures of this machine, each against something measured in the same run. Knows the product from outside only: it
-starts brokers, replicas and publishers as a user does, and reads what they wrote."""
+"""Benchmarks of this machine, each with a baseline measured in the same run. They know the product only from outside:
+they start brokers, replicas and publishers as a user does, and read what those wrote.
+"""

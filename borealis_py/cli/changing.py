@@ -1,4 +1,4 @@
-"""What `borealis threshold` and `borealis policy` share: write, wait until it is in force, show where."""
+"""Shared by `borealis threshold` and `borealis policy`: write, wait until it is in force, show where."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Query = Annotated[str, typer.Argument(help="A query of the app.", show_default=False)]
 Timeout = Annotated[
-    str, typer.Option("--timeout", help="How long to wait until every replica that runs says that it is in force.")
+    str, typer.Option("--timeout", help="How long to wait until every running replica reports that it is in force.")
 ]
 TIMEOUT = "10s"
 
@@ -25,10 +25,11 @@ TIMEOUT = "10s"
 def carry_out(
     query: str, asked: SettingChange, timeout: str, bootstrap: str | None, app: str | None, json: bool
 ) -> None:
-    """Change the query's settings; exit code 1 if refused, or if a replica that runs does not obey in time.
+    """Change the query's settings; exit code 1 if refused, or if a running replica does not obey in time.
 
     Raises:
-        QueryError: unknown query, or a timeout that is no duration. LogError: no such app, or no broker.
+        QueryError: unknown query, or a timeout that is not a duration.
+        LogError: no such app, or no broker.
     """
     from borealis_py.app.settings import change
     from borealis_py.protocol.settings import SettingsError
@@ -59,7 +60,7 @@ def carry_out(
 
 
 def as_json(app: str, found: Changed) -> dict[str, Any]:
-    """Everything known, for programs."""
+    """Everything known, as JSON values."""
 
     def delays(d: Delays) -> dict[str, Any]:
         return {"threshold_us": d.threshold_us, "failure": d.failure.value, "stabilization": d.stabilization.value}
@@ -94,7 +95,7 @@ def _tell(found: Changed, timeout: str, json: bool) -> None:
         are, they = ("serves", "it obeys") if len(shared) == 1 else ("serve", "they obey")
         say(f"{', '.join(shared)} {are} other queries too: {they} the lowest threshold and the most eager policies")
     if found.overtaken is not None:
-        say(f"changed again meanwhile, by somebody else: {found.query} has {in_words(found.overtaken)} now", "red")
+        say(f"changed meanwhile by someone else: {found.query} now has {in_words(found.overtaken)}", "red")
         raise typer.Exit(1)
     if not any(r.running for r in found.replicas):
         say(f"no replica of {found.query} runs: it will be in force when one starts (`borealis up`)", "yellow")
@@ -125,7 +126,7 @@ def _headline(found: Changed) -> str:
 
 
 def in_words(delays: Delays) -> str:
-    """Threshold and policies in a few words."""
+    """Threshold and policies, human-readable."""
     from borealis_py.query import format_duration
 
     policies = f"failure {delays.failure.value}, stabilization {delays.stabilization.value}"
@@ -145,6 +146,6 @@ def _row(r: Obeys) -> list[str | Text]:
 
 
 def _clock(wall_us: int) -> str:
-    """Time of day (UTC) to a tenth of a second: a change is of these minutes."""
+    """Time of day (UTC) to a tenth of a second: changes are minutes old at most."""
     at = datetime.fromtimestamp(wall_us / 1e6, UTC)
     return f"{at:%H:%M:%S}.{at.microsecond // 100_000}"

@@ -1,4 +1,4 @@
-"""Where a command writes: data on standard output, everything else on standard error."""
+"""Output of commands: data to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended, or what counts as that."""
+"""Exit code of a command ended by Ctrl-C or its equivalent."""
 _PIPE_WIDTH = 300
-"""Columns of a table that goes into a pipe or a file, where nobody's window is too narrow."""
+"""Width of a table written to a pipe or a file."""
 
 
 def err() -> Console:
@@ -31,12 +31,12 @@ def out() -> Console:
 
 
 def say(message: str, style: str = "") -> None:
-    """One line for the person who waits."""
+    """Print one line for the waiting user."""
     err().print(Text(message, style=style))
 
 
 def fail(message: str, hint: str | None = None) -> None:
-    """What went wrong, in red, and what helps."""
+    """Print an error, in red, and a hint."""
     console = err()
     console.print(Text.assemble(("error: ", "bold red"), (message, "red")))
     if hint:
@@ -44,17 +44,17 @@ def fail(message: str, hint: str | None = None) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on one line of standard output. Ends the program quietly when nobody reads any more."""
+    """Print one JSON document on one line of standard output. Ends the program quietly if the reader has gone."""
     try:
         sys.stdout.write(msgspec.json.encode(value, enc_hook=str).decode() + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at exit
         raise SystemExit(0) from None
 
 
 def make_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
-    """A table as all commands show it. A column whose name ends with ">" is aligned to the right."""
+    """A table in the style of all commands. A column whose name ends with ">" is right-aligned."""
     table = Table(title=title or None, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         right = name.endswith(">")
@@ -65,7 +65,7 @@ def make_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str |
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """A table on standard output, see `make_table`."""
+    """Print a table on standard output; see `make_table`."""
     out().print(make_table(title, columns, rows))
 
 

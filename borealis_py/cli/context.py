@@ -1,4 +1,4 @@
-"""What most commands begin with: the configuration, the broker, the app."""
+"""What most commands start with: the configuration, the broker, the app."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """Where things are."""
+    """The configuration and the log of a command."""
 
     config: Config
     log: KafkaLog
@@ -26,10 +26,12 @@ class Context:
         return self.config.data_dir
 
     def app(self, name: str | None) -> AppState:
-        """The app of that name, or the only one. Says so where the configuration asks for another timing than it has.
+        """The app of that name, or the only one. Prints a warning if the configuration sets another timing than the
+        app's.
 
         Raises:
-            NoSuchApp, LogUnreachable: not there, or no broker. ConfigError: a timing that makes no sense.
+            NoSuchApp, LogUnreachable: no such app, or no broker.
+            ConfigError: an invalid timing.
         """
         from borealis_py.app.state import read_app
         from borealis_py.app.timing import ignored
@@ -44,7 +46,7 @@ def open_context(bootstrap: str | None = None, data_dir: Path | None = None, htt
     """Read the configuration; connects to nothing yet.
 
     Raises:
-        ConfigError: a setting that makes no sense.
+        ConfigError: an invalid setting.
     """
     from borealis_py.config.config import load
     from borealis_py.config.kafka import log_of

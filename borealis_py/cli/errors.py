@@ -1,10 +1,10 @@
-"""Which errors are for people: their message says it all. Others are bugs."""
+"""Which errors are expected, so that their message suffices. Others are bugs."""
 
 from __future__ import annotations
 
 
 def is_expected(exc: Exception) -> bool:
-    """The message tells what happened and what to do: no traceback helps."""
+    """Whether the message says what happened and what to do: no traceback helps."""
     import msgspec
 
     from borealis_py.app.errors import LaunchError
@@ -13,6 +13,7 @@ def is_expected(exc: Exception) -> bool:
     from borealis_py.client.target import PublisherError
     from borealis_py.config.address import AddressError
     from borealis_py.config.config import ConfigError
+    from borealis_py.demo.data import DemoDataError
     from borealis_py.demo.scenario import DemoFailed
     from borealis_py.log.base import LogError
     from borealis_py.protocol.settings import SettingsError
@@ -24,6 +25,7 @@ def is_expected(exc: Exception) -> bool:
         AddressError,
         AppFileError,
         ConfigError,
+        DemoDataError,
         DemoFailed,
         IngestError,
         LaunchError,
@@ -36,14 +38,14 @@ def is_expected(exc: Exception) -> bool:
 
 
 def hint_of(exc: Exception) -> str | None:
-    """What helps, where the message does not say it already."""
+    """A hint, if the message has none."""
     from borealis_py.app.loader import AppFileError
     from borealis_py.client.ingest import IngestError
     from borealis_py.protocol.settings import SettingsError
 
     if isinstance(exc, SettingsError):
         return "raise delay_threshold in the app's file, or lower `timing:` in borealis.yaml"
-    if isinstance(exc, AppFileError):  # a QueryError may be about what the command was given, and no file
+    if isinstance(exc, AppFileError):  # a QueryError may be about a command's argument instead of a file
         return "`borealis check app.py` tells whether a file is right, without a broker"
     if isinstance(exc, IngestError):
         return "`borealis publish --help` has the formats"

@@ -1,4 +1,4 @@
-"""Single keys from a terminal, without Enter and without echo; the terminal is put back as it was."""
+"""Reads single keys from a terminal, without Enter and without echo; the terminal is restored afterwards."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 
 
 class Keys(AbstractContextManager["Keys"]):
-    """While it is open, keys of standard input can be waited for; none ever come where that is no terminal.
+    """While open, waits for keys on standard input; if that is not a terminal, no key ever comes.
 
     Args:
-        stop: set by others (a signal) to end a wait soon.
+        stop: set elsewhere (by a signal) to end a wait early.
     """
 
     def __init__(self, stop: threading.Event) -> None:
@@ -41,7 +41,7 @@ class Keys(AbstractContextManager["Keys"]):
         return self._before is not None
 
     def next(self, timeout_s: float) -> str:
-        """What was typed within the time, "" if nothing. A terminal that is gone counts as "q"."""
+        """The key typed within the time, "" if none. A terminal that is gone counts as "q"."""
         if not self.there:
             self._stop.wait(timeout_s)
             return ""

@@ -1,6 +1,7 @@
-"""The command `borealis`: puts the commands together and turns errors into messages and exit codes.
+"""The command `borealis`: assembles the commands and turns errors into messages and exit codes.
 
-0 done, 1 it could not be done, 2 wrong usage, 130 interrupted. Imports of commands are light, so that --help is quick.
+0 success, 1 failure, 2 wrong usage or no verdict of `verify`, 130 interrupted. Imports of commands are light, so that
+--help is quick.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from borealis_py.cli.commands import (
     threshold,
     top,
     up,
+    verify,
 )
 from borealis_py.cli.console import fail as show_error
 from borealis_py.cli.errors import hint_of, is_expected
@@ -78,6 +80,7 @@ app.command("threshold", context_settings={"ignore_unknown_options": True})(thre
 app.command("policy")(policy.policy)
 app.add_typer(fail.app, name="fail")
 app.command("audit")(audit.audit)
+app.command("verify")(verify.verify)
 app.command("demo")(demo.demo)
 app.command("sim")(sim.sim)
 app.add_typer(bench.app, name="bench")
@@ -99,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             show_error(str(exc), hint_of(exc))
         else:
             show_error(
-                f"{type(exc).__name__}: {exc}", "this was not foreseen; the same command with --debug shows where"
+                f"{type(exc).__name__}: {exc}", "unexpected error: the same command with --debug prints a traceback"
             )
         return 1
     return 0

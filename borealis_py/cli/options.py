@@ -1,4 +1,4 @@
-"""Options that several commands have, spelled once."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DataDir = Annotated[
         "--data-dir", help="Local broker, checkpoints, logs. Also BOREALIS_DATA_DIR.", show_default=".borealis"
     ),
 ]
-AppName = Annotated[str | None, typer.Option("--app", help="Which app, where the broker serves several.")]
+AppName = Annotated[str | None, typer.Option("--app", help="Which app, if the broker serves several.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 Http = Annotated[
     str | None,

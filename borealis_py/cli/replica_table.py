@@ -1,4 +1,4 @@
-"""How replicas look on a terminal: the table and lines of `borealis status` and `borealis top`."""
+"""How replicas are shown on a terminal: the table and lines of `borealis status` and `borealis top`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SILENT_S = 2.0
 DAY_S = 86_400
 LOW_RATE = 9.95
-"""Below it a tenth shows."""
+"""Rates below this are shown with one decimal."""
 GAP = 3
 """Columns between two cells."""
 COLUMNS = (
@@ -32,8 +32,9 @@ COLUMNS = (
     *("publishes", "stable>", "tentative>", "tentative buckets>", "checkpoint>", "tuples in>", "rejected>", "memory>"),
     "inputs",
 )
-"""After the node's name. X is the delay threshold; "to correct" counts the buckets between the frontiers, "stable" and
-"tentative" are rows."""
+"""Columns after the node's name. X is the delay threshold; "to correct" counts the buckets between the frontiers,
+"stable" and "tentative" are rows.
+"""
 EXPENDABLE = (
     *(
         "live until",
@@ -47,7 +48,7 @@ EXPENDABLE = (
     ),
     *("tuples in>", "inc>", "X>", "grant", "live lag>", "stable>", "tentative>", "to correct>"),
 )
-"""What a narrow terminal does without, the first of it first."""
+"""Columns that a narrow terminal leaves out, the first ones first."""
 STYLES = {"STABLE": "green", "UPSTREAM_FAILURE": "yellow", "STABILIZATION": "cyan", "RECOVERING": "magenta"}
 
 
@@ -62,8 +63,8 @@ def replica_table(
     """Every replica of an app, in the order of its nodes.
 
     Args:
-        now_us: wall time. width: columns there are on the terminal; what matters least is left out. None: everything.
-        rates: tuples a second of each input, by (node, replica), as far as they are known.
+        now_us: wall time. width: of the terminal; the least important columns are left out. None: all columns.
+        rates: tuples per second of each input, by (node, replica), as far as they are known.
         fates: of the processes on this machine that have ended since `up`.
     """
     from borealis_py.app.replica_health import health_of
@@ -93,7 +94,7 @@ def replica_table(
 def _fitting(
     columns: list[str], rows: list[list[str | Text]], width: int | None
 ) -> tuple[list[str], list[list[str | Text]]]:
-    """Without the columns that are too many, the least needed first."""
+    """Drop the least important columns until the table fits."""
     widths = [
         max(cell_len(str(cell)) for cell in (name.rstrip(">"), *cells))
         for name, *cells in zip(columns, *rows, strict=True)
@@ -108,7 +109,7 @@ def _fitting(
 
 
 def title(state: AppState) -> str:
-    """The app and what its queries are set to."""
+    """The app and its queries' settings."""
     xs = ", ".join(f"{query} {_set(state, query)}" for query in state.spec.queries)
     return f"app {state.name}: delay thresholds {xs}"
 
@@ -145,7 +146,7 @@ def _lateness(source: InputStatus) -> str:
 
 
 def parts_table(parts: Sequence[Footprint]) -> Table:
-    """The processes on this machine and what each takes of memory; shared pages count once where the system tells."""
+    """The processes on this machine and their memory; shared pages count once if the system reports that."""
     sizes = [part.rss_bytes if part.pss_bytes is None else part.pss_bytes for part in parts]
     rows = [
         [str(part.process), part.role, str(part.pid), f"{size / 1e6:.0f} MB", str(part.threads)]
@@ -156,7 +157,7 @@ def parts_table(parts: Sequence[Footprint]) -> Table:
 
 
 def fate_lines(fates: Mapping[ProcessName, Fate], now_us: int) -> list[str]:
-    """How the processes on this machine that ended did, and what becomes of them. `now_us`: wall time."""
+    """How processes on this machine ended, and what becomes of them. `now_us`: wall time."""
     return [f"{name} {_fate(fate, now_us)}" for name, fate in fates.items()]
 
 
@@ -171,7 +172,7 @@ def _fate(fate: Fate, now_us: int) -> str:
 
 
 def _set(state: AppState, query: str) -> str:
-    """Threshold, and policies where they are not the usual ones."""
+    """The threshold, and the policies unless they are the defaults."""
     from borealis_py.observe.overview import policies
     from borealis_py.query import format_duration
 
@@ -181,7 +182,7 @@ def _set(state: AppState, query: str) -> str:
 
 
 def row(seen: ReplicaHealth, now_us: int, rates: Sequence[float] = ()) -> list[str | Text]:
-    """One replica's cells. `rates`: tuples a second of each of its inputs; empty: not known."""
+    """One replica's cells. `rates`: tuples per second of each of its inputs; empty: not known."""
     from borealis_py.query import format_duration
 
     s = seen.status
@@ -215,14 +216,14 @@ def row(seen: ReplicaHealth, now_us: int, rates: Sequence[float] = ()) -> list[s
 
 
 def _shown(seen: ReplicaHealth, rates: Sequence[float]) -> list[str]:
-    """What to say of the rate of each input: nothing where it is not known, or not of now."""
+    """The rate of each input as text; empty if it is not known, or outdated."""
     inputs = seen.status.inputs
     known = len(rates) == len(inputs) and not seen.gone
     return [f" {per_second(rate)}" for rate in rates] if known else [""] * len(inputs)
 
 
 def per_second(rate: float) -> str:
-    """A rate for people: 0/s, 0.3/s, 1,250/s."""
+    """A rate, human-readable: 0/s, 0.3/s, 1,250/s."""
     return f"{rate:.1f}/s" if 0 < rate < LOW_RATE else f"{rate:,.0f}/s"
 
 
@@ -233,7 +234,7 @@ def _input(source: InputStatus, behind_s: float, rate: str = "") -> Text:
         return Text(f"{source.name}:UNREACHABLE", "red")
     if source.late:
         return Text(f"{source.name}:late{rate}", "yellow")
-    # Silence of all sources makes nothing late (no bucket is created): it shows here and nowhere else.
+    # Silence of all sources makes nothing late (no bucket is created): it is visible only here.
     behind = behind_s > SILENT_S
     return (
         Text(f"{source.name}:{duration(behind_s)} behind{rate}", "yellow")
@@ -243,7 +244,7 @@ def _input(source: InputStatus, behind_s: float, rate: str = "") -> Text:
 
 
 def clock(shown: str, lag_s: float | None) -> str:
-    """The time of an ISO time to a tenth of a second, without the day; of history, as it is."""
+    """The time of day of an ISO time, to a tenth of a second; for history, the whole ISO time."""
     if lag_s is None or abs(lag_s) >= DAY_S:
         return shown
     time_of_day = shown.partition("T")[2].removesuffix("Z")
@@ -252,7 +253,7 @@ def clock(shown: str, lag_s: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A duration for people: 0.2 s, 3 min, 2 h, 5 d."""
+    """A duration, human-readable: 0.2 s, 3 min, 2 h, 5 d."""
     if seconds is None:
         return ""
     for unit, name in ((DAY_S, "d"), (3_600, "h"), (60, "min")):

@@ -1,8 +1,8 @@
-"""How a publisher becomes the owner of its source, and learns when it is not any more (PROTOCOL 1.2, B5).
+"""How a publisher becomes the owner of its source, and learns that it no longer is (PROTOCOL 4.2, B5).
 
-Append EPOCH first, read the log up to it, and only then believe: what the fold says there is where to go on. Of what
-lies before, the end is read (`tail`). Pure: it is fed with what was read and says what to append; it knows neither
-threads nor a clock.
+It appends EPOCH, reads the log up to it, and only then trusts what it read: the fold at that point tells where to
+resume. Only the end of the log before it is read (`tail`). Pure: it is fed with records and returns records to append;
+it knows neither threads nor a clock.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from sunion.model import FOREVER
 from sunion.source import SourceFold
 
 WATCH_US = 1_500_000
-"""How long a newcomer watches whether the present owner still writes; at least three buckets."""
+"""How long a new publisher watches whether the current owner still writes; at least three buckets."""
 _ATTEMPTS_MAX = 5
 
 
 class Claim:
-    """The way to ownership: read what lies at the log's end, watch the present owner, claim, read the claim back.
+    """The steps to ownership: read the end of the log, watch the current owner, claim, read the claim back.
 
     Args:
-        uid: this process's, unique for ever.
+        uid: of this process, unique forever.
         start, end: the bounds of the log when this began.
-        take_over: do not ask whether another publisher is at work.
-        lateness_us: how late this publisher's rows may come.
+        take_over: do not check for another active publisher.
+        lateness_us: how late this publisher's rows may arrive.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Claim:
         self.ready = False
         self.epoch = 0
         self.begin = max(start, end - TAIL_RECORDS)
-        """Where to read from; it moves back while the records from there on do not tell the fold."""
+        """The offset to read from; it moves back while the records after it do not determine the fold."""
         self._target = target
         self.life = Life(target.app_uid)
         self._uid = uid
@@ -55,11 +55,11 @@ class Claim:
 
     @property
     def read_to(self) -> int:
-        """All records below this offset were read, and none of them was a newer claim than one's own."""
+        """All records below this offset were read, and none of them is a newer claim than this publisher's."""
         return self._position if self.ready else 0
 
     def read(self, records: Sequence[Record], position: int, now_us: int) -> None:
-        """What was read of the source's log, and the reader's position after it. `begin` may be another afterwards.
+        """Take records of the source's log, and the reader's position after them. `begin` may change.
 
         Raises:
             StreamTaken, StreamEnded, StreamForgotten: before ownership.
@@ -77,20 +77,20 @@ class Claim:
         self._position = position
 
     def claims(self, now_us: int) -> list[NewRecord]:
-        """The EPOCH record, in the turn in which it is to be appended."""
+        """The EPOCH record, returned in the turn in which it is to be appended."""
         if self.epoch or self._watching_since_us is None or now_us < (self.next_wakeup() or now_us):
             return []
         return [self._claim()]
 
     def next_wakeup(self) -> int | None:
-        """When watching ends (µs); None: only reading can move it on."""
+        """When watching ends (µs); None: only reading can make progress."""
         if self.epoch or self._watching_since_us is None:
             return None
         nobody = self._take_over or not self.fold.owner
         return self._watching_since_us + (0 if nobody else self._watch_us)
 
     def _look(self, now_us: int) -> None:
-        """The end was read: go on if it tells the fold, else look further back."""
+        """The end was read: continue if it determines the fold, else read further back."""
         found = fold_at_end(self._tail, self.begin, self._target)
         if found is not None:
             self.fold = found
@@ -98,9 +98,9 @@ class Claim:
             self._watching_since_us = now_us
         elif self.begin == self._start:
             raise StreamForgotten(
-                f"{self._target.name}: retention has deleted what tells how far its publisher had come: new rows could "
-                "be dropped as repeated ones. Start the app anew with `borealis up --reset`, or publish to another "
-                "source; keep a source for longer than its publisher may be away"
+                f"{self._target.name}: retention has deleted what shows how far it was published: new rows could "
+                "be dropped as duplicates. Start the app anew with `borealis up --reset`, or publish to another "
+                "source; set its retention to more than its publisher may be away"
             )
         else:
             self.begin = max(self._start, self._end - FURTHER * (self._end - self.begin))
@@ -108,7 +108,7 @@ class Claim:
 
     def _claim(self) -> NewRecord:
         self._attempts += 1
-        self.epoch = max(self.fold.epoch, self._position) + 1  # a claim's is at most its offset + 1: above any before
+        self.epoch = max(self.fold.epoch, self._position) + 1  # exceeds all: a claim's is at most its offset + 1
         buckets = self._target.buckets
         stamp = buckets.timestamp_ms(buckets.closed_by(self.fold.boundary))
         claim = ClaimHeader(self._target.app_uid, self.epoch, self._uid, self._lateness_us)
@@ -120,10 +120,10 @@ class Claim:
             if isinstance(header, BatchHeader):
                 mine = (header.epoch, header.uid) == (self.epoch, self._uid)
                 self._complete |= mine and header.boundary is not None and header.boundary >= FOREVER
-            elif header.epoch > self.epoch and not self._complete:  # after the own END nobody can take anything
+            elif header.epoch > self.epoch and not self._complete:  # after its own END nothing can be taken
                 raise StreamFenced(
                     f"{self._target.name}: another publisher took the stream (epoch {header.epoch}, uid {header.uid}); "
-                    "this one has stopped, and what it sent after that does not count. Only one may write a source"
+                    "this one has stopped, and what it sent since does not count. A source has one publisher at a time"
                 )
             return
         before = (self.fold.epoch, self.fold.owner)
@@ -131,13 +131,13 @@ class Claim:
         if before == (header.epoch, header.uid):
             self._refuse_fresh(now_us)
         elif before != (self.fold.epoch, self.fold.owner):
-            self._watching_since_us = now_us  # another newcomer was faster: see whether it goes on
+            self._watching_since_us = now_us  # another new publisher was faster: see whether it continues
         if isinstance(header, ClaimHeader) and (header.epoch, header.uid) == (self.epoch, self._uid):
             self._read_back()
 
     def _refuse_fresh(self, now_us: int) -> None:
         since = self._watching_since_us
-        # What a dead publisher had in flight lands early in the watch; who writes later than that is alive.
+        # Records that a dead publisher had in flight arrive early in the watch; whoever writes later is alive.
         if since is not None and not self.epoch and not self._take_over and now_us >= since + self._watch_us // 3:
             raise StreamTaken(self._taken())
 
@@ -146,7 +146,7 @@ class Claim:
         if (self.fold.epoch, self.fold.owner) == (self.epoch, self._uid):
             self.ready = True
         elif self._take_over and self._attempts < _ATTEMPTS_MAX:
-            self.epoch = 0  # somebody else was faster: claim again, higher
+            self.epoch = 0  # another publisher was faster: claim again, with a higher epoch
         else:
             raise StreamTaken(self._taken())
 

@@ -1,7 +1,7 @@
-"""Rows of CSV: UTF-8, commas, a header line; values typed by the source's schema, an empty one is null.
+"""Rows of CSV: UTF-8, commas, a header line; values typed by the source's schema, empty values null.
 
-Lines that are a row each are read together, a column at a time; whatever that cannot do is read record by record, which
-says what is wrong and decides alike.
+Lines that contain one row each are parsed together, column by column. Everything else is parsed record by record, which
+reports errors and otherwise gives the same rows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from borealis_py.client.times import WHOLE, parse_stime, parse_stimes, plain, wh
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _LAST = "x"
-"""A line of our own after those of a block: it is a record of its own only if the one before it has ended."""
+"""A sentinel line appended to a block: it is parsed as a record of its own only if the record before it has ended."""
 
 
 class Tape:
-    """Decodes lines for csv.reader and remembers those of the present record: a quoted field may hold several."""
+    """Decodes lines for csv.reader and remembers those of the current record: a quoted field may span several."""
 
     def __init__(self, blocks: Iterator[Sequence[bytes]]) -> None:
         self._blocks = blocks
@@ -29,7 +29,7 @@ class Tape:
         self._at = 0
         self._present: list[bytes] = []
         self.line = 0
-        """How many were read."""
+        """Number of lines read."""
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -46,7 +46,7 @@ class Tape:
         return raw.decode()
 
     def there(self) -> Sequence[bytes]:
-        """The lines that can be had without waiting, one at least; none: the end."""
+        """The lines available without waiting, at least one; empty at the end."""
         while self._at == len(self._block):
             block = next(self._blocks, None)
             if block is None:
@@ -62,14 +62,14 @@ class Tape:
         return self.line - len(present) + 1, b"".join(present).rstrip(b"\r\n")
 
     def pass_over(self) -> None:
-        """All of `there` is read."""
+        """Mark everything in `there` as read."""
         self.line += len(self._block) - self._at
         self._at = len(self._block)
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns there are. `places`: of the schema's fields, with their types. `stime_at`: -1: no such column."""
+    """The columns of the input. `places`: of the schema's fields, with their types. `stime_at`: -1: no such column."""
 
     count: int
     places: Sequence[tuple[str, int, str]]
@@ -100,7 +100,7 @@ def csv_parts(reader: Iterator[list[str]], tape: Tape, columns: Columns) -> Iter
 
 
 def _together(lines: Sequence[bytes], columns: Columns, position: int, line: int) -> RowRun | None:
-    """The lines as one run. None: one of them is no row by itself, or may be none."""
+    """Parse the lines as one run. None: some line is not, or may not be, a row by itself."""
     try:
         texts = b"".join(lines).decode().split("\n")
         if not texts[-1]:
@@ -122,7 +122,7 @@ def _together(lines: Sequence[bytes], columns: Columns, position: int, line: int
 
 
 class _Records:
-    """Reads record by record. `position`: the next one's."""
+    """Reads record by record. `position`: that of the next record."""
 
     def __init__(self, reader: Iterator[list[str]], tape: Tape, columns: Columns) -> None:
         self.position = 0
@@ -179,7 +179,7 @@ def _int64(text: str) -> int:
 
 
 def _double(text: str) -> float:
-    """As CSV files write numbers: not as Python's source does (1_000). What is not finite is told as such later."""
+    """A number as in CSV files, not as in Python source (1_000). Non-finite values are rejected later."""
     if not _NUMBER.fullmatch(text.strip()):
         raise ValueError(f"{text!r} is not a number")
     return float(text)
@@ -224,6 +224,6 @@ _COLUMNS: Mapping[str, Callable[[Sequence[str]], Sequence[object]]] = {
     "double": _doubles,
     "bool": _bools,
 }
-"""What the parsers give for each; they may raise ValueError or KeyError where those would not, and never the other way
-round.
+"""Faster parsers with the same results; they may raise ValueError or KeyError where the single ones would not, but
+never accept more.
 """

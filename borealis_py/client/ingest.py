@@ -1,7 +1,8 @@
-"""Rows out of files and pipes: CSV with a header line, or one JSON object a line. A bad line is told, never fatal.
+"""Reads rows from files and pipes: CSV with a header line, or one JSON object per line. Bad lines are reported, not
+fatal.
 
-Values of CSV are typed by the source's schema, an empty one is null. It knows nothing of logs; `pump` publishes what
-comes out here.
+CSV values are typed by the source's schema; empty values are null. This module knows nothing of logs; `pump` publishes
+the rows.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ __all__ = ["BadLine", "IngestError", "InputRow", "Items", "open_rows", "parse_st
 
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 BLOCK_BYTES = 16_384
-"""What is read of a file at a time. With four times as much CSV takes twice as long: the garbage collector goes through
-all that is alive."""
+"""Bytes read from a file at a time. With four times as much, CSV takes twice as long, because the garbage collector
+visits all live objects.
+"""
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError)
 
 
@@ -40,15 +42,15 @@ class IngestError(Exception):
 def open_rows(
     path: str, schema: Mapping[str, str], stime_column: str | None = None, format: str | None = None
 ) -> Iterator[Items]:
-    """The rows of a file, or of stdin ("-"). `.gz` files are unpacked.
+    """The rows of a file, or of stdin ("-"). `.gz` files are decompressed.
 
     Args:
         schema: field -> "string" | "int64" | "double" | "bool".
-        stime_column: holds each row's time, as integer µs or as ISO 8601 date-time (without a zone: UTC).
+        stime_column: column with each row's time, as integer µs or as ISO 8601 date-time (UTC if it has no zone).
         format: "csv" or "jsonl"; None: by the file's name.
 
     Raises:
-        IngestError: no such file, unknown format, or a column is not there.
+        IngestError: no such file, unknown format, or a missing column.
     """
     chosen = format or _format_of(path)
     if chosen not in ("csv", "jsonl"):
@@ -76,7 +78,7 @@ def read_csv(lines: Iterable[bytes], schema: Mapping[str, str], stime_column: st
     try:
         header = next(reader, None)
     except (csv.Error, UnicodeDecodeError) as exc:
-        raise IngestError(f"the first line is no CSV header: {exc}") from exc
+        raise IngestError(f"the first line is not a CSV header: {exc}") from exc
     if not header:
         raise IngestError("the input is empty; CSV starts with a header line that names the columns")
     for column in [*schema, *([stime_column] if stime_column else [])]:
@@ -86,7 +88,7 @@ def read_csv(lines: Iterable[bytes], schema: Mapping[str, str], stime_column: st
 
 
 def read_jsonl(lines: Iterable[bytes], stime_column: str | None = None) -> Items:
-    """Rows of JSON lines: one object a line; blank lines are passed over."""
+    """Rows of JSON lines: one object per line; blank lines are skipped."""
     return Items(_jsonl_parts(_blocks(lines), stime_column))
 
 
@@ -120,7 +122,9 @@ def _jsonl_lines(
 
 
 def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Lines with their ends, as many at a time as can be had without waiting for more. Of what is no file, one."""
+    """Lines with their line ends, in blocks of what is available without waiting; of an input other than a file, single
+    lines.
+    """
     read1 = getattr(lines, "read1", None)
     if read1 is None:
         for line in lines:

@@ -1,4 +1,4 @@
-"""What an input consists of: rows, one by one or as many as are there, and lines that are none. Pure."""
+"""The items of an input: rows, singly or in runs, and lines that are not rows. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class InputRow:
     """One row of an input.
 
     Attributes:
-        position: of the row in its input, from 0: its sequence number.
-        line: for people, from 1.
-        values: field -> value; extra fields may be there.
+        position: of the row in its input, from 0; it becomes the sequence number.
+        line: for messages, from 1.
+        values: field -> value; extra fields are allowed.
         at_us: the stime column, µs since 1970; None: there is no such column, or it is null in this row.
         raw: the line.
     """
@@ -28,7 +28,7 @@ class InputRow:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no row. It has a position too, so that those after it keep theirs when it is repaired."""
+    """A line that is not a row. It has a position too, so that later rows keep theirs when it is repaired."""
 
     position: int
     line: int
@@ -38,10 +38,10 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class RowRun:
-    """Rows that follow one another in an input, a line each: `position` and `line` are the first one's.
+    """Consecutive rows of an input, one per line; `position` and `line` are the first row's.
 
     Attributes:
-        values, at_us, raws: one for each, as of `InputRow`; `at_us` None: there is no such column.
+        values, at_us, raws: one element per row, as in `InputRow`; `at_us` None: there is no such column.
     """
 
     position: int
@@ -64,19 +64,19 @@ class RowRun:
 
     @classmethod
     def of(cls, rows: Sequence[InputRow]) -> RowRun:
-        """These rows, which follow one another."""
+        """A run of these consecutive rows."""
         first, values, raws = rows[0], [row.values for row in rows], [row.raw for row in rows]
         return cls(first.position, first.line, values, [row.at_us for row in rows], raws)
 
 
 class Items:
-    """An input. Reads no further than it must: the next row of a pipe may be far off."""
+    """An input. Reads no further than necessary: the next row of a pipe may be far off."""
 
     def __init__(self, parts: Iterable[RowRun | InputRow | BadLine]) -> None:
         self._parts = iter(parts)
         self._ahead: deque[RowRun | InputRow | BadLine] = deque()
         self._begun = 0
-        """How many rows of the first run ahead are given away."""
+        """How many rows of the buffered run have been returned."""
 
     def __iter__(self) -> Iterator[InputRow | BadLine]:
         return self
@@ -91,7 +91,7 @@ class Items:
         return item.row(at)
 
     def take(self, rows_max: int) -> RowRun | InputRow | BadLine | None:
-        """What comes next, of rows that follow one another at most so many. None: the end."""
+        """The next item; of consecutive rows, at most `rows_max`. None: the end."""
         item = self._next()
         if not isinstance(item, RowRun):
             return item
@@ -102,7 +102,7 @@ class Items:
         return self._ahead.popleft() if self._ahead else next(self._parts, None)
 
     def _give(self, run: RowRun, rows: int) -> int:
-        """Give so many rows of it away. Returns which is the first."""
+        """Mark the next `rows` rows of the run as returned. Returns the index of the first."""
         at, self._begun = self._begun, self._begun + rows
         if self._begun < len(run):
             self._ahead.appendleft(run)
@@ -111,7 +111,7 @@ class Items:
         return at
 
     def first_us(self, rows_max: int) -> int | None:
-        """The first time that one of so many rows has. They are still to come. To be asked before anything else."""
+        """The first time found in the next `rows_max` rows, which are not consumed. Call it before anything else."""
         seen = 0
         while seen < rows_max and (item := next(self._parts, None)) is not None:
             self._ahead.append(item)
@@ -123,7 +123,7 @@ class Items:
 
 
 def gathered(items: Iterable[InputRow | BadLine]) -> Iterator[RowRun | BadLine]:
-    """The same items, with those rows together that follow one another, a line each."""
+    """The same items, with consecutive rows of one line each combined into runs."""
     rows: list[InputRow] = []
     for item in items:
         follows = rows and (item.position, item.line) == (rows[-1].position + 1, rows[-1].line + 1)

@@ -1,4 +1,4 @@
-"""Publisher: rows of one source, in real time. A thread keeps the boundaries going while nobody sends."""
+"""Publisher: writes rows of one source in real time. A thread advances the boundaries while nothing is sent."""
 
 from __future__ import annotations
 
@@ -23,32 +23,34 @@ def wall_us() -> int:
 
 
 _PORTION = 1_000
-"""Rows that are sent in one go."""
+"""Number of rows sent together."""
 
 
 class Publisher:
-    """Writes one source of an app.
+    """Writes one source of an app. `borealis_py.publisher` makes one for a running app.
 
-        with Publisher(log, "flights", app_uid, "ewr", schema, bucket_us=100_000, origin=origin) as publisher:
-            publisher.send({"carrier": "UA", "dep_delay": 3.0})
+        with publisher("ewr") as ewr:
+            ewr.send({"carrier": "UA", "dep_delay": 3.0})
 
-    Rows that cannot be published (a field missing or mistyped, an stime that is late, missing or far ahead) travel in
-    the source's log as dead letters, which the replicas put into `<app>.deadletter`, and are counted in `counts`. All
-    methods may be called from any thread. What was sent lies in the log within a bucket's width.
+    Rows that cannot be published (a field missing or mistyped; an stime that is late, missing or far ahead) are sent in
+    the source's log as dead letters, which the replicas write to `<app>.deadletter`, and are counted in `counts`. All
+    methods are thread-safe. A row is in the log within a bucket's width.
 
     Args:
-        log: where the app lives.
-        app_uid: of its present life, as its description has it.
+        log: the log that hosts the app.
+        app_uid: of the app's current life, from its description.
         schema: field -> "string" | "int64" | "double" | "bool"; any may be null.
         bucket_us: the app's bucket width.
         origin: the app's first bucket.
-        take_over: replace a publisher of this source that is at work, instead of refusing to start.
-        boundaries: CLOCK for live data, PACED for a replay at a `Pace`, DATA to go by the rows' own times: of history,
-            as fast as possible, or where one's own upstream may fall silent (the boundary stands then, too).
-        lateness_us: how long after its stime a row may come, of CLOCK and DATA. None: rows get the time at which they
-            are sent (CLOCK), or come in the order of their stimes (DATA).
+        take_over: replace an active publisher of this source instead of refusing to start.
+        boundaries: CLOCK for live data; PACED for a replay at a `Pace`; DATA to follow the rows' own times: for
+            history, as fast as possible, or if the upstream of this publisher may fall silent (the boundary stops then,
+            too).
+        lateness_us: for CLOCK and DATA, how long after its stime a row may arrive. None: rows get the time at which
+            they are sent (CLOCK), or arrive in stime order (DATA).
         clock: wall clock in µs.
-        ahead_max_us: the furthest that an stime may lie ahead. row_max_bytes: the largest row that the app takes.
+        ahead_max_us: how far an stime may lie ahead.
+        row_max_bytes: maximum size of a row in this app.
     """
 
     def __init__(
@@ -85,14 +87,14 @@ class Publisher:
         self._thread: threading.Thread | None = None
 
     def start(self, timeout_s: float = 30.0) -> Publisher:
-        """Become the source's owner. Takes 1.5 s where somebody else was before, to see whether he still writes.
+        """Become the source's owner. Takes 1.5 s if there was another one, to see whether that still writes.
 
         Raises:
-            StreamTaken: another publisher is at work.
-            StreamEnded: END lies in the log.
-            StreamForgotten: retention has deleted what tells where to go on.
+            StreamTaken: another publisher is active.
+            StreamEnded: the source has ended: END is in its log.
+            StreamForgotten: retention has deleted the records that show where to resume.
             LogUnreachable: no broker.
-            PublisherError: not done in time, or a lateness that cannot be.
+            PublisherError: not done in time, or an invalid lateness.
         """
         uid = uuid.uuid4().hex
         self._session = PublisherSession(
@@ -115,21 +117,21 @@ class Publisher:
         return self
 
     def send(self, row: Mapping[str, object], stime: int | None = None, seq: int | None = None) -> bool:
-        """Publish a row; waits while the log is too far behind.
+        """Publish a row; blocks while the log is too far behind.
 
         Args:
-            row: the schema's fields, others are left out.
+            row: the schema's fields; other fields are ignored.
             stime: µs; None: now.
-            seq: the row's position in the input, counted from 0; rows that lie in the log already are then skipped, so
-                that an input can be sent again from its beginning after a crash. None: one more than the last.
+            seq: the row's position in the input, counted from 0. Rows that are already in the log are skipped, so that
+                an input can be sent again from its beginning after a crash. None: one more than the last.
 
         Returns:
-            False: skipped as already published, or a dead letter.
+            False: the row was skipped as already published, or is a dead letter.
 
         Raises:
             StreamFenced: another publisher took the source.
             PublishFailed: the log refused a record.
-            PublisherError: an stime, and nothing said about how late rows may come.
+            PublisherError: `stime` is given, but the publisher has no lateness.
         """
         with self._lock:
             session = self._session
@@ -146,20 +148,20 @@ class Publisher:
         stimes: Iterable[int | None] | None = None,
         first_seq: int | None = None,
     ) -> int:
-        """Publish rows, in this order, as `send` would one by one, several times as fast.
+        """Publish rows in this order. Same result as `send` for each, but several times faster.
 
         Args:
-            stimes: one for each row, in microseconds; None: now.
-            first_seq: the first row's position in the input, the others' follow; as `seq` of `send`.
+            stimes: one per row, in microseconds; None: now.
+            first_seq: the first row's position in the input; the others follow. See `seq` of `send`.
 
         Returns:
-            How many were sent; the others are dead letters, or were published already.
+            Number of rows sent; the others are dead letters, or were already published.
 
         Raises:
-            As `send`; the rows before have been sent then. ValueError: not as many stimes as rows.
+            Same as `send`; the rows before have been sent then. ValueError: fewer or more stimes than rows.
         """
         sent = 0
-        for portion, times in _portions(rows, stimes):  # whoever makes the rows may take its time, without the lock
+        for portion, times in _portions(rows, stimes):  # outside the lock: the caller's iterators may be slow
             sent += self._send_portion(portion, times, first_seq)
             first_seq = None if first_seq is None else first_seq + len(portion)
         return sent
@@ -184,7 +186,7 @@ class Publisher:
         return sent
 
     def reject(self, raw: bytes, reason: str, seq: int | None = None) -> None:
-        """Put input that is no row into the app's dead letters."""
+        """Send input that is not a row to the app's dead letters."""
         with self._lock:
             session = self._working()
             session.reject(raw, reason, seq, self._clock())
@@ -199,17 +201,17 @@ class Publisher:
         return session
 
     def _started(self, session: PublisherSession) -> None:
-        """The thread lets a batch go in time: it must know that one has begun."""
+        """Wake the thread when a batch has begun: it must send it in time."""
         if session.begun != self._begun:
             self._begun = session.begun
             self._wake.set()
 
     def hold(self, stime: int | None) -> None:
-        """Let no boundary pass this stime until the next `hold`: a row with it is to come. None: follow the clock.
+        """Hold the boundary at this stime until the next `hold`: a row with it will follow. None: follow the clock.
 
-        For rows that are known before they are due, as in a replay: without it the clock would promise that nothing
-        older than now follows, while the next row is still on its way (after a pause, for one), and make it late.
-        Only with `Boundaries.PACED`, which begins held.
+        For rows that are known before they are due, as in a replay. Without it, the clock would promise that nothing
+        older than now follows while the next row is still on its way (for example after a pause), and make that row
+        late. Only with `Boundaries.PACED`, which starts held.
         """
         with self._lock:
             session = self._working()
@@ -220,35 +222,35 @@ class Publisher:
             self._wake.set()
 
     def flush(self, timeout_s: float = 30.0) -> None:
-        """Send what is collected and wait until it lies in the log: not for the boundaries that go on meanwhile."""
+        """Send the current batch and wait until it is in the log. Does not wait for boundaries sent meanwhile."""
         with self._lock:
             mark = self._working().flush()
         self._wait(lambda session: session.delivered(mark), timeout_s, "deliver its rows")
 
     @property
     def paced(self) -> bool:
-        """Boundaries wait for `hold`."""
+        """Whether boundaries wait for `hold`."""
         return self._boundaries is Boundaries.PACED
 
     @property
     def last_seq(self) -> int:
-        """The last row that is published."""
+        """Sequence number of the last published row."""
         with self._lock:
             return self._working().last_seq
 
     @property
     def counts(self) -> PublishCounts:
-        """Rows sent, rejected, skipped; how late they came."""
+        """Rows sent, rejected and skipped, and their lateness."""
         return PublishCounts() if self._session is None else self._session.counts
 
     def close(self, end: bool = False, timeout_s: float = 30.0) -> None:
-        """Send what is left and wait until it lies in the log.
+        """Send the remaining rows and wait until they are in the log.
 
         Args:
-            end: also send END. The source is complete then; nothing can ever follow.
+            end: also send END: the source is complete, and nothing can ever follow.
 
         Raises:
-            PublisherError: not all could be delivered.
+            PublisherError: not everything could be delivered.
         """
         if self._session is None or self._thread is None:
             return
@@ -279,7 +281,7 @@ class Publisher:
                     return
                 try:
                     session.turn(self._clock())
-                except Exception as exc:  # handed to whoever calls next: a thread has nobody to raise to
+                except Exception as exc:  # passed to the next caller: a thread has no one to raise to
                     self._error = exc
                 self._changed.notify_all()
                 if self._error is not None:
@@ -322,7 +324,7 @@ class Publisher:
 def _portions(
     rows: Iterable[Mapping[str, object]], stimes: Iterable[int | None] | None
 ) -> Iterator[tuple[list[Mapping[str, object]], list[int | None] | None]]:
-    """The rows a portion at a time, with their stimes."""
+    """The rows in portions, with their stimes."""
     left, right = iter(rows), None if stimes is None else iter(stimes)
     while True:
         portion, times = list(islice(left, _PORTION)), None if right is None else list(islice(right, _PORTION))

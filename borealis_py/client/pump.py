@@ -1,4 +1,4 @@
-"""From an input to a publisher: in real time, paced, or as fast as possible; with a resume and a progress report."""
+"""Feeds an input to a publisher: in real time, paced, or as fast as possible; with resume and progress reports."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from borealis_py.client.publisher import Publisher, wall_us
 from borealis_py.client.stimes import PublishCounts
 
 PROGRESS_ROWS = 1_000
-"""A progress report at least every so many rows."""
+"""Maximum number of rows between two progress reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayPace:
-    """Replays history: what happened at `base_us` is published at `start_us`, `speed` times as fast.
+    """Replays history: what happened at `base_us` is published at `start_us`, and from there `speed` times as fast.
 
     Attributes:
-        speed: a positive whole number, so that every run gives the same stimes.
+        speed: a positive integer, so that every run gives the same stimes.
     """
 
     base_us: int
@@ -30,10 +30,10 @@ class ReplayPace:
 
     def __post_init__(self) -> None:
         if self.speed < 1:
-            raise ValueError(f"the speed of a replay is a whole number of at least 1, got {self.speed}")
+            raise ValueError(f"the speed of a replay must be a whole number of at least 1, got {self.speed}")
 
     def stime(self, at_us: int) -> int:
-        """The stime of what happened at `at_us`."""
+        """The stime for an event that happened at `at_us`."""
         return self.start_us + (at_us - self.base_us) // self.speed
 
 
@@ -48,7 +48,7 @@ class PumpProgress:
 
 
 class Sink(Protocol):
-    """What a pump writes to: a `Publisher`, or in the simulator a `PublisherSession` with its clock."""
+    """Where a pump writes to: a `Publisher`, or in the simulator a `PublisherSession` with its clock."""
 
     @property
     def last_seq(self) -> int: ...
@@ -73,14 +73,15 @@ class Sink(Protocol):
 
 
 class Pump:
-    """Moves rows, each as soon as it is due. Never waits by itself.
+    """Moves rows, each as soon as it is due. Never waits itself.
 
     Args:
-        pace: None: each row as soon as it is read. The sink's boundaries must be PACED with a pace, so that rows which
-            were due while no publisher ran are not late.
-        positions: give each row its position in the input as sequence number, so that a second run on the same input
+        pace: None: each row is sent as soon as it is read. With a pace, the sink's boundaries must be PACED, so that
+            rows which were due while no publisher ran are not late.
+        positions: use each row's position in the input as its sequence number, so that a second run on the same input
             resumes where the log ends (B6). Not for inputs that never repeat, such as a live pipe.
-        timed: rows bear times of their own; one without is a dead letter. Else they get the time when they are sent.
+        timed: rows carry their own times, and one without is a dead letter; otherwise they get the time at which they
+            are sent.
     """
 
     def __init__(
@@ -101,10 +102,10 @@ class Pump:
         self._next: InputRow | BadLine | None = None
 
     def turn(self, now_us: int, rows_max: int = PROGRESS_ROWS) -> int | None:
-        """Send what is due by now, at most so many rows.
+        """Send the rows due by now, at most `rows_max`.
 
         Returns:
-            When the next row is due (µs), None: at once or never (see `done`).
+            When the next row is due (µs); None: at once or never (see `done`).
         """
         if self._pace is None:
             self._send_at_once(rows_max)
@@ -133,7 +134,7 @@ class Pump:
         self.done = True
 
     def _send_at_once(self, rows_max: int) -> None:
-        """Send rows that have no due, as many as come together at a time."""
+        """Send rows that have no due time, in runs as large as available."""
         while rows_max > 0:
             item = self._rows.take(rows_max)
             if item is None:
@@ -160,7 +161,7 @@ class Pump:
         if self._pace is None or isinstance(item, BadLine) or item.at_us is None:
             return None
         if self._positions and item.position <= self._sink.last_seq:
-            return None  # is in the log already: nothing to wait for
+            return None  # already in the log: nothing to wait for
         return self._pace.stime(item.at_us)
 
     def _send(self, item: InputRow | BadLine, due: int | None) -> None:
@@ -186,10 +187,10 @@ def publish_rows(
     clock: Callable[[], int] = wall_us,
     timed: bool = False,
 ) -> PumpProgress:
-    """Publish an input to its end, or until `stop` is set. The publisher stays open: close it, with END or without.
+    """Publish an input to its end, or until `stop` is set. The publisher stays open; the caller closes it.
 
     Args:
-        pace: needs a publisher with `Boundaries.PACED`.
+        pace: requires a publisher with `Boundaries.PACED`.
         positions, timed: as for `Pump`.
         on_progress: called about every second, and at the end.
 

@@ -1,4 +1,4 @@
-"""Checks a publisher's rows against its source's schema and encodes them. Bad rows are told why, field by field."""
+"""Validates a publisher's rows against its source's schema and encodes them. Errors name the field and the reason."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 TYPES: Mapping[str, Any] = {"string": str, "int64": _INT64, "double": float, "bool": bool}
 _FINITE = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 _PLACE = re.compile(r"at `\$\[(\d+)\]")
-"""Where msgspec says which row of several is wrong."""
+"""Matches the index of the invalid row in a msgspec message."""
 ROW_BYTES_MAX = ROW_MAX_LIMIT_BYTES
-"""The largest row that any app takes."""
+"""The largest row that any app accepts."""
 
 
 class BadRow(ValueError):
@@ -46,10 +46,10 @@ class RowSchema:
         self._doubles = [(f"f{i}", name) for i, (name, kind) in enumerate(schema.items()) if kind == "double"]
 
     def encode(self, row: Mapping[str, object]) -> bytes:
-        """One JSON object with the schema's fields; others of the row are left out.
+        """One JSON object with the schema's fields; other fields of the row are ignored.
 
         Raises:
-            BadRow: a field is missing, has another type, is not finite, or the row is too large.
+            BadRow: a field is missing, has another type or is not finite, or the row is too large.
         """
         try:
             encoded = self._encode(msgspec.convert(row, self._finite))
@@ -60,15 +60,17 @@ class RowSchema:
         return encoded
 
     def checked(self, rows: Sequence[Mapping[str, object]]) -> list[Any]:
-        """The rows before the first that does not fit; what `joined` and `encoded` take."""
+        """The rows before the first invalid one, converted for `joined` and `encoded`."""
         try:
             return msgspec.convert(rows, self._rows)
-        except Exception as exc:  # a row of the caller's own class may raise anything: `encode` tells what
+        except Exception as exc:  # a row of the caller's own class may raise anything; `encode` reports it
             place = _PLACE.search(str(exc)) if isinstance(exc, msgspec.ValidationError) else None
         return self._one_by_one(rows if place is None else rows[: int(place[1])])
 
     def joined(self, checked: Sequence[Any]) -> bytes | None:
-        """What `encode` gives of checked rows, joined by commas. None: one may be too large, or is not Unicode."""
+        """What `encode` returns for checked rows, joined by commas. None: one may be too large, or is not valid
+        Unicode.
+        """
         try:
             encoded = self._encode(checked)[1:-1]
         except UnicodeEncodeError:
@@ -76,7 +78,7 @@ class RowSchema:
         return None if len(encoded) > self._row_max else encoded
 
     def encoded(self, checked: Sequence[Any]) -> list[bytes]:
-        """What `encode` gives of checked rows, up to one that is too large or is not valid Unicode."""
+        """What `encode` returns for checked rows, up to one that is too large or is not valid Unicode."""
         encoded = []
         with suppress(UnicodeEncodeError):
             for row in checked:
@@ -96,7 +98,7 @@ class RowSchema:
         return fit
 
     def _bad(self, row: Mapping[str, object]) -> BadRow:
-        """What is wrong with a row, in words."""
+        """The error for an invalid row."""
         try:
             checked = msgspec.convert(row, self._row)
             self._encode(checked)
@@ -112,14 +114,14 @@ class RowSchema:
 
 
 def _struct(schema: Mapping[str, str], types: Mapping[str, Any]) -> Any:
-    """The class of a row. f0, f1, ...: a field may be called what Python cannot call an attribute."""
+    """The class of a row. f0, f1, ...: a field's name may be invalid as a Python attribute."""
     fields = [(f"f{i}", types[kind] | None) for i, kind in enumerate(schema.values())]
     names = {f"f{i}": name for i, name in enumerate(schema)}
     return msgspec.defstruct("Row", fields, rename=names, gc=False)
 
 
 def raw_json(row: object) -> bytes:
-    """Whatever somebody wanted to publish, as well as JSON can show it."""
+    """A value that could not be published, as JSON if possible."""
     try:
         return msgspec.json.encode(row, enc_hook=repr)
     except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError):

@@ -1,7 +1,7 @@
-"""One publisher at work on a log: claim, rows, boundaries, dead letters. Single-threaded; never waits.
+"""One publisher session on a log: claim, rows, boundaries, dead letters. Single-threaded; never waits.
 
-`turn(now)` does what is due, `next_wakeup()` says when something will be; `publisher.Publisher` puts a thread around
-it, the simulator its scheduler. It looks at no clock.
+`turn(now)` does everything that is due; `next_wakeup()` tells when something will be. `publisher.Publisher` drives it
+by a thread, the simulator by its scheduler. It reads no clock.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class PublisherSession:
 
     Args:
         schema: field -> "string" | "int64" | "double" | "bool".
-        uid: of this process, unique for ever.
-        wake: called when a turn is worth while.
-        take_over: replace a publisher that is at work.
-        lateness_us: how long after its stime a row may come; None: rows get the time at which they are sent (CLOCK), or
-            come in the order of their stimes (DATA).
+        uid: of this process, unique forever.
+        wake: called when there is something to do in a turn.
+        take_over: replace an active publisher.
+        lateness_us: how long after its stime a row may arrive; None: rows get the time at which they are sent (CLOCK),
+            or arrive in stime order (DATA).
 
     Raises:
-        LogUnreachable: no broker. PublisherError: a lateness that cannot be.
+        LogUnreachable: no broker. PublisherError: an invalid lateness.
     """
 
     def __init__(
@@ -69,18 +69,18 @@ class PublisherSession:
         self._hold: int | None = 0 if boundaries is Boundaries.PACED else None
         self._now_us = 0
         self._tick_us = 0
-        """From when on the clock may move the boundary."""
+        """Time from which on the clock may move the boundary."""
         self._largest = -FOREVER
         self._moves_us = -FOREVER
-        """By the data: a row of this time moves the boundary."""
+        """With DATA: a row of this time moves the boundary."""
         self.begun = 0
-        """How many batches were begun: one that nothing follows leaves in a turn."""
+        """Number of batches begun: the last one is sent by a turn if no row follows."""
         self._collecting_since_us: int | None = None
         self._late_rows = LateRows(target, self._lateness_us)
 
     @property
     def ready(self) -> bool:
-        """The source is ours: rows may be sent."""
+        """Whether the source is owned: rows may be sent."""
         return self._writer is not None
 
     @property
@@ -90,34 +90,34 @@ class PublisherSession:
 
     @property
     def boundary(self) -> int:
-        """No row below this stime is taken any more."""
+        """Rows below this stime are no longer accepted."""
         return self._ready_writer().boundary
 
     @property
     def full(self) -> bool:
-        """Too much is on its way: wait for the log."""
+        """Too many records are in flight: wait for the log."""
         return self.source.full
 
     @property
     def collecting(self) -> bool:
-        """Something waits for what is to go with it, a bucket's width at most."""
+        """Whether rows wait for others of their batch, for a bucket's width at most."""
         return self._writer is not None and self._writer.collecting
 
     @property
     def settled(self) -> bool:
-        """All that was appended lies in the log."""
+        """Whether everything appended is in the log."""
         return self.delivered(self.source.appended)
 
     def delivered(self, mark: int) -> bool:
-        """All that had been sent when `flush` gave this mark lies in the log; what came later may be on its way."""
+        """Whether everything sent before `flush` returned this mark is in the log; later records may be in flight."""
         return self.source.delivered(mark)
 
     def turn(self, now_us: int) -> None:
-        """Do what is due: read the own log, claim, send boundaries and rows that have waited, look at deliveries.
+        """Do what is due: read the log, claim, send boundaries and rows that have waited, process deliveries.
 
         Raises:
-            StreamTaken, StreamEnded, StreamForgotten: the source cannot be had.
-            StreamFenced: a newer publisher has it. BegunAnew: the app was begun anew.
+            StreamTaken, StreamEnded, StreamForgotten: the source cannot be owned.
+            StreamFenced: a newer publisher owns it. BegunAnew: the app was begun anew.
             PublishFailed: the log refused a record, and the app was not begun anew.
         """
         raw_us, now_us = now_us, self._latest(now_us)
@@ -131,7 +131,7 @@ class PublisherSession:
             self._linger(self._writer, raw_us)
 
     def next_wakeup(self) -> int | None:
-        """When the next turn is due (µs), if nothing arrives before."""
+        """When the next turn is due (µs) if nothing arrives before."""
         if self._writer is None:
             return self._claim.next_wakeup()
         if self.closed:
@@ -143,29 +143,31 @@ class PublisherSession:
 
     @property
     def next_boundary(self) -> int | None:
-        """When the clock next moves the boundary (µs); None: something else does."""
+        """When the clock moves the boundary next (µs); None: something other than the clock does."""
         if self._by_data:
             return None
         end = self._buckets.end(self._buckets.closed_by(self.boundary))
         return None if self._hold is not None and self._hold < end else end + self._lateness_us
 
     def hold(self, stime: int | None) -> None:
-        """Let no boundary pass `stime`, although the clock may be past it: a row with it will come. None: the clock."""
+        """Hold the boundary at `stime`, even if the clock is past it: a row with it will follow. None: follow the
+        clock.
+        """
         self._hold, self._tick_us = stime, 0
 
     def send(self, row: Mapping[str, object], stime: int | None, seq: int | None, now_us: int) -> bool:
-        """Publish a row; it leaves at the latest a bucket's width later.
+        """Publish a row; it is sent at the latest a bucket's width later.
 
         Args:
-            stime: µs; None: now (only where the clock moves the boundary).
-            seq: the row's position in the input, so that a resume can begin at the beginning again (B6); None:
-                one more than the last.
+            stime: µs; None: now (only if the clock moves the boundary).
+            seq: the row's position in the input, so that a resume can start from the beginning (B6); None: one more
+                than the last.
 
         Returns:
-            False: not sent; it was skipped as a duplicate, or is a dead letter.
+            False: not sent: it was skipped as a duplicate, or is a dead letter.
 
         Raises:
-            PublisherError: a time of its own, and nothing said about how late rows may come.
+            PublisherError: `stime` is given, but the publisher has no lateness.
         """
         writer = self._writer if self._writer is not None and not self.closed else self._ready_writer()
         if stime is not None and self._stamps:
@@ -217,18 +219,18 @@ class PublisherSession:
         seq: int | None,
         now_us: int,
     ) -> tuple[int, int]:
-        """Publish rows: the records are those of `send` for one after the other, made sooner.
+        """Publish rows: the same records as `send` for one after the other, but faster.
 
         Args:
-            rows: some thousands at most. stimes: one for each; None: `send` gets None for each.
-            seq: of the first row; the next ones follow. None: one more than the last.
+            rows: some thousands at most. stimes: one per row; None: as `send` with None for each.
+            seq: of the first row; the others follow. None: one more than the last.
 
         Returns:
-            How many are dealt with, and how many of them are sent. The others are still to be sent where the log is too
-            far behind (`full`).
+            How many rows are done, and how many of them were sent. The rest is still to be sent if the log is too far
+            behind (`full`).
 
         Raises:
-            As `send`, the rows before it being sent.
+            Same as `send`; the rows before have been sent then.
         """
         writer, before = self._ready_writer(), self.counts.sent
         first = writer.last_seq + 1 if seq is None else seq
@@ -255,10 +257,11 @@ class PublisherSession:
     def _send_alike(
         self, writer: SourceWriter, checked: Sequence[Any], stimes: Sequence[int] | None, seq: int, now_us: int
     ) -> int:
-        """Send as many rows, from the first on, as have the first one's bucket and leave the boundary where it does.
+        """Send rows from the first on, as long as they are in the first one's bucket and the boundary stays as it
+        leaves it.
 
         Returns:
-            How many; 0: the first one is not for the log as it is.
+            Number of rows; 0: the first one needs individual treatment.
         """
         raw_us, now_us = now_us, self._begin_at(writer, now_us)
         stime = max(now_us, writer.boundary) if stimes is None else stimes[0]
@@ -288,7 +291,7 @@ class PublisherSession:
         return count
 
     def reject(self, raw: bytes, reason: str, seq: int | None, now_us: int) -> None:
-        """Put what cannot be published into the app's dead letters, unless a former run did: it travels in the log."""
+        """Send a value that cannot be published to the app's dead letters, unless a previous run did."""
         writer = self._ready_writer()
         if seq is not None and seq <= writer.last_seq:
             self.counts.skipped += 1
@@ -297,14 +300,14 @@ class PublisherSession:
         self._refuse(writer, raw, reason, writer.last_seq + 1 if seq is None else seq, 0, now_us)
 
     def flush(self) -> int:
-        """Let the rows of the present bucket go without waiting for its end. Returns a mark for `delivered`."""
+        """Send the current bucket's rows without waiting for its end. Returns a mark for `delivered`."""
         writer = self._ready_writer()
         writer.flush()
         self._ship(writer)
         return self.source.appended
 
     def close(self, end: bool) -> None:
-        """Send what is left; with `end`, END: the source is complete, nothing will ever follow."""
+        """Send the remaining rows; with `end`, also END: the source is complete, and nothing can ever follow."""
         if self.closed:
             return
         self.closed = True
@@ -329,7 +332,7 @@ class PublisherSession:
         return self._writer
 
     def _begin_at(self, writer: SourceWriter, now_us: int) -> int:
-        """What is due before a row of this time. Returns the time, which never goes back."""
+        """Do what is due before a row of this time. Returns the time, which never goes back."""
         if now_us < self._now_us:
             now_us = self._now_us  # a clock that is set back must not break a promise
         self._now_us = now_us
@@ -347,13 +350,13 @@ class PublisherSession:
         self._tick_us = FOREVER if due is None else due
 
     def _advance(self, writer: SourceWriter) -> None:
-        """By the data a row moves the boundary."""
+        """With DATA, advance the boundary as a row requires."""
         writer.advance(self._buckets.start(self._buckets.of(self._largest - self._lateness_us)))
         self._moves_us = self._buckets.end(self._buckets.closed_by(writer.boundary)) + self._lateness_us
 
     def _alike(self, writer: SourceWriter, stimes: Sequence[int], high: int) -> Sequence[int]:
-        """The first stimes, as long as they lie below `high`, share their bucket, and leave the boundary as it is after
-        the first one.
+        """The leading stimes that are below `high`, share their bucket, and leave the boundary where the first one
+        leaves it.
         """
         of, boundary, bucket = self._buckets, writer.boundary, self._buckets.of(stimes[0])
         high = min(high, of.end(bucket))
@@ -367,18 +370,18 @@ class PublisherSession:
         self.begun += 1
 
     def _linger(self, writer: SourceWriter, raw_us: int) -> None:
-        """What has waited for a bucket's width goes; at once where the clock was set back meanwhile."""
+        """Send a batch that has waited for a bucket's width, or at once if the clock was set back meanwhile."""
         since = self._collecting_since_us
         if writer.collecting and since is not None and not since <= raw_us < since + self._target.bucket_us:
             writer.flush()
             self._ship(writer)
 
     def _due(self, now_us: int) -> int:
-        """By the clock: where the boundary would be without any lateness allowed. A row before it is late."""
+        """With CLOCK, where the boundary would be with zero lateness. A row before it is late."""
         return now_us if self._hold is None else min(now_us, self._hold)
 
     def _count_late(self, stimes: Sequence[int], now_us: int) -> None:
-        """How late rows come that are sent one after the other."""
+        """Count the lateness of rows sent one after the other."""
         due = self._due(now_us)
         late = behind(stimes, self._largest) if self._by_data else [due - stime for stime in stimes]
         self.counts.lateness.add_all(late)

@@ -1,4 +1,4 @@
-"""A publisher's way to its source's log: it claims the source, appends, and learns what became of that. Never waits."""
+"""A publisher's access to its source's log: it claims the source, appends, and tracks deliveries. Never waits."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from borealis_py.log.base import Log, LogError, NewRecord, Record, Wake
 from borealis_py.log.description import OtherLife, OtherVersion, check_life
 
 OUTSTANDING_MAX = 1_000
-"""Records on their way to the log; a sender should wait while there are more."""
+"""Limit of records in flight; a sender should wait while there are more."""
 
 
 class SourceLog:
-    """The log of one source, as the one who writes it has it.
+    """The log of one source, as its publisher uses it.
 
     Args:
         uid, take_over, lateness_us: as for `Claim`.
-        wake: called when a turn is worth while.
+        wake: called when there is something to do in a turn.
 
     Raises:
         LogUnreachable: no broker.
@@ -32,21 +32,21 @@ class SourceLog:
         self.appended = 0
         self._delivered = 0
         self.full = False
-        """Too much is on its way."""
+        """Too many records are in flight."""
         self._begin = self.claim.begin
         self._reader = log.reader(wake)
         self._reader.open(target.feed, self._begin)
         self._appender = log.appender(wake)
 
     def delivered(self, mark: int) -> bool:
-        """So many records lie in the log: what was `appended` when somebody took it as a mark."""
+        """Whether everything appended before this mark (an earlier value of `appended`) is in the log."""
         return self._delivered >= mark
 
     def turn(self, now_us: int) -> None:
-        """Look at deliveries, read the log, claim it.
+        """Process deliveries, read the log, claim it.
 
         Raises:
-            As `PublisherSession.turn`.
+            Same as `PublisherSession.turn`.
         """
         self._deliveries()
         self._read(now_us)
@@ -71,24 +71,24 @@ class SourceLog:
             self._reader.open(feed, self._begin)
 
     def _polled(self) -> list[Record]:
-        """What the source holds beyond what was read. Raises BegunAnew, LogError."""
+        """New records of the source. Raises BegunAnew, LogError."""
         if self.claim.life.strangers:
             self._look()
         try:
             return self._reader.poll()
-        except LogError:  # its topic was deleted, or made again
+        except LogError:  # its topic was deleted or recreated
             self._look()
             raise
 
     def _look(self) -> None:
-        """Look at the description, if it is there: of a life that is over nothing counts. Raises BegunAnew."""
+        """Check the description, if there is one: nothing written for an earlier life counts. Raises BegunAnew."""
         try:
             with closing(self._log.lookup()) as lookup:
                 check_life(lookup, self._target.app, self._target.app_uid)
         except (OtherLife, OtherVersion) as exc:
             raise BegunAnew(f"{self._target.name}: {exc}") from exc
         except LogError:
-            return  # nobody describes it now: it is looked at again
+            return  # there is none at the moment: check again later
         self.claim.life.strangers = False
 
     def _deliveries(self) -> None:
@@ -96,8 +96,8 @@ class SourceLog:
             self._delivered += 1
             self.full = self.appended - self._delivered >= OUTSTANDING_MAX
             if delivery.error is not None:
-                self._look()  # what it had on its way may have met topics of another life
+                self._look()  # records in flight may have met topics of another life
                 raise PublishFailed(
-                    f"{delivery.token}: the log did not take a record: {delivery.error}. "
-                    f"Start the publisher again: it goes on where source {self._target.source!r} ends"
+                    f"{delivery.token}: the log refused a record: {delivery.error}. "
+                    f"Start the publisher again: it resumes where source {self._target.source!r} ends"
                 )

@@ -1,4 +1,4 @@
-"""What moves a publisher's boundary, and how late its rows come (PROTOCOL 1.2). Pure."""
+"""What moves a publisher's boundary, and how late its rows arrive (PROTOCOL 4.2). Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sunion.lateness import Lateness
 log = structlog.get_logger("borealis.publisher")
 
 WARN_US = 60_000_000
-"""How often late rows are warned of."""
+"""Minimum interval between warnings of late rows."""
 
 
 class Boundaries(Enum):
@@ -30,8 +30,8 @@ class Boundaries(Enum):
 
 @dataclass(slots=True)
 class PublishCounts:
-    """Rows so far. `skipped`: already in the log (a resume that starts from the beginning of its input). `late`: those
-    of the rejected that came too late. `lateness`: how late all rows came that were sent with a time of their own.
+    """Rows so far. `skipped`: already in the log (a resume that starts at the beginning of its input). `late`: rejected
+    because they arrived too late. `lateness`: of all rows sent with their own times.
     """
 
     sent: int = 0
@@ -42,7 +42,7 @@ class PublishCounts:
 
 
 class LateRows:
-    """Warns of rows that came too late, once a minute: they are lost to every result."""
+    """Logs a warning about rows that arrived too late, once a minute: no result contains them."""
 
     def __init__(self, target: Target, lateness_us: int) -> None:
         self._target = target
@@ -51,13 +51,13 @@ class LateRows:
         self._late_us = self._rows = 0
 
     def add(self, late_us: int, now_us: int) -> None:
-        """One came so late."""
+        """Count a row that was `late_us` late."""
         self._rows, self._late_us = self._rows + 1, max(self._late_us, late_us)
         if self._warned_us is not None and now_us - self._warned_us < WARN_US:
             return
         log.warning(
             f"{self._target.name}: rows came too late and are dead letters; a lateness of {_duration(self._late_us)} "
-            f"would have done, it is {_duration(self._lateness_us)}",
+            f"would have sufficed, it is {_duration(self._lateness_us)}",
             rows=self._rows,
         )
         self._warned_us = now_us
@@ -65,19 +65,19 @@ class LateRows:
 
 
 def check_lateness(target: Target, boundaries: Boundaries, lateness_us: int | None) -> None:
-    """Raises PublisherError: a lateness that cannot be. None: rows bear no times of their own."""
+    """Raises PublisherError for an invalid lateness. None: rows carry no times of their own."""
     if lateness_us is None:
         return
     if boundaries is Boundaries.PACED:
-        raise PublisherError(f"{target.name}: a replay knows which row comes next, and has no lateness")
+        raise PublisherError(f"{target.name}: a replay knows its next row and has no lateness: leave it out")
     if not 0 <= lateness_us <= LATENESS_MAX_US:
         raise PublisherError(
-            f"{target.name}: a lateness of {_duration(lateness_us)} cannot be; it is between 0s and 1 day"
+            f"{target.name}: a lateness of {_duration(lateness_us)} is out of range; choose between 0s and 1 day"
         )
 
 
 def unsaid(target: Target) -> str:
-    """The error of a time of its own where nothing was said about how late rows may come."""
+    """The error for `send(stime=...)` on a publisher without a lateness."""
     return (
         f"{target.name}: send(stime=...) gives a row a time of its own, so say how late rows may come: "
         f'lateness="2s" promises it by the clock ("0s": never late), boundary="data" goes by the times of the rows '
@@ -89,7 +89,7 @@ def unfit(stime: object, low: int, base: int, ahead_us: int) -> str:
     """Why a row of this time cannot be sent.
 
     Args:
-        low: the boundary. base: what lies `ahead_us` ahead of it is in the future.
+        low: the boundary. base: an stime `ahead_us` or more beyond it is in the future.
     """
     if stime is None:
         return "stime missing"
@@ -101,7 +101,7 @@ def unfit(stime: object, low: int, base: int, ahead_us: int) -> str:
 
 
 def leading(stimes: Sequence[int], low: int, high: int) -> Sequence[int]:
-    """The first stimes that lie in low .. high - 1, until one does not."""
+    """The leading stimes that lie in [low, high)."""
     for n, stime in enumerate(stimes):
         if not low <= stime < high:
             return stimes[:n]
@@ -109,12 +109,14 @@ def leading(stimes: Sequence[int], low: int, high: int) -> Sequence[int]:
 
 
 def behind(stimes: Sequence[int], largest: int) -> list[int]:
-    """How far each lies behind the largest before it. Negative or 0: it does not. `largest`: before all of them."""
+    """How far each stime lies behind the largest before it; 0 or negative: it does not. `largest`:
+    before all of them.
+    """
     if stimes[0] >= largest and list(stimes) == sorted(stimes):
         return [0] * len(stimes)
     return [before - stime for before, stime in zip(accumulate(stimes, max, initial=largest), stimes, strict=False)]
 
 
 def _duration(us: int) -> str:
-    """In whole milliseconds, rounded up: with what it says a row would have been in time."""
+    """In whole milliseconds, rounded up: a lateness of that much would have sufficed."""
     return format_duration(-(-us // 1_000) * 1_000)

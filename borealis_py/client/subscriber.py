@@ -1,6 +1,6 @@
-"""Subscribing to a query: corrected (stable rows, exactly once), live (tentative now, stable later), raw.
+"""Subscriptions to a query: corrected (stable rows, exactly once), live (tentative now, stable later), raw.
 
-Every subscription is polled and never waits, like a replica; `host.connect` has the waiting iterators.
+Every subscription is polled and never waits, like a replica; `borealis_py.api` has the blocking iterators.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.progress import Published
 from borealis_py.log.records import unpack_stream
 from borealis_py.log.stream import StreamDecoder, decoded, readable
+from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.protocol.stream_view import StreamView
 from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
 from sunion.model import Kind, StreamRecord
+from sunion.units import Bucket
 from sunion.view import Change
 
 log = structlog.get_logger("borealis.subscriber")
@@ -36,8 +38,8 @@ log = structlog.get_logger("borealis.subscriber")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the corrected stream. `id` is "bucket:index", `stime` microseconds since 1970. `partition`: the query's;
-    each has ids of its own.
+    """A row of the corrected stream. `id` is "bucket:index", `stime` microseconds since 1970. `partition`: of the
+    query; ids are unique within each.
     """
 
     id: str
@@ -50,10 +52,10 @@ class Row:
 class LiveChange:
     """A change of the live view, for buckets [bucket, end).
 
-    `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; only where asked for). `partition`: of the
-    query; the others go on without it. Of a TENTATIVE one: `missing_sources`, missing anywhere in what it depends on;
-    `missing`, those that bucket itself had not; `completeness` of what it depends on, 0 to 1; `diverged_from`, the
-    first bucket whose absence its state carries; `why` it is tentative, in words (PROTOCOL.md 1.3).
+    `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; only if requested). `partition`: of the
+    query; the other partitions are not affected. If TENTATIVE: `missing_sources` are missing anywhere in what it
+    depends on; `missing` in the bucket itself; `completeness`, 0 to 1, of what it depends on; `diverged_from`, the
+    first bucket whose absence affects its state; `why` it is tentative, human-readable (PROTOCOL.md 4.3).
     """
 
     kind: str
@@ -69,29 +71,29 @@ class LiveChange:
 
 
 def published(lookup: Lookup, app: str, app_uid: str, query: str, origin: int) -> int:
-    """First bucket that the corrected stream does not have yet."""
+    """First bucket that is not yet in the corrected stream."""
     upto = Published(app, query, True, Life(app_uid), origin).upto(lookup)
     return origin if upto is None else upto
 
 
 def polled(reader: Reader, lookup: Lookup, app: str, life: Life) -> list[Record]:
-    """What has arrived. Raises OtherLife, OtherVersion: nothing of this life will ever. LogError."""
+    """Poll new records. Raises OtherLife, OtherVersion (no record of this life will ever follow), LogError."""
     life.look(lookup, app)
     try:
         return reader.poll()
-    except LogError:  # its topics were deleted, or made again
+    except LogError:  # its topics were deleted or recreated
         check_life(lookup, app, life.app_uid)
         raise
 
 
 class LiveSubscription:
-    """Reads all replicas of a query's stream and keeps the consumer's view.
+    """Reads all replicas of a query's stream and maintains the consumer's view.
 
     Args:
-        query: of a partitioned one, one of its partitions.
+        query: its name; of a partitioned query, one of its partitions.
         start: first bucket to show. wait_us: D = X - slack (R5).
-        wait_of: D of a threshold X; then wait_us counts only until the settings say otherwise, and changes are in force
-            as they are read, like at replicas (B19). A setting that it raises SettingsError for is ignored.
+        wait_of: computes D of a threshold X. With it, wait_us applies only until a setting changes it, and changes take
+            effect when read, as at replicas (B19). A setting for which it raises SettingsError is ignored.
     """
 
     def __init__(
@@ -112,12 +114,12 @@ class LiveSubscription:
         self._clock = clock
         self._lookup = log.lookup()
         self._reader = log.reader(wake)
-        self.stream = StreamView(query, replicas, start, buckets, wait_us)
+        self.stream = StreamView(query, replicas, Bucket(start), buckets, wait_us)
         self._feeds = {Feed(topics.replica(app, query, k)): k for k in range(replicas)}
         self._app, self._life = app, Life(app_uid)
         self._decoders = [StreamDecoder(self._life, schema) for _ in range(replicas)]
         self._ends = EndsWatch(self._lookup, self._reader)
-        self._read_to = -(2**62)
+        self._read_to = ALWAYS
         self._stopped: dict[Feed, int] = {}
         for feed in self._feeds:
             self._reader.open(feed, self._lookup.find(feed, buckets.timestamp_ms(start)))
@@ -125,7 +127,7 @@ class LiveSubscription:
         self._wait_of = wait_of
         if wait_of is not None:
             self._follow_settings()
-        self._ends.ask(clock.now_us(), list(self._feeds))  # the first question looks the brokers up: not when it counts
+        self._ends.ask(clock.now_us(), list(self._feeds))  # early: the first query looks up the brokers
 
     def _follow_settings(self) -> None:
         first, end = self._lookup.bounds(self._settings)
@@ -134,7 +136,7 @@ class LiveSubscription:
         self._reader.open(self._settings, end)
 
     def _obey(self, record: Record) -> None:
-        """Take a setting, if it is this query's threshold."""
+        """Apply a setting if it is this query's threshold."""
         if record.key != self._key or self._wait_of is None:
             return
         try:
@@ -143,7 +145,7 @@ class LiveSubscription:
             log.warning("setting ignored", key=self._key.decode(), why=str(exc))
 
     def poll(self) -> list[Change]:
-        """What has changed. Rows are still encoded.
+        """The changes since the last call, with rows still encoded.
 
         Raises:
             OtherLife, OtherVersion: the app was begun anew, or another version writes it.
@@ -171,7 +173,7 @@ class LiveSubscription:
         return changes
 
     def _hold(self) -> None:
-        """A cursor that waits is not read on: what lies behind fills memory, and could not be used (R6)."""
+        """Stop reading waiting cursors: what follows them would fill memory and could not be used (R6)."""
         for feed, k in self._feeds.items():
             waits = self.stream.waits(k)
             if waits and feed not in self._stopped:
@@ -196,7 +198,7 @@ class LiveSubscription:
 
 
 def live_change(change: Change, codec: RowCodec, certain: bool, partition: int = 0) -> LiveChange:
-    """The same with its rows decoded. `certain`: see `why_tentative`."""
+    """The change with its rows decoded. `certain`: see `why_tentative`."""
     output = decoded(change.output, codec)
     return LiveChange(
         change.kind.value,
@@ -213,11 +215,11 @@ def live_change(change: Change, codec: RowCodec, certain: bool, partition: int =
 
 
 def why_tentative(change: Change, certain: bool) -> str:
-    """Why a change is tentative, in words; empty: it is not.
+    """Why a change is tentative, human-readable; empty: it is not.
 
     Args:
-        certain: all nodes on the way are repeatable or convergent-capable, so that a result that nothing was missing of
-            is what it would be on corrected state.
+        certain: all nodes on the way are repeatable or convergent-capable, so that a result without missing sources
+            equals that on corrected state.
     """
     if change.kind is not Kind.TENTATIVE:
         return ""
@@ -228,8 +230,9 @@ def why_tentative(change: Change, certain: bool) -> str:
 
 
 class CorrectedSubscription:
-    """Reads the corrected stream: stable rows in order, each once; knows when the stream has ended. `query`: of a
-    partitioned one, one of its partitions.
+    """Reads the corrected stream: stable rows in order, each once; detects the end of the stream.
+
+    `query`: its name; of a partitioned query, one of its partitions.
     """
 
     def __init__(
@@ -259,7 +262,7 @@ class CorrectedSubscription:
 
     @property
     def ended(self) -> bool:
-        """The query's sources have ended and every row was read."""
+        """Whether the query's sources have ended and every row was read."""
         return self._end_offset is not None and self._reader.position(self._rows) >= self._end_offset
 
     def close(self) -> None:
@@ -275,7 +278,7 @@ def corrected_row(record: Record) -> Row:
 
 
 def raw_records(records: Sequence[Record]) -> Iterator[tuple[Feed, dict[str, Any]]]:
-    """One replica's records as they lie, and where; headers decoded, rows only counted in bytes."""
+    """One replica's records as stored, with their feeds; headers decoded, rows only counted in bytes."""
     for record in records:
         header, payload = unpack_stream(record.value)
         fields = {name: getattr(header, name) for name in header.__struct_fields__ if name != "rejects"}

@@ -1,9 +1,9 @@
-"""The fold of a source at its log's end, out of its last records alone (PROTOCOL 1.2, B5). Pure.
+"""The fold of a source at its log's end, from its last records alone (PROTOCOL 4.2, B5). Pure.
 
-A publisher's record says where its writer stands: epoch, last position, boundary; and up to which offset (`read_to`)
-the writer had read the log without finding a newer claim. If everything from `read_to` on is known, so is the owner at
-that record: nobody claimed before it, and who claimed after it is seen. What a zombie of a lower epoch wrote does not
-count: either its record names an offset before all that is known, or the claim that fenced it is there to be seen.
+A publisher's record carries its writer's whole fold (epoch, last position, boundary), and the offset (`read_to`) up to
+which the writer had read the log without finding a newer claim. If everything from `read_to` on is known, so is the
+owner at that record: there was no claim before it, and any later one is visible. Records of a zombie with a lower epoch
+do not count: either such a record names an offset before everything known, or the claim that fenced it is visible.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from sunion.model import FOREVER, Reject, RowOps, Rows, SourceRecord
 from sunion.source import SourceFold, fold
 
 TAIL_RECORDS = 50
-"""How many records are read at first: idle, a publisher tells all in each of them."""
+"""Number of records to read first: even an idle publisher repeats everything in each record."""
 FURTHER = 8
-"""So many times as many where those do not tell."""
+"""Factor by which to read more if those do not suffice."""
 
 
 class _Uncounted(RowOps):
-    """Rows do not matter to a publisher's fold."""
+    """Row operations for a publisher's fold, which does not need rows."""
 
     def take(self, rows: Rows, indices: Sequence[int]) -> Rows:
         return None
@@ -60,14 +60,14 @@ _UNCOUNTED = _Uncounted()
 
 @dataclass(frozen=True, slots=True)
 class TailEntry:
-    """One record that a publisher wrote: header, and what the fold judges of it."""
+    """One record of a publisher: its header, and the form that the fold judges."""
 
     header: SourceHeader
     record: SourceRecord
 
 
 def entry_of(record: Record, life: Life) -> TailEntry | None:
-    """None: it says nothing about the stream (A2): another life's, or no publisher's (to readers a dead letter)."""
+    """Decode a publisher's record; None: another life's, or not a publisher's (a dead letter to readers) (A2)."""
     try:
         header, _ = unpack_source(record.value)
         if not life.owns(record, header.app_uid) or header.epoch < 0:
@@ -99,7 +99,7 @@ def fold_at_end(entries: Sequence[TailEntry], begin: int, target: Target) -> Sou
         entries: all publishers' records from offset `begin` to the log's end.
 
     Returns:
-        None: they do not tell; what lies before `begin` is needed.
+        None: they do not determine it; records before `begin` are needed.
     """
     if begin == 0:
         state, rest = SourceFold(target.buckets.start(target.origin)), entries
@@ -118,7 +118,7 @@ def fold_at_end(entries: Sequence[TailEntry], begin: int, target: Target) -> Sou
 
 
 def _certain(entries: Sequence[TailEntry], begin: int) -> int | None:
-    """The first batch whose writer is known to have owned the stream when it was written."""
+    """The first batch whose writer is known to have owned the stream when writing it."""
     claims: list[SourceRecord] = []
     for at, entry in enumerate(entries):
         header = entry.header

@@ -1,4 +1,4 @@
-"""The source that a publisher writes, and why it may not: values that its parts share."""
+"""The source that a publisher writes, and the errors that stop it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from borealis_py.protocol.settings import ROW_MAX_BYTES
 from sunion.bucket import Buckets
 
 AHEAD_MAX_US = 60_000_000
-"""How far beyond the boundary and the lateness a tuple's stime may lie (the fold rejects it otherwise)."""
+"""How far an stime may exceed boundary plus lateness (the fold rejects it otherwise)."""
 
 
 class PublisherError(Exception):
-    """A publisher cannot start or go on. The message names the stream and says what to do."""
+    """A publisher cannot start or continue. The message names the stream and says what to do."""
 
 
 class PublishFailed(PublisherError):
-    """The log did not take a record."""
+    """The log refused a record."""
 
 
 class StreamTaken(PublisherError):
-    """Another publisher is at work."""
+    """Another publisher is active."""
 
 
 class StreamEnded(PublisherError):
-    """END lies in the log: nothing can follow. `last_seq`: of the last row before it."""
+    """The source has ended: END is in its log, and nothing can follow. `last_seq`: of the last row before it."""
 
     def __init__(self, message: str, last_seq: int) -> None:
         super().__init__(message)
@@ -34,15 +34,15 @@ class StreamEnded(PublisherError):
 
 
 class StreamFenced(PublisherError):
-    """A newer publisher took the stream while this one was at work."""
+    """A newer publisher took the stream while this one was active."""
 
 
 class BegunAnew(PublisherError):
-    """The app was begun anew, or another version writes it: what this publisher sends says nothing any more."""
+    """The app was begun anew, or another version writes it: what this publisher sends no longer counts."""
 
 
 class StreamForgotten(PublisherError):
-    """Retention has deleted all that the stream's publishers sent: where to go on cannot be known."""
+    """Retention has deleted everything that the stream's publishers sent: the position to resume at is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class Target:
     """The source to be written.
 
     Attributes:
-        app_uid: of the app's life (its description has it); records of another one say nothing.
+        app_uid: of the app's life, from its description; records of other lives are ignored.
         origin: the app's first bucket; a new source's boundary is its start (B20).
-        ahead_max_us, row_max_bytes: as the replicas have them.
+        ahead_max_us, row_max_bytes: as at the replicas.
     """
 
     app: str
@@ -73,5 +73,5 @@ class Target:
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """The source's name in messages."""
         return f"source {self.source!r} of app {self.app!r}"

@@ -1,4 +1,4 @@
-"""Times as inputs spell them."""
+"""Parses times and integers as inputs spell them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def parse_stime(value: object) -> int | None:
-    """A time as µs since 1970: an integer (or its digits) as it is, or ISO 8601; None or "" gives None.
+    """A time in µs since 1970, from an integer (or its digits) or ISO 8601; None or "" gives None.
 
     Raises:
         ValueError: it is neither.
@@ -48,13 +48,15 @@ def parse_stimes(values: Sequence[object]) -> Sequence[int | None]:
 
 
 def whole_numbers(texts: Sequence[str]) -> list[int | None]:
-    """Of texts, each empty (None) or `WHOLE` with white space around. Raises ValueError: not all are."""
+    """Parse texts that are each empty (None) or match `WHOLE` with optional white space. Raises
+    ValueError otherwise.
+    """
     plain(texts)
     return [int(text) if text else None for text in texts] if "" in texts else list(map(int, texts))
 
 
 def plain(texts: Sequence[str]) -> None:
-    """Raises ValueError: one of them may be a number to Python (1_000, other scripts' digits) and is none to us."""
+    """Raises ValueError if a text may be a number to Python but not to us (1_000, digits of other scripts)."""
     together = "".join(texts)
     if "_" in together or not together.isascii():
         raise ValueError("to be looked at one by one")

@@ -1,7 +1,8 @@
-"""Rows and boundaries -> records of a source's log (PROTOCOL 1.2). Pure.
+"""Encodes rows and boundaries as records of a source's log (PROTOCOL 4.2). Pure.
 
-Rows and rejects go out in the order of their sequence numbers, rows of one bucket a record; a boundary rides on the
-last record before it where there is one. Each record says the whole fold: owner, last position, boundary (B5).
+Rows and rejects are written in the order of their sequence numbers, with rows of one bucket per record; a boundary is
+added to the last record before it if there is one. Each record carries the whole fold: owner, last position, boundary
+(B5).
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from sunion.bucket import Buckets
 from sunion.model import FOREVER, RAW_BYTES_MAX, REASON_CHARS_MAX
 
 _HEADER_BYTES = 256
-"""More than a header takes, its stimes and rejects left out."""
+"""Upper bound of a header's size without its stimes and rejects."""
 _ROW_BYTES = 9
-"""Of a row beside its JSON: a comma, and its stime in the header."""
+"""Size of a row in addition to its JSON: a comma, and its stime in the header."""
 _REJECT_BYTES = 40
-"""More than a reject takes beside its bytes and its reason."""
+"""Upper bound of a reject's size in addition to its bytes and its reason."""
 
 
 class SourceWriter:
-    """Collects one batch at a time; `take` gives the records that are ready to be appended.
+    """Collects one batch at a time; `take` returns the records that are ready to be appended.
 
     Args:
-        boundary: what the log's fold says; goes on from there.
+        boundary: the fold's, from which to continue.
         last_seq: likewise.
     """
 
@@ -41,7 +42,7 @@ class SourceWriter:
         self._uid = uid
         self._buckets = buckets
         self.read_to = 0
-        """Up to where the log was read without finding a newer claim."""
+        """Offset up to which the log was read without finding a newer claim."""
         self._bucket: int | None = None
         self._first_seq = 0
         self._stimes: list[int] = []
@@ -49,29 +50,29 @@ class SourceWriter:
         self._rejects: list[Refused] = []
         self._bytes = 0
         self.out: list[NewRecord] = []
-        """Records to be taken."""
+        """Records ready to be taken."""
         self.collecting = False
-        """A row or reject waits for what is to go with it."""
+        """Whether a row or reject waits for others of its batch."""
 
     def add(self, row: bytes, stime: int, seq: int) -> None:
-        """One row as JSON. The caller has seen to it that `stime` >= boundary and `seq` > last_seq."""
+        """Add one row as JSON. The caller ensures `stime` >= boundary and `seq` > last_seq."""
         assert stime >= self.boundary, "a tuple below the boundary breaks the promise to every reader"
         bucket = stime // self._buckets.width_us
         size = len(row) + _ROW_BYTES
         if bucket != self._bucket or seq != self.last_seq + 1 or self._bytes + size > ENVELOPE_BYTES_MAX:
             self._make_room(seq, size, bucket)
             self._bucket = bucket
-        else:  # the common row: it goes with the one before
+        else:  # the common case: the row joins the current batch
             self._bytes += size
             self.last_seq = seq
         self._rows.append(row)
         self._stimes.append(stime)
 
     def add_many(self, rows: bytes, stimes: Sequence[int], seq: int) -> bool:
-        """Rows of one bucket, their JSON joined by commas, at `seq` and the positions after it; as `add` one by one.
+        """Add rows of one bucket, as JSON joined by commas, at `seq` and the positions after it; as `add` for each.
 
         Returns:
-            False: they do not fit into one record with what is collected; nothing has happened.
+            False: they do not fit into one record with the current batch; nothing was added.
         """
         count, bucket = len(stimes), self._buckets.of(stimes[0])
         size = len(rows) + 1 + (_ROW_BYTES - 1) * count
@@ -86,13 +87,13 @@ class SourceWriter:
         return True
 
     def reject(self, raw: bytes, reason: str, seq: int, late_us: int = 0) -> None:
-        """One dead letter, cut to what is kept of it. The caller has seen to it that `seq` > last_seq."""
+        """Add one dead letter, truncated to what is kept of it. The caller ensures `seq` > last_seq."""
         raw, told = raw[:RAW_BYTES_MAX], reason[:REASON_CHARS_MAX].encode(errors="replace").decode()
         self._make_room(seq, len(raw) + 4 * len(told) + _REJECT_BYTES, self._bucket)
         self._rejects.append(Refused(seq, told, raw, late_us))
 
     def _make_room(self, seq: int, size: int, bucket: int | None) -> None:
-        """Let go what cannot share a record with this position."""
+        """Emit the current batch if this position cannot share its record."""
         assert seq > self.last_seq, "a position at or below the last sequence number would count as a duplicate"
         other = self._bucket is not None and bucket != self._bucket
         if self.collecting and (other or seq != self.last_seq + 1 or self._bytes + size > ENVELOPE_BYTES_MAX):
@@ -103,7 +104,7 @@ class SourceWriter:
         self.last_seq = seq
 
     def advance(self, boundary: int) -> None:
-        """Promise that all later stimes are at or after `boundary`; nothing happens if that was promised already."""
+        """Promise that all later stimes are at or after `boundary`. Does nothing if that was already promised."""
         if boundary <= self.boundary:
             return
         before, self.boundary = self.boundary, boundary
@@ -111,12 +112,12 @@ class SourceWriter:
         self._emit(last_closed if self._bucket is None else self._bucket)
 
     def flush(self) -> None:
-        """Let what is collected go. Its record repeats the boundary, so that it tells the whole fold."""
+        """Emit the current batch. Its record repeats the boundary, so that it carries the whole fold."""
         if self.collecting:
             self._emit(self._buckets.closed_by(self.boundary) if self._bucket is None else self._bucket)
 
     def take(self) -> list[NewRecord]:
-        """The records made since the last call, in order."""
+        """Return the records made since the last call, in order."""
         out, self.out = self.out, []
         return out
 

@@ -1,4 +1,4 @@
-"""HOST:PORT, where a process listens for HTTP."""
+"""HOST:PORT, the address at which a process listens for HTTP."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ PORT_MAX = 65_535
 
 
 class AddressError(ValueError):
-    """Not an address to listen at; the message says what would be."""
+    """Not an address to listen at; the message shows valid ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`port` 0: of the system's choice."""
+    """An address. `port` 0: the system chooses."""
 
     host: str
     port: int
@@ -32,7 +32,9 @@ class Address:
         return cls(found[1] or found[2], int(found[3]))
 
     def after(self, places: int) -> Address:
-        """For the next processes on one machine: ports in a row; port 0 stays. Raises AddressError above 65535."""
+        """The address for another process on this machine: `places` ports further; port 0 stays. Raises AddressError
+        above 65535.
+        """
         port = self.port + places if self.port else 0
         if port > PORT_MAX:
             more = "1 more port" if places == 1 else f"{places} more ports"

@@ -3,9 +3,9 @@
 bootstrap: localhost:9092          # borealis.yaml; or BOREALIS_BOOTSTRAP, or --bootstrap
 data_dir: .borealis
 checkpoints: s3://bucket/path      # any URI of pyarrow.fs; else below data_dir
-http: 127.0.0.1:9400               # where replica processes answer HTTP; the others take the ports after it
-engine_memory: 1GiB                # what the SQL engine of each replica may use
-kafka:                             # handed to librdkafka untouched
+http: 127.0.0.1:9400               # where the first replica process answers HTTP; the others use the ports after it
+engine_memory: 1GiB                # memory limit of each replica's SQL engine
+kafka:                             # passed to librdkafka unchanged
   security.protocol: SASL_SSL
 timing:                            # protocol.settings.Timing, with units; `up` makes it part of the app's description
   delta: 125ms
@@ -13,9 +13,9 @@ timing:                            # protocol.settings.Timing, with units; `up` 
   row_max: 1000000                 # bytes of a row; a larger one is a dead letter
 spark:                             # of each replica process's application
   master: local[2]
-  redo_slots: 1                    # beside one for each replica; on this machine 2 for two replicas and up
-  slot_wait: 30s                   # slots missing for so long: the application is started again, where that helps
-  spark.executor.memory: 1g        # any property of Spark's
+  redo_slots: 1                    # besides one per replica; on this machine 2 for two replicas and up
+  slot_wait: 30s                   # slots missing for this long: the application is restarted if that helps
+  spark.executor.memory: 1g        # any Spark property
 """
 
 from __future__ import annotations
@@ -46,36 +46,41 @@ class ConfigError(ValueError):
 
 
 class Config(BaseSettings):
-    """What every command and replica process is configured with. Make one with `load`."""
+    """The configuration of every command and replica process. Create one with `load`."""
 
     model_config = SettingsConfigDict(env_prefix="BOREALIS_", env_nested_delimiter="__", extra="forbid", frozen=True)
     file: ClassVar[Path | None] = None
 
     bootstrap: str = Field(default=DEFAULT_BOOTSTRAP, min_length=1)
-    """Kafka brokers, `HOST:PORT`, several with commas. Set it where Kafka does not run on this machine."""
+    """Kafka brokers, `HOST:PORT`, comma-separated. Set it if Kafka does not run on this machine."""
     data_dir: Path = Path(".borealis")
-    """Where processes leave logs and, without `checkpoints`, their state. Relative to where a command is run."""
+    """Directory for logs and, without `checkpoints`, the state of replicas. Relative to where a command is run."""
     checkpoints: str = ""
-    """Where replicas save their state: a URI of pyarrow.fs, like `s3://bucket/path`; empty: below `data_dir`. Set it
-    where a replica may start again on another machine."""
+    """Where replicas save their state: a URI of pyarrow.fs, like `s3://bucket/path`; empty: below `data_dir`. Set it if
+    a replica may restart on another machine.
+    """
     http: str | None = None
-    """Where replica processes answer HTTP: `HOST:PORT` of the first, the others follow; port 0: any; none: nowhere."""
+    """Address at which replica processes answer HTTP: `HOST:PORT` of the first, the others use the ports after it; port
+    0: any; none: no HTTP.
+    """
     engine_memory: str = "1GiB"
-    """What the engine of each replica may use, 64MiB or more. Raise it where a replica ends with "out of memory"."""
+    """Memory limit of the engine of each replica, at least 64MiB. Raise it if a replica ends with "out of memory"."""
     kafka: dict[str, str] = {}
-    """Properties of librdkafka for every client, with dots: `security.protocol: SSL`. What the guarantees rest on
-    cannot be set (`borealis_py/kafka/properties.py`)."""
+    """librdkafka properties for every client, with dots: `security.protocol: SSL`. Properties on which the guarantees
+    rest cannot be set (`borealis_py/kafka/properties.py`).
+    """
     timing: dict[str, str | int] = {}
     """Constants of the protocol, below. `up` writes them into the app's description."""
     spark: dict[str, str | int] = {}
-    """`master`: of a standalone cluster, else `local`; `redo_slots`: of each application, for redos beside its
-    replicas (1; on this machine 2 for two replicas and up); `slot_wait`: how long slots may be missing, like `2m`; and
-    Spark's own `spark.*`."""
+    """`master`: of a standalone cluster, else `local`; `redo_slots`: for redos, in addition to one slot per replica, in
+    each application (1; on this machine 2 for two replicas and up); `slot_wait`: how long slots may be missing, like
+    `2m`; and Spark's own `spark.*`.
+    """
 
     @field_validator("kafka", mode="before")
     @classmethod
     def _properties(cls, value: object) -> object:
-        """YAML's true and 5 are "true" and "5" to librdkafka; a nested map is not its dotted name."""
+        """YAML's true and 5 become "true" and "5", as librdkafka wants; nested maps are refused: use dotted names."""
         if not isinstance(value, dict):
             return value
         nested = [name for name, v in value.items() if isinstance(v, dict | list)]
@@ -92,18 +97,18 @@ class Config(BaseSettings):
             if name not in _SPARK and not name.startswith("spark."):
                 hint = did_you_mean(name, _SPARK) or ";"
                 raise ValueError(
-                    f"unknown setting {name!r}{hint} settings: {', '.join(_SPARK)}, and spark.* of Spark's"
+                    f"unknown setting {name!r}{hint} settings: {', '.join(_SPARK)}, and Spark's own spark.*"
                 )
         slots = value.get("redo_slots", 1)
         if not str(slots).isdigit():
-            raise ValueError(f"redo_slots: {slots!r} is not a whole number from 0 up")
+            raise ValueError(f"redo_slots: {slots!r} is not a whole number of at least 0")
         if "slot_wait" in value:
             parse_duration(value["slot_wait"], "slot_wait")
         return {name: str(v).lower() if isinstance(v, bool) else v for name, v in value.items()}
 
     @property
     def spark_properties(self) -> dict[str, str]:
-        """Spark's own properties that the user set."""
+        """The Spark properties that the user set."""
         return {name: str(value) for name, value in self.spark.items() if name.startswith("spark.")}
 
     @property
@@ -115,12 +120,12 @@ class Config(BaseSettings):
     @classmethod
     def _memory(cls, value: str) -> str:
         if parse_bytes(value, "engine_memory") < ENGINE_MEMORY_LEAST:
-            raise ValueError(f"{value} is too little for any query; at least 64MiB")
+            raise ValueError(f"{value} is too little for any query; use at least 64MiB")
         return value
 
     @property
     def engine_memory_bytes(self) -> int:
-        """What the engine of each replica may use."""
+        """Memory limit of the engine of each replica, in bytes."""
         return parse_bytes(self.engine_memory, "engine_memory")
 
     @field_validator("checkpoints", mode="after")
@@ -152,18 +157,20 @@ class Config(BaseSettings):
         return init_settings, env_settings, YamlConfigSettingsSource(settings_cls, yaml_file=config_file())
 
     def protocol_timing(self) -> Timing:
-        """Raises ConfigError for what is no setting, SettingsError for settings that cannot hold together."""
+        """The timing of this configuration. Raises ConfigError for invalid settings, SettingsError for contradictory
+        ones.
+        """
         timing = Timing(**dict(self.timing_overrides()))
         timing.validate()
         return timing
 
     def timing_overrides(self) -> tuple[tuple[str, int], ...]:
-        """Fields of `Timing` that are not to have their defaults; times in microseconds. Raises ConfigError."""
+        """The fields of `Timing` that are set; times in microseconds. Raises ConfigError."""
         return tuple((_field(name), _value(name, value)) for name, value in self.timing.items())
 
 
 def config_file() -> Path:
-    """BOREALIS_CONFIG, or borealis.yaml in the current directory (it need not be there)."""
+    """BOREALIS_CONFIG, or borealis.yaml in the current directory (it need not exist)."""
     return Path(os.environ.get("BOREALIS_CONFIG") or FILE)
 
 
@@ -171,14 +178,14 @@ def load(**flags: Any) -> Config:
     """Read the configuration.
 
     Args:
-        flags: those that the user gave; None counts as not given.
+        flags: the ones that the user gave; None: not given.
 
     Raises:
-        ConfigError: a setting that does not exist or has a value that makes no sense.
+        ConfigError: a setting that does not exist or has an invalid value.
     """
     named = os.environ.get("BOREALIS_CONFIG")
     if named and not Path(named).is_file():
-        raise ConfigError(f"BOREALIS_CONFIG names {named}, which is not there")
+        raise ConfigError(f"BOREALIS_CONFIG names {named}, which does not exist")
     try:
         return Config(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as exc:
@@ -199,12 +206,12 @@ def _explain(error: Any) -> str:
 
 
 def written(field: str) -> str:
-    """How a field of `Timing` is called under `timing:`."""
+    """The name of a field of `Timing` under `timing:`."""
     return "row_max" if field == "row_max_bytes" else field.removesuffix("_us")
 
 
 def shown(field: str, value: int) -> str:
-    """A value of a field of `Timing`, as it is written under `timing:`."""
+    """The value of a field of `Timing` as written under `timing:`."""
     return format_duration(value) if field.endswith("_us") else str(value)
 
 

@@ -1,4 +1,4 @@
-"""The Kafka that is meant: by configuration, the same for commands and for Python's `publisher` and `subscribe`."""
+"""The Kafka log of a configuration, for commands and for the API's `publisher` and `subscribe`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from borealis_py.kafka.broker import LocalBroker
 from borealis_py.kafka.log import KafkaLog
 
 BROKER_DIR = "_broker"
-"""Below the data directory: where `borealis broker` keeps the local broker. No app can have this name, hence folder."""
+"""Directory of the local broker (`borealis broker`) below the data directory. No app can have this name, hence no
+folder.
+"""
 
 
 def log_of(config: Config) -> KafkaLog:
     """The log of a configuration: its address and its `kafka:` properties. Connects to nothing yet.
 
-    Where no address is configured, that of the broker of this data directory, if it runs: nobody should have to repeat
+    If no address is configured, it is that of this data directory's broker, if it runs: users need not repeat
     the port they gave it.
     """
     address = config.bootstrap

@@ -1,7 +1,7 @@
-"""A log file with a bound: appended to by several processes, turned over by whichever of them finds it too large.
+"""A size-bounded log file: several processes append to it, and whichever finds it too large rotates it.
 
-Whoever starts a process hands it the file as standard output and error; so what libraries and crashes print lies there
-too, and is turned over with the next line that is logged. Standard library only, as the supervisor is.
+A process gets the file as standard output and error, so it also contains what libraries and crashes print, and is
+rotated with the next line that is logged. Standard library only, like the supervisor.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 from contextlib import suppress
 
 KEPT_BYTES = 10_000_000
-"""A file that has grown to this is turned over: x.log becomes x.log.1, that one x.log.2, ..."""
+"""Size at which a file is rotated: x.log becomes x.log.1, that one x.log.2, ..."""
 KEPT_FILES = 3
-"""So many older files are kept: at most 40 MB for each process, a line and what was printed meanwhile aside."""
+"""Number of older files kept: at most 40 MB per process, apart from a line and what was printed before it."""
 _MODE = 0o644
 
 
 def opened(path: str, limit: int = KEPT_BYTES) -> int:
-    """A handle to append to the file, which is turned over first where it is too large. Raises OSError."""
+    """A handle that appends to the file, which is first rotated if it is too large. Raises OSError."""
     handle = _open(path)
     if os.fstat(handle).st_size < limit:
         return handle
@@ -28,8 +28,8 @@ def opened(path: str, limit: int = KEPT_BYTES) -> int:
 
 
 def follow(path: str, handles: tuple[int, ...], limit: int = KEPT_BYTES) -> None:
-    """Have these handles append to the file of that name: where it is too large it is turned over, and where another
-    process did that it is opened again. A directory that is gone (a reset) leaves them as they are.
+    """Keep these handles appending to the file of that name: rotate it if it is too large, reopen it if another process
+    did. If the directory is gone (a reset), the handles stay as they are.
     """
     with suppress(OSError):
         now = os.fstat(handles[0])
@@ -48,7 +48,7 @@ def _open(path: str) -> int:
 
 
 def _is(path: str, file: os.stat_result) -> bool:
-    """Whether that name is this file's."""
+    """Whether that name belongs to this file."""
     try:
         there = os.stat(path)
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def _is(path: str, file: os.stat_result) -> bool:
 
 
 def _turn_over(path: str, handle: int, limit: int) -> None:
-    """Rename it, and those before it, unless somebody has meanwhile. The lock is the old file's."""
+    """Rotate the file and its predecessors, unless another process has done so. The lock is on the old file."""
     fcntl.flock(handle, fcntl.LOCK_EX)
     try:
         if _is(path, os.fstat(handle)) and os.fstat(handle).st_size >= limit:

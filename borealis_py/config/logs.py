@@ -1,6 +1,6 @@
-"""Logs, configured in one place: structlog for ours, the standard library's for others', all to standard error.
+"""Log configuration, in one place: structlog for our own, the standard library for others', all to standard error.
 
-People get coloured lines; a process whose standard error is a file or a pipe writes one JSON object a line.
+A terminal gets coloured lines; if standard error is a file or a pipe, each line is one JSON object.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from borealis_py.config import logfile
 
 LEVELS = ("debug", "info", "warning", "error")
 _QUIET = ("kafka", "py4j", "matplotlib", "asyncio")
-"""Libraries that say more than anybody wants to know."""
+"""Libraries whose messages are of little use."""
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
-    """Standard error as it is when a line is written, not as it was when logging was set up.
+    """Standard error as it is when a line is written, not as it was when logging was configured.
 
     Args:
-        file: that it is, where it is to be turned over when too large (`logfile.py`); empty: it is left alone.
+        file: the file that standard error is, if it is to be rotated when too large (`logfile.py`); empty: it is not.
     """
 
     def __init__(self, file: str = "") -> None:
@@ -40,12 +40,12 @@ class _Stderr(logging.StreamHandler[TextIO]):
 
 
 def configure_logs(level: str = "info", json: bool | None = None, file: str = "") -> None:
-    """Set up logging for this process; may be called again.
+    """Configure logging for this process; may be called again.
 
     Args:
         level: "debug", "info", "warning" or "error".
-        json: one object a line; None: if standard error is no terminal.
-        file: that standard output and error are, and that is to be bounded; empty: whoever made them sees to it.
+        json: one object per line; None: if standard error is not a terminal.
+        file: the file that standard output and error are, if it is to be bounded; empty: it is not.
 
     Raises:
         ValueError: unknown level.

@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md, made of the classes that hold the settings.
+"""Generates docs/reference/configuration.md from the classes that hold the settings.
 
 python -m borealis_py.config.reference > docs/reference/configuration.md
 """
@@ -16,9 +16,9 @@ from borealis_py.protocol.settings import Timing
 
 HEAD = """# Configuration
 
-Flags win over environment variables, these over `borealis.yaml` in the current directory (or the file that
-`BOREALIS_CONFIG` names), that over defaults. A setting's variable is `BOREALIS_` and its name in capitals; of those
-with parts two underscores: `BOREALIS_TIMING__SLACK`. This page is made of the code.
+Flags override environment variables, which override `borealis.yaml` in the current directory (or the file that
+`BOREALIS_CONFIG` names), which overrides defaults. A setting's variable is `BOREALIS_` and its name in capitals; nested
+settings use two underscores: `BOREALIS_TIMING__SLACK`. This page is generated from the code.
 
 | setting | default | what it is for |
 |---|---|---|
@@ -35,7 +35,7 @@ app's description and change between `down` and `up` only.
 
 
 def documented(kind: type) -> Iterator[tuple[str, str]]:
-    """(field, the text that follows it) of a class, in order."""
+    """(field, its docstring) of a class, in order."""
     (body,) = (node.body for node in ast.parse(inspect.getsource(kind)).body if isinstance(node, ast.ClassDef))
     for field, said in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant):

@@ -1,8 +1,8 @@
 """Signals that set an event, by way of a thread.
 
-A handler runs in the main thread between any two of its steps, and an event has a lock that is not reentrant: a handler
-that sets an event which the main thread is just waiting for, or which the handler of another signal is just setting,
-waits for itself for ever. `SimpleQueue.put` may be called there.
+A handler runs in the main thread between any two of its steps, and an event's lock is not reentrant: a handler that
+sets an event for which the main thread is just waiting, or which another signal's handler is just setting, would
+deadlock. `SimpleQueue.put` is safe there.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from queue import SimpleQueue
 def set_by(
     numbers: Iterable[int], event: threading.Event, first: Callable[[], object] = lambda: None
 ) -> Callable[[], None]:
-    """Have these signals set an event, from now on.
+    """Make these signals set an event.
 
     Args:
-        first: called in the handler, before the event is set. It must take no lock.
+        first: called in the handler, before the event is set. It must not take a lock.
 
     Returns:
-        What makes the signals do what they did before.
+        A function that restores the previous handlers.
     """
     told: SimpleQueue[int | None] = SimpleQueue()
 
@@ -49,7 +49,7 @@ def set_by(
 
 @contextmanager
 def setting(event: threading.Event, *numbers: int, first: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """While it lasts, these signals set an event. `first`: as for `set_by`."""
+    """Make these signals set an event for the duration of the context. `first`: as for `set_by`."""
     undo = set_by(numbers, event, first)
     try:
         yield

@@ -38,7 +38,7 @@ class Facts:
 
 
 @dataclass(slots=True)
-class Verdict:
+class DemoVerdict:
     """The report, and each promise with whether it held."""
 
     report: dict[str, Any]
@@ -60,10 +60,10 @@ class Verdict:
             console.print(f"[red]{text}[/]")
 
 
-def finish(facts: Facts, out: Path) -> Verdict:
+def finish(facts: Facts, out: Path) -> DemoVerdict:
     """Write both files and judge."""
     report = _report(facts)
-    verdict = Verdict(report, list(_promises(facts, report)), [out / "report.json", out / "timeline.svg"])
+    verdict = DemoVerdict(report, list(_promises(facts, report)), [out / "report.json", out / "timeline.svg"])
     report["ok"] = verdict.ok
     verdict.files[0].write_text(json.dumps(report, indent=2) + "\n")
     verdict.files[1].write_text(draw(_timeline(facts)))
@@ -129,7 +129,8 @@ def _promises(facts: Facts, r: dict[str, Any]) -> Iterator[tuple[str, bool, str]
     yield "no stable result changed", changed == 0, f"{changed} of {r['stable_results']}"
     wrong = [r["corrected_missing"], r["corrected_duplicated"], r["corrected_different"]]
     yield "corrected: none missing, repeated, different", not any(wrong), " / ".join(map(str, wrong))
-    yield "the checker could read everything", r["unreadable_records"] == 0, str(r["unreadable_records"])
+    found = f"{r['anomalies']}, {r['unreadable_records']} records unreadable"
+    yield "the checker found no anomaly", r["anomalies"] == 0, found
     yield "replicas agree bit for bit", bool(r["replicas_identical"]), str(r["replicas_identical"]).lower()
     if facts.spark:
         clean = bool(facts.audits) and all(a.clean for a in facts.audits)

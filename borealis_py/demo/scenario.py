@@ -20,11 +20,12 @@ from rich.console import Console
 
 from borealis_py.app import launch
 from borealis_py.app.child_processes import end, terminated_as_interrupt
+from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ReplicaProcesses
 from borealis_py.app.state import AppState
 from borealis_py.demo import data, flights
 from borealis_py.demo.measure import AddedDelays, measure
-from borealis_py.demo.report import Facts, Verdict, finish
+from borealis_py.demo.report import DemoVerdict, Facts, finish
 from borealis_py.demo.screen import Screen
 from borealis_py.demo.watch import QueryWatcher, StatusFollower
 from borealis_py.kafka.broker import LocalBroker, free_port
@@ -96,7 +97,7 @@ def run(options: DemoOptions, console: Console | None = None) -> int:
     return 0 if verdict.ok else 1
 
 
-def _run(options: DemoOptions, screen: Screen, stack: ExitStack) -> Verdict:
+def _run(options: DemoOptions, screen: Screen, stack: ExitStack) -> DemoVerdict:
     work = options.out / "run"
     shutil.rmtree(work, ignore_errors=True)
     screen.step("writing the flights out of New York in 2013, one file an airport")
@@ -148,7 +149,7 @@ def _start_app(
         class_archive.prepare(screen.step)
     screen.step("starting two replicas, each a Spark application of its own (about 20 s)")
     host = "spark" if options.spark else "process"
-    pids = launch.start(state, processes, launch.ProcessOptions(log, work, host=host))
+    pids = launch.start(state, processes, ProcessSpec.unconfigured(log, work, host))
     launch.wait_ready(log, state, processes, pids, now_us // 1000)
     return state, processes
 
@@ -261,10 +262,10 @@ def _check_content(run_: _DemoRun, work: Path) -> Path:
     run_.screen.step("checking every result against an independent recomputation in pandas")
     out = work / "content.json"
     out.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "borealis_py.demo.checker", "--bootstrap", run_.log.bootstrap]
+    command = [sys.executable, "-m", "borealis_py.demo.content_check", "--bootstrap", run_.log.bootstrap]
     command += ["--app", run_.state.name, "--t0-us", str(run_.t0_us), "--days", str(run_.options.days)]
-    command += ["--data-dir", str(work / "data"), "--failed-source", run_.options.source, "--out", str(out)]
-    command += ["--failure-from", str(run_.cut_us[0]), "--failure-until", str(run_.cut_us[1])]
+    command += ["--origin-us", str(run_.state.origin * run_.state.spec.bucket_us)]
+    command += ["--data-dir", str(work / "data"), "--out", str(out)]
     result = subprocess.run(command, check=False)
     if not out.exists():
         raise DemoFailed(f"the checker ended with code {result.returncode} and no report")

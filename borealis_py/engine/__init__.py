@@ -1,4 +1,4 @@
-"""The kernel: queries on DuckDB. `compile_query` is the door; DuckDB is named nowhere else."""
+"""The kernel: queries on DuckDB. The entry point is `compile_query`; no other package names DuckDB."""
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec

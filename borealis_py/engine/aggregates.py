@@ -1,7 +1,8 @@
 """How a window's aggregates are computed: from one partial per bucket and key where they decompose, else from rows.
 
-Written as SQL text; run by `operators`. An aggregate decomposes if a window's value follows from its buckets' values
-combined in bucket order. If one of a query's does not, all of them are computed from the window's rows in their order.
+Written as SQL text; run by `operators`. An aggregate decomposes if a window's value follows from its buckets' values,
+combined in bucket order. If one aggregate of a query does not, all of them are computed from the window's rows in
+order.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from borealis_py.engine.expressions import Expression, Tree, column_ref, replace
 from borealis_py.engine.rows import is_integer
 
 BUCKET = "__bucket"
-"""The first column of partials: by what they are grouped before their keys."""
+"""The first column of partials: the bucket by which they are grouped, before their keys."""
 WINDOW = "__window"
-"""The same where windows are closed: a window's end, in buckets."""
+"""The first column when windows are closed: the window's end, in buckets."""
 POSITION = "__pos"
-"""The column that holds the rows' total order in a window computed from rows."""
+"""The column with a row's position in the total order, in windows computed from rows."""
 
 _COUNTS = {"count_star", "count", "count_if", "countif"}
 _SELF = {"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"}
 _DISTINCT_IRRELEVANT = {"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"}
 _AVERAGES = {"avg", "mean"}
-# Types that come back from Arrow as they went in, so that a partial combines to what the whole would have been.
+# Types that survive a round trip through Arrow unchanged, so that combined partials equal the whole.
 _ROUND_TRIP = {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
                "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP"}  # fmt: skip
 _ORDERED = {"first", "last", "any_value", "arbitrary", "list", "array_agg", "string_agg", "group_concat", "listagg",
@@ -34,7 +35,7 @@ _ORDERED = {"first", "last", "any_value", "arbitrary", "list", "array_agg", "str
 
 @dataclass
 class Calls:
-    """The different aggregate calls of a query's expressions, each a column `__a<i>` of the inner SELECT."""
+    """The distinct aggregate calls of a query's expressions; each is a column `__a<i>` of the inner SELECT."""
 
     trees: list[Tree] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)
@@ -46,7 +47,7 @@ class Calls:
         return f"__a{number}"
 
     def outer(self, expression: Expression) -> str:
-        """The expression over the calls' columns."""
+        """The expression with each call replaced by its column."""
         tree, _ = replace_aggregates(expression.tree, self.column)
         return to_sql(tree)
 
@@ -60,12 +61,12 @@ class Decomposed:
 
 
 def argument(call: Tree) -> str | None:
-    """The only argument as SQL, if there is exactly one."""
+    """The argument as SQL if there is exactly one; else None."""
     return to_sql(call["children"][0]) if len(call["children"]) == 1 else None
 
 
 def decompose(call: Tree, argument_type: str) -> Decomposed | None:
-    """Partials of a call, None if it has to see the window's rows."""
+    """Partials of a call; None if it needs the window's rows."""
     name = call["function_name"].lower()
     ordered = bool(call["order_bys"]["orders"])
     if ordered or (call["distinct"] and name not in _DISTINCT_IRRELEVANT) or len(call["children"]) > 1:
@@ -86,7 +87,7 @@ def decompose(call: Tree, argument_type: str) -> Decomposed | None:
 
 
 def over_rows(call: Tree, argument_type: str) -> str:
-    """A call over a window's rows: total order where order matters, integer sums as BIGINT."""
+    """A call over a window's rows: in total order where order matters, with integer sums as BIGINT."""
     name = call["function_name"].lower()
     if name in _ORDERED:
         last: Any = call["children"][0] if call["distinct"] else column_ref(POSITION)

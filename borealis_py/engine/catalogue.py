@@ -1,4 +1,4 @@
-"""Which SQL functions a query may use: those on our list (`functions`), and why others may not."""
+"""Which SQL functions a query may use: those listed in `functions`. For any other, the reason it is refused."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from borealis_py.engine.duck import connect
 from borealis_py.engine.functions import AGGREGATES, BY_NAME, OPERATORS, SCALARS
 from borealis_py.query.errors import did_you_mean
 
-_CHANGES = "its result is not the same each time, so replicas would disagree; stime is the time to use"
-_TABLE = "it makes a table or reads one, and a query reads its sources only"
-_LAMBDA = "it takes a lambda function, and these are not allowed"
-_INNER = "it tells of the engine's inner state"
-_TYPES = "it depends on the engine's inner types"
-_ORDER = "it is about the order of rows, like OVER (...); use .window(...).agg(...)"
+_CHANGES = "its result varies between calls, so replicas would disagree; for the time use stime"
+_TABLE = "it creates or reads a table, and a query reads only its sources"
+_LAMBDA = "it takes a lambda function, which is not allowed"
+_INNER = "it exposes the engine's internal state"
+_TYPES = "it depends on the engine's internal types"
+_ORDER = "it depends on the order of rows, like OVER (...); use .window(...).agg(...)"
 
 _REASONS: dict[str, str] = {
     "current_setting": "it reads a setting",
@@ -23,8 +23,8 @@ _REASONS: dict[str, str] = {
     "version": "it reads the engine's version",
     "age": "with one argument it reads the clock",
     "reservoir_quantile": "it draws a random sample",
-    "stats": "it reads the engine's inner state",
-    "unnest": "it makes several rows of one",
+    "stats": "it reads the engine's internal state",
+    "unnest": "it turns one row into several",
     **dict.fromkeys(("pg_typeof", "typeof", "get_type", "cast_to_type", "can_cast_implicitly", "vector_type"), _TYPES),
     **dict.fromkeys(("current_localtime", "current_localtimestamp", "ago"), _CHANGES),
     **dict.fromkeys(("json_serialize_plan", "json_serialize_sql", "json_deserialize_sql", "alias"), _INNER),
@@ -37,23 +37,23 @@ _REASONS: dict[str, str] = {
          "rank", "rank_dense", "row_number"), _ORDER,
     ),
 }  # fmt: skip
-"""What to say of well-known ones."""
+"""Reasons for well-known functions."""
 
-# Names without parentheses that SQL understands as calls.
+# Names that SQL parses as calls without parentheses.
 _BARE = {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp", "current_user", "user"}
 _NEAREST = 3
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Names in lower case. `refused` maps a name that the engine has to the reason."""
+    """Names are in lower case. `refused` maps each other function of the engine to the reason it is refused."""
 
     scalars: frozenset[str]
     aggregates: frozenset[str]
     refused: dict[str, str]
 
     def objection(self, function: str) -> str | None:
-        """Why this function cannot be used, or None."""
+        """Why this function is not allowed; None: it is."""
         name = function.lower()
         if name in self.scalars or name in self.aggregates:
             return None
@@ -62,7 +62,7 @@ class Catalogue:
         return f"unknown function {name}(){did_you_mean(name, self._words)}"
 
     def list_objection(self, aggregate: str) -> str | None:
-        """Why this aggregate, named as text in list_aggregate(), cannot be used, or None."""
+        """Why this aggregate, named as text in list_aggregate(), is not allowed; None: it is."""
         name = aggregate.lower()
         if name in self.aggregates:
             return None
@@ -71,7 +71,7 @@ class Catalogue:
         return f"unknown aggregate {aggregate!r}{did_you_mean(name, sorted(self.aggregates))}"
 
     def bare(self, name: str) -> str | None:
-        """Why a bare name, no column, cannot be used: `current_date` is a call without parentheses."""
+        """Why a bare name that is not a column is not allowed: `current_date` is a call without parentheses."""
         if name.lower() in _BARE:
             return (
                 f"{name.lower()} is not allowed: results must not depend on when or where they are computed; use stime"
@@ -89,7 +89,7 @@ class Catalogue:
 
 @cache
 def catalogue() -> Catalogue:
-    """Read once a process."""
+    """Read once per process."""
     connection = connect()
     rows = connection.execute(
         "SELECT lower(function_name), function_type, stability FROM duckdb_functions()"
@@ -113,4 +113,4 @@ def _reason(name: str, kinds: set[str], stabilities: set[str]) -> str:
         return _CHANGES
     if not kinds & {"scalar", "aggregate", "macro"}:
         return _TABLE
-    return "it is not on the list of functions that are known to give the same result everywhere"
+    return "it is not on the list of functions known to give the same result everywhere"

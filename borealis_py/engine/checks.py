@@ -1,8 +1,7 @@
-"""The checks that stand in front of arguments: functions of ours that run in the engine and refuse what is too much.
+"""Argument checks: functions of ours that run inside the engine and refuse values that would cost too much.
 
-Where they stand is written into the tree by `guards`. What they allow depends on values alone: every replica has the
-same bounds. Those of work are such that a call of one row takes less than two seconds on a slow core, since the
-threshold that a query has by default is three.
+`guards` inserts them into the expression tree. What they allow depends on values alone: every replica has the same
+bounds. The bounds on work keep one row's call below two seconds on a slow core, since the default threshold is three.
 """
 
 from __future__ import annotations
@@ -16,30 +15,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 NESTING_MAX = 100
-"""Brackets within brackets in a text that is parsed (JSON, lists, structs, maps)."""
+"""Maximum nesting of brackets in text that is parsed (JSON, lists, structs, maps)."""
 PATTERN_BYTES_MAX = 1_000
-"""Of a pattern or path that is not written in the query, and of a text that is read as a number or a time."""
+"""Maximum size of a pattern or path that is not a literal in the query, and of text parsed as a number or time."""
 WORK_MAX = 64_000_000
-"""Bytes that one call may build, or the product of two sizes where it takes time by that: nanoseconds for each."""
+"""Maximum bytes that one call may build, or product of two sizes if its time grows with that (nanoseconds per unit)."""
 MOVED_MAX = 10_000_000_000
-"""The product of two lengths where it takes time by that, but moves or compares many bytes in one nanosecond."""
+"""Maximum product of two lengths if the time grows with that, but many bytes are moved or compared per nanosecond."""
 AGAIN_BYTES_MAX = 20_000
-"""Of a text that a pattern is searched in again behind each match, if a search may go far beyond what it finds."""
+"""Maximum size of a text that is searched again after each match, if a search may read far beyond its match."""
 _INDENT = 4
 
 _WIDE = re.compile(r"[0-9]{5}|\{[^}]*\{|%[-+ #0]*\*|%[-+ #0]*[0-9]*\.\*")
 _RECURSIVE = re.compile(r"\.\..*\.\.", re.DOTALL)
 _ATOM = re.compile(r"\\[pP](?:\{[^}]*\}|.)?|\\.|\[\^?\]?(?:\\.|\[:[^]]*:\]|[^]\\])*\]|\{(\d+)(,?)(\d*)\}|.", re.DOTALL)
 _CLASS_SIZE = 8
-"""A class of Unicode takes so many times what a letter takes, at least."""
+"""A Unicode class costs at least this many times as much as a letter."""
 
 
 class TooMuch(ValueError):
-    """A value is beyond a bound; the message says which."""
+    """A value exceeds a bound; the message names the bound."""
 
 
 def nesting(text: bytes) -> int:
-    """How deep [ and { stand within each other, those between double quotes left out."""
+    """How deeply [ and { are nested, ignoring those between double quotes."""
     unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     raw = np.frombuffer(b"".join(unescaped.split(b'"')[::2]), dtype=np.uint8)
     opens = (raw == ord("[")) | (raw == ord("{"))
@@ -49,7 +48,7 @@ def nesting(text: bytes) -> int:
 
 
 def pattern_size(pattern: str) -> int:
-    """How many steps of a regular expression may be open at once: its atoms, as often as they are repeated."""
+    """How many steps of a regular expression may be open at once: its atoms, multiplied by their repetitions."""
     sums, last = [0], 0
     for found in _ATOM.finditer(pattern):
         atom, low, comma, high = found.group(0), *found.groups()
@@ -69,7 +68,7 @@ def pattern_size(pattern: str) -> int:
 
 
 def looks_far(pattern: str) -> bool:
-    """Whether a search may read on far behind the end of what it finds, so that many searches read all again."""
+    """Whether a search may read far beyond the end of its match, so that repeated searches read the rest each time."""
     atoms = []
     for found in _ATOM.finditer(pattern):
         atom, low, comma, high = found.group(0), *found.groups()
@@ -96,7 +95,7 @@ def _nested(texts: pa.Array) -> pa.Array:
 
 
 def _told(texts: pa.Array) -> pa.Array:
-    """An error tells the text: the engine doubles its quotes and spells NUL, and moves the rest for each."""
+    """Bounds error messages that quote the text: for each quote or NUL the engine escapes, it moves the rest."""
     lengths = _length(texts)
     if int(lengths.max(initial=0)) ** 2 <= MOVED_MAX:
         return texts
@@ -115,7 +114,7 @@ def _short(texts: pa.Array) -> pa.Array:
 
 
 def _short_or_none(texts: pa.Array) -> pa.Array:
-    """For whoever asked for null where a text is no number or time: a long one becomes a text that is none."""
+    """For conversions that return null for invalid text: replaces an overlong one by text that is invalid."""
     return pc.if_else(pa.array(_length(texts) <= PATTERN_BYTES_MAX), texts, pa.scalar("\x1a", pa.string()))
 
 
@@ -195,10 +194,10 @@ def _like(patterns: pa.Array, escapes: pa.Array) -> pa.Array:
 
 
 def like_regex(pattern: str, escape: str) -> str:
-    """The regular expression that matches what a LIKE pattern matches; it never goes back."""
+    """The regular expression that matches what a LIKE pattern matches, without backtracking."""
     if len(escape.encode()) > 1 or escape in ("%", "_"):
         raise TooMuch("Invalid escape string. Escape string must be empty or one character, neither % nor _")
-    written, literal, escape = ["(?s)"], False, escape or "\0"  # the engine's, if none is given
+    written, literal, escape = ["(?s)"], False, escape or "\0"  # the engine's default, if none is given
     for char in pattern:
         if literal or char not in (escape, "%", "_"):
             written.append(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}")
@@ -264,12 +263,12 @@ _CHECKS: tuple[tuple[str, Callable[..., pa.Array], list[str], str], ...] = (
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the checks known to a connection."""
+    """Register the checks on a connection."""
     for name, function, parameters, result in _CHECKS:
         connection.create_function(name, function, parameters, result, type="arrow")  # type: ignore[call-overload]
 
 
 def reason_of(line: str) -> str:
-    """An error's line without the engine's words about Python functions."""
+    """The first line of an error, without the engine's wording about Python functions."""
     _, marked, ours = line.partition("executing the UDF: TooMuch: ")
     return ours if marked else line

@@ -1,7 +1,8 @@
 """Operator classes: what a replica that restarts with empty state can still promise (Hwang et al., ICDE 2005, 3).
 
-From the least general to the most; a fragment's is its most general operator's. Which ways of recovery a query may use
-depends on it. Union is arbitrary in that paper because its result depends on arrival; behind an SUnion it does not.
+Ordered from the least general to the most; a fragment has the class of its most general operator, which determines the
+ways of recovery available to a query. Union is arbitrary in that paper because its result depends on arrival; behind an
+SUnion it does not.
 """
 
 from __future__ import annotations
@@ -11,20 +12,21 @@ from enum import StrEnum
 
 
 class OperatorClass(StrEnum):
-    """What the result of an operator depends on, beside the input that it is made of."""
+    """What the result of an operator depends on, apart from the input tuples it is computed from."""
 
     REPEATABLE = "repeatable"
-    """Nothing: one input tuple at most goes into each result. Filter, map, and a union in total order."""
+    """Nothing: each result is computed from at most one input tuple. Filter, map, and a union in total order."""
     CONVERGENT = "convergent-capable"
-    """Nothing in the end: started anywhere with empty state, it gives the same results after a while. Windows by stime:
-    they end at multiples of `every` since 1970, wherever reading starts."""
+    """Nothing eventually: started anywhere with empty state, it gives the same results after a while. Windows by stime:
+    they end at multiples of `every` since 1970, wherever reading starts.
+    """
     DETERMINISTIC = "deterministic"
-    """The state it started with: alike for equal input from equal state."""
+    """Its initial state: equal input from equal state gives equal results."""
     ARBITRARY = "arbitrary"
-    """Time, chance or arrival. Nothing that can be written today is."""
+    """Time, chance or arrival order. No operator that can be written today is in this class."""
 
 
 def most_general(classes: Iterable[OperatorClass]) -> OperatorClass:
-    """The class of a fragment of such operators."""
+    """The class of a fragment with operators of these classes."""
     order = list(OperatorClass)
     return max(classes, key=order.index, default=OperatorClass.REPEATABLE)

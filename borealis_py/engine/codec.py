@@ -1,7 +1,7 @@
-"""Rows as bytes: a source's JSON or Arrow, results as Arrow and JSON, state for checkpoints.
+"""Encodes rows: a source's as JSON or Arrow, results as Arrow and JSON, state for checkpoints.
 
-Implements `log.codec`. A bad row costs that row and names the field; it never costs the query, nor its neighbours as
-long as the payload as a whole is a JSON array.
+Implements `log.codec`. A bad row costs only that row, and the reason names the field; it never costs the query, nor its
+neighbours as long as the payload as a whole is a JSON array.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from borealis_py.query.names import STIME
 
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _FIELDS: dict[str, Any] = {"string": str | None, "int64": _INT64 | None, "double": float | None, "bool": bool | None}
-_BAD = (msgspec.DecodeError, UnicodeDecodeError)  # the latter is no msgspec error, and UTF-8 is checked late
+_BAD = (msgspec.DecodeError, UnicodeDecodeError)  # the latter is not a msgspec error; UTF-8 is checked late
 _FILL = 0.9
-"""How full pieces are to be whose rows are not all of one size."""
+"""Target fill of a part whose rows differ in size."""
 PUBLISHED_ROWS = 5_000
-"""Become JSON in some 5 ms."""
+"""This many rows take about 5 ms to convert to JSON."""
 BATCH_ROWS_MAX = 64
-"""An Arrow batch takes as much memory as so many rows of the largest size, at most."""
+"""An Arrow batch may take as much memory as this many rows of the maximum size."""
 
 Bad = tuple[int, str, bytes]
 
@@ -39,13 +39,15 @@ _decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class ArrowSourceCodec:
-    """Rows of one source. JSON: an array of objects with every column of the schema; a value may be null, a field may
-    not be missing; further fields are ignored; 1.5 or "1" is no int64, 1 is a double. Arrow: an IPC stream with one
-    batch of exactly these columns.
+    """Rows of one source.
+
+    JSON: an array of objects with every column of the schema. Values may be null; fields may not be missing; extra
+    fields are ignored; 1.5 or "1" is not an int64, 1 is a valid double. Arrow: an IPC stream with one batch of exactly
+    these columns.
 
     Args:
-        row_max_bytes: of the JSON object that a row is, or as `engine.rows.row_sizes` counts in Arrow. A larger one is
-            bad: all who read the source must go by the same.
+        row_max_bytes: limit of a row's size: of its JSON object, or in Arrow as `engine.rows.row_sizes` counts. Larger
+            rows are bad. All readers of the source must use the same limit.
     """
 
     def __init__(self, source: str, columns: Mapping[str, str], row_max_bytes: int = ROW_MAX_BYTES) -> None:
@@ -53,7 +55,7 @@ class ArrowSourceCodec:
         self._row_max = row_max_bytes
         self.schema = segment_schema(columns)
         self._columns = self.schema.remove(len(columns))
-        # f0, f1, ...: a column may be called what Python cannot call an attribute
+        # f0, f1, ...: a column's name may be invalid as a Python attribute
         fields = [(f"f{i}", _FIELDS[kind]) for i, kind in enumerate(columns.values())]
         rename = {f"f{i}": name for i, name in enumerate(columns)}
         row = msgspec.defstruct("Row", fields, rename=rename, gc=False)
@@ -64,7 +66,7 @@ class ArrowSourceCodec:
     def decode(
         self, payload: bytes, encoding: str, stimes: Sequence[int]
     ) -> tuple[pa.RecordBatch | Parsed | None, list[Bad]]:
-        """`log.codec.SourceCodec`: the good rows (None: there are none), and (position, reason, raw) of the bad."""
+        """`log.codec.SourceCodec`: the valid rows (None: none), and (position, reason, raw) of the bad ones."""
         if encoding == "json":
             return self._json(payload, stimes)
         if encoding == "arrow":
@@ -72,7 +74,7 @@ class ArrowSourceCodec:
         return _nothing(payload, f"encoding {encoding!r} is neither json nor arrow")
 
     def encode(self, rows: pa.RecordBatch) -> bytes:
-        """Rows as an Arrow payload; stime travels in the record's header."""
+        """Rows as an Arrow payload; stime is stored in the record's header."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self._columns) as writer:
             writer.write_batch(rows.select(self._columns.names))
@@ -128,7 +130,7 @@ class ArrowSourceCodec:
                 return _nothing(payload, f"{size} bytes decompressed, {self._batch_max(count)} may be")
             with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
                 batch = reader.read_next_batch()
-            batch.validate(full=True)  # what lies about its offsets must not reach the engine
+            batch.validate(full=True)  # invalid offsets must not reach the engine
         except Unclaimed as exc:
             return _nothing(payload, str(exc))
         except (pa.ArrowException, OSError, EOFError, StopIteration) as exc:
@@ -147,7 +149,7 @@ class ArrowSourceCodec:
         return (rows.take(pa.array(good)) if len(good) else None), bad
 
     def _batch_max(self, rows: int) -> int:
-        """Bytes that an Arrow batch of so many rows may take: what the largest rows take, and alignment."""
+        """Maximum size in bytes of an Arrow batch of this many rows: rows of the maximum size, plus alignment."""
         columns = len(self._columns)
         return min(rows, BATCH_ROWS_MAX) * (self._row_max + 16 * columns) + 256 * columns
 
@@ -156,7 +158,7 @@ class ArrowSourceCodec:
 
 
 class ArrowRowCodec:
-    """Results and state. `nonfinite_as_null` counts the doubles that JSON could not say (NaN, infinities)."""
+    """Results and state. `nonfinite_as_null` counts the doubles that JSON cannot represent (NaN, infinities)."""
 
     def __init__(self, schema: pa.Schema, partials: Sequence[pa.Schema]) -> None:
         self.schema = schema
@@ -170,7 +172,7 @@ class ArrowRowCodec:
 
     @property
     def schema_id(self) -> str:
-        """Names and types in short, for record headers: Arrow decodes with a wrong schema without noticing."""
+        """Short hash of names and types, for record headers: Arrow decodes with a wrong schema without noticing."""
         return hashlib.blake2b(spell(self.schema).encode(), digest_size=6).hexdigest()
 
     def encode(self, rows: pa.RecordBatch) -> bytes:
@@ -180,8 +182,11 @@ class ArrowRowCodec:
         return pa.ipc.read_record_batch(pa.py_buffer(payload), self.schema)
 
     def encode_parts(self, rows: pa.RecordBatch, bytes_max: int) -> list[bytes]:
-        """As `encode`, in as many parts as none exceeds `bytes_max`, one row at least in each."""
-        count, fits = rows.num_rows, _FILL * bytes_max / max(1, rows.nbytes)  # how large they are shows when encoded
+        """Like `encode`, but split so that no part exceeds `bytes_max`; each part holds at least one row."""
+        count, fits = (
+            rows.num_rows,
+            _FILL * bytes_max / max(1, rows.nbytes),
+        )  # the true size is known only after encoding
         each = max(1, count if fits >= 1 else int(count * fits))
         parts: list[bytes] = []
         todo = [rows.slice(at, each) for at in reversed(range(0, max(1, count), each))]
@@ -201,7 +206,7 @@ class ArrowRowCodec:
         return msgspec.msgpack.encode([[(b, _alone(batch)) for b, batch in op] for op in state])
 
     def decode_state(self, payload: bytes) -> tuple[tuple[Partial, ...], ...]:
-        """Raises ValueError for bytes that are no state of this query."""
+        """Raises ValueError for bytes that are not a state of this query."""
         operators = msgspec.msgpack.decode(payload, type=list[list[tuple[int, bytes]]])
         if len(operators) != len(self._partials):
             raise ValueError(f"state of {len(operators)} operators, the query has {len(self._partials)}")
@@ -211,10 +216,9 @@ class ArrowRowCodec:
         )
 
     def published(self, rows: pa.RecordBatch) -> Iterator[tuple[bytes, int]]:
-        """Of each row one object, columns in their order without stime, doubles in their shortest form that reads back;
-        and its stime.
+        """(JSON object, stime) of each row: columns in order without stime, doubles in their shortest exact form.
 
-        In pieces: while pyarrow makes Python values no other thread runs, and a million take seconds.
+        Converted in pieces: pyarrow holds the GIL while it makes Python values, and a million rows take seconds.
         """
         for start in range(0, rows.num_rows, PUBLISHED_ROWS):
             piece = rows.slice(start, PUBLISHED_ROWS)
@@ -232,12 +236,14 @@ class ArrowRowCodec:
         return [encode(row(*values)) for values in zip(*columns, strict=True)]
 
     def to_dicts(self, rows: pa.RecordBatch) -> list[dict[str, object]]:
-        """The same as Python values; NaN and infinities stay."""
+        """The rows as Python values; NaN and infinities are kept."""
         return rows.select(self._names).to_pylist()  # type: ignore[no-any-return]
 
 
 def _alone(rows: pa.RecordBatch) -> bytes:
-    """As if these rows had run by themselves: a part of a batch is written with some of what stands beside it."""
+    """Serialise a slice as if it were a batch of its own; otherwise some bytes of its neighbours
+    are written with it.
+    """
     return bytes(pa.concat_batches([rows]).serialize())
 
 
@@ -250,12 +256,12 @@ def _nothing(payload: bytes, reason: str) -> tuple[None, list[Bad]]:
 
 
 def _readable(error: Exception) -> str:
-    """msgspec's message with the column in words: "... - at `$.x`" becomes "column 'x': ..."."""
+    """msgspec's message with the column named first: "... - at `$.x`" becomes "column 'x': ..."."""
     text, _, path = str(error).partition(" - at `$.")
     return f"column {path.rstrip('`')!r}: {text}" if path else text
 
 
 def _deep(payload: bytes, rows: int) -> bool:
-    """Whether a row is nested too deeply. How deep the decoder gets depends on how deep its caller stands."""
+    """Whether a row is nested too deeply. The decoder's own limit depends on its caller's stack depth."""
     outside = NESTING_MAX + 1  # the array around the rows
     return payload.count(b"[") + payload.count(b"{") > rows + outside - 1 and nesting(payload) > outside

@@ -1,6 +1,6 @@
-"""From a node's plan to operators: expressions checked and typed, stateless chains fused into one statement each.
+"""Compiles a node's plan to operators: expressions checked and typed, stateless chains fused into one statement each.
 
-Everything that can be wrong with one is found here, when it is loaded, as a QueryError.
+Everything that can be wrong with a plan is found here, when it is loaded, and raised as a QueryError.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _INT = pa.int64()
 
 @dataclass(frozen=True)
 class Compiled:
-    """Operators in topological order, the last one's rows are the result. `inputs`: their rows' schemas."""
+    """Operators in topological order; the last one's rows are the result. `inputs`: schema of each input's rows."""
 
     operators: tuple[Operator, ...]
     schema: pa.Schema
@@ -65,7 +65,7 @@ def compile_plan(app: AppSpec, name: str, duck: Duck) -> Compiled:
 
 
 def _known(app: AppSpec, name: str) -> dict[str, pa.Schema]:
-    """Rows of every source, as declared, and of every node upstream, found by compiling it."""
+    """Schemas of every source, as declared, and of every upstream node, found by compiling it."""
     known = {source: segment_schema(columns) for source, columns in app.sources.items()}
     *upstream, _ = app.upstream_of(name)
     if upstream:
@@ -82,7 +82,7 @@ class _Compiler(StatementCompiler):
     def __init__(self, app: AppSpec, name: str, known: Mapping[str, pa.Schema], duck: Duck) -> None:
         super().__init__(app, name, duck)
         self._spec, self._known = app.node(name), known
-        self.node = name  # of the operator being compiled: a flattened plan has several nodes' one after the other
+        self.node = name  # of the operator being compiled: a flattened plan contains several nodes in sequence
         self._nodes = _owners(self._spec.plan, name)
         self._operators: list[Operator] = []
         self._relations: list[Relation] = []
@@ -96,7 +96,7 @@ class _Compiler(StatementCompiler):
             self.node = self._nodes[number]
             relation = self._relation(op)
             last = number == len(self._spec.plan) - 1
-            # A chain that several operators read is computed once; the result's is computed at the end.
+            # A chain that several operators read is computed once; the result's is computed last.
             self._relations.append(self._materialised(relation) if last or self._uses[number] > 1 else relation)
         if self._spec.exchange is not None:
             self._keyed(self._relations[-1], self._spec.exchange.by)
@@ -195,7 +195,7 @@ class _Compiler(StatementCompiler):
 
 
 def _owners(plan: Sequence[Op], name: str) -> list[str]:
-    """The node of each operator: the one whose cut comes next, else `name`."""
+    """The node of each operator: that of the next cut, or `name` if there is none."""
     owners = []
     for op in reversed(plan):
         name = op.name if isinstance(op, CutOp) else name

@@ -1,4 +1,4 @@
-"""One closed DuckDB connection and the statements prepared on it: rows in as a record batch, rows out as one.
+"""One isolated DuckDB connection and its prepared statements: a record batch in, a record batch out.
 
 The only module that opens DuckDB. Single-threaded, no files, no network, no extensions, configuration locked. It knows
 nothing of queries, windows or buckets.
@@ -20,11 +20,12 @@ from sunion.errors import EngineOutOfMemory
 T = TypeVar("T")
 
 REOPEN_AFTER_CALLS = 100_000
-"""A connection grows by about 0.25 kB a call (measured on 1.5.6), so a fresh one is opened now and then."""
+"""A connection grows by about 0.25 kB per call (measured on 1.5.6), so it is reopened after this many calls."""
 
 _OF_VALUES = (duckdb.DataError, duckdb.InvalidInputException, duckdb.NotImplementedException, UnicodeDecodeError)
-"""Only a value can cause these: a failed CAST, overflow, a bad argument, an unknown time zone. The last one is a
-message about a value, cut within a character by the engine."""
+"""Errors that only a value can cause: a failed CAST, overflow, a bad argument, an unknown time zone. The last one
+occurs when the engine truncates a message within a character of a value.
+"""
 _OF_THE_PROCESS = (
     duckdb.InterruptException,
     duckdb.InternalException,
@@ -32,17 +33,17 @@ _OF_THE_PROCESS = (
     duckdb.IOException,
     duckdb.ConnectionException,
 )
-"""Faults: whatever the row was, they say nothing of it."""
+"""Faults of the process: they say nothing about the row."""
 _OUT_OF_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
 REFUSALS = (duckdb.Error, UnicodeDecodeError, MemoryError)
-"""All that the engine raises for SQL that cannot be used: the user is told, whatever it is."""
+"""Everything the engine raises for SQL that it rejects; always reported to the user."""
 
 
 class RowError(Exception):
     """A statement failed, perhaps because of a value in a row. The text is the reason, one line.
 
-    `sure`: errors of this kind come from values alone. Any other may also be the process's: it blames a row only if a
-    fresh connection raises it again (`blame`).
+    `sure`: errors of this kind come from values alone. Any other may also be a fault of the process: it blames a row
+    only if a fresh connection raises it again (`poison_rows`).
     """
 
     def __init__(self, reason: str, sure: bool) -> None:
@@ -50,9 +51,9 @@ class RowError(Exception):
         self.sure = sure
 
 
-# filter_pushdown: pushed into an Arrow scan a filter is evaluated by Arrow, whose NaN compares otherwise; and a filter
-# stays where the user wrote it, so which row fails in which expression does not depend on the optimiser.
-# reorder_filter, sum_rewriter: the order of evaluation and of additions is ours.
+# filter_pushdown: Arrow would evaluate a filter pushed into its scan, and it compares NaN differently; also, a filter
+# stays where the user wrote it, so that the optimiser does not decide which row fails in which expression.
+# reorder_filter, sum_rewriter: we fix the order of evaluation and of additions.
 _DISABLED = "filter_pushdown,reorder_filter,sum_rewriter,statistics_propagation"
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
@@ -75,18 +76,18 @@ _SETTINGS = (
 
 
 MEMORY_BYTES = 1 << 30
-"""What the engine may use on one connection, unless the configuration says otherwise (`engine_memory`)."""
+"""Memory limit of one connection's engine, unless the configuration sets another (`engine_memory`)."""
 
 
 def close_default() -> None:
-    """End the connection that DuckDB opens for itself when it is imported, and its thread. It may open another."""
+    """Close the connection that DuckDB opens for itself on import, and end its thread. It may open another."""
     duckdb.close()
 
 
 def connect(memory_bytes: int = MEMORY_BYTES, *, lock: bool = True) -> duckdb.DuckDBPyConnection:
-    """A closed connection. With `lock` no SET changes it any more.
+    """An isolated connection. With `lock`, SET can no longer change it.
 
-    It never has a temporary directory: what spills is added in another order, and the last bits of sums change.
+    It never has a temporary directory: spilled rows are added in another order, which changes the last bits of sums.
     """
     connection = duckdb.connect(config={**_CONFIG, "memory_limit": f"{memory_bytes}B"})
     checks.register(connection)
@@ -98,21 +99,21 @@ def connect(memory_bytes: int = MEMORY_BYTES, *, lock: bool = True) -> duckdb.Du
 
 
 def first_line(error: BaseException) -> str:
-    """DuckDB's message without its sketch of the SQL, which is ours and not the user's."""
+    """DuckDB's message without its excerpt of the SQL, which is generated and not the user's."""
     text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
     line = checks.reason_of(text.split("\n", 1)[0].strip())
     return line if len(line) <= 300 else line[:297] + "..."
 
 
 class ScanInput:
-    """What a statement scans: registered once, it hands out the present batch each time it is scanned."""
+    """The input of a statement: registered once, it supplies the current batch to each scan."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._empty = self._table = schema.empty_table()
 
     def set(self, batch: pa.RecordBatch) -> None:
-        """The next batch. The schema is checked: another one than registered makes DuckDB 1.5 crash the process."""
+        """Set the next batch. Checks the schema: with another one than registered, DuckDB 1.5 crashes the process."""
         if not batch.schema.equals(self.schema):
             raise TypeError(f"rows of another schema than the statement's: {batch.schema} instead of {self.schema}")
         self._table = pa.Table.from_batches([batch])
@@ -128,7 +129,7 @@ class ScanInput:
 
 
 class Statement:
-    """A prepared query over one feed. `output` is its result's schema."""
+    """A prepared query over one input. `output` is the schema of its result."""
 
     def __init__(self, duck: Duck, number: int, sql: Callable[[str], str], schema: pa.Schema) -> None:
         self._duck = duck
@@ -141,7 +142,7 @@ class Statement:
         self.output: pa.Schema = duck.connection.execute(self._execute).to_arrow_table().schema
 
     def prepare(self) -> None:
-        """On the present connection. Raises duckdb.Error for SQL that is wrong."""
+        """Prepare it on the current connection. Raises duckdb.Error for invalid SQL."""
         connection = self._duck.connection
         connection.register(f"feed{self._number}", self._feed)
         connection.execute(f"PREPARE s{self._number} AS {self._sql}")
@@ -150,11 +151,11 @@ class Statement:
         self._duck.connection.unregister(f"feed{self._number}")
 
     def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The result; text in it is valid UTF-8.
+        """Run it and return the result, in which all text is valid UTF-8.
 
         Raises:
-            RowError: for a value that an expression cannot take, or that gives no valid text.
-            EngineOutOfMemory: see there. Other faults of the process propagate as they are.
+            RowError: an expression rejects a value or produces invalid text.
+            EngineOutOfMemory: see there. Other faults of the process propagate unchanged.
         """
         self._duck.count()
         self._feed.set(batch)
@@ -167,13 +168,13 @@ class Statement:
         return _valid(single_batch(table), self._duck.row_max_bytes)
 
     def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same on a connection on which nothing ran before."""
+        """Run it on a connection that has run nothing before."""
         self._duck.reopen()
         return self.run(batch)
 
 
 class Duck:
-    """The connection of one kernel. Reopened (statements prepared again) after `REOPEN_AFTER_CALLS` calls."""
+    """The connection of one kernel. Reopened, with its statements prepared again, after `REOPEN_AFTER_CALLS` calls."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES, row_max_bytes: int = ROW_MAX_BYTES) -> None:
         self.memory_bytes = memory_bytes
@@ -224,11 +225,11 @@ def with_feed(
 
 
 def _judged(error: Exception) -> Exception:
-    """What an error of a run means: the value's, perhaps the value's, or the process's."""
+    """Classify an error of a run: caused by a value, perhaps by a value, or by the process."""
     if isinstance(error, _OUT_OF_MEMORY):
         return EngineOutOfMemory(
             f"{first_line(error)}. Raise `engine_memory` in borealis.yaml (or BOREALIS_ENGINE_MEMORY) and run "
-            "`borealis up` again: it goes on from its last checkpoint. Windows of fewer keys or rows need less"
+            "`borealis up` again: it resumes from its last checkpoint. Windows of fewer keys or rows need less"
         )
     if isinstance(error, _OF_THE_PROCESS):
         return error
@@ -236,8 +237,9 @@ def _judged(error: Exception) -> Exception:
 
 
 def _valid(batch: pa.RecordBatch, row_max_bytes: int) -> pa.RecordBatch:
-    """The engine hands out text as it is; bytes that are no UTF-8 would end whoever decodes them. So would rows that no
-    record has room for."""
+    """Check a result: the engine returns text unchecked, and invalid UTF-8 would end whoever decodes it. Rows too large
+    for any record would, too.
+    """
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid as exc:
@@ -248,7 +250,7 @@ def _valid(batch: pa.RecordBatch, row_max_bytes: int) -> pa.RecordBatch:
 
 
 def single_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table as one contiguous batch, also when it has no rows."""
+    """A table as one contiguous batch, even if it has no rows."""
     batches = table.to_batches()
     if len(batches) == 1:
         return batches[0]

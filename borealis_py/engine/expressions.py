@@ -1,7 +1,7 @@
-"""A user's SQL expression as a checked tree: parsed by DuckDB, judged here, written back as SQL from the tree.
+"""A user's SQL expression as a checked tree: parsed by DuckDB, checked here, written back as SQL from the tree.
 
-What reaches the engine is always written from the tree, never the user's text, so nothing can be smuggled in. Types are
-checked later, by binding (`relation`). Knows nothing of windows or state.
+The engine only ever receives SQL written from the tree, never the user's text, so nothing can be smuggled in. Types are
+checked later, by binding (`statements`). Knows nothing of windows or state.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _parser() -> duckdb.DuckDBPyConnection:
 
 
 def _ask(sql: str, values: Sequence[str] = ()) -> str:
-    """One question, on a cursor of its own: two queries may be compiled in two threads."""
+    """Run one query, on a cursor of its own: two threads may compile queries concurrently."""
     with _parser().cursor() as cursor:
         answer: str = cursor.execute(sql, list(values)).fetchone()[0]  # type: ignore[index]
     return answer
@@ -52,7 +52,7 @@ def _ask(sql: str, values: Sequence[str] = ()) -> str:
 
 @dataclass(frozen=True)
 class ExpressionPlace:
-    """Where an expression stands: for messages. `node` as in "query 'q'"; `columns` it may use, stime among them."""
+    """Where an expression occurs, for messages. `node` as in "query 'q'"; `columns` it may use, including stime."""
 
     node: str
     where: str
@@ -76,18 +76,18 @@ class Expression:
         return {spelled[n["column_names"][0].lower()] for n in nodes(self.tree) if n["class"] == "COLUMN_REF"}
 
     def aggregates(self) -> list[Tree]:
-        """Its aggregate calls, outermost, in order."""
+        """Its outermost aggregate calls, in order."""
         return [n for n in nodes(self.tree) if is_aggregate(n)]
 
     def guarded(self, kind: Callable[[str, bool], str], plan: Callable[[str, str, bool], str]) -> Expression:
-        """The same with values bounded (`implicit`, `guards`).
+        """The expression with its cost bounded for any value (`implicit`, `guards`).
 
         Args:
-            kind: the engine's type of a part (SQL; whether aggregates are in it).
-            plan: how SQL is bound over columns of that SQL (whether aggregates are in them), as text.
+            kind: the engine's type of a subexpression (its SQL; whether it contains aggregates).
+            plan: the engine's plan, as text, of SQL over columns with the given SQL (whether these contain aggregates).
 
         Raises:
-            QueryError: it cannot be bounded.
+            QueryError: its cost cannot be bounded.
         """
 
         def kind_of(tree: Tree) -> str:
@@ -108,13 +108,14 @@ class Expression:
 
 
 def parse(text: str, place: ExpressionPlace, *, aggregate: bool) -> Expression:
-    """Parse and judge one expression.
+    """Parse and check one expression.
 
     Args:
-        aggregate: whether it must be made of aggregates (agg) or must not have any (filter, map).
+        aggregate: whether it must consist of aggregates (agg) or must not contain any (filter, map).
 
     Raises:
-        QueryError: it does not parse (pointed at), names an unknown column, or uses what is not allowed.
+        QueryError: it does not parse (the message points at the place), names an unknown column, or uses what is not
+            allowed.
     """
     expression = Expression(text, _parse(text, place), place)
     _check(expression.tree, expression)
@@ -130,7 +131,7 @@ def parse(text: str, place: ExpressionPlace, *, aggregate: bool) -> Expression:
 def _parse(text: str, place: ExpressionPlace) -> Tree:
     answer = json.loads(_ask("SELECT json_serialize_sql(?)", [_PREFIX + text]))
     if answer["error"]:
-        if answer["error_type"] != "parser":  # two statements: DuckDB says that it serialises SELECT only
+        if answer["error_type"] != "parser":  # two statements: DuckDB's error is that it serialises only SELECT
             raise QueryError(f"{place}: this is not one SQL expression\n    {text}")
         at = max(0, int(answer.get("position", len(_PREFIX))) - len(_PREFIX))
         before = text[:at]
@@ -155,7 +156,7 @@ def _parse(text: str, place: ExpressionPlace) -> Tree:
 
 
 def nodes(tree: Any) -> Iterator[Tree]:
-    """Every expression node, outermost first, in the order they are written."""
+    """Every expression node, outermost first, in written order."""
     stack = [tree]
     while stack:
         value = stack.pop()
@@ -201,9 +202,9 @@ def _check(tree: Tree, expression: Expression) -> None:
 
 
 def _objection(call: Tree) -> str | None:
-    """Why a call cannot be used, or None."""
+    """Why a call is not allowed; None: it is."""
     name = call["function_name"]
-    if call["catalog"] or call["schema"] not in ("", "main"):  # the parser writes main itself
+    if call["catalog"] or call["schema"] not in ("", "main"):  # the parser adds main itself
         return f"write {name}() without a schema: functions are known by their names"
     objection = catalogue().objection(name) or guards.objection(call)
     if objection is None and name.lower() in BY_NAME:
@@ -216,7 +217,7 @@ def _objection(call: Tree) -> str | None:
 
 
 def _type_names(type_: Tree) -> Iterator[str]:
-    """The names of a type and of all that it is made of."""
+    """The names of a type and of all its component types."""
     info = type_.get("type_info") or {}
     yield info.get("alias") or (info.get("name", "") if type_["id"] == "UNBOUND" else type_["id"])
     if type_["id"] != "VARIANT":
@@ -234,19 +235,19 @@ def _check_aggregates(expression: Expression, found: list[Tree]) -> None:
 
 
 def check_outside(expression: Expression, keys: Sequence[str]) -> None:
-    """Columns outside of aggregate calls must be keys. Raises QueryError."""
+    """Check that columns outside of aggregate calls are keys. Raises QueryError."""
     allowed = {k.lower() for k in keys}
     outside, _ = replace_aggregates(expression.tree, lambda _: None)
     for node in nodes(outside):
         if node["class"] == "COLUMN_REF" and node["column_names"] and node["column_names"][0].lower() not in allowed:
             name = node["column_names"][0]
             raise expression.error(
-                f"column {name!r} stands outside of an aggregate and is no key; group_by({name!r}) or any_value({name})"
+                f"column {name!r} is outside of an aggregate and is not a key; group_by({name!r}) or any_value({name})"
             )
 
 
 def replace_aggregates(tree: Tree, name: Callable[[Tree], str | None]) -> tuple[Tree, int]:
-    """A copy with each aggregate call replaced by a column of that name (None: by a column without name)."""
+    """A copy with each aggregate call replaced by a column of the given name (None: an unnamed column)."""
     count = 0
 
     def go(value: Any) -> Any:
@@ -278,12 +279,12 @@ def to_sql(tree: Tree) -> str:
 
 
 def _written(tree: Tree) -> str:
-    """As somebody would write it, for messages."""
+    """The tree as a user would write it, for messages."""
     return to_sql(tree).removeprefix("(").removesuffix(")").replace("main.", "")
 
 
 def _read(sql: str) -> Tree | None:
-    """The tree of one expression that the engine wrote, None: it is none."""
+    """The tree of one expression written by the engine; None: it is not an expression."""
     answer = json.loads(_ask("SELECT json_serialize_sql(?)", [_PREFIX + sql]))
     return None if answer["error"] else answer["statements"][0]["node"]["select_list"][0]
 
@@ -314,7 +315,7 @@ def describe(
 
 
 def bound(connection: duckdb.DuckDBPyConnection, select: str, error: Callable[[str], QueryError]) -> str:
-    """How the engine reads what `SELECT ... FROM (SELECT ...)` selects, before it optimises anything."""
+    """How the engine binds the selection of `SELECT ... FROM (SELECT ...)`, before any optimisation."""
     try:
         plans = dict(connection.execute(f"EXPLAIN (FORMAT json) {select}").fetchall())
     except REFUSALS as exc:

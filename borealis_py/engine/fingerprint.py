@@ -1,4 +1,6 @@
-"""What must be equal for two processes to compute equal bits: replicas with different fingerprints refuse to pair."""
+"""Everything that must be equal for two processes to compute equal bits; replicas with another fingerprint do not
+start.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,11 @@ from borealis_py.engine.rows import canonical_hash, merge
 from borealis_py.query.names import STIME
 
 RULES = 3
-"""Number of our own rules that make bits: fold, total order, kernel, partitions, what becomes a dead letter. Raised by
-hand with every change after which the same log gives other rows or dead letters (`tests/engine/test_rules.py`).
+"""Version of our own rules that affect results: fold, total order, kernel, partitions, and what becomes a dead letter.
+Increase it with every change after which the same log gives other rows or dead letters (`tests/engine/test_rules.py`).
 """
 
-# Sums in an order that shows, functions of the platform's mathematical library, text, ordering, grouping.
+# Order-sensitive sums, functions of the platform's mathematical library, text, ordering, grouping.
 _SELF_TEST = """
 SELECT g, count(*) AS n, sum(x) AS s, avg(x) AS a, stddev(x) AS d, median(x) AS m, sum(i) // 7 AS q,
        sum(exp(sin(x / 1e3)) * ln(abs(x) + 1)) AS t, sum(pow(abs(x), 0.3) + cbrt(x) + atan2(x, i)) AS p,
@@ -32,7 +34,7 @@ FROM (SELECT i, i % 5 AS g, 'k' || (i % 11) AS k,
 GROUP BY g ORDER BY g
 """
 
-# Keys of every type, and texts that another Python may print otherwise.
+# Keys of every type, and texts that another Python version may print differently.
 _KEYS = pa.record_batch(
     {
         "s": ["a", "it's", "e\u0301", "\u00e9", "\U0001fae8", "\n", None],
@@ -45,7 +47,7 @@ _KEYS = pa.record_batch(
 
 @cache
 def self_test() -> str:
-    """Hex of what this process computes for a fixed set of expressions, and of where it has rows fall."""
+    """Hex digest of the results of a fixed set of expressions in this process, and of how it partitions rows."""
     connection = connect()
     try:
         table = connection.execute(
@@ -59,7 +61,7 @@ def self_test() -> str:
 
 
 def _ordered() -> str:
-    """Hash of rows in total order, of inputs and of partitions: what numpy and pyarrow do with ties and many rows."""
+    """Hash of rows in total order, of inputs and of partitions: covers ties and large inputs in numpy and pyarrow."""
     parts = [
         pa.record_batch({"i": list(range(n)), STIME: [(i * 7_919) % 97 for i in range(n)]}) for n in (1_000, 17, 300)
     ]
@@ -72,7 +74,7 @@ def _ordered() -> str:
 
 
 def _as_json() -> str:
-    """The bytes that msgspec makes of values, and the values that it makes of bytes."""
+    """The bytes that msgspec encodes from values, and the values that it decodes from bytes."""
     doubles = [0.1, -0.0, 1e16, 1e-7, 1.5e300, 5e-324, 2.0**53, 1 / 3, 123456789.125, float("nan"), float("inf")]
     encoded = msgspec.json.encode(
         {"d": doubles, "i": [2**63 - 1, -(2**63)], "s": 'é\u2028"\\\x1f\U0001fae8', "b": True}
@@ -83,7 +85,7 @@ def _as_json() -> str:
 
 
 def ingredients() -> dict[str, str]:
-    """What a fingerprint is made of beside the query, by name, for whoever has to say what differs."""
+    """The components of a fingerprint other than the query, by name, to report which one differs."""
     return {
         "DuckDB": duckdb.__version__,
         "C library": "-".join(platform.libc_ver()),
@@ -94,7 +96,9 @@ def ingredients() -> dict[str, str]:
 
 
 def fingerprint(query_hash: str) -> str:
-    """Hex of engine version, C library, architecture, the number of the rules, the query and the self-test's result."""
+    """Hex digest of engine version, C library, architecture, version of the rules, query, and the
+    self-test's result.
+    """
     *parts, tested = ingredients().values()
     parts += [query_hash, tested]
     return hashlib.blake2b("|".join(parts).encode(), digest_size=12).hexdigest()

@@ -1,10 +1,9 @@
 """The SQL functions that a query may use, by name. Data only.
 
-A name is here because `tests/engine/test_proved.py` shows for each what a query rests on: the same rows give the same
-bits in another process, at another second, with another time zone, locale, home and number of threads. A name that is
-not here is refused, whatever the engine's catalogue says of it: that calls functions constant which read the clock,
-memory that nobody wrote, or settings. Whoever adds a name adds nothing else: the proof finds it, and asks for an
-example where it cannot make one up.
+For every name here, `tests/engine/test_proved.py` shows that the same rows give the same bits in another process, at
+another time, with another time zone, locale, home and number of threads. A name that is not here is refused, whatever
+the engine's catalogue says: it marks functions as constant that read the clock, uninitialised memory, or settings. To
+allow a function, just add its name: the test finds it, and asks for an example if it cannot generate one.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ SCALARS = OPERATORS.union(
 AGGREGATES = frozenset(_AGGREGATES.split())
 
 BY_NAME = frozenset({"list_aggregate", "list_aggr", "array_aggregate", "array_aggr", "aggregate"})
-"""These take the name of an aggregate as their second argument, a literal: it goes by the same list."""
+"""These take the name of an aggregate as their second argument, a literal; the same list applies to it."""
 
 _TYPES = """
     BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT FLOAT DOUBLE DECIMAL
@@ -99,4 +98,4 @@ _TYPES = """
 TYPES = frozenset(_TYPES.split()) | {
     "TIME WITH TIME ZONE", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "NULL",
 }  # fmt: skip
-"""What may be cast to."""
+"""Types that a CAST may name."""

@@ -1,9 +1,9 @@
-"""Bounds on what one value can make the engine do: checks that stand in front of arguments, written into the tree.
+"""Bounds what one value can make the engine do, by checks inserted in front of arguments in the expression tree.
 
-The engine's JSON functions recurse as deep as a text is nested, until the process's stack is used up; others build as
-much as an argument says, or take time by the product of two lengths, or by a power of one. No error that could be told
-would come of that. So such arguments pass through functions of ours (`checks`) that refuse what is beyond a bound: an
-error of the row. The bounds are part of what a query's results are: every replica has the same.
+The engine's JSON functions recurse as deeply as a text is nested, until the process runs out of stack; others build as
+much as an argument says, or take time that grows with the product of two lengths, or with a power of one. None of that
+ends in a reportable error. So these arguments pass through functions of ours (`checks`) that refuse values beyond a
+bound, which is an error of the row. The bounds affect a query's results: every replica has the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from borealis_py.engine.functions import AGGREGATES
 Tree = dict[str, Any]
 TEXT = "VARCHAR"
 _TEXTS = {TEXT, "JSON"}
-"""What a function that takes text takes without a CAST."""
+"""Types that a function of text accepts without a CAST."""
 
 _JSON_TEXTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(
@@ -33,53 +33,55 @@ _JSON_PATHS = {"->>", "json_array_length", "json_exists", "json_extract", "json_
 _LIKES = {"~~": (False, False), "!~~": (True, False), "~~*": (False, True), "!~~*": (True, True),
           "like_escape": (False, False), "not_like_escape": (True, False),
           "ilike_escape": (False, True), "not_ilike_escape": (True, True)}  # fmt: skip
-"""LIKE and its kin: (negated, whether case is ignored). The engine's own go back, and back again at each %."""
+"""LIKE and its variants: (negated, whether case is ignored). The engine's own matcher backtracks at every %."""
 _REGEXES = {"regexp_extract", "regexp_extract_all", "regexp_full_match", "regexp_matches", "regexp_replace",
             "regexp_split_to_array", "str_split_regex", "string_split_regex"}  # fmt: skip
 _AGAIN = {"regexp_extract_all", "regexp_replace", "regexp_split_to_array", "str_split_regex", "string_split_regex"}
-"""They search on behind each match."""
+"""Functions that continue searching after each match."""
 _ZONES = {"timezone": 0, "make_timestamptz": 6, "time_bucket": 2}
-"""Names of time zones: of an unknown one the engine looks for the most similar, which takes time by its length."""
+"""Arguments that are time zone names: for an unknown name the engine searches for the most similar one, which takes
+time proportional to its length.
+"""
 _SHORT = {**dict.fromkeys(("date_part", "datepart", "date_trunc", "datetrunc", "date_diff", "datediff", "date_sub",
                            "datesub", "strptime", "parse_formatted_bytes"), 0), **_ZONES}  # fmt: skip
 _DISTANCES = {"damerau_levenshtein": WORK_MAX // 8, "editdist3": WORK_MAX, "jaro_similarity": WORK_MAX,
               "jaro_winkler_similarity": WORK_MAX, "levenshtein": WORK_MAX}  # fmt: skip
-"""The first of them builds a table of 8 bytes a pair."""
+"""The first of them builds a table of 8 bytes per pair."""
 _SEARCHES = {"contains": 1, "instr": 1, "strpos": 1, "position": 1, "replace": 1, "split_part": 1, "split": 1,
              "str_split": 1, "string_split": 1, "string_to_array": 1}  # fmt: skip
-"""Which argument is looked for in the first one."""
+"""Index of the argument that is searched for in the first one."""
 _PATHS = {"parse_dirname", "parse_dirpath", "parse_filename"}
 _CONSTANTS = {"range": 0, "generate_series": 0, "histogram": 1, "histogram_exact": 1}
-"""From which argument on they must be written in the query: how much they build follows from several of them."""
+"""Index of the first argument that must be a literal: the result's size follows from several of them."""
 _SIZES: dict[str, tuple[int, int, str]] = {
     "lpad": (1, 4, "INTEGER"),
     "rpad": (1, 4, "INTEGER"),
     "bitstring": (1, 1, "INTEGER"),
 }
-"""Which argument says how much is built, the bytes of one, the argument's type."""
+"""Index of the argument that determines the size, bytes per unit, the argument's type."""
 PARSED = {"JSON", "LIST", "ARRAY", "STRUCT", "MAP", "UNION"}
 """Types that text is parsed into."""
 WHOLE = {TEXT, "BLOB", "BIT"}
-"""Types that take text of any length."""
+"""Types that text of any length can be cast to."""
 _MARKS = r"[^\x00-\x7f\pL\pN\pS\pP\pZ]{100}"
-"""What might be combining characters: the engine sorts them by moving each past all others."""
+"""Possible combining characters: the engine sorts them by moving each past all others."""
 _OPEN_SIZE = 64
-"""A pattern of this size is searched for in a text of any length."""
+"""A pattern up to this size may be searched for in a text of any length."""
 _MAP_WORK = WORK_MAX // 4
 _LENGTH = {TEXT: "strlen", "BLOB": "octet_length"}
 
 
 _ZONED = "TIMESTAMP WITH TIME ZONE"
-"""Its text may end in the name of a zone (see `_ZONES`)."""
+"""Its text may end in the name of a time zone (see `_ZONES`)."""
 _STRUCTURES = {"from_json", "from_json_strict", "json_transform", "json_transform_strict"}
 
 
 class Unbounded(ValueError):
-    """An expression cannot be bounded; the message says why."""
+    """The cost of an expression cannot be bounded; the message says why."""
 
 
 def objection(call: Tree) -> str | None:
-    """Why a call cannot be bounded, so that it cannot be used; None: it can."""
+    """Why a call is refused because its cost cannot be bounded; None: it can be."""
     name = call["function_name"].lower()
     if name in _CONSTANTS and any(not constant(child) for child in call["children"][_CONSTANTS[name] :]):
         which = "arguments" if name not in ("histogram", "histogram_exact") else "bins"
@@ -88,13 +90,13 @@ def objection(call: Tree) -> str | None:
 
 
 def guarded(tree: Tree, kind: Callable[[Tree], str]) -> Tree:
-    """The same expression with a check in front of each argument that needs one.
+    """The expression with a check in front of each argument that needs one.
 
     Args:
-        kind: the engine's type of a part of it.
+        kind: the engine's type of a subexpression.
 
     Raises:
-        Unbounded: no check can stand where one is needed.
+        Unbounded: a check is needed where none can be inserted.
     """
 
     def go(value: Any) -> Any:
@@ -113,7 +115,9 @@ def guarded(tree: Tree, kind: Callable[[Tree], str]) -> Tree:
 
 
 def cast_checked(before: Tree, child: Tree, kind: Callable[[Tree], str]) -> Tree:
-    """What a CAST takes instead of `child`, its own with parts checked; `child` itself, if the CAST needs no check."""
+    """The checked operand of a CAST, where `child` is its operand with parts already checked; `child` if no check is
+    needed.
+    """
     if constant(before["child"]):
         return child
     top, of = names_of(before["cast_type"]), kind(before["child"])
@@ -132,13 +136,13 @@ def cast_checked(before: Tree, child: Tree, kind: Callable[[Tree], str]) -> Tree
 
 
 def names_of(type_: Tree) -> set[str]:
-    """What a type is called, without what it is made of."""
+    """The names of a type, without those of its component types."""
     info = type_.get("type_info") or {}
     return {type_["id"], str(info.get("name", "")).upper()}
 
 
 def inner_types(type_: Tree) -> dict[str, Tree]:
-    """The types that a type is made of, by the names of their fields."""
+    """The component types of a type, by field name."""
     info = type_.get("type_info") or {}
     if "child_type" in info:
         return {"": info["child_type"]}
@@ -146,7 +150,7 @@ def inner_types(type_: Tree) -> dict[str, Tree]:
 
 
 def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
-    """`before` as written, `call` with its own arguments checked already."""
+    """Check a call: `before` is as written, `call` has its own arguments already checked."""
     name, children, written = call["function_name"].lower(), list(call["children"]), before["children"]
     if name in _LIKES and len(children) > 1:
         return _like(name, before, children)
@@ -205,7 +209,7 @@ def _check_structure(written: list[Tree]) -> None:
 
 
 def _built(name: str, children: list[Tree], of: Callable[[int], str]) -> list[Tree]:
-    """Checks where a value is taken as often as another one says."""
+    """Insert checks where one argument determines how often another is repeated."""
     if name == "repeat" and len(children) == 2:
         listed = _call("add", _number(16), _call("strlen", _cast(children[0], TEXT)))
         size = _call(_LENGTH[of(0)], children[0]) if of(0) in _LENGTH else listed
@@ -227,7 +231,7 @@ def _built(name: str, children: list[Tree], of: Callable[[int], str]) -> list[Tr
 
 
 def _like(name: str, before: Tree, children: list[Tree]) -> Tree:
-    """LIKE as a regular expression, unless the pattern is written in the query and simple."""
+    """LIKE as a regular expression, unless its pattern is a simple literal."""
     negated, ignores_case = _LIKES[name]
     text, pattern, *escape = children
     known = _literal(before["children"][1])
@@ -265,7 +269,9 @@ def _marked(text: Tree) -> Tree:
 
 
 def constant(tree: Tree) -> bool:
-    """Written in the query: neither a column is in it nor an aggregate, which is of rows without one, too."""
+    """Whether it is a constant in the query: it contains no column, and no aggregate (which counts rows even without
+    one).
+    """
     if isinstance(tree, list):
         return all(map(constant, tree))
     if not isinstance(tree, dict):
@@ -275,7 +281,7 @@ def constant(tree: Tree) -> bool:
 
 
 def _literal(tree: Tree) -> str | None:
-    """The text that is written there, None: something else is."""
+    """The text of a string literal; None: not a string literal."""
     value = tree.get("value", {}).get("value") if tree["class"] == "CONSTANT" else None
     return value if isinstance(value, str) else None
 
@@ -289,7 +295,7 @@ def _call(name: str, *arguments: Tree) -> Tree:
 
 
 def _joined(values: list[Tree]) -> Tree:
-    """All values as one text; nulls are none of it."""
+    """All values concatenated as one text; nulls are skipped."""
     return _call("concat", *(_cast(value, TEXT) for value in values))
 
 
@@ -307,7 +313,7 @@ def _is(value: Tree) -> Tree:
 
 
 def _if(condition: Tree, value: Tree) -> Tree:
-    """The value; the condition is there for what it raises."""
+    """The value, evaluated after a condition that raises if a check fails."""
     checks = [{"when_expr": condition, "then_expr": value}]
     return {
         "class": "CASE",

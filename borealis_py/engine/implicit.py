@@ -1,8 +1,8 @@
-"""Casts that the engine makes unasked, written into the tree, so that `guards` finds them as it finds the user's own.
+"""Makes the engine's implicit casts explicit in the tree, so that `guards` treats them like the user's own.
 
-`k = i` reads the text k as a number, and so do IN, CASE k WHEN i and the counts that some functions take. Nothing here
-lists them: each part of an expression is bound with its own parts as columns, and the engine's plan of it shows the
-casts. What they are is asked of the engine (`CastEngine`); this module knows trees and the text of plans only.
+`k = i` parses the text k as a number, and so do IN, CASE k WHEN i and the counts that some functions take. There is no
+list of such cases: each part of an expression is bound with its own parts as columns, and the engine's plan shows the
+casts. The engine is queried through `CastEngine`; this module knows only trees and the text of plans.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class CastEngine:
-    """What the engine says of expressions.
+    """Queries to the engine about expressions.
 
-    `kind(tree)`: its type. `plan(tree, parts)`: how it is bound, where its columns __part0, ... are these parts.
-    `read(sql)`: its tree, None if it cannot be read. `written(tree)`: its SQL.
+    `kind(tree)`: its type. `plan(tree, parts)`: how it is bound if its columns __part0, ... are these parts.
+    `read(sql)`: its tree; None if it does not parse. `written(tree)`: its SQL.
     """
 
     kind: Callable[[Tree], str]
@@ -46,7 +46,7 @@ class CastEngine:
 
 
 def explicit(tree: Tree, engine: CastEngine) -> Tree:
-    """The same expression; what it would cast unasked, and needs a guard, is cast by a CAST of its own.
+    """The expression with every implicit cast that needs a guard written as a CAST.
 
     Raises:
         Unbounded: such a CAST would change what the expression means, or texts within a value would be parsed.
@@ -59,7 +59,7 @@ def explicit(tree: Tree, engine: CastEngine) -> Tree:
 
 
 def _asked(tree: Tree, engine: CastEngine) -> Tree:
-    """The expression with casts of its parts, if it makes any that need a guard."""
+    """The expression with CASTs on those parts whose implicit cast needs a guard."""
     parts: list[Tree] = []
 
     def numbered(part: Tree) -> Tree:
@@ -86,7 +86,7 @@ def _asked(tree: Tree, engine: CastEngine) -> Tree:
 
 
 def _needed(plan: str, parts: Sequence[Tree], engine: CastEngine) -> Iterator[tuple[int, Tree]]:
-    """(number of a part, CAST of its column) for the casts in a plan that need a guard."""
+    """(number of a part, CAST of its column) for each cast in a plan that needs a guard."""
     for inner, type_ in casts_in(plan):
         if PART not in inner:
             continue
@@ -110,12 +110,12 @@ def _needed(plan: str, parts: Sequence[Tree], engine: CastEngine) -> Iterator[tu
 
 
 def _typed(tree: Tree) -> Tree:
-    """Something of the same type."""
+    """A tree of the same type."""
     return {**tree, "child": NOTHING} if tree["class"] == "CAST" else tree
 
 
 def _check_texts(cast: Tree, engine: CastEngine) -> None:
-    """Raises Unbounded where texts within a value would be parsed: no guard sees each of them."""
+    """Raises Unbounded if texts within a value would be parsed: no guard sees each of them."""
     if constant(cast["child"]) or not any(names_of(t) & PARSED for t in inner_types(cast["cast_type"]).values()):
         return
     of = engine.kind(cast["child"])
@@ -125,7 +125,7 @@ def _check_texts(cast: Tree, engine: CastEngine) -> None:
 
 
 def _parses(of: Tree, to: Tree, *, outermost: bool = False) -> bool:
-    """Whether a cast between these types parses a text within a value."""
+    """Whether a cast between these types parses text within a value."""
     if of["id"] == TEXT:
         return bool(names_of(to) & PARSED) and not outermost
     if "JSON" in names_of(to):
@@ -137,7 +137,7 @@ def _parses(of: Tree, to: Tree, *, outermost: bool = False) -> bool:
 
 
 def casts_in(plan: str) -> Iterator[tuple[str, str]]:
-    """(what is cast, the type as written) for each CAST in the text of a bound expression, innermost first."""
+    """(operand, type as written) of each CAST in the text of a bound expression, innermost first."""
     opened: list[list[int]] = []
     for token in _TOKEN.finditer(plan):
         kind = token.lastgroup
@@ -150,7 +150,7 @@ def casts_in(plan: str) -> Iterator[tuple[str, str]]:
 
 
 def _over_parts(tree: Tree, change: Callable[[Tree], Tree]) -> Tree:
-    """The expression with each of its parts changed: the expressions right below it."""
+    """The expression with each of its direct subexpressions changed."""
 
     def go(value: Any) -> Any:
         if isinstance(value, list):
@@ -163,7 +163,7 @@ def _over_parts(tree: Tree, change: Callable[[Tree], Tree]) -> Tree:
 
 
 def _filled(tree: Tree, parts: Sequence[Tree]) -> Tree:
-    """The expression with parts instead of their columns."""
+    """The expression with columns replaced by the parts they stand for."""
     number = _number(tree)
     if number >= 0:
         return {**parts[number], "alias": tree["alias"]}
@@ -178,6 +178,6 @@ def _column(number: int, alias: str) -> Tree:
 
 
 def _number(tree: Tree) -> int:
-    """Of the part whose column this is; -1: it is none."""
+    """The number of the part that this column stands for; -1: it stands for none."""
     name = tree["column_names"][-1] if tree["class"] == "COLUMN_REF" else ""
     return int(name.removeprefix(PART)) if name.startswith(PART) else -1

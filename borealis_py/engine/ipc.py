@@ -1,7 +1,7 @@
-"""What an Arrow IPC stream says of itself before anything of it is unpacked: rows, and bytes once decompressed.
+"""What an Arrow IPC stream declares before anything is unpacked: its rows, and its bytes once decompressed.
 
-18 kB of compressed batches can hold fifty million rows. Arrow's own reader tells how many only when it has built them;
-so the metadata are read here (flatbuffers; Message.fbs and Schema.fbs of the Arrow format, version 1.5).
+18 kB of compressed batches can hold fifty million rows. Arrow's own reader reports the number only after building them,
+so the metadata is read here (flatbuffers; Message.fbs and Schema.fbs of the Arrow format, version 1.5).
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import NamedTuple
 import pyarrow as pa
 
 _PREFIX = 8
-"""Bytes before a compressed buffer: its length decompressed, -1 if it is stored as it is."""
+"""Bytes before a compressed buffer: its decompressed length, -1 if it is stored uncompressed."""
 
 
 class Claims(NamedTuple):
-    """What a batch claims to hold."""
+    """What a batch declares to hold."""
 
     rows: int
     body_bytes: int
 
 
 class Unclaimed(ValueError):
-    """The stream is not of the form that was asked for."""
+    """The stream does not have the expected form."""
 
 
 class _Table:
@@ -67,11 +67,11 @@ class _Table:
 
 
 def claims(payload: bytes, schema: pa.Schema) -> list[Claims]:
-    """What each batch of a stream claims to hold, by its metadata alone.
+    """What each batch of a stream declares to hold, from its metadata alone.
 
     Raises:
-        Unclaimed: it has other columns than `schema`, or something beside batches.
-        pa.ArrowInvalid, OSError, EOFError: it is no stream.
+        Unclaimed: it has other columns than `schema`, or messages other than batches.
+        pa.ArrowInvalid, OSError, EOFError: it is not a stream.
     """
     reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(payload))
     told = pa.ipc.read_schema(reader.read_next_message())
@@ -117,5 +117,5 @@ def _size(body: pa.Buffer, offset: int, length: int, compressed: bool) -> int:
 
 
 def spell(schema: pa.Schema) -> str:
-    """Columns and their types, for people."""
+    """Columns and their types, human-readable."""
     return ", ".join(f"{f.name} {f.type}" for f in schema)

@@ -1,7 +1,7 @@
 """The kernel: one node's fragment on DuckDB, the same in a replica, a redo task and an audit.
 
-Built from the app's description and a node's name only, so that a Spark worker can build its own. For one thread at a
-time. Knows nothing of logs, frontiers or stability.
+Built from only the app's description and a node's name, so that a Spark worker can build its own. Not thread-safe.
+Knows nothing of logs, frontiers or stability.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from borealis_py.query.spec import AppSpec
 from sunion.model import Output
 
 KernelState = tuple[tuple[Partial, ...], ...]
-"""For each window operator its buckets' partials, in bucket order."""
+"""For each window operator, its buckets' partials, in bucket order."""
 Batches = Sequence[pa.RecordBatch | None]
 """One bucket's rows, by input."""
 SLICE_ROWS = 50_000
-"""So many rows go through the operators at once."""
+"""Maximum number of rows that pass through the operators at once."""
 
 
 class DuckKernel(ArrowRows, ArrowRowCodec):
-    """`sunion.model.Fragment` and `RowOps`, `log.codec.RowCodec`. Use `compile_query`.
+    """Implements `sunion.model.Fragment` and `RowOps`, and `log.codec.RowCodec`. Create it with `compile_query`.
 
     `query`: the node's name; a query is the node that gives its result. `output_schema`: the result's columns, then
     stime. `fingerprint`: see there. `schema_id`: for record headers.
@@ -52,7 +52,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
 
     @property
     def fingerprint(self) -> str:
-        """Equal in all processes that compute equal bits for this node and those it reads."""
+        """Equal in all processes that compute equal bits for this node and those upstream of it."""
         return fingerprint(self.app.query_hash(self.query))
 
     @property
@@ -66,7 +66,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
 
     @property
     def operator_class(self) -> OperatorClass:
-        """The most general of its operators'."""
+        """The most general class of its operators."""
         return most_general(operator.operator_class for operator in self._operators)
 
     def source_codec(self, name: str) -> ArrowSourceCodec:
@@ -80,7 +80,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         return ArrowRowCodec(self._inputs[name], ())
 
     def divide(self, rows: pa.RecordBatch, by: Sequence[str], count: int) -> list[pa.RecordBatch | None]:
-        """The node's rows by the partition that their columns `by` fall to."""
+        """Split the node's rows into partitions by their columns `by`."""
         return split_by_partition(rows, by, count)
 
     def _check_input(self, name: str, kind: Container[str]) -> None:
@@ -95,7 +95,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
     def step(
         self, state: KernelState, first: int, end: int, buckets: Mapping[int, Batches]
     ) -> tuple[KernelState, Mapping[int, Output]]:
-        """Run buckets [first, end); see `sunion.model.Fragment`. Empty stretches cost nothing."""
+        """Run buckets [first, end); see `sunion.model.Fragment`. Empty stretches are free."""
         pending = sorted(buckets)
         if pending and not first <= pending[0] <= pending[-1] < end:
             raise ValueError(f"rows of buckets {pending[0]}..{pending[-1]} in a step over [{first}, {end})")
@@ -107,7 +107,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         return state, outputs
 
     def _together(self, buckets: Sequence[int], parts: Batches) -> pa.RecordBatch | None:
-        """One input's rows of some buckets."""
+        """One input's rows of several buckets."""
         rows = joined(parts)
         if rows is not None:
             counts = [0 if part is None else part.num_rows for part in parts]
@@ -132,14 +132,14 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         return tuple(after)
 
     def close(self) -> None:
-        """Give the engine's memory back. The kernel cannot be used any more."""
+        """Release the engine's memory. The kernel cannot be used afterwards."""
         self._duck.close()
 
 
 def _slices(
     first: int, end: int, pending: Sequence[int], buckets: Mapping[int, Batches]
 ) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """[first, end) cut so that each slice holds `SLICE_ROWS` rows at most, or one bucket: (first, end, its buckets)."""
+    """[first, end) cut into slices of at most `SLICE_ROWS` rows, or one bucket: (first, end, its buckets)."""
     some: list[int] = []
     rows = 0
     for bucket in pending:
@@ -153,17 +153,17 @@ def _slices(
 
 
 def compile_query(app: AppSpec, query: str, row_max_bytes: int = ROW_MAX_BYTES, memory_bytes: int = 0) -> DuckKernel:
-    """Check a query, or any node of one, and make it ready to run.
+    """Check a query, or any node of one, and compile it.
 
     Args:
-        app: the app's description, as `App.describe()` or `AppSpec.from_json` gives it.
+        app: the app's description, from `App.describe()` or `AppSpec.from_json`.
         query: the name of one of its queries or nodes.
-        row_max_bytes: of a row of a source or of a result; larger ones are dead letters. As the app's timing has it.
-        memory_bytes: what the engine may use on this machine; 0: its default.
+        row_max_bytes: maximum size of a row of a source or result, from the app's timing; larger rows are dead letters.
+        memory_bytes: memory limit of the engine on this machine; 0: its default.
 
     Raises:
-        QueryError: an expression that does not parse, an unknown column or function, a wrong type, a function whose
-            result is not always the same, ...: everything that would keep the query from running.
+        QueryError: an expression that does not parse, an unknown column or function, a wrong type, a nondeterministic
+            function, ...: everything that would keep the query from running.
     """
     app.node(query)
     duck = Duck(memory_bytes or MEMORY_BYTES, row_max_bytes)

@@ -1,4 +1,4 @@
-"""The operators of a fragment at work: a slice of buckets at once, on record batches, with state passed in and out.
+"""The operators of a running fragment: they process a slice of buckets at once, on record batches, with explicit state.
 
 A row's bucket follows from its stime, so a slice is one batch of rows in total order. Each statement groups by bucket
 (or by window) before anything else, and a group's rows keep their order: how buckets are grouped into slices cannot
@@ -25,20 +25,21 @@ from borealis_py.query.names import STIME
 from sunion.model import Reject
 
 Partial = tuple[int, pa.RecordBatch]
-"""(bucket, partial aggregates or rows of it)."""
+"""(bucket, its partial aggregates or rows)."""
 Rows: TypeAlias = pa.RecordBatch | None
-"""Rows of a slice in order; None: there are none."""
+"""Rows of a slice in order; None: it has none."""
 NodeOutputs = list[Rows]
 """The rows of the slice, by operator."""
 CLOSE_ROWS = 100_000
-"""Windows are closed together as long as they hold so many partials or rows: those of sliding windows overlap."""
+"""Windows are closed together while they hold at most this many partials or rows: sliding windows overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Buckets [first, end) at work.
+    """Buckets [first, end) being processed.
 
-    `inputs`: each input's rows, bucket after bucket. `rejects`: dead letters by bucket, by operator and then by row.
+    `inputs`: each input's rows, bucket after bucket. `rejects`: dead letters by bucket, in the order of operators, then
+    rows.
     """
 
     first: int
@@ -66,7 +67,7 @@ class SourceOperator:
 
 @dataclass(frozen=True)
 class UnionOperator:
-    """Rows of several operators in total order; columns as in the first."""
+    """Rows of several operators in total order; columns as in the first one."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     inputs: tuple[int, ...]
@@ -81,7 +82,7 @@ class UnionOperator:
 
 @dataclass(frozen=True)
 class PartitionFilter:
-    """The rows that fall to one partition of the node."""
+    """The rows that belong to one partition of the node."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     input: int
@@ -133,9 +134,9 @@ class StatementOperator:
 class WindowOperator:
     """Aggregates over windows. `every`, `size` in buckets.
 
-    `collect` turns rows into partials, one a bucket and key, the bucket in front (None: the rows themselves, `columns`
-    of them); `close` turns the partials of windows into their results, the window's end in front of both. `positions`:
-    computed from rows, which get their place in the total order as a column.
+    `collect` turns rows into partials, one per bucket and key, with the bucket as first column (None: the partials are
+    the rows themselves, with `columns`). `close` turns the partials of windows into results; in both, the first column
+    is the window's end. `positions`: computed from rows, with their position in the total order as a column.
     """
 
     operator_class: ClassVar = OperatorClass.CONVERGENT
@@ -158,7 +159,7 @@ class WindowOperator:
         return (self.input,)
 
     def run(self, part: Slice, rows: Rows, state: Sequence[Partial]) -> tuple[Rows, tuple[Partial, ...]]:
-        """The results of the windows that close in the slice, and the partials that later ones need."""
+        """The results of the windows that close in the slice, and the partials that later windows need."""
         content = [*state, *(self._collected(part, rows) if rows is not None else ())]
         if not content:
             return None, ()
@@ -168,7 +169,7 @@ class WindowOperator:
         return found, tuple(content[int(np.searchsorted(buckets, needed)) :])
 
     def _collected(self, part: Slice, rows: pa.RecordBatch) -> Iterator[Partial]:
-        """What each bucket of the slice adds."""
+        """The partials of each bucket in the slice."""
         if self.collect is None:
             yield from by_bucket(rows.select(self.columns), buckets_of(rows, self.width_us))
             return
@@ -177,14 +178,17 @@ class WindowOperator:
             yield from by_bucket(found.select(self.partial_schema.names), found.column(0).to_numpy())
 
     def _next_end(self, cursor: int) -> int:
-        """End (in buckets, exclusive) of the first window that closes with bucket `cursor` or a later one."""
+        """End (in buckets, exclusive) of the first window that closes with bucket `cursor` or later."""
         return (cursor // self.every + 1) * self.every
 
     def _windows(
         self, part: Slice, buckets: np.ndarray, content: Sequence[Partial]
     ) -> Iterator[list[tuple[int, Sequence[Partial]]]]:
-        """The windows with content that close in the slice, (end, its partials), as many together as are to be closed
-        at once. Gaps cost nothing, however long."""
+        """The non-empty windows that close in the slice, as (end, its partials), grouped by how many are closed at
+        once.
+
+        Gaps are free, however long.
+        """
         some: list[tuple[int, Sequence[Partial]]] = []
         rows = 0
         for run in np.split(buckets, np.flatnonzero(np.diff(buckets) > self.size) + 1):
@@ -216,7 +220,7 @@ class WindowOperator:
         return None if found is None else self._frame(found)
 
     def _one(self, part: Slice, rows: pa.RecordBatch) -> Rows:
-        """One window, without the keys that fail."""
+        """The results of one window, without the keys that fail."""
         end = rows.column(0)[0].as_py()
         groups = _Groups(self.rank, rows)
         result, bad = run_by_group(self.close, rows, groups)
@@ -236,7 +240,7 @@ class WindowOperator:
 
 
 class _Groups:
-    """Which row of a window belongs to which key, found out only when something failed."""
+    """Maps rows of a window to keys; computed only after a failure."""
 
     def __init__(self, rank: Statement | None, rows: pa.RecordBatch) -> None:
         self._rank = rank
@@ -259,7 +263,7 @@ class _Groups:
 
 
 def _by_row(node: str, statement: Statement, batch: pa.RecordBatch, part: Slice) -> Rows:
-    """Rows through a statement, without those that fail; a bucket with one that does is run alone."""
+    """Run rows through a statement, without those that fail; a bucket with a failing row is run by itself."""
     buckets = buckets_of(batch, part.width_us)
     starts = np.append(runs_of(buckets), len(buckets))
 

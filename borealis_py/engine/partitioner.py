@@ -1,4 +1,4 @@
-"""Which partition a row falls to: a hash of its key columns by value, the same in every process and for ever.
+"""The partition of a row: a hash of its key columns by value, the same in every process and forever.
 
 Null is a key like any other, as in GROUP BY; so are NaN, and -0.0 is 0.0.
 """
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from borealis_py.query.names import STIME
 
 KEY_TYPES = (pa.string(), pa.int64(), pa.float64(), pa.bool_())
-"""What rows may be partitioned by; not lists."""
+"""Types of key columns; lists are not allowed."""
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

@@ -1,7 +1,7 @@
-"""When a statement fails on a value: find what is to blame, reject it with a reason, run the rest.
+"""When a statement fails on a value: find the rows to blame, reject them with a reason, run the rest.
 
-A failure is found by halving, so that one bad row among n costs about 2 log n runs. What is to blame is a function of
-the rows alone: replicas reject alike. So an error that might be the process's own blames only what fails again, alone,
+Rows are found by bisection, so that one bad row among n costs about 2 log n runs. Blame is a function of the rows
+alone: replicas reject alike. So an error that might be a fault of the process blames only rows that fail again, alone,
 on a fresh connection. Knows nothing of windows or buckets.
 """
 
@@ -17,13 +17,13 @@ from borealis_py.engine.duck import RowError, Statement
 
 
 class Runs(Protocol):
-    """What may fail on a value: a statement."""
+    """Something that may fail on a value: a statement."""
 
     def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Raises RowError."""
 
     def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same where nothing ran before. Raises RowError."""
+        """The same on a fresh connection. Raises RowError."""
 
 
 def run_by_part(
@@ -32,10 +32,10 @@ def run_by_part(
     starts: Sequence[int] | np.ndarray,
     one: Callable[[pa.RecordBatch], pa.RecordBatch | None],
 ) -> list[pa.RecordBatch | None]:
-    """Run parts of a batch together; those that fail together by halves; and what fails alone by `one`.
+    """Run parts of a batch together; bisect those that fail together; run a single failing part by `one`.
 
     Args:
-        starts: the row at which each part begins, and the number of rows.
+        starts: the row at which each part begins, followed by the number of rows.
 
     Returns:
         Results, in the order of the parts.
@@ -58,9 +58,9 @@ def run_by_part(
 
 
 def _search(low: int, high: int, fails: Callable[[int, int], bool]) -> None:
-    """Ask of [low, high), and of the halves of what fails until they are single, in order.
+    """Call `fails` for [low, high), and for the halves of every range that fails, down to single units, in order.
 
-    A function that calls itself would hold its batches until Python looks for cycles.
+    Iterative: a recursive closure would keep its batches alive until the garbage collector runs.
     """
     waiting = [(low, high)]
     while waiting:
@@ -71,16 +71,16 @@ def _search(low: int, high: int, fails: Callable[[int, int], bool]) -> None:
 
 
 class Isolated(NamedTuple):
-    """`rows` without what was to blame (None: nothing is left); `bad` maps a unit's number to the reason."""
+    """`rows` without the units to blame (None: nothing is left); `bad` maps a unit's number to the reason."""
 
     rows: pa.RecordBatch | None
     bad: dict[int, str]
 
 
 def isolate_bad_rows(runs: Runs, batch: pa.RecordBatch) -> Isolated:
-    """Run; if that fails, without the rows that fail alone. Units are row numbers.
+    """Run a batch; if it fails, run it without the rows that fail alone. Units are row numbers.
 
-    If no row fails alone, or the others fail together even so (an aggregate that overflows), all are to blame.
+    If no row fails alone, or if the others still fail together (an aggregate that overflows), all are to blame.
     """
     try:
         return Isolated(runs.run(batch), {})
@@ -89,7 +89,7 @@ def isolate_bad_rows(runs: Runs, batch: pa.RecordBatch) -> Isolated:
 
 
 def run_by_group(runs: Runs, batch: pa.RecordBatch, groups: Callable[[], np.ndarray]) -> Isolated:
-    """The same by groups of rows; `groups()` gives each row's group number, 0, 1, ... without holes."""
+    """The same by groups of rows; `groups()` gives each row's group number: 0, 1, ... without gaps."""
     try:
         return Isolated(runs.run(batch), {})
     except RowError as exc:
@@ -125,7 +125,7 @@ def _blame(runs: Runs, batch: pa.RecordBatch, group: np.ndarray, count: int, err
 
 
 def _all_or_none(runs: Runs, rows: pa.RecordBatch, count: int, error: RowError, bad: dict[int, str]) -> Isolated:
-    """These rows failed together: all units are to blame, unless that was no fault of theirs."""
+    """These rows failed together: all units are to blame, unless the process was at fault."""
     if error.sure:
         return Isolated(None, {unit: bad.get(unit, str(error)) for unit in range(count)})
     try:
@@ -135,7 +135,7 @@ def _all_or_none(runs: Runs, rows: pa.RecordBatch, count: int, error: RowError, 
 
 
 def _confirmed(runs: Runs, rows: pa.RecordBatch, error: RowError) -> str | None:
-    """The reason if these rows are to blame for an error, else None."""
+    """The reason if these rows are to blame for an error; else None."""
     if error.sure:
         return str(error)
     try:
@@ -150,7 +150,7 @@ def _rows(batch: pa.RecordBatch, mask: np.ndarray) -> pa.RecordBatch:
 
 
 def group_numbers(statement: Statement, batch: pa.RecordBatch) -> np.ndarray:
-    """Group of each row, from a statement that gives (position, group) in any order."""
+    """Group of each row, from a statement that returns (position, group) in any order."""
     answer = statement.run(batch)
     numbers = np.empty(batch.num_rows, dtype=np.int64)
     numbers[answer.column(0).to_numpy()] = answer.column(1).to_numpy()

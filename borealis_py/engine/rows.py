@@ -1,7 +1,7 @@
 """Rows as Arrow record batches: column types, total order, concatenation, canonical hash. Knows no SQL.
 
-A segment is a batch of the user's columns and then `stime`. One bucket's rows of all inputs (`Ordered`) are a tuple
-with each input's batch or None; they are merged by whatever needs one stream of them (`merge`).
+A segment is a batch of the user's columns, then `stime`. One bucket's rows of all inputs (`Ordered`) are a tuple with
+each input's batch or None; operators that need a single stream merge them (`merge`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def is_integer(duck_type: str) -> bool:
 
 
 def column_type(duck_type: str) -> tuple[str, pa.DataType] | None:
-    """The column type that an expression of this DuckDB type gets: (SQL type, Arrow type), None if it has none.
+    """The column type for an expression of this DuckDB type: (SQL type, Arrow type); None if there is none.
 
-    Integers become BIGINT (one that does not fit is an error of its row), decimals and floats DOUBLE.
+    Integers become BIGINT (a value that does not fit is an error of its row), decimals and floats DOUBLE.
     """
     if duck_type.endswith("[]"):
         inner = column_type(duck_type[:-2])
@@ -54,12 +54,12 @@ def column_type(duck_type: str) -> tuple[str, pa.DataType] | None:
 
 
 def segment_schema(columns: Mapping[str, str]) -> pa.Schema:
-    """A source's segments: its columns, then stime."""
+    """Schema of a source's segments: its columns, then stime."""
     return pa.schema([*(pa.field(name, ARROW[kind]) for name, kind in columns.items()), _STIME_FIELD])
 
 
 def sorted_by_stime(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """By stime, ties as they are. A batch in order is returned as it is."""
+    """Sorted by stime; ties keep their order. A batch already in order is returned unchanged."""
     stimes = batch.column(STIME).to_numpy()
     if len(stimes) < 2 or bool(np.all(stimes[1:] >= stimes[:-1])):
         return batch
@@ -67,7 +67,7 @@ def sorted_by_stime(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def joined(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
-    """All parts' rows, one part after the other; None: there are none."""
+    """Rows of all parts, one part after the other; None: there are none."""
     present = [p for p in parts if p is not None and p.num_rows]
     if not present:
         return None
@@ -75,7 +75,7 @@ def joined(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
 
 
 def merge(parts: Sequence[pa.RecordBatch | None]) -> pa.RecordBatch | None:
-    """All parts' rows by (stime, part, position): the one total order."""
+    """Rows of all parts by (stime, part, position): the total order."""
     rows = joined(parts)
     return None if rows is None else sorted_by_stime(rows)
 
@@ -87,12 +87,12 @@ def buckets_of(batch: pa.RecordBatch, width_us: int) -> np.ndarray:
 
 
 def runs_of(buckets: np.ndarray) -> np.ndarray:
-    """Where each bucket begins, of rows in the order of their buckets."""
+    """Index at which each bucket begins, for rows ordered by bucket."""
     return np.flatnonzero(np.diff(buckets, prepend=-1))
 
 
 def by_bucket(batch: pa.RecordBatch, buckets: np.ndarray) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """(bucket, its rows): `batch` taken apart, without copying. `buckets` has each row's, ascending."""
+    """Split `batch` into (bucket, its rows) without copying. `buckets` holds each row's, ascending."""
     starts = runs_of(buckets)
     ends = [*starts[1:].tolist(), len(buckets)]
     for bucket, start, end in zip(buckets[starts].tolist(), starts.tolist(), ends, strict=True):
@@ -100,9 +100,10 @@ def by_bucket(batch: pa.RecordBatch, buckets: np.ndarray) -> Iterator[tuple[int,
 
 
 class Parsed:
-    """Rows of a source fresh from JSON: objects, and their stimes. Kept for a turn at most: as Arrow they take a fifth.
+    """Rows of a source fresh from JSON: objects and their stimes. Kept for a turn at most: Arrow takes a fifth of the
+    memory.
 
-    `columns`: makes Arrow columns, without stime, of objects. All that go together have the same.
+    `columns`: converts objects into Arrow columns, without stime. Instances that are combined must share it.
     """
 
     __slots__ = ("_columns", "_objects", "_schema", "_stimes")
@@ -125,7 +126,7 @@ class Parsed:
 
     @staticmethod
     def batch(parts: Sequence[Parsed]) -> pa.RecordBatch:
-        """All their rows as one batch."""
+        """The rows of several instances as one batch."""
         first = parts[0]
         objects = first._objects if len(parts) == 1 else [row for part in parts for row in part._objects]
         stimes = np.fromiter(chain.from_iterable(p._stimes for p in parts), np.int64, len(objects))
@@ -133,7 +134,7 @@ class Parsed:
 
 
 class ArrowRows:
-    """`sunion.model.RowOps` on record batches."""
+    """Implements `sunion.model.RowOps` on record batches."""
 
     def take(self, rows: pa.RecordBatch | Parsed, indices: Sequence[int]) -> pa.RecordBatch | Parsed:
         if isinstance(rows, Parsed):
@@ -144,7 +145,7 @@ class ArrowRows:
         return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
     def settle(self, groups: Sequence[Sequence[pa.RecordBatch | Parsed]]) -> Sequence[pa.RecordBatch]:
-        """Slices of one batch: a batch of its own for each record would cost more than its rows."""
+        """Slices of a common batch: a separate batch per record would take more memory than its rows."""
         parts = [part for group in groups for part in group]
         if all(isinstance(part, Parsed) for part in parts):
             whole = Parsed.batch(parts)
@@ -153,7 +154,7 @@ class ArrowRows:
         return [self.concat([Parsed.batch([p]) if isinstance(p, Parsed) else p for p in group]) for group in groups]
 
     def order(self, parts: Sequence[pa.RecordBatch | None]) -> tuple[pa.RecordBatch | None, ...]:
-        """Lazy: what reads the bucket merges its inputs, a query over one of them never touches the others."""
+        """Lazy: operators merge the inputs they read, so a query over one input never touches the others."""
         return tuple(parts)
 
     def count(self, rows: pa.RecordBatch) -> int:
@@ -164,7 +165,7 @@ class ArrowRows:
 
 
 def row_sizes(batch: pa.RecordBatch) -> np.ndarray:
-    """Bytes of each row: those of its strings, and 8 for every other value."""
+    """Size of each row in bytes: that of its strings, plus 8 for every other value."""
     sizes = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
         sizes += _sizes(column)
@@ -184,9 +185,9 @@ def _sizes(column: pa.Array) -> np.ndarray:
 
 
 def canonical_hash(batch: pa.RecordBatch) -> str:
-    """Hex of type-tagged values, column by column. Equal for equal rows, however they lie in memory.
+    """Hex digest of type-tagged values, column by column. Equal for equal rows, whatever their memory layout.
 
-    Doubles by their bits (so -0.0 differs from 0.0), every NaN as one.
+    Doubles are hashed by their bits (so -0.0 differs from 0.0), but all NaNs alike.
     """
     digest = hashlib.blake2b(digest_size=16)
     digest.update(str(batch.num_rows).encode())

@@ -1,4 +1,6 @@
-"""Expressions over a relation: typed, probed, guarded, made into statements. What goes wrong is the user's error."""
+"""Expressions over a relation: typed, probed, guarded, and made into statements. Failures become
+errors for the user.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ Sql = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Relation:
-    """Rows of operator `slot` seen through a chain of filters and maps: `sql(feed)`; None where there is no chain."""
+    """Rows of operator `slot` after a chain of filters and maps, `sql(feed)`; None where there is no chain."""
 
     slot: int
     base: pa.Schema
@@ -35,12 +37,12 @@ class Relation:
 
 
 def q(name: str) -> str:
-    """An identifier in SQL."""
+    """A quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 class StatementCompiler:
-    """Compiles expressions of one node. `node`: whose operator is being compiled, for messages."""
+    """Compiles expressions of one node. `node`: the one whose operator is being compiled, for messages."""
 
     def __init__(self, app: AppSpec, node: str, duck: Duck) -> None:
         self.app, self.node, self._duck = app, node, duck
@@ -50,7 +52,9 @@ class StatementCompiler:
         return self.app.label(self.node)
 
     def probe(self, source: Relation, sql: str, expression: Expression, group: str = "") -> None:
-        """Find what fails whatever the row: `i > 'abc'`. One row of nulls and one of plain values are tried alone."""
+        """Detect expressions that fail for every row, like `i > 'abc'`: try one row of nulls and
+        one of plain values.
+        """
         errors = []
         for row in (_null_row(source.schema), _plain_row(source.schema)):
 
@@ -65,7 +69,7 @@ class StatementCompiler:
         raise expression.error(f"fails for every row: {errors[-1]}")
 
     def type_of(self, source: Relation, sql: str, expression: Expression, group: str = "") -> str:
-        """DuckDB's type of an expression over a relation. Raises the user's error."""
+        """DuckDB's type of an expression over a relation. Raises the user's QueryError."""
 
         def bind(connection: duckdb.DuckDBPyConnection, feed: str) -> str:
             return describe(connection, f"SELECT {sql} AS c FROM ({source.select(feed)}){group}", expression.error)["c"]
@@ -73,7 +77,7 @@ class StatementCompiler:
         return with_feed(self._duck, source.base, bind)
 
     def guarded(self, source: Relation, expression: Expression, group: str = "") -> Expression:
-        """The expression as it runs: what one value can make the engine do is bounded."""
+        """The expression as it runs, with the work that one value can cause bounded."""
 
         def kind(sql: str, aggregated: bool) -> str:
             return self.type_of(source, sql, expression, group if aggregated else "")

@@ -1,4 +1,4 @@
-"""From a window of a plan to its operator: partials where its aggregates decompose, else rows; and the statements."""
+"""Compiles a plan's window to its operator: partials where its aggregates decompose, else rows; and the statements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INT = pa.int64()
 
 
 class WindowCompiler:
-    """One window operator: chooses partials or rows, writes the statements."""
+    """Compiles one window operator: chooses partials or rows, and writes the statements."""
 
     def __init__(
         self, compiler: StatementCompiler, op: WindowOp, source: Relation, expressions: list[Expression]
@@ -29,7 +29,7 @@ class WindowCompiler:
 
     def build(self) -> WindowOperator:
         c, op = self._c, self._op
-        for expression in self._expressions:  # the user's own words first: type errors are about them
+        for expression in self._expressions:  # the user's own expressions first, so that type errors refer to them
             c.type_of(self._source, sql_of(expression), expression, self._group)
         self._expressions = [c.guarded(self._source, e, self._group) for e in self._expressions]
         for expression in self._expressions:
@@ -85,7 +85,7 @@ class WindowCompiler:
         return self._c.statement(sql, self._source.base, self._where), inner
 
     def _bucketed(self, feed: str) -> str:
-        """The window's rows with their bucket in front."""
+        """The window's rows with their bucket as first column."""
         width = self._c.app.bucket_us
         return f"SELECT {q(STIME)} // {width} AS {agg.BUCKET}, * FROM ({self._source.select(feed)})"
 

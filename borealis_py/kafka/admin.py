@@ -1,4 +1,4 @@
-"""Topics: list, create, delete. Blocking; for starting and for commands."""
+"""Topic administration: list, create, delete. Blocking; for start-up and commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from borealis_py.log.base import LogError, TopicSpec
 
 ANSWER_S = 5.0
 SETTLE_S = 15.0
-"""How long the cluster may take until every client sees a new topic, or no longer a deleted one."""
+"""How long the cluster may take until every client sees a new topic, or no longer sees a deleted one."""
 FENCE_S = 15.0
 FENCES_AT_ONCE = 8
 
@@ -28,16 +28,16 @@ class KafkaAdmin:
             self._client = AdminClient(base_config(bootstrap, properties))
 
     def topics(self) -> list[str]:
-        """Sorted, without Kafka's own."""
+        """All topics, sorted, without Kafka's internal ones."""
         return sorted(name for name in self._metadata().topics if not name.startswith("__"))
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
-        """Create those that do not exist yet, and wait until clients see them.
+        """Create the topics that do not exist yet, and wait until clients see them.
 
-        The number of copies is the cluster's default.
+        The replication factor is the cluster's default.
 
         Raises:
-            LogError: the cluster refused one of them, or one has too few partitions; the message names it.
+            LogError: the cluster refused one of them, or an existing one has too few partitions; the message names it.
         """
         there = self._metadata().topics
         self._refuse_smaller(there, specs)
@@ -66,16 +66,16 @@ class KafkaAdmin:
 
     def _refuse_smaller(self, there: Mapping[str, TopicMetadata], specs: Sequence[TopicSpec]) -> None:
         for spec in specs:
-            has = len(there[spec.name].partitions) if spec.name in there else 0  # 0, too, while it is being made
+            has = len(there[spec.name].partitions) if spec.name in there else 0  # also 0 while it is being created
             if 0 < has < spec.partitions:
                 raise LogError(
                     f"topic {spec.name} has {has} partition{'s' if has > 1 else ''} at {self._bootstrap}, "
-                    f"{spec.partitions} are needed: it was made by somebody else, or for another app. Give the app "
+                    f"{spec.partitions} are needed: it was created by other software, or for another app. Give the app "
                     "another name, or delete the topic (`borealis up --reset` deletes all topics of an app)"
                 )
 
     def delete(self, names: Sequence[str]) -> None:
-        """Delete those that exist, and wait until they are gone."""
+        """Delete the topics that exist, and wait until they are gone."""
         there = set(self._metadata().topics)
         gone = [name for name in names if name in there]
         if not gone:
@@ -83,10 +83,10 @@ class KafkaAdmin:
         answers = self._client.delete_topics(gone, operation_timeout=ANSWER_S, request_timeout=2 * ANSWER_S)
         for name, answer in answers.items():
             self._finish(f"delete topic {name}", answer.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
-        self._settle(lambda m: not set(gone) & set(m.topics), f"topics are still there: {', '.join(gone)}")
+        self._settle(lambda m: not set(gone) & set(m.topics), f"topics are not deleted yet: {', '.join(gone)}")
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """Fence every writer of these ids: what it has begun is aborted, and it commits nothing more by itself.
+        """Fence every writer of these ids: open transactions are aborted, and these writers can commit nothing more.
 
         Raises:
             LogError: one could not be fenced; the message names it.

@@ -20,9 +20,9 @@ _CLOSE_S = 2.0
 
 
 def produce(producer: Producer, record: NewRecord, on_delivery: Any) -> None:
-    """Hand a record to the client.
+    """Pass a record to the producer.
 
-    A timestamp of 0 means "now" to it; 1 ms is stored instead, which any look-up by time finds as well.
+    To the producer a timestamp of 0 means "now"; 1 ms is stored instead, which any look-up by time finds as well.
 
     Raises:
         BufferError: its queue is full.
@@ -38,22 +38,23 @@ def produce(producer: Producer, record: NewRecord, on_delivery: Any) -> None:
 
 
 class KafkaAppender:
-    """`log.base.Appender`. A record waits as long as no broker answers; it never fails by waiting.
+    """Implements `log.base.Appender`. A record waits as long as no broker answers; it never fails by waiting.
 
-    A batch that the broker refuses stops the client for good (gapless), and what this side refuses stops its topic.
+    A batch that the broker refuses stops the producer for good (gapless); a record refused on this side stops its
+    topic.
     """
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake) -> None:
-        # Without end: a record that timed out might still be in the log, and then "error" would be a lie.
+        # No timeout: a record that timed out might still be in the log, and "error" would be wrong.
         defaults = {"message.timeout.ms": "0", "enable.gapless.guarantee": "true"}
         self._config = producer_config(bootstrap, {**defaults, **properties})
         self._wake = wake
         with translating(bootstrap, "open an appender"):
             self._producer = Producer(self._config)
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[NewRecord, object]] = deque()  # while the client's queue is full; in order
+        self._waiting: deque[tuple[NewRecord, object]] = deque()  # while the producer's queue is full; in order
         self._done: deque[Delivery] = deque()
-        self._broken: dict[Feed, str] = {}  # feeds of which a record was refused
+        self._broken: dict[Feed, str] = {}  # feeds with a refused record
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-appender", daemon=True)
         self._thread.start()
@@ -74,7 +75,7 @@ class KafkaAppender:
         while True:
             with self._lock:
                 producer, waiting = self._producer, len(self._waiting)
-            with suppress(KafkaException):  # a fatal error: `_run` renews the producer
+            with suppress(KafkaException):  # a fatal error: `_run` replaces the producer
                 left = producer.flush(min(0.1, max(0.0, deadline - time.monotonic())))
                 if not left and not waiting:
                     return True
@@ -82,7 +83,7 @@ class KafkaAppender:
                 return False
 
     def close(self) -> None:
-        """Give what is queued two seconds, then drop it."""
+        """Give queued records two seconds, then drop them."""
         if self._closed.is_set():
             return
         if not self.flush(_CLOSE_S):
@@ -96,9 +97,9 @@ class KafkaAppender:
             producer = self._producer
             try:
                 producer.poll(_POLL_S)
-            except KafkaException as exc:  # a fatal error is told here
+            except KafkaException as exc:  # a fatal error is raised here
                 with self._lock:
-                    if producer is self._producer:  # else an append has met the error first
+                    if producer is self._producer:  # otherwise an append has met the error first
                         self._renew(error_of(exc))
             if self._waiting:
                 with self._lock:
@@ -108,7 +109,7 @@ class KafkaAppender:
                 self._wake()
 
     def _produce(self, record: NewRecord, token: object) -> bool:
-        """False: the client's queue is full. A refusal is a failed delivery."""
+        """False: the producer's queue is full. A refusal is reported as a failed delivery."""
         broken = self._broken.get(record.feed) if token is not None else None
         if broken is not None:
             self._done.append(Delivery(token, -1, f"after a record that was refused: {broken}"))
@@ -135,13 +136,13 @@ class KafkaAppender:
     def _refused(self, token: object, feed: Feed, error: KafkaError) -> None:
         said = f"{feed.topic}: {error.str()} ({error.name()})"
         if token is None:
-            log.error("appender: a record was not taken: %s", said)
+            log.error("appender: record refused: %s", said)
         else:
             self._broken.setdefault(feed, said)
             self._done.append(Delivery(token, -1, said))
 
     def _renew(self, error: KafkaError) -> None:
-        """A producer with a fatal error takes nothing any more. What it still held fails."""
+        """Replace a producer after a fatal error: it accepts nothing more, and its pending records fail."""
         log.warning("appender: new producer after a fatal error: %s", error)
         broken, self._producer = self._producer, Producer(self._config)
         self._purge(broken)

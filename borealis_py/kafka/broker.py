@@ -1,4 +1,4 @@
-"""A real Kafka broker on this machine, for people who have none: fetch, start, look, stop. One a data directory.
+"""A real Kafka broker on this machine, for users who have none: fetch, start, inspect, stop. One per data directory.
 
 Knows nothing of apps or topics.
 """
@@ -34,7 +34,7 @@ _TAIL_LINES = 20
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """What there is. `port`, `pid` and `rss_bytes` are those of the running broker, None if none runs."""
+    """The state of the broker. `port`, `pid` and `rss_bytes` are those of the running broker, None if none runs."""
 
     running: bool
     data_dir: Path
@@ -50,7 +50,7 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True)
 class _PidFile:
-    """What `broker.json` says about the broker started last."""
+    """The content of `broker.json`, about the broker started last."""
 
     pid: int
     port: int
@@ -58,11 +58,11 @@ class _PidFile:
 
 
 class _PortLost(BrokerError):
-    """Somebody took a port between our choosing it and the broker's start."""
+    """Another process took the port between our choosing it and the broker's start."""
 
 
 def new_cluster_id() -> str:
-    """A random one as Kafka spells them; never with a leading "-", which its format tool takes for an option."""
+    """A random cluster id in Kafka's format; never with a leading "-", which its format tool takes for an option."""
     while True:
         found = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not found.startswith("-"):
@@ -89,11 +89,11 @@ class LocalBroker:
         return f"{HOST}:{self.port}"
 
     def properties(self) -> str:
-        """The text of server.properties for the next start. The controller's port is another one each time."""
+        """The text of server.properties for the next start. The controller's port differs each time."""
         return server_properties(self.data_dir, self.port, free_port())
 
     def fetch(self) -> Path:
-        """Kafka's jars, downloaded if they are not in the cache yet. `up` does it too.
+        """Download Kafka's jars if they are not in the cache yet. `up` does that, too.
 
         Raises:
             BrokerError: no Java, or the download failed.
@@ -107,7 +107,7 @@ class LocalBroker:
             timeout_s: how long to wait for the answer; fetching is not counted.
 
         Returns:
-            True: started. False: it was running already.
+            True: started. False: it was already running.
 
         Raises:
             BrokerError: no Java, port taken, or it did not start (the end of its log is in the message).
@@ -128,14 +128,14 @@ class LocalBroker:
                 try:
                     self._start(java, directory, timeout_s)
                     break
-                except _PortLost:  # most likely the controller's, which is ours to choose again
+                except _PortLost:  # most likely the controller's, which we can choose again
                     self._check_port()
                     if last:
                         raise
             return True
 
     def down(self, timeout_s: float = 20.0) -> bool:
-        """Stop the broker: politely, and after `timeout_s` for good. Its data stays.
+        """Stop the broker: terminate it, and kill it after `timeout_s`. Its data stays.
 
         Returns:
             True: stopped. False: none was running.
@@ -148,7 +148,7 @@ class LocalBroker:
             return process is not None
 
     def status(self) -> BrokerStatus:
-        """What runs at present. Asks the system, not the broker, hence quick and never blocked."""
+        """What is running now. Asks the operating system, not the broker: quick, and never blocks."""
         process, noted = self._process(), self._noted()
         if process is None or noted is None:
             return BrokerStatus(running=False, data_dir=self.data_dir)
@@ -169,14 +169,14 @@ class LocalBroker:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One `up` or `down` of this directory at a time."""
+        """Allow one `up` or `down` of this directory at a time."""
         try:
             self.data_dir.mkdir(parents=True, exist_ok=True)
             file = (self.data_dir / "lock").open("w")
         except OSError as exc:
             raise BrokerError(f"cannot keep the broker's data in {self.data_dir}: {exc}") from exc
         if "," in str(self.data_dir):
-            raise BrokerError(f"Kafka takes no data directory with a comma in its name: {self.data_dir}")
+            raise BrokerError(f"Kafka accepts no data directory with a comma in its name: {self.data_dir}")
         with file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -188,7 +188,7 @@ class LocalBroker:
             return None
 
     def _process(self) -> psutil.Process | None:
-        """The running broker of this directory. A process id alone proves nothing: it may be another's by now."""
+        """The running broker of this directory. A process id alone proves nothing: it may have been reused."""
         noted = self._noted()
         if noted is None:
             return None
@@ -201,7 +201,7 @@ class LocalBroker:
 
     def _check_port(self) -> None:
         with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the broker does; TIME_WAIT is no user
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the broker does; ignores TIME_WAIT
             try:
                 probe.bind((HOST, self.port))
             except OSError as exc:
@@ -223,7 +223,7 @@ class LocalBroker:
                 stdout=log,
                 stderr=log,
                 cwd=self.data_dir,
-                start_new_session=True,  # Ctrl-C in this terminal, or its end, is not the broker's end
+                start_new_session=True,  # Ctrl-C in this terminal, or its closing, must not end the broker
             )
         noted = json.dumps(asdict(_PidFile(process.pid, self.port, KAFKA_VERSION)))
         partial = self._pid_file.with_suffix(".partial")
@@ -236,7 +236,7 @@ class LocalBroker:
             process.wait()
             self._pid_file.unlink(missing_ok=True)
             raise
-        process.returncode = 0  # it is meant to outlive this object, which would warn of that
+        process.returncode = 0  # it outlives this object: suppresses Python's warning
 
     def _format(self, java: Path, directory: Path) -> str:
         """Give the storage a cluster id, once. Returns the id."""
@@ -257,12 +257,12 @@ class LocalBroker:
         for line in meta.read_text().splitlines():
             if line.startswith("cluster.id="):
                 return line.partition("=")[2].strip()
-        raise BrokerError(f"{meta} names no cluster; the broker's data is damaged. Move {self.data_dir} away.")
+        raise BrokerError(f"{meta} has no cluster id: the broker's data is damaged. Move {self.data_dir} away.")
 
     def _wait_healthy(
         self, process: subprocess.Popen[bytes], cluster_id: str, deadline: float, timeout_s: float
     ) -> None:
-        """Wait for an answer to a real request, and from this broker: another may have taken the port."""
+        """Wait until this broker answers a real request; another one may have taken the port."""
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 lost = re.search(r"failed to bind|Address already in use", self.log_tail())
@@ -285,7 +285,7 @@ def _listens(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at present."""
+    """A port on which no process listens at present."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]

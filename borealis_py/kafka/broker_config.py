@@ -1,4 +1,4 @@
-"""The local broker's settings: one process that is controller and broker, small, and never forgetful."""
+"""The local broker's settings: one small process as controller and broker, with unlimited retention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def server_properties(data_dir: Path, port: int, controller_port: int) -> str:
     Args:
         data_dir: absolute; the log goes below it.
         port: where clients connect.
-        controller_port: for the broker to talk to itself; may change from start to start.
+        controller_port: for the broker's connections to itself; may change from start to start.
     """
     settings: dict[str, object] = {
         "process.roles": "broker,controller",
@@ -29,7 +29,7 @@ def server_properties(data_dir: Path, port: int, controller_port: int) -> str:
         "controller.listener.names": "CONTROLLER",
         "log.dirs": data_dir / "log",
         "auto.create.topics.enable": "false",  # only `up` creates topics
-        # One broker holds every copy; few partitions of the internal topics start sooner.
+        # There is one broker to hold every copy; few partitions of the internal topics start sooner.
         "offsets.topic.replication.factor": 1,
         "offsets.topic.num.partitions": 1,
         "transaction.state.log.replication.factor": 1,
@@ -46,8 +46,9 @@ def server_properties(data_dir: Path, port: int, controller_port: int) -> str:
         "log.cleaner.dedupe.buffer.size": 16 << 20,
         "num.network.threads": 2,
         "num.io.threads": 4,
-        # After kill -9 the successor waits for the session of the dead one to end: 7 s to the first commit, 12 s with
-        # Kafka's own 9000. A broker that is paused for longer than this has lost ends of transactions (`log.mending`).
+        # After kill -9, the new broker waits until the dead one's session ends: 7 s to the first commit, 12 s with
+        # Kafka's default of 9000. A broker that is paused for longer than this has lost ends of transactions
+        # (`log.mending`).
         "broker.session.timeout.ms": 3000,
         "broker.heartbeat.interval.ms": 500,
     }
@@ -55,7 +56,7 @@ def server_properties(data_dir: Path, port: int, controller_port: int) -> str:
 
 
 def _escaped(value: object) -> str:
-    """A Java properties value: a backslash escapes, and only Latin-1 is sure to be read."""
+    """A Java properties value: backslashes are escaped, and only Latin-1 is safe."""
     text = str(value).replace("\\", "\\\\")
     return "".join(c if ord(c) < 128 else "".join(f"\\u{u:04x}" for u in _utf16(c)) for c in text)
 
@@ -66,7 +67,7 @@ def _utf16(char: str) -> tuple[int, ...]:
 
 
 def java_command(java: Path, jars: Path, main: str, *arguments: str, heap_mb: int = HEAP_MB) -> list[str]:
-    """Run one of Kafka's main classes; it logs warnings and errors to standard error."""
+    """The command that runs one of Kafka's main classes; it logs warnings and errors to standard error."""
     log = "-Dorg.slf4j.simpleLogger"
     return [
         str(java),

@@ -1,4 +1,4 @@
-"""What is made or fetched once on a machine, and kept for its user: $XDG_CACHE_HOME/borealis, by default ~/.cache."""
+"""The user's cache of files made or fetched once per machine: $XDG_CACHE_HOME/borealis, by default ~/.cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def root() -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Held across processes; the system lets go of it however this one ends. Raises OSError."""
+    """Hold a lock across processes; the system releases it however this process ends. Raises OSError."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""SHA-256 of every jar of the local broker: Apache Kafka 4.3.0 with all it needs, and slf4j-simple for its log."""
+"""SHA-256 of every jar of the local broker: Apache Kafka 4.3.0 with its dependencies, and slf4j-simple for its log."""
 
 from __future__ import annotations
 

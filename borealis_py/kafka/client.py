@@ -1,4 +1,4 @@
-"""What all Kafka clients here have in common: settings, quiet logs, and errors said in our words."""
+"""What all our Kafka clients share: settings, quiet logs, and translation of errors."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ UNREACHABLE = frozenset(
     }
 )
 READ_WAIT_MS, LOOK_UP_WAIT_MS = 100, 10
-"""Records come at once, however long a broker waits for them. A reader that is told less often that there are none
-costs less; but what it begins to read beside others waits so long, as does who looks something up to hear "no more".
+"""How long the broker may hold a fetch (ms). Records are returned at once either way. A long wait makes an idle reader
+cheap, but also delays feeds that it opens next to others, and the "no more" that ends a look-up.
 """
 FENCED_SAID = ("fenced by a newer", "fenced by newer")
-"""librdkafka's words for it, in a line that carries no code."""
+"""librdkafka's words for a fenced producer, in a log line without an error code."""
 NO_SUCH_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
 def base_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """Settings of every client. `properties` are the user's, and win.
+    """Settings of every client. `properties` are the user's, and take precedence.
 
-    librdkafka would write to standard error, which is the user's: its errors go to the logger `borealis_py.kafka`.
+    librdkafka would write to the user's standard error; its errors go to the logger `borealis_py.kafka` instead.
     """
     return {
         "bootstrap.servers": bootstrap,
@@ -54,15 +54,15 @@ def base_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]
 
 
 def consumer_config(bootstrap: str, properties: Mapping[str, str], wait_ms: int = READ_WAIT_MS) -> dict[str, Any]:
-    """A consumer that is assigned to, never in a group, and sees committed records only.
+    """A consumer with assigned partitions, never in a group, that sees committed records only.
 
     Args:
-        wait_ms: how long the broker waits for a first record before it says that there is none.
+        wait_ms: how long the broker waits for a first record before it answers that there is none.
     """
     defaults = {"fetch.wait.max.ms": str(wait_ms), "fetch.queue.backoff.ms": "5"}
     return {
         **base_config(bootstrap, {**defaults, **properties}),
-        "group.id": "borealis",  # librdkafka wants one; nothing is ever committed to it
+        "group.id": "borealis",  # librdkafka requires one; nothing is ever committed to it
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "isolation.level": "read_committed",
@@ -72,7 +72,7 @@ def consumer_config(bootstrap: str, properties: Mapping[str, str], wait_ms: int 
 
 
 def producer_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """An idempotent producer that sends at once and whose records may be as large as our topics allow."""
+    """An idempotent producer that sends at once, with records as large as our topics allow."""
     defaults = {"linger.ms": "0", "compression.type": "zstd", "message.max.bytes": str(RECORD_BYTES_MAX)}
     return {
         **base_config(bootstrap, {**defaults, **properties}),
@@ -83,18 +83,20 @@ def producer_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, 
 
 
 class ClientLog:
-    """Where librdkafka's own lines go while a producer is polled: the gravest alone (`log_level`), which it would print
-    to standard error itself otherwise.
+    """Receives librdkafka's own log lines while a producer is polled: only the gravest (`log_level`), which it would
+    otherwise print to standard error.
     """
 
     def log(self, level: int, form: str, *parts: str) -> None:
-        """As `logging.Logger.log`. That a successor has fenced a producer is how take-overs go, and no error."""
+        """Like `logging.Logger.log`. A producer being fenced by its successor is normal in a take-
+        over, not an error.
+        """
         facility, client, text = (*parts, "", "", "")[:3]
         said = events.bind(client=client, facility=facility, said=text)
         if any(word in text for word in FENCED_SAID):
-            said.info("a producer was fenced: its successor has taken over, which is ordinary")
+            said.info("Kafka producer fenced: its successor has taken over, which is normal")
         else:
-            said.error("the Kafka client met an error that it cannot recover from")
+            said.error("Kafka client failed with an unrecoverable error")
 
 
 def _note_error(error: KafkaError) -> None:
@@ -114,10 +116,10 @@ def error_of(exc: KafkaException) -> KafkaError:
 
 
 def translated(bootstrap: str, doing: str, error: KafkaError) -> LogError:
-    """Our error for a client's one.
+    """Our error for a client's.
 
     Args:
-        doing: what was tried, and with which topic: "read flights.ewr[0]".
+        doing: the operation and its topic: "read flights.ewr[0]".
     """
     if error.code() in UNREACHABLE:
         return unreachable(bootstrap)
@@ -128,7 +130,7 @@ def translated(bootstrap: str, doing: str, error: KafkaError) -> LogError:
 
 @contextmanager
 def translating(bootstrap: str, doing: str) -> Iterator[None]:
-    """Raise our errors in place of the client's."""
+    """Translate the client's errors to ours."""
     try:
         yield
     except KafkaException as exc:
@@ -136,9 +138,9 @@ def translating(bootstrap: str, doing: str) -> Iterator[None]:
 
 
 def ask_cluster_id(bootstrap: str, timeout_s: float) -> str | None:
-    """The id of the cluster that answers there; None when nobody does in time.
+    """The id of the cluster that answers there; None: no answer in time.
 
-    A client for each question: one that has met a broker before it was ready takes its time to ask again.
+    Uses a new client each time: one that has met a broker before it was ready waits before it retries.
     """
     try:
         cluster_id: str | None = AdminClient(base_config(bootstrap, {})).list_topics(timeout=timeout_s).cluster_id

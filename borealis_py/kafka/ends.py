@@ -1,6 +1,6 @@
-"""The ends of feeds, asked in a thread of its own: a question to Kafka blocks, a turn must not.
+"""Queries the ends of feeds in a separate thread: a query to Kafka blocks, and a turn must not.
 
-The admin client's `list_offsets` would need no thread, and is not used: while it looks for a partition's leader, the
+The admin client's `list_offsets` would need no thread, but is not used: while it looks for a partition's leader, the
 caller's thread and the client's own work on one request, and when the answer is quick both free it (librdkafka 2.16.0,
 seen by valgrind; it aborted a replica when the broker came back). `delete_records` looks for leaders in the same way.
 """
@@ -19,15 +19,15 @@ from borealis_py.kafka.client import log
 from borealis_py.log.base import Feed
 
 ANSWER_S = 0.5
-"""How long a question may take before nobody is there."""
+"""How long a query may take before the broker counts as unreachable."""
 _LATEST = -1
-"""Kafka's code for the end of a partition, in place of a time; to a reader of committed records their end."""
+"""Kafka's code for the end of a partition in place of a time; for a committed reader, the end of committed records."""
 
 Ends = Mapping[Feed, int | None]
 
 
 class KafkaEnds:
-    """`log.base.EndsQuery`. Who lets go of it spares what was not asked yet."""
+    """Implements `log.base.EndsQuery`. Dropping it cancels what was not queried yet."""
 
     def __init__(self, feeds: Sequence[Feed]) -> None:
         self.feeds = tuple(feeds)
@@ -38,10 +38,10 @@ class KafkaEnds:
 
 
 class EndsAsker:
-    """Asks one question after the other. The thread alone opens, uses and closes its client.
+    """Runs one query after the other. Only its thread opens, uses and closes the client.
 
     Args:
-        open_consumer: called in the thread, with the first question.
+        open_consumer: called in the thread, at the first query.
     """
 
     def __init__(self, open_consumer: Callable[[], Consumer]) -> None:
@@ -50,7 +50,7 @@ class EndsAsker:
         self._thread: threading.Thread | None = None
 
     def ask(self, feeds: Sequence[Feed]) -> KafkaEnds:
-        """Does not block. Not after `close`."""
+        """Start a query; does not block. Not after `close`."""
         question = KafkaEnds(feeds)
         if feeds:
             self._questions.put(weakref.ref(question))
@@ -60,7 +60,7 @@ class EndsAsker:
         return question
 
     def close(self) -> None:
-        """Ask nothing more. Waits for a question on its way."""
+        """Run no more queries. Waits for one in flight."""
         self._questions.put(None)
         if self._thread is not None:
             self._thread.join()
@@ -76,7 +76,7 @@ class EndsAsker:
             try:
                 consumer = consumer or self._open()
                 ends = _ends(consumer, feeds, reference)
-            except Exception:  # a question that is never answered would hold the replica for ever
+            except Exception:  # a query that is never answered would block the replica forever
                 log.exception("ends: unexpected error")
                 ends = dict.fromkeys(feeds)
             question = reference()
@@ -87,7 +87,7 @@ class EndsAsker:
 
 
 def _feeds(reference: weakref.ref[KafkaEnds]) -> tuple[Feed, ...]:
-    """What is asked; nothing if nobody waits for the answer any more."""
+    """The feeds to query; none if the query was dropped."""
     question = reference()
     return () if question is None else question.feeds
 
@@ -100,7 +100,7 @@ def _ends(consumer: Consumer, feeds: Sequence[Feed], reference: weakref.ref[Kafk
 
 
 def _by_leader(consumer: Consumer, feeds: Sequence[Feed]) -> Ends:
-    """One broker that is silent, or one topic that is gone, fails a question that names it: ask each its own."""
+    """Query the feeds of each leader separately: one silent broker or missing topic fails a query that names it."""
     ends: dict[Feed, int | None] = dict.fromkeys(feeds)
     with suppress(KafkaException):
         found = consumer.list_topics(timeout=ANSWER_S).topics

@@ -1,4 +1,4 @@
-"""What goes wrong with the local broker, in words for people."""
+"""Errors of the local broker."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from borealis_py.log.base import LogError
 
 
 class BrokerError(LogError):
-    """The local broker could not do what was asked. The message says what to do about it."""
+    """An operation of the local broker failed. The message says what to do about it."""

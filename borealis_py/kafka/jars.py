@@ -1,7 +1,7 @@
-"""Kafka's own jars, fetched once into the user's cache. What they are is pinned by `checksums`.
+"""Kafka's own jars, fetched once into the user's cache; `checksums` pins them.
 
-PySpark brings Ivy, so a Java and this package are all it takes; a Maven on PATH does the same ten times faster and
-knows the user's mirrors.
+PySpark includes Ivy, so Java and this package suffice; Maven, if it is on PATH, is ten times faster and knows the
+user's mirrors.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _WANTED = (("org.apache.kafka", "kafka_2.13", KAFKA_VERSION), ("org.slf4j", "slf
 
 
 def cache_dir() -> Path:
-    """Where the jars lie: $XDG_CACHE_HOME/borealis/kafka-4.3.0, by default below ~/.cache."""
+    """The directory of the jars: $XDG_CACHE_HOME/borealis/kafka-4.3.0, by default below ~/.cache."""
     return cache.root() / f"kafka-{KAFKA_VERSION}"
 
 
 def fetch(java: Path) -> Path:
-    """The directory with all jars; downloads them if they are not there (45 MB, once).
+    """The directory with all jars; downloads them if they are missing (45 MB, once).
 
-    A killed fetch leaves no half cache, and two at once are one: the second waits.
+    A killed fetch leaves no incomplete cache, and of two concurrent ones the second waits for the first.
 
     Args:
         java: the Java that runs Ivy.
 
     Raises:
-        BrokerError: no way to fetch them worked, or a jar is not the one we know.
+        BrokerError: no way to fetch them worked, or a jar has the wrong checksum.
     """
     target = cache_dir()
     if _complete(target):
@@ -51,15 +51,15 @@ def fetch(java: Path) -> Path:
             if not _complete(target):
                 _fetch_into(target, java)
     except OSError as exc:
-        raise BrokerError(f"cannot keep Kafka's jars in {target} ({exc}). XDG_CACHE_HOME names another place.") from exc
+        raise BrokerError(f"cannot keep Kafka's jars in {target} ({exc}). Set XDG_CACHE_HOME to move them.") from exc
     return target
 
 
 def verify(directory: Path, expected: Mapping[str, str] = JARS) -> None:
-    """Check that exactly the expected jars are there, each with its checksum.
+    """Check that exactly the expected jars exist, each with its checksum.
 
     Raises:
-        BrokerError: naming the first jar that is missing, too many, or different.
+        BrokerError: naming the first jar that is missing, unexpected, or different.
     """
     there = {p.name: p for p in directory.glob("*.jar")}
     for name in sorted(expected.keys() - there.keys()):
@@ -70,16 +70,16 @@ def verify(directory: Path, expected: Mapping[str, str] = JARS) -> None:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != expected[name]:
-            raise BrokerError(f"{name} is not the jar it should be: SHA-256 {digest}, expected {expected[name]}")
+            raise BrokerError(f"{name} has the wrong checksum: SHA-256 {digest}, expected {expected[name]}")
 
 
 def _complete(directory: Path) -> bool:
-    """Checksums were verified before the directory got its name, so names will do here."""
+    """Checksums were verified before the directory got its name, so checking names suffices."""
     return JARS.keys() <= {p.name for p in directory.glob("*.jar")}
 
 
 def _fetch_into(target: Path, java: Path) -> None:
-    for left in target.parent.glob(f"{target.name}.partial-*"):  # of a fetch that was killed
+    for left in target.parent.glob(f"{target.name}.partial-*"):  # left by a fetch that was killed
         shutil.rmtree(left, ignore_errors=True)
     console = Console(stderr=True)
     console.print(f"Fetching Apache Kafka {KAFKA_VERSION} into {target} (45 MB, once) ...", soft_wrap=True)
@@ -103,7 +103,7 @@ def _fetch_into(target: Path, java: Path) -> None:
                 f"Kafka {KAFKA_VERSION} could not be fetched:\n  {reasons}\n"
                 "Is there a network? Behind a mirror, name it in Maven's settings.xml and have `mvn` on PATH."
             )
-        shutil.rmtree(target, ignore_errors=True)  # jars deleted by hand, not the whole directory
+        shutil.rmtree(target, ignore_errors=True)  # some jars were deleted by hand, not the whole directory
         jars.rename(target)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -111,7 +111,7 @@ def _fetch_into(target: Path, java: Path) -> None:
 
 @contextmanager
 def _progress(console: Console, staging: Path) -> Iterator[None]:
-    """A line that counts the jars that have come, where somebody looks at it."""
+    """A progress line with the number of fetched jars, if standard error is a terminal."""
     done = threading.Event()
 
     def count() -> None:
@@ -159,14 +159,14 @@ def _with_ivy(java: Path, staging: Path, jars: Path) -> None:
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
     classes = Path(spec.origin).parent / "jars" / "*"
-    home = staging / "ivy"  # nothing in the user's home but our cache
+    home = staging / "ivy"  # writes nothing to the user's home except our cache
     command = [str(java), f"-Duser.home={home}", f"-Divy.default.ivy.user.dir={home}", "-cp", str(classes)]
     command += ["org.apache.ivy.Main", "-ivy", str(ivy), "-cache", str(home / "cache"), "-confs", "default"]
     _run("Ivy", [*command, "-retrieve", str(jars / "[artifact]-[revision](-[classifier]).[ext]")])
 
 
 def _run(name: str, command: list[str]) -> None:
-    """Run a fetcher. Raises BrokerError with the end of what it said if it fails."""
+    """Run a fetcher. Raises BrokerError with the end of its output if it fails."""
     try:
         done = subprocess.run(
             command,

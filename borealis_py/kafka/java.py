@@ -1,4 +1,4 @@
-"""Finding a Java that runs Kafka. Knows nothing of Kafka but the version it needs."""
+"""Finds a Java that can run Kafka. Knows only the version that Kafka needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from borealis_py.kafka.errors import BrokerError
 JAVA_VERSION_MIN = 17
 _INSTALL = (
     "Install one, for example with `sudo apt-get install openjdk-17-jre-headless` (Debian, Ubuntu), "
-    "or let JAVA_HOME name one that is there."
+    "or set JAVA_HOME to an existing one."
 )
 
 
@@ -21,7 +21,7 @@ def find_java() -> Path:
     """The `java` to run: JAVA_HOME's if that is set, else the first on PATH.
 
     Raises:
-        BrokerError: there is none, or it is older than Java 17. The message has the command that installs one.
+        BrokerError: there is none, or it is older than Java 17. The message says how to install one.
     """
     home = os.environ.get("JAVA_HOME")
     named = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")

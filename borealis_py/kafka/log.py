@@ -1,4 +1,4 @@
-"""Kafka as a log: where it is, and how its parts are opened. A value; it travels to Spark's workers."""
+"""Kafka as a log: its address, and how its parts are opened. A value, which is sent to Spark workers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from borealis_py.log.base import Feed, Mending, Resume, Unended, Wake
 
 @dataclass(frozen=True, slots=True)
 class KafkaLog:
-    """`log.base.Log` on a Kafka cluster. Opening a part connects to nothing yet.
+    """Implements `log.base.Log` on a Kafka cluster. Opening a part connects to nothing yet.
 
     Args:
-        bootstrap: "host:port", several with commas.
-        properties: settings for librdkafka, untouched, for every client (security, timeouts ...).
+        bootstrap: "host:port", several comma-separated.
+        properties: librdkafka settings for every client, passed on unchanged (security, timeouts ...).
 
     Raises:
-        ReservedProperty: one of them is what the guarantees rest on (`kafka.properties`).
+        ReservedProperty: the guarantees rest on one of them (`kafka.properties`).
     """
 
     bootstrap: str

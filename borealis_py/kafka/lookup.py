@@ -1,4 +1,4 @@
-"""Blocking questions about a log, on clients of their own: a reading one would answer behind its long poll."""
+"""Blocking queries of a log, on separate clients: a reading client would answer only after its long poll."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from borealis_py.kafka.ends import EndsAsker, KafkaEnds
 from borealis_py.log.base import Feed, OffsetGone, Record
 
 ANSWER_S = 5.0
-"""How long a question may take before nobody is there."""
+"""How long a query may take before the broker counts as unreachable."""
 _BATCH = 5000
 
 
 class KafkaLookup:
-    """`log.base.Lookup`. `committed` False: sees what was aborted and what has no end yet, too."""
+    """Implements `log.base.Lookup`. `committed` False: also sees aborted and unfinished transactions."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], committed: bool = True) -> None:
         self._bootstrap = bootstrap
@@ -59,7 +59,7 @@ class KafkaLookup:
             consumer = Consumer(self._config)
         try:
             with self._asking("read", feed):
-                consumer.list_topics(feed.topic, timeout=ANSWER_S)  # else the assign costs a second
+                consumer.list_topics(feed.topic, timeout=ANSWER_S)  # otherwise the assign costs a second
                 consumer.assign([_partition(feed, first)])
             position, heard = first, time.monotonic()
             while position < end:
@@ -76,13 +76,13 @@ class KafkaLookup:
                         if offset < end:
                             yield record_of(feed, message)
                     elif error.code() == KafkaError._PARTITION_EOF:
-                        position = max(position, offset)  # over the markers of transactions
+                        position = max(position, offset)  # skip transaction markers
                     elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                         raise OffsetGone(feed, position)
                     elif error.fatal() or not error.retriable():
                         raise translated(self._bootstrap, where, error)
                 if messages:
-                    heard = time.monotonic()  # after the yields: whoever reads may have been away for long
+                    heard = time.monotonic()  # after the yields: the caller may have taken long
         finally:
             consumer.close()
 

@@ -1,6 +1,6 @@
-"""What users may not set of librdkafka: what the guarantees rest on. All names, also those that mean the same.
+"""librdkafka properties that users may not set, because the guarantees rest on them; with all aliases.
 
-A property of these that were taken and ignored would let somebody believe in it; one that were obeyed would lose rows.
+Silently ignoring such a property would mislead the user; obeying it would lose rows.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from types import MappingProxyType
 
 from borealis_py.log.base import LogError
 
-_GAPLESS = "after a record that the log did not take, none may follow: readers take a stream for whole (B2)"
-_TAKEN = "what is sent must be told taken or refused, and be repeated until it is: a row would be lost without a word"
+_GAPLESS = "no record may follow one that the log refused: readers rely on streams without holes (B2)"
+_TAKEN = "every send must be retried until it is acknowledged or refused: rows would be lost silently"
 _ORDER = "a repeated request must neither double nor reorder records"
-_FENCE = "all replicas of a node write under one name, so that one fences the other: rows would come twice"
-_COMMITTED = "what is read must be committed, and read from where this program says: it would use rows that are no more"
-_TOPICS = "topics are made by `borealis up`, with settings that keep records by offset and not by their event time"
-_BROKER = "where the broker is stands in `bootstrap:`, --bootstrap or BOREALIS_BOOTSTRAP, for all parts alike"
+_FENCE = "all replicas of a node share one transactional id, so that one fences the other: rows would be duplicated"
+_COMMITTED = "reads must be of committed records, from the offsets this program chooses: it would use aborted rows"
+_TOPICS = "`borealis up` creates topics, with settings that keep records by offset and not by event time"
+_BROKER = "the broker's address is set by `bootstrap:`, --bootstrap or BOREALIS_BOOTSTRAP, for all parts alike"
 
 RESERVED: Mapping[str, str] = MappingProxyType(
     {
@@ -46,7 +46,7 @@ RESERVED: Mapping[str, str] = MappingProxyType(
         "metadata.broker.list": _BROKER,
     }
 )
-"""Property -> why it is not the user's."""
+"""Property -> why users may not set it."""
 
 
 class ReservedProperty(LogError):

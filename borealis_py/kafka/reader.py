@@ -1,8 +1,8 @@
-"""Reading feeds forward: one thread around one consumer, and a bounded buffer that `poll` empties.
+"""Reading feeds forward: one thread with one consumer, and a bounded buffer that `poll` empties.
 
-The traps it goes around (all measured): a consumer waits a second at the first assign of a topic it never asked about;
-`consume(n, t)` waits the whole t unless n records came; the end of a partition is told by an event and commit markers
-are no records, so only that event says that all was read.
+It avoids these traps (all measured): a consumer waits a second at the first assign of a topic it has never queried;
+`consume(n, t)` waits the whole t unless n records come; the end of a partition is signalled by an event and commit
+markers are not records, so only that event shows that everything was read.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from borealis_py.log.base import Feed, LogError, OffsetGone, Record, Wake
 
 RECORDS_MAX = 10_000
 BYTES_MAX = 16 << 20
-"""The buffer is full beyond either; then the consumer is left alone until `poll` was called."""
+"""The buffer is full beyond either limit; the consumer is then left alone until `poll` is called."""
 POLL_BYTES = 2 << 20
-"""So much, and the run that passes it, is handed out at once: whoever polls has other things to do in between."""
+"""Limit of one `poll`, apart from the run that exceeds it: the caller has other things to do in between."""
 _RUN_BYTES = 1 << 20
 _WAIT_S = 0.02
 _RETRY_S = 0.5
@@ -40,19 +40,19 @@ _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AU
 
 
 class _Cursor:
-    """One opening of a feed. Its identity tells what was read for it from what was read for an older one."""
+    """One opening of a feed. Its identity distinguishes records read for it from those read for an older one."""
 
     __slots__ = ("failure", "next", "position")
 
     def __init__(self, offset: int) -> None:
-        self.position = offset  # of poll's caller
-        self.next = offset  # of the thread
+        self.position = offset  # for the caller of poll
+        self.next = offset  # for the thread
         self.failure: LogError | None = None
 
 
 @dataclass(slots=True)
 class _Run:
-    """Records of one feed, their bytes, and the offset after them and after what is no record."""
+    """Records of one feed, their bytes, and the offset after them and after any markers."""
 
     feed: Feed
     cursor: _Cursor
@@ -62,7 +62,7 @@ class _Run:
 
 
 class KafkaReader:
-    """`log.base.Reader`. `position` also moves over markers of transactions, when the end of the feed is reached."""
+    """Implements `log.base.Reader`. At the end of a feed, `position` also moves past transaction markers."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake) -> None:
         self._bootstrap = bootstrap
@@ -78,7 +78,7 @@ class KafkaReader:
         self._arrived_bytes = 0
         self._failed = False
         self._closed = False
-        # The thread's own:
+        # Used by the thread only:
         self._assigned: dict[Feed, _Cursor] = {}
         self._feeds: dict[tuple[str, int], Feed] = {}
         self._later: dict[Feed, tuple[float, _Cursor]] = {}
@@ -97,7 +97,7 @@ class KafkaReader:
         """See `log.base.Reader.poll`.
 
         Raises:
-            OffsetGone: a cursor is below what the log still has. Again and again, until `open` or `stop`.
+            OffsetGone: a cursor is below the first offset the log still has. Raised again until `open` or `stop`.
             LogError: a cursor is beyond the end (the topic was deleted and created again), or reading is not allowed.
         """
         with self._changed:
@@ -158,8 +158,8 @@ class KafkaReader:
                 self._retry_due()
                 if self._assigned:
                     self._read()
-            except Exception:  # a reader that stops without a word would be a silent source
-                log.exception("reader: unexpected error, going on")
+            except Exception:  # a reader that stops silently would look like a silent source
+                log.exception("reader: unexpected error, continuing")
                 time.sleep(_RETRY_S)
 
     def _next_orders(self) -> list[tuple[Feed, _Cursor | None]] | None:
@@ -179,8 +179,8 @@ class KafkaReader:
             return None if self._closed else orders
 
     def _ask_about(self, feeds: Iterable[Feed]) -> None:
-        """Once something is assigned, each question waits behind a fetch."""
-        with suppress(KafkaException):  # told when it is to be read
+        """Query topics before assigning: once something is assigned, each query waits behind a fetch."""
+        with suppress(KafkaException):  # reported when it is read
             for feed in feeds:
                 self._know(feed.topic)
 
@@ -206,7 +206,7 @@ class KafkaReader:
             self._again_later(feed, cursor, str(error_of(exc)))
 
     def _know(self, topic: str) -> bool:
-        """Asking on the same consumer spares the first assign a second."""
+        """Querying on the same consumer saves the first assign a second."""
         if topic not in self._known_topics:
             if self._consumer.list_topics(topic, timeout=1.0).topics[topic].error is not None:
                 return False
@@ -217,7 +217,7 @@ class KafkaReader:
         self._later[feed] = (time.monotonic() + _RETRY_S, cursor)
         if feed not in self._warned:
             self._warned.add(feed)
-            log.warning("reader: %s[%d] cannot be read at present, trying on: %s", feed.topic, feed.partition, why)
+            log.warning("reader: %s[%d] cannot be read at present, retrying: %s", feed.topic, feed.partition, why)
 
     def _retry_due(self) -> None:
         now = time.monotonic()
@@ -246,7 +246,7 @@ class KafkaReader:
                 continue
             offset = message.offset() or 0
             if offset < cursor.next or (error is not None and offset == cursor.next):
-                continue  # an end that is where the cursor stands tells nothing, and would wake somebody
+                continue  # an end at the cursor's position says nothing new, and would only wake the caller
             run = open_runs.get(feed)
             if run is None or run.size >= _RUN_BYTES:
                 run = open_runs[feed] = _Run(feed, cursor, [], offset)
@@ -277,7 +277,7 @@ class KafkaReader:
             log.debug("reader: %s[%d]: %s", feed.topic, feed.partition, error)
 
     def _check_offset(self, feed: Feed, cursor: _Cursor) -> None:
-        """The consumer gave up the position. Ask before believing it: a broker that restarts can look like that."""
+        """The consumer lost the position. Verify that first: a restarting broker can look the same."""
         self._unassign(feed)
         try:
             first, end = self._consumer.get_watermark_offsets(TopicPartition(feed.topic, feed.partition), timeout=2.0)

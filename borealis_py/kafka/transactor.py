@@ -1,7 +1,7 @@
-"""The one writer of a corrected stream: Kafka transactions in a thread of their own (B7).
+"""The only writer of a corrected stream: Kafka transactions in a separate thread (B7).
 
-An attempt is one producer. Whatever goes wrong with it, it is thrown away; its successor fences it, and only then reads
-how far it got.
+An attempt is one producer. If anything goes wrong, the producer is discarded; its successor fences it, and only then
+reads how far it got.
 """
 
 from __future__ import annotations
@@ -37,21 +37,23 @@ from borealis_py.log.base import (
 )
 
 TRANSACTION_TIMEOUT_MS = 10_000
-"""Readers of the stream wait at most this long behind a dead writer's open transaction."""
+"""Maximum time for which a dead writer's open transaction delays readers of the stream."""
 TIMEOUT_DOUBLINGS = 4
-"""Of it, once for each transaction that failed after most of it: a bucket of millions of rows takes long to write."""
+"""How often the timeout is doubled, each time a transaction failed after most of it: a bucket of millions of rows takes
+long to write.
+"""
 _ANSWER_S = 10.0
 _ABORT_S = 2.0
 _SLOW_S = 1.0
-"""A transaction that took longer met a broker that was away, and such a one has lost ends of transactions."""
+"""A transaction that took longer met a broker that was away, and such a broker may have lost ends of transactions."""
 _SETTLE_S = 1.0
-"""For how long what hangs may still be on its way."""
+"""For how long the end of a hanging transaction may still be on its way."""
 _LOOK_S = 0.3
-"""Who writes nothing into its open transaction for so long is taken for dead."""
+"""A writer that adds nothing to its open transaction for this long counts as dead."""
 _AGAIN_S = 0.02
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
-# Corrected streams are for any client; gzip is the compression that all of them can read as installed.
+# Any client may read corrected streams; gzip is the compression that all of them support as installed.
 _TIMEOUT = "transaction.timeout.ms"
 _DEFAULTS = {_TIMEOUT: str(TRANSACTION_TIMEOUT_MS), "compression.type": "gzip"}
 
@@ -60,7 +62,7 @@ Records = Callable[[], Iterable[NewRecord]]
 
 
 class KafkaTransactor:
-    """`log.base.Transactor`."""
+    """Implements `log.base.Transactor`."""
 
     def __init__(
         self,
@@ -84,11 +86,11 @@ class KafkaTransactor:
         self._wake = wake
         self._jobs: SimpleQueue[tuple[int, int, Job] | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._generation = 0  # grows with every take_over and drop; what an older one says is nobody's business
+        self._generation = 0  # grows with every take_over and drop; results of older ones are ignored
         self._events: deque[TransactorEvent] = deque()
-        self._producer: Producer | None = None  # the thread's own
-        self._told = ""  # likewise: why records could not be made, once each
-        self._too_long = 0  # likewise: transactions that failed after most of the time that they may take
+        self._producer: Producer | None = None  # used by the thread only
+        self._told = ""  # likewise: why records could not be made, each reason logged once
+        self._too_long = 0  # likewise: transactions that failed after most of their timeout
         self._thread = threading.Thread(target=self._run, name="kafka-transactor", daemon=True)
         self._thread.start()
 
@@ -111,7 +113,7 @@ class KafkaTransactor:
         return events
 
     def close(self) -> None:
-        """Drop the attempt. Waits for a request on its way, ten seconds at most."""
+        """Drop the attempt. Waits for a request in flight, at most ten seconds."""
         self.drop()
         self._jobs.put(None)
         self._thread.join(_ANSWER_S + _ABORT_S)
@@ -125,7 +127,7 @@ class KafkaTransactor:
                 continue
             try:
                 event = work()
-            except Exception as exc:  # without this thread the stream would stand still without a word
+            except Exception as exc:  # without this thread the stream would silently stop
                 log.exception("transactor: unexpected error")
                 self._discard()
                 event = Unknown(attempt, f"unexpected: {exc!r}")
@@ -155,7 +157,7 @@ class KafkaTransactor:
 
     @contextmanager
     def _raw(self) -> Iterator[KafkaLookup]:
-        """Sees what is not committed, too. Opened where somebody looks with it: a connection costs a fail-over time."""
+        """A look-up that sees uncommitted records. Opened only when used: connecting costs fail-over time."""
         if self._mending is None and self._unended is None:
             yield self._lookup
             return
@@ -163,7 +165,7 @@ class KafkaTransactor:
             yield raw
 
     def _at_work(self, raw: KafkaLookup) -> bool:
-        """Whether somebody writes on into a transaction."""
+        """Whether another writer is still writing into a transaction."""
         if self._unended is None:
             return False
         end = last = self._unended(self._lookup, raw)
@@ -178,7 +180,7 @@ class KafkaTransactor:
         return int(self._config[_TIMEOUT]) << min(self._too_long, TIMEOUT_DOUBLINGS)
 
     def _mend(self, producer: Producer, raw: KafkaLookup) -> str | None:
-        """Mend what those before left; what is still wrong after that. Raises KafkaException, LogError."""
+        """Repair what earlier writers left; returns what is still wrong. Raises KafkaException, LogError."""
         if self._mending is None:
             return None
         for _ in range(MENDS_MAX):
@@ -188,7 +190,7 @@ class KafkaTransactor:
             log.warning("transactor: %s", mend.why)
             producer.begin_transaction()
             refused = _produce_all(producer, mend.records)
-            producer.flush(_ANSWER_S)  # an abort would forget what has not been sent, and end nothing
+            producer.flush(_ANSWER_S)  # an abort would discard unsent records, and end nothing
             if refused is not None or not mend.commit:
                 producer.abort_transaction(_ANSWER_S)
             else:
@@ -197,7 +199,7 @@ class KafkaTransactor:
         return None if mend is None else mend.why
 
     def _settled(self, mending: Mending, raw: KafkaLookup) -> Mend | None:
-        """What is to be mended, once what hangs has done so for a while."""
+        """The next repair, once the problem has lasted for a while."""
         deadline = time.monotonic() + _SETTLE_S
         while True:
             mend = mending(self._lookup, raw)
@@ -206,7 +208,7 @@ class KafkaTransactor:
             time.sleep(_AGAIN_S)
 
     def _hangs(self) -> str | None:
-        """Whether the transaction that was just committed has no end, or one before it."""
+        """Whether the transaction just committed, or one before it, has no end."""
         if self._mending is None:
             return None
         with self._raw() as raw:
@@ -221,7 +223,7 @@ class KafkaTransactor:
             records = make_records()
         except LogError as exc:
             if str(exc) != self._told:
-                log.warning("transactor: records could not be made, trying on: %s", exc)
+                log.warning("transactor: records could not be made, retrying: %s", exc)
                 self._told = str(exc)
             return Unknown(attempt, str(exc))
         except Exception as exc:  # a row that cannot be encoded must not end the thread
@@ -246,17 +248,17 @@ class KafkaTransactor:
         return Unknown(attempt, why)
 
     def _cut_short(self, attempt: int, error: KafkaError, begun: float) -> TransactorEvent:
-        """A transaction has failed: the next may take longer if this one was at work for most of its time."""
+        """Handle a failed transaction: the next may take longer if this one used most of its time."""
         if (time.monotonic() - begun) * 2000 > self._timeout_ms:
             self._too_long += 1
         return self._failed(attempt, error)
 
     def _failed(self, attempt: int, error: KafkaError) -> TransactorEvent:
         if error.code() not in _FENCED and not error.fatal() and self._producer is not None:
-            try:  # the successor's fence aborts as well; this spares readers the wait
+            try:  # the successor's fence aborts as well; this saves readers the wait
                 self._producer.abort_transaction(_ABORT_S)
             except KafkaException as exc:
-                if error.code() == KafkaError._FATAL:  # says nothing of the reason
+                if error.code() == KafkaError._FATAL:  # the code gives no reason
                     error = error_of(exc)
         fenced = error.code() in _FENCED
         self._discard()
@@ -266,13 +268,15 @@ class KafkaTransactor:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
-            for _ in range(2):  # a fenced client first says once more that it is
+            for _ in range(2):  # a fenced client first reports that once more
                 with suppress(KafkaException):
-                    producer.flush(0.1)  # serves the reports of what was purged: else they are waited for at its end
+                    producer.flush(0.1)  # serve the reports of what was purged; otherwise closing waits for them
 
 
 def _produce_all(producer: Producer, records: Iterable[NewRecord]) -> KafkaError | None:
-    """All records into the open transaction; the first refusal known by now (the commit tells the others)."""
+    """Produce all records into the open transaction; returns the first refusal known so far (the commit reports
+    others).
+    """
     refusals: list[KafkaError] = []
 
     def on_delivery(error: KafkaError | None, _message: Message) -> None:

@@ -1,7 +1,8 @@
-"""What the replica, the client and a redo need of a log. Kafka implements it (`borealis_py.kafka`), the simulator too.
+"""The interface of a log, as replicas, clients and redos use it. Kafka (`borealis_py.kafka`) and the simulator
+implement it.
 
-Nothing here blocks except `Lookup` and `Admin`, which are used while starting and by commands. Everything asynchronous
-is polled, and calls the `wake` function it was opened with when there is something to poll.
+Nothing here blocks except `Lookup` and `Admin`, which are used at start-up and by commands. Everything asynchronous is
+polled, and calls the `wake` function it was opened with when there is something to poll.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import msgspec
 
 
 class Feed(NamedTuple):
-    """One log: a topic's partition."""
+    """One log: a partition of a topic."""
 
     topic: str
     partition: int = 0
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record as it lies in the log."""
+    """One record as stored in the log."""
 
     feed: Feed
     offset: int
@@ -43,7 +44,9 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The end of one append: `offset`, or `error` when the log did not take it (then it is not in the log)."""
+    """The outcome of one append: its `offset`, or the `error` with which the log refused it (then it is not in the
+    log).
+    """
 
     token: object
     offset: int
@@ -51,7 +54,7 @@ class Delivery:
 
 
 class LogError(Exception):
-    """The log could not do what was asked. The message says which topic and what to do."""
+    """A log operation failed. The message names the topic and says what to do."""
 
 
 class LogUnreachable(LogError):
@@ -59,7 +62,7 @@ class LogUnreachable(LogError):
 
 
 class OffsetGone(LogError):
-    """The offset asked for has been deleted by retention: a named error, the query stops."""
+    """The requested offset has been deleted by retention; the query stops."""
 
     def __init__(self, feed: Feed, offset: int) -> None:
         super().__init__(f"{feed.topic}[{feed.partition}]: offset {offset} is no longer in the log (retention)")
@@ -68,26 +71,26 @@ class OffsetGone(LogError):
 
 
 class Reader(Protocol):
-    """Reads any number of feeds forward, each with a cursor of its own. Sees committed records only."""
+    """Reads any number of feeds forward, each with its own cursor. Sees committed records only."""
 
     def open(self, feed: Feed, offset: int) -> None:
-        """Start reading at `offset`, or move there."""
+        """Start reading at `offset`, or move the cursor there."""
 
     def stop(self, feed: Feed) -> None:
-        """Stop reading this feed. `open` starts it again."""
+        """Stop reading this feed. `open` resumes it."""
 
     def poll(self) -> list[Record]:
-        """What has arrived, each feed's records in order. Never waits.
+        """The records that have arrived, each feed's in order. Never waits.
 
         Raises:
-            OffsetGone: a cursor is below what the log still has.
+            OffsetGone: a cursor is below the first offset the log still has.
         """
 
     def position(self, feed: Feed) -> int:
-        """The offset after the last record that `poll` returned (the opened offset before that).
+        """The offset after the last record that `poll` returned (before that: the opened offset).
 
-        What no reader sees (markers of transactions, aborted records) counts as read once all before it is, so that
-        the position of a feed read to its end reaches the end that `EndsQuery` tells.
+        Records that no reader sees (transaction markers, aborted records) count as read once everything before them is
+        read, so that the position of a fully read feed reaches the end that `EndsQuery` reports.
         """
 
     def close(self) -> None: ...
@@ -96,39 +99,41 @@ class Reader(Protocol):
 class Appender(Protocol):
     """Appends in order per feed, idempotently, asynchronously.
 
-    Of the records with a token that go to one feed, those that lie in the log are a prefix: once one was refused, all
-    later ones are (B2 rests on it: a stream has no holes).
+    Of the records with a token that go to one feed, those stored form a prefix: once one is refused, all later ones are
+    (B2 relies on this: a stream has no holes).
     """
 
     def append(self, record: NewRecord, token: object = None) -> None:
-        """Queue a record. Its `Delivery` comes out of `deliveries` later, if `token` is not None."""
+        """Queue a record. If `token` is not None, its `Delivery` is returned by `deliveries` later."""
 
     def deliveries(self) -> list[Delivery]: ...
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all is delivered; False when time ran out."""
+        """Wait until everything is delivered; False on timeout."""
 
     def close(self) -> None: ...
 
 
 class EndsQuery(Protocol):
-    """A question for the end offsets of some feeds (R3: was everything read?)."""
+    """A pending query for the end offsets of some feeds (R3: has everything been read?)."""
 
     def poll(self) -> Mapping[Feed, int | None] | None:
-        """None: no answer yet. A feed's value is None when its end could not be learnt (unreachable)."""
+        """None: no answer yet. A feed's value is None if its end could not be determined (unreachable)."""
 
 
 class Lookup(Protocol):
-    """Blocking questions. Every method raises LogUnreachable when nobody answers."""
+    """Blocking queries. Every method raises LogUnreachable when no broker answers."""
 
     def bounds(self, feed: Feed) -> tuple[int, int]:
-        """(first offset kept, end offset). End counts committed records only, as `Reader` sees them."""
+        """(first retained offset, end offset). The end counts committed records only, as `Reader` sees them."""
 
     def find(self, feed: Feed, timestamp_ms: int) -> int:
-        """The first record with a timestamp at or after this one, else the end as it was before asking (B37)."""
+        """Offset of the first record with a timestamp at or after this one; else the end as of
+        before the query (B37).
+        """
 
     def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
-        """The records of [first, end), waiting for nothing beyond `end`. Raises OffsetGone."""
+        """The records of [first, end); does not wait for records beyond `end`. Raises OffsetGone."""
 
     def ask_ends(self, feeds: Sequence[Feed]) -> EndsQuery:
         """Does not block."""
@@ -138,7 +143,7 @@ class Lookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """The writer is fenced in; `progress` is the first bucket not yet written, None: nothing was ever written."""
+    """Earlier writers are fenced. `progress`: the first bucket not yet written; None: nothing was ever written."""
 
     attempt: int
     progress: int | None
@@ -151,14 +156,14 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """Somebody took over from this attempt."""
+    """Another writer has taken over from this attempt."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Neither success nor failure is known: drop the attempt, fence, read how far it got (B7)."""
+    """The outcome is unknown: drop the attempt, fence, and read the progress again (B7)."""
 
     attempt: int
     reason: str
@@ -166,7 +171,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class AtWork:
-    """Another writer was seen to write on into its transaction: it was not fenced, or it would only begin again."""
+    """Another writer is still writing into its transaction: it was not fenced, since it would only start again."""
 
     attempt: int
 
@@ -175,19 +180,20 @@ TransactorEvent = TookOver | Committed | Fenced | Unknown | AtWork
 
 
 Resume = Callable[[Lookup], int | None]
-"""How far a stream is written: asked in the writer's thread, after fencing. Raises LogError: it cannot be told now."""
+"""Reads how far a stream is written; called in the writer's thread, after fencing. Raises LogError: unknown for now."""
 Unended = Callable[[Lookup, Lookup], int | None]
-"""(what is committed, all that lies in the log) -> up to where a transaction is written that has no end; None: there is
-none. Asked in the writer's thread, before fencing. Raises LogError: it cannot be told now."""
+"""(committed records, all records in the log) -> the bucket up to which an unfinished transaction is written; None:
+there is none. Called in the writer's thread, before fencing. Raises LogError: unknown for now.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Mend:
-    """One transaction of a new writer that mends what those before it left, because a broker lost ends of theirs.
+    """One transaction by which a new writer repairs what earlier ones left because a broker lost their end markers.
 
     Attributes:
-        commit: False: it is aborted, so that its end ends what hangs in the partitions that it writes to.
-        why: for people: what is wrong, in which topic, at which offset.
+        commit: False: it is aborted, so that its end marker ends the hanging records in the partitions it writes to.
+        why: human-readable: what is wrong, in which topic, at which offset.
     """
 
     records: tuple[NewRecord, ...]
@@ -196,30 +202,34 @@ class Mend:
 
 
 Mending = Callable[[Lookup, Lookup], Mend | None]
-"""(what is committed, all that lies in the log, aborted or without an end) -> what to mend first; None: nothing.
-Asked in the writer's thread after fencing, again after each step. Raises LogError: it cannot be told now."""
+"""(committed records, all records, aborted or unfinished ones included) -> the next repair; None: none is needed.
+Called in the writer's thread after fencing, and again after each step. Raises LogError: unknown for now.
+"""
 MENDS_MAX = 3
-"""Steps of one take-over: ending what hangs, writing what was hidden, and one in reserve."""
+"""Repair steps per take-over: ending what hangs, rewriting what was hidden, and one in reserve."""
 
 
 class Transactor(Protocol):
-    """The one writer of a corrected stream. Works in a thread of its own and talks by events."""
+    """The only writer of a corrected stream. Works in its own thread and reports by events."""
 
     def take_over(self, attempt: int) -> None:
-        """Fence whoever wrote before, mend what it left (`Mending`), *then* read how far it got (`Resume`).
+        """Fence earlier writers, repair what they left (`Mending`), *then* read how far they got (`Resume`).
 
-        Not while somebody writes on into a transaction (`Unended`). Answer: TookOver, Fenced, Unknown or AtWork.
+        Does nothing while another writer is writing into a transaction (`Unended`). Event: TookOver, Fenced, Unknown or
+        AtWork.
         """
 
     def commit(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
-        """One transaction. `make_records` is called in the writer's thread, so that encoding costs no turn, and what it
-        gives is taken one by one: there may be a million.
+        """Commit one transaction. One at a time.
 
-        Answer: Committed, Fenced or Unknown. One at a time.
+        `make_records` is called in the writer's thread, so that encoding does not delay a turn; its records are taken
+        one by one, since there may be a million.
+
+        Event: Committed, Fenced or Unknown.
         """
 
     def drop(self) -> None:
-        """Forget the present attempt; its outcome no longer matters."""
+        """Drop the current attempt; its outcome no longer matters."""
 
     def events(self) -> list[TransactorEvent]: ...
 
@@ -228,7 +238,7 @@ class Transactor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to be: settings beside those that every topic of ours has."""
+    """A topic to create: its settings in addition to those that all our topics have."""
 
     name: str
     partitions: int = 1
@@ -236,17 +246,17 @@ class TopicSpec:
 
 
 class Admin(Protocol):
-    """Topics. Blocking."""
+    """Topic administration. Blocking."""
 
     def topics(self) -> list[str]: ...
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
-        """Create those that do not exist yet."""
+        """Create the topics that do not exist yet."""
 
     def delete(self, names: Sequence[str]) -> None: ...
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """Fence every writer of these ids: what it has begun is aborted, and it commits nothing more by itself."""
+        """Fence every writer of these ids: open transactions are aborted, and these writers can commit nothing more."""
 
     def close(self) -> None: ...
 
@@ -255,7 +265,7 @@ Wake = Callable[[], None]
 
 
 class Log(Protocol):
-    """A way to open the above. Small and picklable: it travels to Spark's workers."""
+    """Opens the above. Small and picklable, since it is sent to Spark workers."""
 
     def reader(self, wake: Wake) -> Reader: ...
 

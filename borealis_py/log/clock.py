@@ -1,24 +1,26 @@
-"""Time, as something that is passed in. The simulator passes its own."""
+"""Time as a dependency, so that the simulator can supply its own."""
 
 from __future__ import annotations
 
 import time
 from typing import Protocol
 
+from sunion.units import MonotonicUs, WallUs
+
 
 class Clock(Protocol):
-    """Local monotonic time for the protocol, wall time for people and stimes; both int microseconds."""
+    """Local monotonic time for the protocol, wall time for display and stimes; both int microseconds."""
 
-    def now_us(self) -> int: ...
+    def now_us(self) -> MonotonicUs: ...
 
-    def wall_us(self) -> int: ...
+    def wall_us(self) -> WallUs: ...
 
 
 class SystemClock:
     """This machine's clocks."""
 
-    def now_us(self) -> int:
-        return time.monotonic_ns() // 1000
+    def now_us(self) -> MonotonicUs:
+        return MonotonicUs(time.monotonic_ns() // 1000)
 
-    def wall_us(self) -> int:
-        return time.time_ns() // 1000
+    def wall_us(self) -> WallUs:
+        return WallUs(time.time_ns() // 1000)

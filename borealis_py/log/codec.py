@@ -1,4 +1,4 @@
-"""Bytes of the payloads: what node, client and redo ask of whoever understands the rows (product: `engine`)."""
+"""Codecs of record payloads, as nodes, clients and redos use them; `engine` implements them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class SourceCodec(Protocol):
     def decode(
         self, payload: bytes, encoding: str, stimes: Sequence[int]
     ) -> tuple[Rows | None, list[tuple[int, str, bytes]]]:
-        """The good rows, and (position, reason, raw) of each bad one. `encoding`: "json" or "arrow".
+        """The valid rows, and (position, reason, raw) of each invalid one. `encoding`: "json" or "arrow".
 
-        A payload that cannot be taken apart at all gives (None, [(-1, reason, payload)]).
+        A payload that cannot be parsed at all gives (None, [(-1, reason, payload)]).
         """
 
 
@@ -28,7 +28,7 @@ class RowCodec(Protocol):
     def decode(self, payload: bytes) -> Rows: ...
 
     def encode_parts(self, rows: Rows, bytes_max: int) -> list[bytes]:
-        """As `encode`, in as many parts as none exceeds `bytes_max`, one row at least in each."""
+        """Like `encode`, but split so that no part exceeds `bytes_max`; each part holds at least one row."""
 
     def join(self, parts: Sequence[Rows]) -> Rows: ...
 
@@ -37,7 +37,7 @@ class RowCodec(Protocol):
     def decode_state(self, payload: bytes) -> State: ...
 
     def published(self, rows: Rows) -> Iterator[tuple[bytes, int]]:
-        """Of each row one JSON object, doubles in their shortest form, NaN and infinities null; and its stime."""
+        """(JSON object, stime) of each row; doubles in their shortest form, NaN and infinities as null."""
 
     def to_dicts(self, rows: Rows) -> list[dict[str, object]]: ...
 
@@ -47,4 +47,4 @@ class StreamCodec(RowCodec, Protocol):
 
     @property
     def schema_id(self) -> str:
-        """Fingerprint of the rows' schema: their bytes do not tell it."""
+        """Fingerprint of the rows' schema, which their bytes do not contain."""

@@ -1,4 +1,4 @@
-"""Records of a corrected stream's transaction: rows as plain JSON, dead letters, progress."""
+"""Records of one transaction of a corrected stream: rows as plain JSON, dead letters, progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger("borealis.progress")
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """Key = partition. Everything below `bucket` is in the corrected stream; who wrote it, for people."""
+    """Key = partition. Everything below `bucket` is in the corrected stream; `replica` and `inc` are informative."""
 
     app_uid: str
     bucket: Number
@@ -37,7 +37,7 @@ def transaction(
     codec: RowCodec,
     corrected: bool = True,
 ) -> Iterator[NewRecord]:
-    """All records of one transaction, rows in order of id. `corrected`: False for a node without a corrected stream."""
+    """All records of one transaction, rows ordered by id. `corrected`: False for a node without a corrected stream."""
     feed = topics.corrected(app, query)
     for bucket in sorted(outputs):
         output = outputs[bucket]
@@ -50,14 +50,14 @@ def transaction(
 
 
 def row_headers(bucket: int, index: int, stime: int) -> tuple[tuple[str, bytes], ...]:
-    """Headers of a corrected row: its id, which is that of a `TupleId`, and its stime."""
+    """Headers of a corrected row: its id (a `TupleId`) and its stime."""
     return (("id", b"%d:%d" % (bucket, index)), ("stime", b"%d" % stime))
 
 
 def dead_letter(app: str, query: str, bucket: int, reject: Reject, index: int = 0) -> NewRecord:
-    """One dead letter: value = the raw bytes as far as kept, headers say whence and why, and with which bucket.
+    """One dead letter: the value is the raw bytes as far as kept; headers hold source, offset, reason and bucket.
 
-    `index`: the how many-th of its bucket: two may be equal in all else.
+    `index`: its position among the dead letters of its bucket; two may be equal in everything else.
     """
     headers: tuple[tuple[str, bytes], ...] = (
         ("query", base_name(query).encode()),
@@ -78,9 +78,9 @@ def progress_record(app: str, query: str, progress: Progress) -> NewRecord:
 
 
 def read_progress(record: Record, life: Life, origin: int) -> int | None:
-    """The bucket of a progress record; None, with a log line: it says nothing.
+    """The bucket of a progress record; None, with a log line, if the record is to be ignored.
 
-    That is so of another life's, of garbage, and of one below the app's first bucket, which nobody has ever written.
+    Ignored are records of another life, garbage, and buckets before the app's first, which no writer ever writes.
     """
     try:
         progress = decode(record.value or b"", Progress)
@@ -100,12 +100,12 @@ def _ignored(record: Record, why: str) -> None:
 
 
 def told_by(record: Record, node: str) -> bool:
-    """Whether a record of the dead-letter topic is this node's."""
+    """Whether this node wrote a record of the dead-letter topic."""
     return dict(record.headers).get("node") == node.encode()
 
 
 def letter_id(record: Record, node: str) -> TupleId | None:
-    """Bucket and index with which this node published a dead letter; None: it is another's, or garbage."""
+    """Bucket and index of a dead letter that this node published; None: another node's, or garbage."""
     if not told_by(record, node):
         return None
     headers = dict(record.headers)
@@ -116,12 +116,12 @@ def letter_id(record: Record, node: str) -> TupleId | None:
 
 
 def letter_bucket(record: Record, node: str) -> int | None:
-    """The bucket with which this node published a dead letter; None: it is another's, or garbage."""
+    """Bucket of a dead letter that this node published; None: another node's, or garbage."""
     told = letter_id(record, node)
     return None if told is None else told.bucket
 
 
 def row_id(record: Record) -> TupleId:
-    """The id in a corrected row's headers."""
+    """The id in the headers of a corrected row."""
     bucket, _, index = dict(record.headers)["id"].decode().partition(":")
     return TupleId(int(bucket), int(index))

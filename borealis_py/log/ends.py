@@ -1,4 +1,4 @@
-"""Was everything read? The question that live expiry waits for (R3, B14)."""
+"""Has everything been read? Buckets that run live wait for the answer (R3, B14)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from borealis_py.log.base import EndsQuery, Feed, Lookup, Reader
+from sunion.units import MonotonicUs
 
 LOOK_US = 5_000
-"""An answer wakes nobody: whoever asked looks again after this."""
+"""An answer triggers no wake-up, so the asker polls again after this time."""
 GIVE_UP_US = 200_000
-"""A feed that has not told its end by then, or has not come nearer to it for as long, is cut off: it counts as read.
+"""A feed is cut off, that is, counts as read, if it does not report its end within this time or makes no progress
+towards it for as long.
 
-X has no more time for it than the slack, which this must stay below."""
+X has no more time for it than the slack, which must exceed this.
+"""
 FIRST_US = 1_000_000
-"""The first question of all may take so long: it looks the brokers up."""
+"""The very first query may take this long, because it looks up the brokers."""
 CUT_OFF_US = 2_000_000
-"""For how long nobody waits for it again, unless something is read from it before."""
+"""For how long a feed that was cut off is not waited for again, unless something is read from it earlier."""
 
 
 @dataclass(slots=True)
 class _Way:
-    """From a feed's position to its end: where it stood, and since when."""
+    """A feed on the way from its position to its end: where it stood, and since when."""
 
     end: int
     position: int
@@ -29,9 +32,9 @@ class _Way:
 
 
 class EndsWatch:
-    """Asks for the ends of feeds, and tells when everything below them has come out of the reader.
+    """Queries the ends of feeds, and reports when everything below them has been read.
 
-    Feeds that are cut off are not asked, or one of them would hold up every bucket anew.
+    Feeds that are cut off are not queried; otherwise one of them would delay every bucket again.
     """
 
     def __init__(self, lookup: Lookup, reader: Reader) -> None:
@@ -40,7 +43,7 @@ class EndsWatch:
         self._query: EndsQuery | None = None
         self._ways: dict[Feed, _Way] | None = None
         self._asked: list[Feed] = []
-        self._asked_at = 0
+        self._asked_at = MonotonicUs(0)
         self._patience_us = FIRST_US
         self._cut_off: dict[Feed, tuple[int, int]] = {}  # (its position, since when)
 
@@ -50,11 +53,11 @@ class EndsWatch:
 
     @property
     def unanswered(self) -> bool:
-        """The log's answer is still to come; look again after `LOOK_US`."""
+        """The log has not answered yet; poll again after `LOOK_US`."""
         return self._query is not None and self._ways is None
 
-    def ask(self, now: int, feeds: Sequence[Feed]) -> None:
-        """Begin; a question still open is dropped."""
+    def ask(self, now: MonotonicUs, feeds: Sequence[Feed]) -> None:
+        """Start a query; one still open is dropped."""
         self._cut_off = {
             feed: (position, since)
             for feed, (position, since) in self._cut_off.items()
@@ -63,8 +66,10 @@ class EndsWatch:
         self._asked = [feed for feed in feeds if feed not in self._cut_off]
         self._query, self._ways, self._asked_at = self._lookup.ask_ends(self._asked), None, now
 
-    def read_to(self, now: int, stopped: Collection[Feed] = ()) -> int | None:
-        """When it was asked, once all of it was read; None before. A feed that is cut off counts as read."""
+    def read_to(self, now: MonotonicUs, stopped: Collection[Feed] = ()) -> MonotonicUs | None:
+        """The time of the query, once everything below the ends was read; None before. A feed that is cut off counts as
+        read.
+        """
         if self._query is None:
             return None
         if self._ways is None:

@@ -1,9 +1,9 @@
-"""What a writer finds of those before it that a broker has not ended, or has ended wrongly (R10).
+"""Repairs transactions of earlier writers that a broker has not ended, or has ended wrongly (R10).
 
-A broker that was away can record a transaction as committed, or as aborted, without writing its end into all of its
-partitions. What lies there hangs: read_committed readers wait before it, and the next end of the same transactional id
-ends it too, whichever that is. Only one id writes a node's progress and its corrected stream: after fencing, nothing
-may hang there.
+A broker that was away can record a transaction as committed or aborted without writing its end marker into every
+partition. Records there hang: read_committed readers stop before them, and the next end marker of the same
+transactional id, commit or abort, ends them too. Only one id writes a node's progress and corrected stream: after
+fencing, nothing may hang there.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from borealis_py.log.progress import Published, last
 from sunion.model import TupleId
 
 LETTERS_WINDOW = 4_096
-"""So far back a node's dead letters are looked at: they share their topic with those of others."""
+"""How many offsets back dead letters are searched: all nodes of an app share their topic."""
 _VAIN = "in-vain"
 
 
 @dataclass(frozen=True, slots=True)
 class Mender:
-    """Looks at one node. Decides from the log alone, so that whoever takes over after a crash goes on where it ended.
+    """Examines one node. It decides from the log alone, so that whoever takes over after a crash resumes the repair.
 
     Attributes:
-        upto: how far it tells itself (`Published.upto`).
-        known: everything below this bucket was committed, as this process was told.
-        progress: makes this writer's progress of a bucket.
+        upto: reads how far the node is published (`Published.upto`).
+        known: this process knows that everything below this bucket was committed.
+        progress: makes this writer's progress record for a bucket.
     """
 
     published: Published
@@ -38,10 +38,10 @@ class Mender:
     progress: Callable[[int], Progress]
 
     def next(self, committed: Lookup, raw: Lookup) -> Mend | None:
-        """What is to be done first; None: nothing.
+        """The next repair; None: none is needed.
 
-        What hangs is ended by a transaction that is aborted. After that what can be seen in any of the partitions tells
-        up to where was committed; what of that is hidden in another one is written again, as it lies there.
+        First, hanging records are ended by an aborted transaction. Then the records visible in any partition show how
+        far was committed; whatever of that is hidden in another partition is written again as it is in the log.
 
         Raises:
             ProgressLost, LogError: see `upto`.
@@ -78,7 +78,7 @@ class Mender:
         return progress_record(self.published.app, self.published.node, self.progress(upto))
 
     def _in_vain(self) -> tuple[NewRecord, ...]:
-        """A record for each partition. It names the node, so that one that hangs itself is known as its own."""
+        """One record per partition. It names the node, so that the node recognises it if it hangs itself."""
         feeds = (self._progress_feed, self._letters_feed, *([self._corrected_feed] if self.published.corrected else []))
         headers = (("node", self.published.node.encode()), (_VAIN, b"1"))
         return tuple(NewRecord(feed, b"", b"0", None, headers) for feed in feeds)
@@ -86,7 +86,9 @@ class Mender:
     # What hangs -------------------------------------------------------------------------------------------------------
 
     def _hanging(self, committed: Lookup, raw: Lookup) -> str | None:
-        """Where, in words. All that lies there is asked for first: what comes meanwhile never looks as if it hung."""
+        """Where records hang, human-readable; None: nowhere. The log's end is read first, so that later records never
+        seem to hang.
+        """
         mine = [self._progress_feed, *([self._corrected_feed] if self.published.corrected else [])]
         ends = [(feed, raw.bounds(feed)[1], committed.bounds(feed)[1]) for feed in (*mine, self._letters_feed)]
         for feed, end, stable in ends:
@@ -95,17 +97,19 @@ class Mender:
         return None
 
     def _mine(self, record: Record) -> bool:
-        """Whether this node has written it into the dead-letter topic, which all nodes of an app share.
+        """Whether this node wrote the record into the dead-letter topic, which all nodes of an app share.
 
-        Behind the open transaction of another one, what has its end looks as if it hung. To end it again does no harm,
-        and the other transaction is over soon; before that nothing can be told.
+        Finished transactions behind the open one of another node look as if they hung. Ending them again is harmless,
+        and the other transaction ends soon; until then the two cases cannot be told apart.
         """
         return told_by(record, self.published.node)
 
     # What is hidden ---------------------------------------------------------------------------------------------------
 
     def _visible(self, committed: Lookup, raw: Lookup) -> tuple[int | None, int, int]:
-        """Up to where can be seen, by rows and letters; the offsets behind the last row and the last letter."""
+        """The bucket up to which rows or dead letters are visible; the offsets after the last
+        visible row and letter.
+        """
         first, end = raw.bounds(self._letters_feed)
         start = max(first, end - LETTERS_WINDOW)
         buckets, row = [], 0
@@ -122,7 +126,7 @@ class Mender:
         return max(buckets, default=None), row, letter
 
     def _rows(self, raw: Lookup, first: int, upto: int) -> list[NewRecord]:
-        """Rows below bucket `upto` that lie behind the last one that can be seen, each once, in their order."""
+        """Rows below bucket `upto` after the last visible one, each once, in order."""
         if not self.published.corrected:
             return []
         found: dict[TupleId, NewRecord] = {}
@@ -133,7 +137,7 @@ class Mender:
         return _in_order(found)
 
     def _letters(self, raw: Lookup, first: int, upto: int) -> list[NewRecord]:
-        """Likewise dead letters. A bucket's are committed together: behind the last bucket of which one can be seen."""
+        """Likewise dead letters. Those of a bucket are committed together: only buckets after the last visible one."""
         found: dict[TupleId, NewRecord] = {}
         for record in raw.read(self._letters_feed, first, raw.bounds(self._letters_feed)[1]):
             told = letter_id(record, self.published.node)
@@ -150,7 +154,7 @@ def _placed(record: Record) -> tuple[TupleId, int] | None:
     try:
         return row_id(record), record.offset
     except (KeyError, ValueError):
-        return None  # no row of ours
+        return None  # not written by us
 
 
 def _again(record: Record, stamped: bool = True) -> NewRecord:

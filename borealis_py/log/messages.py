@@ -1,6 +1,6 @@
-"""JSON messages beside the data: settings, heartbeats, status. One struct a record kind; keys are in the docstrings.
+"""JSON messages other than data: settings, heartbeats, status. One struct per record kind; docstrings give the keys.
 
-They are JSON so that any Kafka tool shows them as they are.
+They are JSON so that any Kafka tool can display them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.settings import Timing
 
 T = TypeVar("T")
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-"""What every reader of JSON can tell exactly. A greater one is garbage: nobody could count up from it, or encode it."""
+NUMBER_MAX = 2**53
+"""Every reader of JSON represents integers up to here exactly. A greater one is garbage: it cannot be counted up."""
+Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 
 
 class Threshold(msgspec.Struct, frozen=True):
@@ -36,7 +38,7 @@ class SourceFailure(msgspec.Struct, frozen=True):
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """Settings key `incarnation/<query>/<replica>`: the highest there was; it outlives the heartbeats (B30)."""
+    """Settings key `incarnation/<query>/<replica>`: the highest so far; it outlives the heartbeats (B30)."""
 
     app_uid: str
     inc: Number
@@ -46,10 +48,10 @@ class Incarnation(msgspec.Struct, frozen=True):
 class Description(msgspec.Struct, frozen=True):
     """Settings key `app`: the app as `query.AppSpec` JSON, its hash, the origin bucket, the kernel's fingerprint.
 
-    `app_uid`: random, new when the app begins anew (`up --reset`): records and checkpoints of another one say nothing.
-    `timing`: all of it, so that a version with other defaults goes by the same; None: it was written by hand.
-    `made_of`: what kernels of this fingerprint are made of, by name, for who has to say what is another.
-    `version`: read before anything else (`log.description`); that of the envelope, too.
+    `app_uid`: random, new in each life of the app (`up --reset`); records and checkpoints with another one are ignored.
+    `timing`: all of it, so that a version with other defaults uses the same values; None: written by hand. `made_of`:
+    the components behind the fingerprint, by name, to explain which one differs. `version`: checked before anything
+    else (`log.description`); also that of the envelope.
     """
 
     app: str
@@ -62,67 +64,63 @@ class Description(msgspec.Struct, frozen=True):
     version: int = 2
 
 
-class Heartbeat(msgspec.Struct, frozen=True):
-    """Control topic, partition of the node, key `<node>/<replica>` (R7). `checkpoint_bucket`: of its newest
-    durable checkpoint; -1: it has none."""
-
-    app_uid: str
-    replica: Number
-    inc: Number
-    uid: str
-    state: str
-    ack_s: Number
-    ack_l: Number
-    asking: bool
-    ask_offset: Number | None
-    progress: Number
-    checkpoint_bucket: int = -1
-
-
 class InputStatus(msgspec.Struct, frozen=True):
-    """One input of a replica: `closed` is the first bucket it leaves open; reachable False during `fail source`;
-    `tuples`: how many this incarnation took. `lateness_us`: how late a source's rows may come, by its publisher;
-    `late_us`: how late they came, so that 50 %, 99 % and all of them were in time.
-    """
+    """One input of a replica, as its status reports it."""
 
     name: str
+    """The source, or the node whose stream it is."""
     closed: int
+    """The first bucket that the input leaves open."""
     late: bool
+    """A bucket ran without it, and nothing that helps has come since: buckets do not wait the full time for it."""
     reachable: bool
+    """False while `borealis fail source` keeps the replica from reading it."""
     ended: bool
+    """It is finite and over."""
     rejected: int
+    """Dead letters of it."""
     tuples: int = 0
+    """Rows that this incarnation took from it."""
     lateness_us: int = 0
+    """Of a source: how late its rows may come, by its publisher."""
     late_us: tuple[int, int, int] = (0, 0, 0)
+    """How late its rows came: 50 %, 99 % and all of them were in time with so much."""
 
 
 class RedoStatus(msgspec.Struct, frozen=True):
-    """One job of a reconciliation, buckets [first, end). Engine: "spark", "inline", "peer". Times in us."""
+    """One job of a reconciliation."""
 
     first: int
+    """Its first bucket."""
     end: int
+    """The bucket behind its last."""
     rows: int
+    """Rows that it ran."""
     engine: str
+    """"spark", "inline" (in the replica's own process) or "peer" (taken over from another replica's checkpoint)."""
     seconds: float
+    """How long it took."""
     at_wall_us: int
+    """When it ended."""
     note: str = ""
+    """More about it, in words."""
 
 
 class Status(msgspec.Struct, frozen=True):
-    """What a replica reports, in the status topic under `<node>/<replica>`: once a second and at every event."""
+    """What a replica reports in the status topic under `<node>/<replica>`: once a second and at every event."""
 
     node: str
-    """Whose replica it is; a query is the node of its result."""
+    """The node whose replica this is; a query is the node of its result."""
     replica: int
     """The replica's index, from 0."""
     inc: int
-    """Its incarnation: grows with each start."""
+    """Its incarnation number: grows with each start."""
     uid: str
-    """Random, of this incarnation."""
+    """Random id of this incarnation."""
     pid: int
-    """Of the process that runs it, or of its driver."""
+    """Process id of the replica, or of its driver."""
     at_wall_us: int
-    """When it said this, by its clock: microseconds since 1970."""
+    """When it reported this, by its own clock: microseconds since 1970."""
     state: str
     """RECOVERING, STABLE, UPSTREAM_FAILURE or STABILIZATION."""
     f_s: int
@@ -130,76 +128,80 @@ class Status(msgspec.Struct, frozen=True):
     f_l: int
     """The live frontier: the next bucket to run for timeliness; never behind `f_s`."""
     asking: bool
-    """It wants to correct."""
+    """It asks to correct."""
     granted: bool
     """It may correct now."""
     head: int | None
-    """The replica that has asked longest, as this one knows; None: nobody asks."""
+    """The replica that has asked longest, as far as this one knows; None: no replica asks."""
     publishing: bool
     """It writes the node's corrected stream."""
     progress: int
     """The first bucket that is not in the corrected stream, as far as this replica has read."""
     stable_rows: int
-    """Rows that this incarnation has said as stable."""
+    """Rows that this incarnation has emitted as stable."""
     tentative_rows: int
-    """Rows that this incarnation has said as tentative."""
+    """Rows that this incarnation has emitted as tentative."""
     stable_buckets: int
-    """Buckets with output that it has said as stable."""
+    """Buckets with output that it has emitted as stable."""
     tentative_buckets: int
-    """Buckets that it has said as tentative."""
+    """Buckets that it has emitted as tentative."""
     tuples_in: int
     """Rows that it has taken from its sources."""
     rejected: int
-    """What it could not use of its sources: dead letters."""
+    """Tuples and records of its sources that it could not use: dead letters."""
     checkpoint_bucket: int
-    """Where its newest durable checkpoint begins; 0: it has none."""
+    """Bucket at which its newest durable checkpoint begins; 0: it has none."""
     checkpoint_wall_us: int
-    """When it learnt that this one is durable: microseconds since 1970; 0: never."""
+    """When it learnt that this checkpoint is durable: microseconds since 1970; 0: never."""
     threshold_us: int
-    """The delay threshold in force at it, in microseconds: the smallest of the queries that it serves."""
+    """The delay threshold in force, in microseconds: the smallest of the queries that it serves."""
     failure_policy: str
-    """What it does with buckets that cannot be complete: process, delay or suspend."""
+    """Policy for buckets that cannot be complete: process, delay or suspend."""
     stabilization_policy: str
-    """The same while it corrects."""
+    """The same policy during corrections."""
     inputs: tuple[InputStatus, ...]
     """Its inputs, in their order."""
     rss_kb: int = 0
     """Resident memory of its process, in kB; 0: unknown."""
     event: str = ""
-    """Why it says this now: SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO, REC_DONE,
-    STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER or DRIFT; "": a second has passed."""
+    """Why it reports now: SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO, REC_DONE,
+    STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER or DRIFT; "": a second has passed.
+    """
     detail: str = ""
-    """More of the event, in words."""
+    """Details of the event, human-readable."""
     redo: RedoStatus | None = None
-    """Of a REDO: what ran."""
+    """The job of a REDO event."""
     why_inline: str = ""
-    """Why redos do not run on Spark now; "": they do, or are not to."""
+    """Why redos do not run on Spark now; "": they do, or are not meant to."""
     http: str = ""
-    """Where its process answers HTTP; "": nowhere."""
+    """Address at which its process answers HTTP; "": none."""
     host: str = ""
-    """The name of the machine on which `pid` is."""
+    """Name of the machine on which `pid` runs."""
 
 
-def encode(message: msgspec.Struct) -> bytes:
+def encode(message: msgspec.Struct | Heartbeat) -> bytes:
     return msgspec.json.encode(message)
 
 
 def decode(raw: bytes, kind: type[T]) -> T:
-    """Raises msgspec.DecodeError, msgspec.ValidationError, whatever the bytes are."""
+    """Raises only msgspec.DecodeError or msgspec.ValidationError, whatever the bytes are."""
     try:
         return msgspec.json.decode(raw, type=kind)
-    except (RecursionError, UnicodeDecodeError) as exc:  # what msgspec says of deep nesting, and of text in no UTF-8
+    except (RecursionError, UnicodeDecodeError) as exc:  # what msgspec raises for deep nesting and invalid UTF-8
         raise msgspec.DecodeError(str(exc)) from None
 
 
 def beat_key(node: str, replica: int) -> bytes:
-    """Of a replica's heartbeats."""
+    """Key of a replica's heartbeats."""
     return f"{node}/{replica}".encode()
 
 
 def read_beat(key: bytes | None, value: bytes | None, node: str) -> Heartbeat:
-    """A heartbeat of one of a node's replicas. Raises msgspec.DecodeError, msgspec.ValidationError: it is none."""
+    """Decode a heartbeat of one of a node's replicas. Raises msgspec.DecodeError, msgspec.ValidationError."""
     beat = decode(value or b"", Heartbeat)
+    numbers = (beat.replica, beat.inc, beat.ack_s, beat.ack_l, beat.ask_offset or 0, beat.progress)
+    if min(numbers) < 0 or max(numbers) > NUMBER_MAX:
+        raise msgspec.ValidationError(f"a number of the heartbeat is not within 0 and {NUMBER_MAX}")
     if key != beat_key(node, beat.replica):
         raise msgspec.DecodeError(f"key {key!r} is not that of replica {beat.replica} of {node}")
     return beat

@@ -1,4 +1,4 @@
-"""How far a node has been published, as the log tells (R10)."""
+"""How far a node has been published, according to the log (R10)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WINDOWS = (32, 4_096)
 
 
 class ProgressLost(RetentionLost):
-    """Neither the progress nor what was published tells how far it got: no start would find it either."""
+    """Neither the progress topic nor what was published shows how far the node got; restarting would not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What one node has published. `corrected`: it has a corrected stream, not only dead letters."""
+    """The published output of one node. `corrected`: it has a corrected stream, not only dead letters."""
 
     app: str
     node: str
@@ -32,17 +32,18 @@ class Published:
     origin: int
 
     def upto(self, lookup: Lookup, closed: int | None = None) -> int | None:
-        """The first bucket that is not published; None: nothing was ever.
+        """The first bucket that is not published; None: nothing was ever published.
 
-        The last progress record that can be believed says so. Where there is none, because other bytes have displaced
-        it from the compacted topic, what was published does: the rows and the dead letters of a bucket are committed
-        together, and in the order of buckets.
+        The last credible progress record determines it. If there is none, because other bytes have displaced it from
+        the compacted topic, the published records do: the rows and dead letters of a bucket are committed together, and
+        in bucket order.
 
         Args:
-            closed: first bucket that the inputs leave open: progress above it cannot be believed. None: any can.
+            closed: first bucket that the inputs leave open; progress above it is not credible. None: any is.
 
         Raises:
-            ProgressLost: retention has deleted what would tell. LogError: the log could not be read.
+            ProgressLost: retention has deleted the records that would show it.
+            LogError: the log could not be read.
         """
         said = self.said(lookup)
         if said is not None and (closed is None or said <= closed):
@@ -53,7 +54,7 @@ class Published:
         return max((bucket + 1 for bucket in found if bucket is not None), default=None)
 
     def said(self, lookup: Lookup) -> int | None:
-        """What the last progress record says that says anything. Raises LogError."""
+        """The bucket of the last valid progress record; None: there is none. Raises LogError."""
         feed = Feed(topics.progress(self.app, self.node))
         return last(lookup, feed, lambda record: read_progress(record, self.life, self.origin))
 
@@ -73,9 +74,9 @@ class Published:
 
 
 def last(lookup: Lookup, feed: Feed, says: Callable[[Record], T | None]) -> T | None:
-    """What the last record says that says anything.
+    """The value of the last record for which `says` returns one; None: there is none.
 
-    Markers of transactions and compaction leave holes, hence windows of growing size.
+    Transaction markers and compaction leave holes, hence windows of growing size.
 
     Raises:
         LogError: the log could not be read.
@@ -95,4 +96,4 @@ def _row_bucket(record: Record) -> int | None:
     try:
         return row_id(record).bucket
     except (KeyError, ValueError):
-        return None  # no row of ours
+        return None  # not written by us

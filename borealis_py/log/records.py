@@ -8,7 +8,7 @@
 
 Kind, app_uid, incarnation and bucket lie in the header, so that a reader drops a repeat without decoding rows.
 `app_uid` is the description's (`log.description`): a record with another one belongs to another life of the app and
-says nothing.
+is ignored.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import msgspec
 MAGIC = b"BZ"
 VERSION = 2
 LATENESS_MAX_US = 86_400_000_000
-"""Rows wait in memory for as long as their source may be late: a day is more than any of that can hold."""
+"""Rows wait in memory for as long as their source may be late: they would not fit for longer than a day."""
 _HEAD = struct.Struct(">2sBI")
 
 
 class EnvelopeError(ValueError):
-    """The bytes are no envelope of this version."""
+    """The bytes are not an envelope of this version."""
 
 
 class EnvelopeVersion(EnvelopeError):
@@ -35,7 +35,9 @@ class EnvelopeVersion(EnvelopeError):
 
 
 class RecordPart(msgspec.Struct, array_like=True, frozen=True):
-    """A dead letter that travels with a bucket. `seq`: position of what a publisher refused in its input, else -1."""
+    """A dead letter stored with a bucket. `seq`: its position in the publisher's input if the publisher refused it,
+    else -1.
+    """
 
     source: str
     offset: int
@@ -45,8 +47,9 @@ class RecordPart(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Refused(msgspec.Struct, array_like=True, frozen=True):
-    """A dead letter that a publisher sends with its batch: position in its input, reason, what it was; and how late it
-    came if that was why, in microseconds: with this lateness it would have been in time.
+    """A dead letter that a publisher sends with its batch: position in its input, reason and raw bytes.
+
+    `late_us`: if it was late, by how much, in microseconds: with this lateness it would have been in time.
     """
 
     seq: int
@@ -67,9 +70,9 @@ class ClaimHeader(msgspec.Struct, array_like=True, frozen=True, tag="EPOCH"):
 class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
     """Positions first_seq, first_seq + 1, ... of a publisher's input, then a boundary (None: none).
 
-    Those in `rejects` (ascending) are dead letters, the others tuples of one bucket. `stimes`: int64 little endian, one
-    a tuple. `encoding`: "json" (an array of objects) or "arrow". `read_to`: up to this offset the writer has read the
-    log, and nobody with a higher epoch has claimed it: so a reader that sees all from there on knows who owns it.
+    Positions in `rejects` (ascending) are dead letters, the others tuples of one bucket. `stimes`: int64 little endian,
+    one per tuple. `encoding`: "json" (an array of objects) or "arrow". `read_to`: the writer has read the log up to
+    this offset and found no claim with a higher epoch: a reader that sees everything from there on knows the owner.
     """
 
     app_uid: str
@@ -84,7 +87,7 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
 
     @property
     def positions(self) -> int:
-        """How many positions it speaks of."""
+        """Number of positions that it covers."""
         return len(self.stimes) // 8 + len(self.rejects)
 
 
@@ -140,7 +143,7 @@ _encoder = msgspec.msgpack.Encoder()
 _source = msgspec.msgpack.Decoder(SourceHeader)
 _stream = msgspec.msgpack.Decoder(StreamHeader)
 _BAD = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
-"""What a decoder makes of bytes that are not ours: deep nesting and text in no UTF-8 are no msgspec errors."""
+"""The errors of a decoder for foreign bytes: deep nesting and invalid UTF-8 raise no msgspec error."""
 
 
 def pack(header: SourceHeader | StreamHeader, payload: bytes | bytearray | memoryview = b"") -> bytes:
@@ -186,17 +189,17 @@ def pack_stimes(stimes: Sequence[int]) -> bytes:
 
 
 def unpack_stimes(raw: bytes) -> tuple[int, ...]:
-    """Raises EnvelopeError when the length is no multiple of eight."""
+    """Raises EnvelopeError if the length is not a multiple of eight."""
     if len(raw) % 8:
         raise EnvelopeError("stimes cut short")
     return struct.unpack(f"<{len(raw) // 8}q", raw)
 
 
 def tuple_seqs(header: BatchHeader) -> Sequence[int]:
-    """The seq of each tuple: the positions that are not those of rejects. A range where there are none.
+    """The seq of each tuple: the positions not in `rejects`. A range if there are no rejects.
 
     Raises:
-        EnvelopeError: the rejects' positions do not ascend, or lie outside the batch.
+        EnvelopeError: the positions of the rejects do not ascend, or are outside the batch.
     """
     first, count = header.first_seq, header.positions
     if not header.rejects:
@@ -210,7 +213,7 @@ def tuple_seqs(header: BatchHeader) -> Sequence[int]:
 
 
 def checked_lateness(header: ClaimHeader) -> int:
-    """How late a publisher's rows may come, in microseconds. Raises EnvelopeError: no such lateness is allowed."""
+    """A publisher's declared lateness, in microseconds. Raises EnvelopeError if it is out of range."""
     if not 0 <= header.lateness_us <= LATENESS_MAX_US:
         raise EnvelopeError(f"lateness of {header.lateness_us} us is outside 0 to {LATENESS_MAX_US}")
     return header.lateness_us

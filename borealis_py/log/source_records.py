@@ -1,7 +1,7 @@
-"""Raw record of a source -> what the fold judges. Used alike by replicas, redo tasks and audits, so that they agree.
+"""Decodes raw source records for the fold. Replicas, redo tasks and audits all use it, so that they agree.
 
-Knows the envelope and nothing of rows: those the codec of the source takes apart. No I/O. Bad bytes never raise; they
-become rejects, which the fold files under a bucket and the publishing replica writes to the dead-letter topic.
+It knows the envelope but not rows, which the source's codec decodes. No I/O. Invalid bytes never raise: they become
+rejects, which the fold files under a bucket and the publishing replica writes to the dead-letter topic.
 """
 
 from __future__ import annotations
@@ -24,20 +24,19 @@ from sunion.model import Contents, Reject, SourceRecord
 
 
 def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -> SourceRecord:
-    """Take one record of a source's log apart.
+    """Decode one record of a source's log.
 
     Args:
-        record: as the log gave it.
+        record: as read from the log.
         codec: decodes this source's rows.
-        source: its name, for the rejects.
-        life: of the app; a record of another one is told apart before anything of it is decoded.
+        source: the source's name, for the rejects.
+        life: of the app; records of another life are recognised before anything in them is decoded.
 
     Returns:
-        The record for `sunion.source.fold`, which has its rows taken out (`unpack`) once it knows that the writer owns
-        the source: until then nothing of what he sent is decoded. Where nothing was rejected `seqs` is a range. A
-        record that no publisher of ours can have written has epoch -1 and one reject that says why (PROTOCOL 1.2); an
-        envelope of another version is one of those: all who read this source read the same version of the description,
-        so they judge it alike.
+        The record for `sunion.source.fold`, which decodes its rows (`unpack`) only once it knows that the writer owns
+        the source. `seqs` is a range if nothing was rejected. A record that none of our publishers can have written has
+        epoch -1 and one reject with the reason (PROTOCOL 4.2); so does an envelope of another version: all readers of
+        this source have read the same version of the description, so they judge it alike.
     """
     try:
         header, payload = unpack_source(record.value)
@@ -71,7 +70,7 @@ def _foreign(record: Record, source: str, reason: str) -> SourceRecord:
 
 
 def _unpacked(payload: memoryview, encoding: str, codec: SourceCodec, source: str, packed: SourceRecord) -> Contents:
-    """What a record holds. Rows that cannot be used are rejects, before what the publisher refused."""
+    """The content of a record. Rows that cannot be used become rejects, listed before those of the publisher."""
     seqs, stimes = packed.seqs, packed.stimes
     rows, bad = codec.decode(bytes(payload), encoding, stimes)
     if not bad:

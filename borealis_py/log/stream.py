@@ -1,7 +1,7 @@
-"""Records of a replica's stream, S.r<k>: dataclasses of `sunion.model` <-> records of the log (PROTOCOL 1.3).
+"""Records of a replica's stream, S.r<k>: dataclasses of `sunion.model` <-> records of the log (PROTOCOL 4.3).
 
-Rows stay encoded on the reading side (`Encoded`): a reader drops most of what it reads, so decoding waits for whoever
-wants the rows. A bucket too big for one record is split into parts and counts when its last part is read.
+Rows stay encoded on the reading side (`Encoded`): a reader drops most of what it reads, so rows are decoded only on
+use. A bucket too big for one record is split into parts and counts when its last part is read.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from sunion.stream_fold import Stable, StreamFold
 log = structlog.get_logger("borealis.stream")
 
 LETTER_BYTES = 100
-"""What a dead letter takes beside its bytes and its reason."""
+"""Size of a dead letter apart from its raw bytes and reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Rows as they lie in the log, in parts."""
+    """Rows as stored in the log, in parts."""
 
     parts: tuple[bytes, ...]
 
@@ -63,7 +63,7 @@ class Encoded:
 
 
 class StreamEncoder:
-    """Writes one replica's stream. `schema`: fingerprint of the rows' schema, since Arrow bytes do not tell theirs."""
+    """Encodes one replica's stream. `schema`: fingerprint of the rows' schema, which Arrow bytes do not contain."""
 
     def __init__(self, feed: Feed, app_uid: str, buckets: Buckets, codec: RowCodec, schema: str) -> None:
         self._feed = feed
@@ -73,7 +73,7 @@ class StreamEncoder:
         self._schema = schema
 
     def encode(self, record: StreamRecord) -> list[NewRecord]:
-        """The log records that say it, to be appended in this order."""
+        """The log records of one stream record, to be appended in this order."""
         if isinstance(record, StableRange):
             header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.waited_us)
             return [self._record(record.end - 1, pack(header))]
@@ -116,7 +116,9 @@ class StreamEncoder:
 
 
 def _letters(rejects: Sequence[Reject]) -> list[list[RecordPart]]:
-    """Dead letters in portions that fit a record: the log would refuse a burst of them, and no replica got past it."""
+    """Split dead letters into portions that fit a record: the log would refuse a larger one, and
+    block every replica.
+    """
     portions: list[list[RecordPart]] = []
     room = 0
     for reject in rejects:
@@ -139,23 +141,23 @@ class _Part(NamedTuple):
 
 
 class StreamDecoder:
-    """Reads one replica's stream: one decoder a feed, records in the log's order.
+    """Decodes one replica's stream: one decoder per feed, records in log order.
 
     Args:
-        life: records of another one say nothing.
-        schema: of the rows; None: any.
+        life: records of other lives are ignored.
+        schema: expected schema of the rows; None: any.
     """
 
     def __init__(self, life: Life, schema: str | None = None) -> None:
         self._life = life
         self._schema = schema
-        self._open: dict[Headed, dict[int, _Part]] = {}  # by what the parts of a bucket have in common
+        self._open: dict[Headed, dict[int, _Part]] = {}  # by the header fields that the parts of a bucket share
 
     def decode(self, record: Record) -> StreamRecord | None:
-        """None: a part that is not the last one, or a record of another life of the app.
+        """The decoded record; None: a part other than the last one, or a record of another life of the app.
 
         Raises:
-            EnvelopeError: no record of ours, or rows of another schema than this reader's.
+            EnvelopeError: not one of our records, or rows of another schema than this reader's.
             OtherVersion: an envelope of another version.
         """
         try:
@@ -174,13 +176,15 @@ class StreamDecoder:
             raise EnvelopeError(f"{record.feed.topic}: rows of schema {header.schema}, expected {self._schema}")
         parts = self._gathered(header, bytes(payload), record.offset)
         if len(parts) < header.parts or 0 not in parts:
-            return None  # the rest comes; or its writer died, and the successor says it again
+            return None  # the rest follows, or the writer died and its successor repeats the bucket
         self._forget(header)
         first = min(part.offset for part in parts.values())
         return self._whole([(part.header, part.payload) for _, part in sorted(parts.items())], first)
 
     def _gathered(self, header: Headed, payload: bytes, offset: int) -> dict[int, _Part]:
-        """With this part. Two writers may mingle, even of one incarnation's number, until one has read of the other."""
+        """Add this part to its bucket's parts. Parts of two writers may interleave, even with equal `inc`, until one
+        has read of the other.
+        """
         if header.parts == 1:
             return {header.part: _Part(header, payload, offset)}
         common = msgspec.structs.replace(header, part=0)
@@ -191,7 +195,7 @@ class StreamDecoder:
         return parts
 
     def _forget(self, said: Headed) -> None:
-        """All below a stable bucket was said before it (B2): what is left of that are copies."""
+        """Everything below a stable bucket came before it (B2): any parts left of those are copies."""
         stable = isinstance(said, StableHeader)
         for other in [o for o in self._open if o.bucket <= said.bucket]:
             if stable or (isinstance(other, TentativeHeader) and other.inc == said.inc):
@@ -223,17 +227,17 @@ def decoded(output: Output, codec: RowCodec) -> Output:
 
 
 def unpacker(codec: RowCodec) -> Callable[[Rows], Rows]:
-    """What decodes the rows of a stream when they are used."""
+    """A function that decodes the rows of a stream on use."""
     return lambda rows: rows.rows(codec) if isinstance(rows, Encoded) else rows
 
 
 def records_from(lookup: Lookup, feed: Feed, buckets: Buckets, bucket: int) -> Iterator[Record]:
-    """One replica's records from the first that may speak of `bucket` (B37) to the end now. Raises LogError."""
+    """One replica's records from the first that may cover `bucket` (B37) to the current end. Raises LogError."""
     return lookup.read(feed, lookup.find(feed, buckets.timestamp_ms(bucket)), lookup.bounds(feed)[1])
 
 
 def follow(records: Iterator[Record], decoder: StreamDecoder) -> Iterator[StreamRecord]:
-    """What the records of one replica's stream say; one that does not decode is told of and passed over."""
+    """The stream records of one replica; records that do not decode are logged and skipped."""
     for record in records:
         said = readable(record, decoder)
         if said is not None:
@@ -241,12 +245,14 @@ def follow(records: Iterator[Record], decoder: StreamDecoder) -> Iterator[Stream
 
 
 def readable(record: Record, decoder: StreamDecoder) -> StreamRecord | None:
-    """Decode one record; None for a part that is not the last, and for what no replica of ours has written."""
+    """Decode one record; None for a part other than the last one, and for records that no replica
+    of ours has written.
+    """
     try:
         return decoder.decode(record)
     except EnvelopeError as exc:
         log.error(
-            "record of a replica's stream passed over: it does not decode",
+            "undecodable record of a replica's stream skipped",
             topic=record.feed.topic,
             offset=record.offset,
             why=str(exc),
@@ -255,11 +261,11 @@ def readable(record: Record, decoder: StreamDecoder) -> StreamRecord | None:
 
 
 class StreamGap(Exception):
-    """A replica's topic does not hold all the stable buckets that were asked of it."""
+    """A replica's topic does not hold all the requested stable buckets."""
 
 
 def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, decoder: StreamDecoder, bucket: int) -> bool:
-    """Whether one replica's topic has been cut off beyond `bucket`: what is left of it cannot tell of that bucket.
+    """Whether one replica's topic has been truncated beyond `bucket`, so that it no longer covers that bucket.
 
     Args:
         decoder: a new one.
@@ -269,7 +275,7 @@ def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, decoder: StreamDecoder
     """
     if lookup.bounds(feed)[0] == 0:
         return False
-    fold = StreamFold(feed.topic, 2, bucket)  # two: one cursor that waits is no error
+    fold = StreamFold(feed.topic, 2, bucket)  # two: a single waiting cursor is not an error
     for said in follow(records_from(lookup, feed, buckets, bucket), decoder):
         fold.read([(0, said)])
         if fold.waits(0) or fold.next > bucket:
@@ -287,19 +293,20 @@ def read_stable(
     end: int,
     takes: Callable[[Output], bool] = lambda output: True,
 ) -> tuple[dict[int, Output], int]:
-    """What one replica has said of the stable buckets [first, end): outputs of those that have any. Reads no further.
+    """Outputs of the stable buckets [first, end) of one replica, for those that have any. Reads no further.
 
     Args:
         decoder: a new one.
-        takes: whether there is room for one more bucket's output, asked once for each in order.
+        takes: whether there is room for one more bucket's output; called once for each in order.
 
     Returns:
-        The outputs, and up to which bucket: `end`, or the first that there was no room for.
+        The outputs, and the bucket at which they end: `end`, or the first that there was no room for.
 
     Raises:
-        StreamGap: it has not said all of them, or they are gone. LogError: the log could not be read.
+        StreamGap: the replica has not written all of them, or they are gone.
+        LogError: the log could not be read.
     """
-    fold, found = StreamFold(feed.topic, 2, first), dict[int, Output]()  # two: one cursor that waits is no error
+    fold, found = StreamFold(feed.topic, 2, first), dict[int, Output]()  # two: a single waiting cursor is not an error
     for said in follow(records_from(lookup, feed, buckets, first), decoder):
         for event in fold.read([(0, said)]):
             bucket = event.end - 1 if isinstance(event, Stable) else end

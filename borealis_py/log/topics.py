@@ -11,7 +11,7 @@ from borealis_py.query.names import base_name, part_index
 from sunion.model import Input
 
 ENVELOPE_BYTES_MAX = 900_000
-"""A batch over this is split, so that common broker limits hold."""
+"""Larger batches are split, to stay below common broker limits."""
 RECORD_BYTES_MAX = 8_388_608
 
 # Event time is the record timestamp, so Kafka's own time-based retention and rolling must not act on it.
@@ -25,7 +25,7 @@ EVENT_TIME = (
 COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "600000"), ("min.compaction.lag.ms", "600000"))
 SHORT = (("retention.ms", "3600000"), ("segment.ms", "600000"))
 LETTERS = (("retention.ms", "600000"), ("segment.ms", "60000"), ("max.message.bytes", str(RECORD_BYTES_MAX)))
-"""What is said about redos is of no use after seconds, and may be large: it carries states."""
+"""Messages about redos are useless after seconds, and may be large: they carry states."""
 
 
 def stream(app: str, name: str) -> str:
@@ -44,29 +44,29 @@ def corrected(app: str, query: str) -> Feed:
 
 
 def replica(app: str, name: str, index: int) -> str:
-    """What replica `index` says about stream `name`."""
+    """The topic of replica `index` of stream `name`."""
     return f"{app}.{name}.r{index}"
 
 
 def input_feeds(app: str, of: Input) -> tuple[Feed, ...]:
-    """What a node reads of one input: a source's topic, or one topic for each replica of a stream."""
+    """The topics from which a node reads one input: a source's, or one per replica of a stream."""
     if not of.replicas:
         return (source(app, of.name),)
     return tuple(Feed(replica(app, of.name, k), of.partition) for k in range(of.replicas))
 
 
 def own_feeds(app: str, name: str, index: int, partitions: int) -> tuple[Feed, ...]:
-    """What replica `index` of a node writes: a partition for each partition of its readers."""
+    """The partitions that replica `index` of a node writes: one for each partition of its readers."""
     return tuple(Feed(replica(app, name, index), p) for p in range(partitions))
 
 
 def redo(app: str, name: str, index: int) -> str:
-    """Where replica `index` of a node, running as a Spark task, and its driver talk about redos."""
+    """The topic by which replica `index` of a node, running as a Spark task, and its driver exchange redo messages."""
     return f"{app}.{name}.r{index}.redo"
 
 
 def redo_feeds(app: str, name: str, index: int) -> tuple[Feed, Feed]:
-    """What a task asks, and what its driver answers, so that neither reads its own."""
+    """Partitions for the task's requests and the driver's replies, so that neither reads its own messages."""
     topic = redo(app, name, index)
     return Feed(topic, 0), Feed(topic, 1)
 
@@ -84,7 +84,7 @@ def settings(app: str) -> str:
 
 
 def transactional_id(app: str, node: str) -> str:
-    """The same for all replicas of a node, in all lives of the app: whoever takes it fences the others."""
+    """The same for all replicas of a node and all lives of the app: whoever takes it fences the others."""
     return f"{app}.{node}"
 
 
@@ -97,7 +97,7 @@ def deadletter(app: str) -> str:
 
 
 def of_redos(app: str, replicas: Mapping[str, int]) -> list[TopicSpec]:
-    """The topics of tasks and drivers, for the Spark host only. `replicas`: of each node and query."""
+    """Topics between tasks and drivers, for the Spark host only. `replicas`: number per node and query."""
     return [TopicSpec(redo(app, n, k), 2, LETTERS) for n, count in replicas.items() for k in range(count)]
 
 
@@ -111,11 +111,11 @@ def of_app(
     nodes: Mapping[str, int] = _NONE,
     exchanges: Mapping[str, int] = _NONE,
 ) -> list[TopicSpec]:
-    """Every topic of an app as it runs, each partition of a partitioned node a node.
+    """Every topic of an app as it runs, with each partition of a partitioned node as a node.
 
     Args:
-        queries: name to number of replicas. nodes: likewise, those that no query is named after: they have no corrected
-            stream. exchanges: for nodes whose readers are partitioned alike, in how many.
+        queries: name to number of replicas. nodes: likewise, for nodes that are not queries and have no corrected
+            stream. exchanges: number of partitions that a node writes if its readers are all partitioned alike.
     """
     parts = Counter(base_name(name) for name in (*sources, *queries))
     specs = [TopicSpec(stream(app, name), count, EVENT_TIME) for name, count in parts.items()]

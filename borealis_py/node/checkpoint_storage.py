@@ -1,13 +1,14 @@
-"""Where checkpoints lie: a local directory, or any file system that pyarrow.fs knows (S3-compatible, HDFS, GCS ...).
+"""Stores checkpoints in a local directory or any file system that pyarrow.fs knows (S3-compatible, HDFS, GCS ...).
 
-A name appears in a place only with its whole content, as far as the file system can promise that:
+A name appears only with its whole content, as far as the file system can guarantee that:
 
-- local: written aside, synced, renamed, and the directory synced, too: else a power cut may take the name back;
+- local: the file is written under a temporary name, synced and renamed; the directory is synced, too, or a power cut
+  could undo the rename;
 - object stores (S3, GCS, Azure): an object appears when its upload is complete, so it is written under its name;
-- others (HDFS, file://): written aside and renamed.
+- others (HDFS, file://): the file is written under a temporary name and renamed.
 
-None of it is trusted: a checkpoint carries a hash of its content, and one that does not match is torn (checkpoints.py).
-What is written aside ends in `.tmp` and is never listed. Who is killed leaves it; the next start clears it.
+No file is trusted: a checkpoint contains a hash of its content; one that does not match is torn (checkpoints.py).
+Temporary names end in `.tmp` and are never listed. A killed writer leaves its file; the next start removes it.
 """
 
 from __future__ import annotations
@@ -24,48 +25,48 @@ SUFFIX = ".ckpt"
 ASIDE = ".tmp"
 OBJECT_STORES = ("s3", "gcs", "abfs")
 SHORT = 400
-"""Characters of a file system's own words."""
+"""The most characters of a file system's own message in an error."""
 
 
 class LocationError(ValueError):
-    """Checkpoints cannot lie there; the message says why."""
+    """Checkpoints cannot be kept there; the message says why."""
 
 
 class CheckpointLocation(Protocol):
-    """The directory of one replica; those of its peers lie beside it. Methods block, and raise OSError."""
+    """The directory of one replica, next to those of its peers. Methods block and raise OSError."""
 
     def prepare(self) -> None:
-        """Make it, where directories are made."""
+        """Create the directory, unless the file system has none."""
 
     @property
     def name(self) -> str:
-        """Of the directory: `<node>.r<k>`."""
+        """Name of the directory: `<node>.r<k>`."""
 
     def names(self) -> list[str]:
-        """Of the checkpoints in it, in order; none if it is not there."""
+        """Names of the checkpoints in it, sorted; none if it does not exist."""
 
     def read(self, name: str) -> bytes: ...
 
     def write(self, name: str, content: bytes) -> None:
-        """Replaces what has this name."""
+        """Write a file; replaces one of this name."""
 
     def remove(self, name: str) -> None:
-        """Nothing happens if it is not there."""
+        """Remove a file; does nothing if it does not exist."""
 
     def remove_temporaries(self) -> list[str]:
-        """Remove what was written aside and not renamed, whoever wrote it; returns the names.
+        """Remove all temporary files, whichever process wrote them; returns their names.
 
-        Whose file it was and who still writes (a zombie) gets an OSError of `write`, and no more.
+        A process that is still writing one (a zombie) gets an OSError from `write` and nothing worse.
         """
 
     def sibling(self, name: str) -> CheckpointLocation:
-        """Another replica's."""
+        """The directory `name` next to it, of another replica."""
 
     def siblings(self) -> Iterator[str]:
-        """Names of the directories beside it, its own perhaps among them."""
+        """Names of the directories next to it; its own may be among them."""
 
     def display_name(self, name: str) -> str:
-        """For people."""
+        """Path of a file in it, for messages; without keys."""
 
 
 class LocalLocation:
@@ -102,7 +103,7 @@ class LocalLocation:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_directory(self._directory)  # the name lies in the directory, not in the file
+        _sync_directory(self._directory)  # the name is part of the directory, not of the file
 
     def remove(self, name: str) -> None:
         (self._directory / name).unlink(missing_ok=True)
@@ -124,7 +125,7 @@ class LocalLocation:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Have the names in it survive a power cut. Raises OSError."""
+    """Make the names in it survive a power cut. Raises OSError."""
     opened = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -136,10 +137,10 @@ class UriLocation:
     """A directory at a URI of pyarrow.fs: s3://bucket/prefix?endpoint_override=..., hdfs://host:port/path, file:///...
 
     Args:
-        filesystem, path: as `pyarrow.fs.FileSystem.from_uri` gives them; None: that is asked.
+        filesystem, path: as `pyarrow.fs.FileSystem.from_uri` returns them; None: look them up there.
 
     Raises:
-        LocationError: no file system knows such a URI.
+        LocationError: pyarrow.fs has no file system for the URI.
     """
 
     def __init__(self, uri: str, filesystem: Any = None, path: str = "") -> None:
@@ -215,9 +216,9 @@ class UriLocation:
         with _as_os_error():
             try:
                 self._fs.move(source, target)
-            except OSError:  # HDFS does not replace; what is there has the same bits, or is torn
+            except OSError:  # HDFS does not replace a file; the old one has the same bits, or is torn
                 if not self._fs.get_file_info(source).is_file:
-                    raise  # a successor cleared it: what is there is the successor's, and stays
+                    raise  # a successor removed it: the target is the successor's, and stays
                 self._delete(target)
                 self._fs.move(source, target)
 
@@ -231,13 +232,13 @@ class UriLocation:
 
 
 def location_at(uri: str, *parts: str) -> UriLocation:
-    """The directory `parts` below a URI; its query stays at the end. Raises LocationError."""
+    """The directory `parts` below a URI; the URI's query string stays at the end. Raises LocationError."""
     path, mark, query = uri.partition("?")
     return UriLocation("/".join((path.rstrip("/"), *parts)) + mark + query)
 
 
 def forget(uri: str, app: str) -> None:
-    """Delete all checkpoints of an app there. Raises LocationError."""
+    """Delete all checkpoints of an app at a URI. Raises LocationError."""
     filesystem, path = _filesystem(uri)
     path = f"{path.rstrip('/')}/{app}"
     try:
@@ -255,9 +256,9 @@ def _filesystem(uri: str) -> tuple[Any, str]:
 
     try:
         found: tuple[Any, str] = FileSystem.from_uri(uri)
-    except Exception as exc:  # each file system has its own
+    except Exception as exc:  # each file system raises its own kind
         raise LocationError(
-            f"no checkpoints at {without_query(uri)}: {in_short(exc, uri)}. "
+            f"checkpoints cannot be kept at {without_query(uri)}: {in_short(exc, uri)}. "
             "Write s3://bucket/path, hdfs://host:port/path or file:///path"
         ) from exc
     return found
@@ -265,7 +266,7 @@ def _filesystem(uri: str) -> tuple[Any, str]:
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """File systems of pyarrow raise what they like; whoever uses a place is to meet one kind of error."""
+    """Turn the many kinds of errors of pyarrow's file systems into OSError."""
     try:
         yield
     except OSError:
@@ -275,17 +276,17 @@ def _as_os_error() -> Iterator[None]:
 
 
 def in_short(exc: Exception, uri: str) -> str:
-    """Without keys, and not the pages that some clients say."""
+    """The error's message without keys, cut to `SHORT` characters: some clients write pages."""
     return shorten(str(exc).replace(uri, without_query(uri)), SHORT, placeholder=" [...]").rstrip(".")
 
 
 def _aside(name: str) -> str:
-    """Nobody else's: processes in containers that share a volume have the same number, too."""
+    """A unique temporary name. Process ids would not do: containers that share a volume may have equal ones."""
     return f"{name}.{uuid.uuid4().hex}{ASIDE}"
 
 
 def without_query(uri: str) -> str:
-    """A URI for people: what is left out may hold keys."""
+    """The URI for messages, without user and query string, which may hold keys."""
     path = uri.partition("?")[0]
     scheme, mark, rest = path.partition("://")
     return f"{scheme}{mark}{rest.rpartition('@')[2]}"

@@ -1,6 +1,6 @@
-"""Durable checkpoints: one file each in a place, written by a thread of its own (R12).
+"""Durable checkpoints: one file each in a `CheckpointLocation`, written by a separate thread (R12).
 
-A file carries a hash of its content; a torn or altered one is skipped with a warning and the one before it is used.
+A file contains a hash of its content; a torn or altered one is skipped with a warning, and the one before it is used.
 The caller decides when a checkpoint may become durable (B1).
 """
 
@@ -21,12 +21,13 @@ from borealis_py.node.checkpoint_storage import SUFFIX, CheckpointLocation
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
 from sunion.union import Mark
+from sunion.units import Bucket
 
 log = structlog.get_logger("borealis.checkpoint")
 MAGIC = b"BZCK1\n"
 KEEP = 3
 CLOSE_S = 5.0
-"""What a place has not taken so long after the end is given up."""
+"""How long `close` waits for the location to take a checkpoint; then it is given up."""
 
 
 class Position(msgspec.Struct, array_like=True, frozen=True):
@@ -58,7 +59,7 @@ class CheckpointBody(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoadedCheckpoint:
-    """A checkpoint that verified."""
+    """A verified checkpoint: `bucket` is the first that is not in `state`; `marks`: where to read each source from."""
 
     bucket: int
     state: object
@@ -70,11 +71,18 @@ def _file(bucket: int) -> str:
 
 
 class CheckpointStore:
-    """Checkpoints of one replica in `place`, beside those of its peers: `<node>.r<k>`.
+    """Checkpoints of one replica in `place`, next to those of its peers.
 
-    `query_hash`: those of another query are not ours.
+    Args:
+        query_hash: checkpoints of another query are skipped.
+        threaded: write in a thread, so that `save` returns at once; False: `save` writes.
 
-    Use `save` from the replica's loop; it returns at once.
+    Attributes:
+        failures: how many checkpoints could not be written.
+        written_bucket: bucket of the newest durable checkpoint; None: there is none.
+
+    Raises:
+        OSError: the directory cannot be created.
     """
 
     def __init__(self, place: CheckpointLocation, query_hash: str, codec: RowCodec, threaded: bool = True) -> None:
@@ -83,7 +91,7 @@ class CheckpointStore:
         self.codec = codec
         self._node = place.name.rpartition(".r")[0]
         self.failures = 0
-        self.written_bucket: int | None = None
+        self.written_bucket: Bucket | None = None
         self._queue: queue.Queue[SaveCheckpoint | None] = queue.Queue(maxsize=1)
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
@@ -94,20 +102,20 @@ class CheckpointStore:
             self._thread.start()
 
     def save(self, checkpoint: SaveCheckpoint) -> None:
-        """Write it soon; dropped if the one before is still being written (the next one comes)."""
+        """Write it soon; it is dropped if the one before is still being written (there will be another)."""
         if self._thread is None:
             self._write(checkpoint)
             return
         try:
             self._queue.put_nowait(checkpoint)
         except queue.Full:
-            log.info("checkpoint skipped, the last one is still being written", bucket=checkpoint.bucket)
+            log.info("checkpoint skipped: the previous one is still being written", bucket=checkpoint.bucket)
 
     def newest(self) -> LoadedCheckpoint | None:
-        """The newest checkpoint that verifies; torn ones are named in a warning."""
+        """The newest checkpoint that verifies; logs a warning for each torn one. Raises OSError."""
         found = (self._load(self.place, name) for name in reversed(self.place.names()))
         loaded = next((loaded for loaded in found if loaded is not None), None)
-        self.written_bucket = None if loaded is None else loaded.bucket
+        self.written_bucket = None if loaded is None else Bucket(loaded.bucket)
         return loaded
 
     def _load(self, place: CheckpointLocation, name: str) -> LoadedCheckpoint | None:
@@ -116,7 +124,9 @@ class CheckpointStore:
             body = self._verified(place.read(name))
         except (OSError, ValueError, msgspec.MsgspecError) as exc:
             log.warning(
-                "checkpoint skipped: it does not verify; an older one or the log is used", file=where, why=str(exc)
+                "checkpoint skipped: cannot read or verify it; an older one or the log is used",
+                file=where,
+                why=str(exc),
             )
             return None
         if body.query_hash != self.query_hash:
@@ -128,7 +138,7 @@ class CheckpointStore:
         return LoadedCheckpoint(body.bucket, self.codec.decode_state(body.state), marks)
 
     def of_peers(self) -> Iterator[tuple[int, LoadedCheckpoint]]:
-        """Checkpoints of the node's other replicas that verify, newest first."""
+        """Verified checkpoints of the node's other replicas by index, newest first. Raises OSError."""
         found = [(name, k, place) for k, place in self._peer_places() for name in place.names()]
         for name, replica, place in sorted(found, key=lambda f: f[:2], reverse=True):
             loaded = self._load(place, name)
@@ -136,7 +146,7 @@ class CheckpointStore:
                 yield replica, loaded
 
     def of_peer(self, replica: int, bucket: int) -> LoadedCheckpoint | None:
-        """The checkpoint of another replica of the node at `bucket`, if it is there and verifies."""
+        """Another replica's checkpoint at `bucket`; None: it does not exist or does not verify. Raises OSError."""
         place, name = self.place.sibling(f"{self._node}.r{replica}"), _file(bucket)
         return self._load(place, name) if name in place.names() else None
 
@@ -147,7 +157,7 @@ class CheckpointStore:
                 yield int(index), self.place.sibling(directory)
 
     def close(self) -> None:
-        """Finish what is being written; for `CLOSE_S` at most, since clients of object stores try for minutes."""
+        """Finish writing, within `CLOSE_S`: clients of object stores would retry for minutes."""
         if self._thread is None:
             return
         deadline = time.monotonic() + CLOSE_S
@@ -155,7 +165,7 @@ class CheckpointStore:
             self._queue.put(None, timeout=CLOSE_S)
         except queue.Full:
             self._over.set()
-            log.warning("checkpoint given up: the place takes nothing", place=self.place.display_name(""))
+            log.warning("checkpoint given up: its location accepts no writes", place=self.place.display_name(""))
         self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
@@ -181,19 +191,19 @@ class CheckpointStore:
         self._remove_before(name)
 
     def _remove_before(self, newest: str) -> None:
-        """Those beyond it are not its successors: an earlier life of the app, or a zombie, had come further."""
+        """Remove all but the last `KEEP` up to `newest`. Later ones are an earlier life's or a zombie's."""
         try:
             for old in [name for name in self.place.names() if name <= newest][:-KEEP]:
                 self.place.remove(old)
         except OSError as exc:
-            log.warning("old checkpoints stay", place=self.place.display_name(""), why=str(exc))
+            log.warning("old checkpoints not removed", place=self.place.display_name(""), why=str(exc))
 
     def _remove_temporaries(self) -> None:
-        """What dead incarnations left half written. Before the first of the own: none of it is this one's."""
+        """Remove what dead incarnations left half written. This one has written nothing yet."""
         try:
             left = self.place.remove_temporaries()
         except OSError as exc:
-            log.warning("half-written checkpoints stay", place=self.place.display_name(""), why=str(exc))
+            log.warning("half-written checkpoints not removed", place=self.place.display_name(""), why=str(exc))
             return
         if left:
             log.info("half-written checkpoints removed", place=self.place.display_name(""), count=len(left))
@@ -202,7 +212,7 @@ class CheckpointStore:
     def _verified(data: bytes) -> CheckpointBody:
         head = len(MAGIC) + 32
         if data[: len(MAGIC)] != MAGIC or len(data) < head:
-            raise ValueError("not a checkpoint, or cut short")
+            raise ValueError("the file is no checkpoint, or cut short")
         if hashlib.sha256(data[head:]).digest() != data[len(MAGIC) : head]:
             raise ValueError("the content does not match its hash")
         return msgspec.msgpack.decode(data[head:], type=CheckpointBody)

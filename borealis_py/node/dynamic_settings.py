@@ -1,6 +1,6 @@
 """The settings topic as one replica sees it: thresholds, policies, failed sources, highest incarnations.
 
-Threshold and policy are a query's; a node obeys all queries that read it (`as_enforced`). Knows nothing of clocks.
+Threshold and policies belong to a query; a node combines those of all queries that read it (`as_enforced`). No clock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import structlog
 from borealis_py.log.base import Record
 from borealis_py.log.description import Life
 from borealis_py.log.messages import Incarnation, Policy, SourceFailure, Threshold, decode
-from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing, budget
+from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing, budget
 from borealis_py.query.spec import QuerySpec, Serves
 
 log = structlog.get_logger("borealis.settings")
@@ -23,50 +23,47 @@ _EAGER_FIRST = (DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND)
 
 
 def declared(query: QuerySpec) -> Delays:
-    """Threshold and policies as the app's file has them: in force until a setting says otherwise."""
+    """Threshold and policies as the app's file declares them, in force until a settings record changes them."""
     return Delays(query.threshold_us, DelayPolicy(query.on_failure), DelayPolicy(query.on_stabilization))
 
 
-def as_enforced(serves: Sequence[Serves], delays: Mapping[str, Delays], timing: Timing) -> Delays:
-    """What a node does that `serves` these queries: it waits no longer than the most hurried of them allows, and holds
-    nothing back that one of them wants (R13, B11).
+def as_enforced(serves: Sequence[Serves], delays: Mapping[str, Delays], timing: Timing) -> NodeDelays:
+    """Combine the settings of the queries that read a node: the shortest wait and the most eager policies (R13, B11).
 
     Args:
-        serves: at least one. delays: of each of these queries.
-
-    Returns:
-        Delays whose threshold_us - timing.slack_us is the node's D, whatever its place in a chain. Of a query that is
-        one node, its own.
+        serves: the queries, at least one, each with the way from the node to its result.
+        delays: the settings of each of them, by name.
 
     Raises:
-        SettingsError: a threshold that is too small for its query's chain.
+        SettingsError: a threshold is too small for its query's chain.
     """
-    waits = [budget(timing, delays[s.query].threshold_us, s.hops, s.depth) for s in serves]
-    return _eager(min(waits) + timing.slack_us, delays)
+    wait_us = min(budget(timing, delays[s.query].threshold_us, s.hops, s.depth) for s in serves)
+    return NodeDelays(wait_us, *_most_eager(delays))
 
 
 def as_configured(node: str, delays: Mapping[str, Delays]) -> Delays:
-    """The same as people set it, for status: the query's own, or the strictest of the queries that read the node."""
-    return delays.get(node) or _eager(min(d.threshold_us for d in delays.values()), delays)
+    """As users set them, for status: the query's own, or the strictest of the queries that read the node."""
+    return delays.get(node) or Delays(min(d.threshold_us for d in delays.values()), *_most_eager(delays))
 
 
-def _eager(threshold_us: int, delays: Mapping[str, Delays]) -> Delays:
-    return Delays(
-        threshold_us,
-        min((d.failure for d in delays.values()), key=_EAGER_FIRST.index),
-        min((d.stabilization for d in delays.values()), key=_EAGER_FIRST.index),
-    )
+def _most_eager(delays: Mapping[str, Delays]) -> tuple[DelayPolicy, DelayPolicy]:
+    """The policies on failure and on stabilization under which no query waits longer than it asked to."""
+    failure = min((d.failure for d in delays.values()), key=_EAGER_FIRST.index)
+    return failure, min((d.stabilization for d in delays.values()), key=_EAGER_FIRST.index)
 
 
 class DynamicSettings:
-    """Folds settings records; a bad one is named in a warning and changes nothing.
-
-    `failed_until`: source -> wall time. `inc`: highest incarnation of this replica index so far.
+    """Folds settings records; a bad one changes nothing and logs a warning.
 
     Args:
-        life: incarnations of another one say nothing.
-        node: its name. serves: the queries that read it, each with the way to its result.
-        delays: of each of these queries, until a setting says otherwise.
+        life: incarnation records of another life are ignored.
+        node: its name. replica: the index.
+        serves: the queries that read the node, each with the way to its result.
+        delays: of each of these queries, until a settings record changes them.
+
+    Attributes:
+        failed_until: for each source that a drill fails, the wall time at which the drill ends, in microseconds.
+        inc: highest recorded incarnation of this replica index; 0: none.
     """
 
     def __init__(
@@ -89,21 +86,21 @@ class DynamicSettings:
 
     @property
     def queries(self) -> Mapping[str, Delays]:
-        """Of each query that reads the node, as they are now."""
+        """The current settings of each query that reads the node."""
         return dict(self._queries)
 
     @property
-    def delays(self) -> Delays:
-        """What the node obeys: see `as_enforced`."""
+    def delays(self) -> NodeDelays:
+        """The node's settings: see `as_enforced`. Raises SettingsError while a query's threshold is too small."""
         return as_enforced(tuple(self._serves.values()), self._queries, self._timing)
 
     @property
     def as_configured(self) -> Delays:
-        """As people set them: the query's own, or the strictest of the queries that read the node."""
+        """As users set them: the query's own, or the strictest of the queries that read the node."""
         return as_configured(self._node, self._queries)
 
     def read(self, record: Record) -> None:
-        """Take one record, in the log's order."""
+        """Take one record. Call in log order."""
         key = (record.key or b"").decode(errors="replace")
         kind, _, name = key.partition("/")
         try:

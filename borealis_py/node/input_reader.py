@@ -1,5 +1,5 @@
-"""Everything a replica reads, through one reader: its inputs, control, settings, progress. Turns log records into the
-parts of a `Turn`.
+"""Reads all that a replica reads, through one reader: its inputs, control, settings, progress. Turns log records into
+the parts of a `Turn`.
 
 Inputs may be unreachable (`fail source`) or throttled; their cursors survive both.
 """
@@ -24,33 +24,40 @@ from borealis_py.log.source_records import decode_source
 from borealis_py.log.stream import StreamDecoder, deleted, readable
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.turn import ReceivedHeartbeat
+from borealis_py.protocol.incarnation import Heartbeat
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import SourceRecord, StreamRecord
 from sunion.union import Mark
+from sunion.units import Bucket, MonotonicUs, Offset
 
 log = structlog.get_logger("borealis.inlet")
 
 CONTROL_TAIL = 2_000
-"""Heartbeats read at start: they carry the offsets of their asks, so a recent tail folds the whole queue (B26)."""
+"""Heartbeats read at start. They contain the offsets of their asks, so a recent tail yields the whole queue (B26)."""
 OWN_TAIL = 32
-"""Records of the own stream read at start: the last one to speak has the highest number, but for zombies."""
+"""Records of the own stream read at start. The last writer has the highest incarnation, unless it is a zombie."""
 
 
 @dataclass(slots=True)
 class PolledInputs:
-    """What one poll brought."""
+    """What one poll returned.
+
+    Attributes:
+        inputs: source records by input index. streams: (replica, record) pairs by input index.
+        beats: heartbeats of the node's replicas with their offsets. progress: buckets of progress records.
+        settings: at least one settings record was read.
+    """
 
     inputs: dict[int, list[SourceRecord]] = field(default_factory=dict)
     streams: dict[int, list[tuple[int, StreamRecord]]] = field(default_factory=dict)
-    beats: list[ReceivedHeartbeat] = field(default_factory=list)
-    progress: list[int] = field(default_factory=list)
+    beats: list[tuple[Offset, Heartbeat]] = field(default_factory=list)
+    progress: list[Bucket] = field(default_factory=list)
     settings: bool = False
 
 
 class InputReader:
-    """The reading side of one replica."""
+    """The reading side of one replica. `codecs` and `streams` decode its sources and streams, by input index."""
 
     def __init__(
         self,
@@ -76,9 +83,9 @@ class InputReader:
         self._decoders = {feed: self._decoder(i) for feed, (i, _) in self._streams.items()}
         self._stopped: dict[Feed, int] = {}
         self._back: dict[Feed, int] = {}
-        """Cursors that were moved back, and where they had been."""
+        """Cursors that were moved back, and where they were before."""
         self._ends = EndsWatch(lookup, self._reader)
-        self._first_beats: list[ReceivedHeartbeat] = []
+        self._first_beats: list[tuple[Offset, Heartbeat]] = []
 
     # Start ------------------------------------------------------------------------------------------------------------
 
@@ -86,8 +93,8 @@ class InputReader:
         """Read the settings topic to its end and follow it from there.
 
         Raises:
-            OtherLife, OtherVersion: its description is not the one that this replica was started for.
-            LogError: there is none now.
+            OtherLife, OtherVersion: the description is not the one that this replica was started for.
+            LogError: there is no description now, or the topic cannot be read.
         """
         feed = self._spec.settings_feed
         first, end = self._lookup.bounds(feed)
@@ -101,19 +108,19 @@ class InputReader:
     def read_control(self) -> int:
         """Read the recent heartbeats and follow from there; returns the highest incarnation of this index.
 
-        Also of what the end of its own stream tells: heartbeats expire, and garbage may have displaced the setting. A
-        number that is used again would not be heard: readers take tentative words of the highest one only.
+        The end of the own stream counts, too: heartbeats expire, and garbage may have displaced the settings record.
+        Readers would ignore a replica that used a number again: they take tentative records of the highest one only.
         """
         feed = self._spec.control_feed
         first, end = self._lookup.bounds(feed)
         for record in self._lookup.read(feed, max(first, end - CONTROL_TAIL), end):
             self._beat(record, self._first_beats)
         self._reader.open(feed, end)
-        own = [b.inc for b in self._first_beats if b.replica == self._spec.replica]
+        own = [b.inc for _, b in self._first_beats if b.replica == self._spec.replica]
         return max([self._settings.inc, *own, *self._spoken()])
 
     def _spoken(self) -> Iterator[int]:
-        """Incarnations that speak at the end of the own stream."""
+        """Incarnations that wrote the end of the own stream."""
         feed = self._spec.own_feeds[0]
         first, end = self._lookup.bounds(feed)
         for record in self._lookup.read(feed, max(first, end - OWN_TAIL), end):
@@ -123,13 +130,13 @@ class InputReader:
                     yield header.inc
 
     def open_progress(self) -> None:
-        """Progress is compacted: follow it from its first record."""
+        """Follow the progress topic, which is compacted, from its first record."""
         feed = self._spec.progress_feed
         self._reader.open(feed, self._lookup.bounds(feed)[0])
 
     def check_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
-        """Raises RetentionLost: a source, or every replica of a stream, no longer has what the checkpoint at `bucket`
-        continues from."""
+        """Raises RetentionLost: the log of a source, or of every replica of a stream, no longer holds what follows the
+        checkpoint at `bucket`."""
         for (feed, i), at in zip(self._sources.items(), self._offsets(marks), strict=True):
             first, _ = self._lookup.bounds(feed)
             if first > at:
@@ -144,7 +151,7 @@ class InputReader:
 
     def open_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
         """Read each source from its mark, or from its beginning; each replica of a stream from the first record that
-        may speak of `bucket` (R5, B37)."""
+        may report `bucket` (R5, B37)."""
         for feed, at in zip(self._sources, self._offsets(marks), strict=True):
             self._reader.open(feed, at)
         for feed in self._streams:
@@ -160,15 +167,16 @@ class InputReader:
 
         Raises:
             RetentionLost: a source has lost records that were not read yet.
-            OtherLife, OtherVersion: the app's description is not this replica's any more.
+            OtherLife, OtherVersion: the app's description is no longer this replica's.
+            LogError: the log cannot be read.
         """
         arrived = PolledInputs(beats=self._first_beats)
         self._first_beats = []
         try:
             records = self._reader.poll()
         except LogError as exc:
-            # Its topics were deleted, or made again: that explains what is missing. The cursor that follows the
-            # description may stand beyond it.
+            # The topics may have been deleted or created anew. That error explains more, and the cursor that follows
+            # the description may be past it.
             check_life(self._lookup, self._spec.app, self._spec.app_uid)
             if not isinstance(exc, OffsetGone):
                 raise
@@ -182,7 +190,7 @@ class InputReader:
             elif record.feed == self._spec.progress_feed:
                 bucket = read_progress(record, self._life, self._spec.origin)
                 if bucket is not None:
-                    arrived.progress.append(bucket)
+                    arrived.progress.append(Bucket(bucket))
             else:
                 self._setting(record)
                 arrived.settings = True
@@ -190,7 +198,7 @@ class InputReader:
         return arrived
 
     def _setting(self, record: Record) -> bool:
-        """Take one; True: it is the description, of this life. Raises OtherLife, OtherVersion."""
+        """Take a settings record; True: it is this life's description. Raises OtherLife, OtherVersion."""
         if record.key != APP_KEY.encode():
             self._settings.read(record)
             return False
@@ -205,15 +213,17 @@ class InputReader:
         return True
 
     def _skip(self, gone: OffsetGone) -> None:
-        """Go on behind what was deleted. Of control, settings and progress the latest counts, and is told again."""
+        """Go on behind deleted records. Of control, settings and progress only the latest counts; it is repeated."""
         before = self._back.pop(gone.feed, None)
         if before is not None:
-            log.warning("tentative records are deleted: not read again", topic=gone.feed.topic, offset=gone.offset)
+            log.warning(
+                "tentative records not read again: the log has deleted them", topic=gone.feed.topic, offset=gone.offset
+            )
             self._reader.open(gone.feed, before)
             return
         if gone.feed in self._inputs:
             raise RetentionLost(str(gone)) from gone
-        log.warning("goes on behind deleted records", topic=gone.feed.topic, offset=gone.offset)
+        log.warning("deleted records skipped", topic=gone.feed.topic, offset=gone.offset)
         self._reader.open(gone.feed, self._lookup.bounds(gone.feed)[0])
 
     def _input(self, record: Record, arrived: PolledInputs) -> None:
@@ -230,7 +240,7 @@ class InputReader:
     def _decoder(self, index: int) -> StreamDecoder:
         return StreamDecoder(self._life, self._schemas[index])
 
-    def _beat(self, record: Record, into: list[ReceivedHeartbeat]) -> None:
+    def _beat(self, record: Record, into: list[tuple[Offset, Heartbeat]]) -> None:
         try:
             h = read_beat(record.key, record.value, self._spec.node)
         except msgspec.MsgspecError as exc:
@@ -238,33 +248,19 @@ class InputReader:
             return
         if not self._life.owns(record, h.app_uid):
             return
-        recovering = h.state == "RECOVERING"
-        into.append(
-            ReceivedHeartbeat(
-                record.offset,
-                h.replica,
-                h.inc,
-                h.uid,
-                recovering,
-                h.ack_s,
-                h.ack_l,
-                h.asking,
-                h.ask_offset,
-                h.checkpoint_bucket,
-            )
-        )
+        into.append((Offset(record.offset), h))
 
     def unreachable(self, wall_us: int) -> frozenset[int]:
-        """Sources that a drill has failed for now, by input index."""
+        """Input indices of the sources that a drill keeps from being read now."""
         until = self._settings.failed_until
         return frozenset(i for i in self._sources.values() if until.get(self._spec.inputs[i].name, 0) > wall_us)
 
     def heals_at(self, wall_us: int) -> int | None:
-        """Wall time of the next end of a drill."""
+        """Wall time at which the next drill ends, in microseconds; None: no drill runs."""
         return min((t for t in self._settings.failed_until.values() if t > wall_us), default=None)
 
     def hold(self, inputs: frozenset[int], cursors: frozenset[tuple[int, int]] = frozenset()) -> None:
-        """Do not read these inputs, nor these replicas of streams, for now; go on with all others where they stood."""
+        """Stop reading these inputs and these replicas of streams; resume all others where they stopped."""
         for feed, i in self._inputs.items():
             held = i in inputs or self._streams.get(feed) in cursors
             if held and feed not in self._stopped:
@@ -274,7 +270,7 @@ class InputReader:
                 self._reader.open(feed, self._stopped.pop(feed))
 
     def read_again(self, index: int, replica: int, offset: int) -> None:
-        """Move the cursor of a stream's replica back (R6)."""
+        """Move the cursor of a stream's replica back to `offset` (R6)."""
         feed = next(feed for feed, at in self._streams.items() if at == (index, replica))
         if feed in self._stopped:
             self._back[feed], self._stopped[feed] = self._stopped[feed], offset
@@ -284,17 +280,17 @@ class InputReader:
 
     # Was everything read? ---------------------------------------------------------------------------------------------
 
-    def ask_ends(self, now: int) -> None:
+    def ask_ends(self, now: MonotonicUs) -> None:
         """Ask for the ends of every feed that is being read (R3)."""
         feeds = [feed for feed in self._inputs if feed not in self._stopped]
         self._ends.ask(now, [*feeds, self._spec.progress_feed])
 
-    def read_to(self, now: int) -> int | None:
-        """When the ends were asked, once everything below them has been polled."""
+    def read_to(self, now: MonotonicUs) -> MonotonicUs | None:
+        """When the ends were asked for, once everything below them has been polled; None: not yet."""
         return self._ends.read_to(now, self._stopped.keys())
 
     def has_read(self, ends: Mapping[Feed, int]) -> bool:
-        """Whether everything of the inputs below these offsets has been polled."""
+        """Whether all records below these offsets have been polled."""
         return all(self._position(feed) >= end for feed, end in ends.items())
 
     def _position(self, feed: Feed) -> int:
@@ -303,7 +299,7 @@ class InputReader:
 
     @property
     def looks_again_us(self) -> int | None:
-        """After how long to poll although nothing may wake us: the answer to `ask_ends`."""
+        """After how many microseconds to poll again while `ask_ends` awaits an answer; None: it awaits none."""
         return LOOK_US if self._ends.unanswered else None
 
     def close(self) -> None:

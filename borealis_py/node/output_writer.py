@@ -1,7 +1,7 @@
-"""What a replica says of its node's stream, into the partitions of those who read it (order-preserving exchange).
+"""Writes a replica's stream into one log partition for each partition of its readers (order-preserving exchange).
 
-Every record goes to every partition, with the rows that are for it: so each partition's reader learns of every bucket,
-and a bucket is in the log when all of them have it.
+Every record goes to every partition, each with its share of the rows. So each reader learns of every bucket, and a
+bucket is in the log once all partitions have it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sunion.model import Output, StableBucket, StreamRecord, TentativeBucket
 
 
 class OutputWriter:
-    """Appends the own stream's records. `appender` may be used for records without a token besides."""
+    """Appends the records of the own stream. Others may use `appender` for records without a token."""
 
     def __init__(self, spec: ReplicaSpec, appender: Appender, kernel: Kernel, buckets: Buckets) -> None:
         self._appender, self._kernel = appender, kernel
@@ -30,15 +30,15 @@ class OutputWriter:
         self._topic = spec.own_feeds[0].topic
 
     def say(self, token: int, record: StreamRecord) -> None:
-        """Append one record; `acked` reaches `token` once the log has all of it. Tokens grow from 1."""
+        """Append one record; `acked` reaches `token` once the log holds all of it. Tokens grow from 1."""
         for partition, (encoder, part) in enumerate(zip(self._encoders, self._divided(record), strict=True)):
             *head, last = encoder.encode(part)
             for piece in head:
-                self._appender.append(piece, (partition, 0))  # its refusal must not go unseen
+                self._appender.append(piece, (partition, 0))  # a token, so that its failure is noticed
             self._appender.append(last, (partition, token))
 
     def acked(self) -> int:
-        """The highest token up to which the log has everything.
+        """The highest token up to which the log holds every record.
 
         Raises:
             LogError: the log refused a record.
@@ -58,7 +58,7 @@ class OutputWriter:
             return [record] * count
         output = record.output
         rows = [None] * count if output.rows is None else self._kernel.divide(output.rows, self._by, count)
-        letters = [output.rejects, *[()] * (count - 1)]  # once is enough
+        letters = [output.rejects, *[()] * (count - 1)]  # only in the first partition
         return [replace(record, output=Output(r, told)) for r, told in zip(rows, letters, strict=True)]
 
     def _check(self, delivery: Delivery) -> None:

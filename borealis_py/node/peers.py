@@ -1,7 +1,7 @@
-"""Taking over a peer's checkpoint instead of redoing its work (B44, B45).
+"""Takes over a peer's checkpoint instead of redoing its work (B44, B45).
 
-State is a value and the same bits at every replica, so a peer's checkpoint at bucket c is as good as the own result of
-running up to c. What the peer said of the buckets before c goes into the own topic first, which thus has no hole (B2).
+State is a value, bit-identical at every replica, so a peer's checkpoint at bucket c is as good as the own result of
+running up to c. The peer's output for the buckets before c goes into the own topic first, which so has no hole (B2).
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
-from reconcile.redo_router import ResultQueue
+from reconcile.thread_redo import ResultQueue
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Output
 from sunion.portion import Most, Portion, end_of
 from sunion.union import Mark
+from sunion.units import Bucket
 
 log = structlog.get_logger("borealis.peers")
 
 ALL = Most(2**62, 2**62, 2**62)
-"""A state needs all that was said before it."""
+"""No limit: a state needs all output before it."""
 
 
 class Peers:
-    """What one replica can take from the others of its node."""
+    """What one replica can take over from its peers."""
 
     def __init__(self, spec: ReplicaSpec, store: CheckpointStore, kernel: Kernel) -> None:
         self._spec, self._store, self._kernel = spec, store, kernel
         self._buckets = Buckets(spec.bucket_us)
 
     def adopt(self, job: RedoJob, lookup: Lookup) -> RedoResult:
-        """The peer's state at `job.end` and what it said of [job.first, job.end). Never raises for what may fail."""
+        """The peer's state at `job.end` and its output for [job.first, job.end). A failure becomes RedoFailed."""
         started = time.monotonic()
         assert job.peer is not None
         try:
@@ -63,14 +64,15 @@ class Peers:
         check: Callable[[tuple[Mark, ...], int, Buckets], None],
         lost: RetentionLost,
     ) -> StartPoint:
-        """Where to begin when the inputs no longer hold what the own checkpoint continues from (B45).
+        """Where to begin if the inputs no longer hold what follows the own checkpoint (B45).
 
         Args:
             own: the own start, which cannot be used.
-            check: given a checkpoint's marks and bucket, raises RetentionLost where it cannot be used either.
+            check: given a checkpoint's marks and bucket, raises RetentionLost if it cannot be used either.
+            lost: why the own start cannot be used.
 
         Raises:
-            RetentionLost: `lost`, with the reason why no peer helps.
+            RetentionLost: `lost`, and no peer has a checkpoint that can be used.
         """
         for peer, loaded in self._store.of_peers():
             if loaded.bucket <= own.bucket:
@@ -79,10 +81,12 @@ class Peers:
                 check(loaded.marks, loaded.bucket, self._buckets)
                 outputs = self._said(peer, lookup, own.bucket, loaded.bucket)
             except (RetentionLost, StreamGap) as exc:
-                log.warning("a peer's checkpoint does not help", peer=peer, bucket=loaded.bucket, why=str(exc))
+                log.warning("peer's checkpoint cannot be used", peer=peer, bucket=loaded.bucket, why=str(exc))
                 continue
-            log.warning("the log is too short for the own checkpoint: starts from a peer's", peer=peer, why=str(lost))
-            return StartPoint(loaded.bucket, loaded.state, loaded.marks, own.bucket, outputs)
+            log.warning(
+                "own checkpoint cannot be used, the log is too short: starting from a peer's", peer=peer, why=str(lost)
+            )
+            return StartPoint(Bucket(loaded.bucket), loaded.state, loaded.marks, own.bucket, outputs)
         raise RetentionLost(f"{lost}; no other replica has a checkpoint that covers it")
 
     def _said(self, peer: int, lookup: Lookup, first: int, end: int) -> dict[int, Output]:
@@ -92,15 +96,15 @@ class Peers:
 def said_by(
     spec: ReplicaSpec, replica: int, lookup: Lookup, kernel: Kernel, first: int, end: int, most: Most = ALL
 ) -> tuple[dict[int, Output], int]:
-    """What a replica of this node has said of the stable buckets [first, end), all partitions together.
+    """A replica's output for the stable buckets [first, end), read from its topic, all partitions joined.
 
-    Their rows come one partition after the other: what was divided once is divided alike again.
+    Rows are joined one partition after the other; dividing them again gives the same partitions.
 
     Returns:
-        The outputs, as far as `most` allows, and up to which bucket that is.
+        The outputs, as far as `most` allows, and the bucket up to which they reach.
 
     Raises:
-        StreamGap: it has not said all of them, or they are gone. LogError: the log could not be read.
+        StreamGap: the replica has not written all of them, or they are deleted. LogError: the log cannot be read.
     """
     buckets, found = Buckets(spec.bucket_us), dict[int, list[Output]]()
     for feed in spec.feeds_of(replica):
@@ -125,11 +129,11 @@ def _joined(outputs: list[Output], kernel: Kernel) -> Output:
 
 
 class NeverPublished(RetentionLost):
-    """Stable buckets that the corrected stream lacks are neither in memory nor in the log: no start would find them."""
+    """Stable buckets that the corrected stream lacks are neither in memory nor in the log: a restart will not help."""
 
 
 class Unpublished:
-    """Stable rows that the corrected stream lacks and that left memory, or that an earlier incarnation said (R10)."""
+    """Reads stable rows that are to be published but left memory, or were emitted by an earlier incarnation (R10)."""
 
     def __init__(self, spec: ReplicaSpec, log_: Log, kernel: Kernel) -> None:
         self._spec, self._log, self._kernel = spec, log_, kernel
@@ -137,13 +141,15 @@ class Unpublished:
         self._lost: NeverPublished | None = None
 
     def said(self, first: int, end: int) -> tuple[dict[int, Output], int]:
-        """What was said of the buckets [first, end), by this replica or else by another one: stable is stable. No more
-        than goes into one transaction, and up to which bucket that is.
+        """The output for buckets [first, end) from the own topic, or else another replica's: stable output is the same.
 
-        Called in the writer's thread; that nobody has them any more is for the turn (`check`).
+        Called in the writer's thread; if no replica has it any more, `check` raises that in the turn.
+
+        Returns:
+            As much as fits one transaction, and the bucket up to which it reaches.
 
         Raises:
-            LogError: they cannot be read, now or ever.
+            LogError: it cannot be read, now or ever.
         """
         with closing(self._log.lookup()) as lookup:
             gaps = []
@@ -158,7 +164,7 @@ class Unpublished:
         raise LogError(why)
 
     def check(self) -> None:
-        """Raises NeverPublished: no replica's topic holds what had to be published next."""
+        """Raises NeverPublished: no replica's topic holds the rows that must be published next."""
         if self._lost is not None:
             raise self._lost
 
@@ -169,8 +175,8 @@ class Unpublished:
 
 
 class _WhileWanted:
-    """What an adoption reads with. It ends once nobody waits for it: after a long failure a peer's stable words lie
-    behind all its tentative ones, so each attempt may read for a while, and given up ones would pile up.
+    """A lookup that stops reading once its adoption was given up. After a long failure a peer's stable records lie
+    behind all its tentative ones, so an attempt may read for long, and threads of given up ones would pile up.
     """
 
     def __init__(self, lookup: Lookup, wanted: Callable[[], bool]) -> None:
@@ -178,15 +184,15 @@ class _WhileWanted:
         self.bounds, self.find = lookup.bounds, lookup.find
 
     def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
-        """Raises LogError: nobody wants it any more."""
+        """As `Lookup.read`. Raises LogError also when the adoption was given up."""
         for record in self._lookup.read(feed, first, end):
             if not self._wanted():
-                raise LogError("nobody waits for it any more")
+                raise LogError("the adoption was given up")
             yield record
 
 
 class PeerRedo:
-    """Runs adoptions, each in a thread of its own: reading files and logs takes longer than a turn."""
+    """`RedoRunner` for adoptions, each in its own thread: reading files and logs takes longer than a turn."""
 
     def __init__(self, peers: Peers, log_: Log, wake: Wake) -> None:
         self._peers, self._log = peers, log_

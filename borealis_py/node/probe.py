@@ -1,7 +1,7 @@
-"""Whether checkpoints can be written at a place, found out before a replica relies on it.
+"""Checks that checkpoints can be written to a location, before a replica relies on it.
 
-What lies beyond this machine is tried by a process of its own: clients of object stores repeat for minutes what fails,
-cannot be stopped, and let no process end meanwhile.
+A separate process tries locations beyond this machine: clients of object stores retry for minutes, cannot be stopped,
+and keep their process from ending meanwhile.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from borealis_py.node.checkpoint_storage import (
 )
 
 ANSWER_S = 30.0
-"""An interpreter starts in it, too."""
+"""Time limit of the process, the start of its interpreter included."""
 NAME = ".probe.tmp"
 _TAIL = 200
 
 
 def check_writable(uri: str, content: str = "") -> None:
-    """Write something there and remove it again.
+    """Write a file there and remove it again.
 
     Args:
         uri: of pyarrow.fs.
-        content: what to write. Nothing finds out whether there is a place at all, and passes on a disk that is full.
+        content: what to write. An empty file shows that the location exists, but can be written to a full disk.
 
     Raises:
-        LocationError: that is not possible, or takes more than `ANSWER_S`.
+        LocationError: that fails or takes more than `ANSWER_S`.
     """
     location_at(uri)
     why = _asked(uri, content)
     if why:
-        needs = "(a bucket has to be made) and may be written, with space left"
+        needs = "(a bucket must be created first) and is writable, with space left"
         raise LocationError(_told(without_query(uri), why, needs, "checkpoints"))
 
 
 def check_directory(directory: Path, content: str = "") -> None:
-    """The same for a directory of this machine, which is made if it is not there. Raises LocationError."""
+    """Likewise for a directory of this machine, which is created if it does not exist. Raises LocationError."""
     why = attempt(LocalLocation(directory), content, str(directory))
     if why:
-        raise LocationError(_told(str(directory), why, "and may be written, with space left", "data_dir"))
+        raise LocationError(_told(str(directory), why, "and is writable, with space left", "data_dir"))
 
 
 def attempt(place: CheckpointLocation, content: str, uri: str) -> str:
-    """Why it cannot be written; "": it can."""
+    """Try it here. Returns why the location cannot be written; "": it can."""
     try:
         place.prepare()
         place.write(NAME, content.encode())
@@ -62,7 +62,7 @@ def attempt(place: CheckpointLocation, content: str, uri: str) -> str:
 
 
 def _asked(uri: str, content: str) -> str:
-    """The same by a process, which is handed the URI where nobody sees its keys."""
+    """Likewise in a process, which gets the URI on standard input, as command lines would show its keys."""
     child = [sys.executable, "-m", "borealis_py.node.probe"]
     task = json.dumps([uri, content])
     try:
@@ -77,13 +77,13 @@ def _asked(uri: str, content: str) -> str:
 
 def _told(where: str, why: str, needs: str, setting: str) -> str:
     return (
-        f"checkpoints cannot be written at {where}: {why}. See that it is there {needs}, or name another place: "
+        f"checkpoints cannot be written at {where}: {why}. Make sure that it exists {needs}, or name another location: "
         f"`{setting}:` in borealis.yaml"
     )
 
 
 def main() -> None:
-    """The process: a task on standard input, the answer on standard output."""
+    """The process: reads [uri, content] as JSON from standard input, writes the reason or "" to standard output."""
     uri, content = json.load(sys.stdin)
     json.dump(attempt(location_at(uri), content, uri), sys.stdout)
 

@@ -1,4 +1,4 @@
-"""Heartbeats while a turn takes long, so that nobody takes a busy replica for a dead one (R7)."""
+"""Heartbeats during a long turn, so that peers do not take a busy replica for a dead one (R7)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from borealis_py.protocol.settings import Timing
 
 
 class Pulse:
-    """Says again what the last heartbeat said, in the middle of a turn. Thread-safe.
+    """Repeats the last heartbeat in the middle of a turn. Thread-safe.
 
-    A turn that never ends says no more after `pulse_max_us`: a hung replica must fall silent.
+    It stops `pulse_max_us` after the turn began: a hung replica must fall silent.
     """
 
     def __init__(self, appender: Appender, timing: Timing) -> None:
         self._appender = appender
         self._timing = timing
-        self._lock = threading.Lock()  # or an older heartbeat could follow a newer one
+        self._lock = threading.Lock()  # otherwise an older heartbeat could follow a newer one
         self._last: NewRecord | None = None
         self._said_us = self._began_us = 0
 
     def turn(self, now: int) -> None:
-        """A turn begins."""
+        """A turn begins at `now`, in microseconds of the monotonic clock."""
         self._began_us = now
 
     def say(self, beat: NewRecord, now: int) -> None:
-        """A heartbeat of the turn's own."""
+        """Send a heartbeat of the turn itself."""
         with self._lock:
             self._appender.append(beat)
             self._last, self._said_us = beat, now
 
     def repeat(self, now: int) -> None:
-        """Called every `heartbeat_us` from outside of the turn."""
+        """Send the last heartbeat again if it is due. Call it every `heartbeat_us` from another thread."""
         late = now - self._said_us >= 1.5 * self._timing.heartbeat_us
         if not late or now - self._began_us > self._timing.pulse_max_us:
             return

@@ -1,8 +1,8 @@
 """One replica of one node: the loop around the consistency manager.
 
-`turn` takes what has arrived, hands it through the manager's one door and carries out the effects in order; it never
-waits. Waiting is the host's: between turns it sleeps until `next_wakeup` or until somebody calls `wake`. The simulator
-runs this very class.
+`turn` takes what has arrived, passes it through the manager's one door and carries out the effects in order; it never
+waits. The host waits: between turns it sleeps until `next_wakeup` or until `wake` is called. The simulator runs this
+very class.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
-from borealis_py.log.messages import Heartbeat, Incarnation, beat_key, encode
+from borealis_py.log.messages import Incarnation, beat_key, encode
 from borealis_py.log.stream import unpacker
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.dynamic_settings import DynamicSettings
@@ -40,8 +40,9 @@ from borealis_py.node.pulse import Pulse
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.incarnation import Identity, StartPoint
+from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.settings import ManagerConfig
 from borealis_py.protocol.turn import (
     AbandonWriter,
     Append,
@@ -63,23 +64,34 @@ from borealis_py.protocol.turn import (
     WriterLost,
     WriterReady,
 )
-from reconcile.redo_router import RedoRouter
+from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
+from sunion.units import Bucket, MonotonicUs
 
 log = structlog.get_logger("borealis.replica")
 
 
 class Superseded(Exception):
-    """A newer incarnation of this replica index runs: this one ends (R8)."""
+    """A newer incarnation of this replica index runs, so this one ends (R8)."""
 
 
 class Replica:
-    """A replica, started. Not thread-safe: `turn` is called by one thread.
+    """A started replica. Not thread-safe: one thread calls `turn`.
 
     Args:
-        uid: a random id of this process. redos: who runs redo jobs; closed by the caller. why_inline: why those do not
-            run on Spark now; empty when they do. seen: is left each status, in the loop's thread.
+        redos: runs redo jobs; closed by the caller.
+        store: its checkpoints; closed by the replica, also if the start fails.
+        uid: a random id of this incarnation.
+        wake: called, in any thread, when a turn is due.
+        why_inline: returns why redos do not run on Spark now; empty: they do.
+        seen: called with each status, in the thread of `turn`.
+
+    Raises:
+        RetentionLost: the log does not hold what the checkpoint, or a peer's, needs.
+        OtherLife, OtherVersion: the app's description is not the one of `spec`.
+        SettingsError: the timing breaks R13, or a threshold is too small.
+        LogError, OSError: the log, or the checkpoints, cannot be read.
     """
 
     def __init__(
@@ -99,9 +111,9 @@ class Replica:
         self.buckets = Buckets(spec.bucket_us)
         self._clock, self._kernel, self._redos, self._store = clock, kernel, redos, store
         self._unpublished = Unpublished(spec, log_, kernel)
-        self._writing_to = spec.origin
+        self._writing_to = Bucket(spec.origin)
         self._resuming = Resuming(spec, spec.origin)
-        with ExitStack() as opened:  # a start that fails leaves nothing open: it will be tried again and again
+        with ExitStack() as opened:  # a start that fails must leave nothing open, since it is repeated
             opened.callback(store.close)
             self._lookup: Lookup = log_.lookup()
             opened.callback(self._lookup.close)
@@ -125,7 +137,7 @@ class Replica:
         self._resuming.turned(self.manager.f_s, self._input_reader)
 
     def _begin(self, uid: str) -> Manager:
-        """R11: highest incarnation + 1, newest checkpoint that verifies, else the origin."""
+        """Take the highest incarnation + 1; begin at the newest checkpoint that verifies, else at the origin (R11)."""
         spec = self.spec
         self._input_reader.read_settings()
         inc = self._input_reader.read_control() + 1
@@ -135,28 +147,27 @@ class Replica:
         self._input_reader.open_progress()
         self._input_reader.open_inputs(start.marks, start.bucket, self.buckets)
         log.info("replica starts", node=spec.node, replica=spec.replica, inc=inc, bucket=start.bucket)
-        return Manager(
-            Identity(spec.replica, inc, uid),
-            spec.inputs,
-            self._kernel,
-            self._kernel,
-            self.buckets,
-            spec.origin,
-            start,
-            spec.timing,
-            self.settings.delays,
-            spec.position,
-            {i: unpacker(codec) for i, codec in self._streams.items()},
-            spec.corrected,
-            self._redos.on_spark,
+        config = ManagerConfig(
+            inputs=spec.inputs,
+            fragment=self._kernel,
+            ops=self._kernel,
+            buckets=self.buckets,
+            origin=Bucket(spec.origin),
+            timing=spec.timing,
+            position=spec.position,
+            unpack={i: unpacker(codec) for i, codec in self._streams.items()},
+            corrected=spec.corrected,
+            spark=self._redos.on_spark,
         )
+        identity = Identity(spec.replica, inc, uid, spec.app_uid)
+        return Manager(config, identity=identity, start=start, delays=self.settings.delays)
 
     def _start(self) -> StartPoint:
-        """R11: newest own checkpoint, else the origin; a peer's where the log no longer holds what those need (B45)."""
+        """Newest own checkpoint, else the origin (R11); a peer's if the log no longer holds what that needs (B45)."""
         loaded = self._store.newest()
-        start = StartPoint(self.spec.origin, self._kernel.initial())
+        start = StartPoint(Bucket(self.spec.origin), self._kernel.initial())
         if loaded is not None:
-            start = StartPoint(loaded.bucket, loaded.state, loaded.marks)
+            start = StartPoint(Bucket(loaded.bucket), loaded.state, loaded.marks)
             self._reporter.checkpoint_bucket = loaded.bucket
         try:
             self._input_reader.check_inputs(start.marks, start.bucket, self.buckets)
@@ -171,10 +182,11 @@ class Replica:
         """One turn.
 
         Raises:
-            Superseded: another incarnation took this index.
+            Superseded: a newer incarnation has this index.
             RetentionLost: the log no longer holds what is needed.
-            OtherLife, OtherVersion: the app was begun anew, or another version writes it.
-            LogError: the log refused a record of the own stream; start again from the last checkpoint.
+            OtherLife, OtherVersion: the app was reset, or another version writes it.
+            LogError: the log refused a record of the own stream, or cannot be read; start again from the last
+                checkpoint.
         """
         if self._resuming.ended is not None:
             raise self._resuming.ended
@@ -203,17 +215,17 @@ class Replica:
         for effect in effects:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
-        self._reporter.periodic(turn.now, self.manager, self._unreachable)
+        self._reporter.periodic(turn.now, self.manager.status, self._unreachable)
 
     def pulse(self) -> None:
-        """To be called every `heartbeat_us` from another thread than that of `turn`."""
+        """Send heartbeats during long turns. Call it every `heartbeat_us` from another thread than that of `turn`."""
         self._pulse.repeat(self._clock.now_us())
 
     def _hold(self) -> None:
         self._input_reader.hold(self._unreachable | self.manager.throttled, self.manager.waiting)
 
     def next_wakeup(self) -> int:
-        """Monotonic microseconds at which the next turn is due if nobody wakes it before."""
+        """Monotonic microseconds at which the next turn is due unless `wake` is called before."""
         times = [self.manager.next_wakeup(), self._reporter.due]
         wall = self._clock.wall_us()
         heals = self._input_reader.heals_at(wall)
@@ -224,14 +236,14 @@ class Replica:
             times.append(self._clock.now_us() + look)
         return min(times)
 
-    def _carry_out(self, effect: Effect, now: int) -> None:
+    def _carry_out(self, effect: Effect, now: MonotonicUs) -> None:
         match effect:
             case Append(token, record):
                 self._output_writer.say(token, record)
-            case SendHeartbeat():
-                self._send_beat(effect, now)
+            case SendHeartbeat(heartbeat):
+                self._send_beat(heartbeat, now)
             case AskEnds():
-                self._hold()  # by what this turn has left: what is read on from now is asked for its end
+                self._hold()  # as this turn leaves it: the ends of all inputs that are read from now on are asked for
                 self._input_reader.ask_ends(now)
             case ReadAgain(index, replica, offset):
                 self._input_reader.read_again(index, replica, offset)
@@ -248,37 +260,21 @@ class Replica:
             case SaveCheckpoint():
                 self._store.save(effect)
             case EmitEvent():
-                self._reporter.note(effect, self.manager, self._unreachable)
+                self._reporter.note(effect, self.manager.status(), self._unreachable)
             case ExitReplica(reason):
                 raise Superseded(reason)
 
-    def _send_beat(self, beat: SendHeartbeat, now: int) -> None:
-        me = self.manager.identity
-        value = encode(
-            Heartbeat(
-                self.spec.app_uid,
-                me.replica,
-                me.inc,
-                me.uid,
-                beat.state,
-                beat.ack_s,
-                beat.ack_l,
-                beat.asking,
-                beat.ask_offset,
-                beat.progress,
-                beat.checkpoint_bucket,
-            )
-        )
-        self._pulse.say(NewRecord(self.spec.control_feed, value, beat_key(self.spec.node, me.replica)), now)
+    def _send_beat(self, beat: Heartbeat, now: MonotonicUs) -> None:
+        self._pulse.say(NewRecord(self.spec.control_feed, encode(beat), beat_key(self.spec.node, beat.replica)), now)
 
     def _transaction(self, publish: Publish) -> Iterator[NewRecord]:
-        """Runs in the writer's thread."""
+        """The records of one transaction. Runs in the writer's thread."""
         spec = self.spec
         memory = publish.outputs
         outputs, end = (
             (memory, publish.end) if memory is not None else self._unpublished.said(publish.first, publish.end)
         )
-        self._writing_to = end  # one transaction at a time: it is this one's end that the next event tells of
+        self._writing_to = Bucket(end)  # one transaction runs at a time, so the next event is about this end
         return transaction(
             spec.app, spec.node, outputs, self._progress(end), self.buckets, self._kernel, spec.corrected
         )
@@ -293,7 +289,7 @@ class Replica:
 
     def _writer_event(self, event: TransactorEvent) -> WriterEvent:
         if isinstance(event, TookOver):
-            return WriterReady(event.attempt, event.progress)
+            return WriterReady(event.attempt, None if event.progress is None else Bucket(event.progress))
         if isinstance(event, Committed):
             return WriterCommitted(event.attempt, self._writing_to)
         if isinstance(event, AtWork):
@@ -307,7 +303,7 @@ class Replica:
             self._reporter.checkpoint_wall_us = self._clock.wall_us()
 
     def close(self, why: str = "") -> None:
-        """Say that this replica ends (`why`: the error that ended it) and let go of every client."""
-        self._reporter.note(EmitEvent("STOPPED", why), self.manager, self._unreachable)
+        """Report that this replica ends (`why`: the error that ended it, or empty) and close all clients."""
+        self._reporter.note(EmitEvent("STOPPED", why), self.manager.status(), self._unreachable)
         self._appender.flush(1.0)
         self._opened.close()

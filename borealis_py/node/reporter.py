@@ -1,4 +1,4 @@
-"""Status records and log lines of one replica: what people, `borealis status` and the demo see."""
+"""Status records and log lines of one replica, for users, `borealis status` and the demo."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.messages import InputStatus, RedoStatus, Status, encode
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.incarnation import InputReport, ReplicaStatus
 from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.settings import Delays
 from borealis_py.protocol.turn import EmitEvent
-from sunion.input_buffers import SourceBuffer
-from sunion.lateness import Lateness
 
 PERIOD_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class StatusSnapshot:
-    """What a loop leaves for others in its process to look at, immutable: the status, and the settings it has read.
+    """A replica's status and the settings that it has read, immutable, for other threads of its process.
 
-    `delays`: of each query that reads the node. `failed_until`: source -> wall time in microseconds.
+    Attributes:
+        delays: the settings of each query that reads the node.
+        failed_until: for each source that a drill fails, the wall time at which the drill ends, in microseconds.
     """
 
     status: Status
@@ -43,16 +43,11 @@ StatusListener = Callable[[StatusSnapshot], None]
 
 
 def ignore_status(glance: StatusSnapshot) -> None:
-    """Nobody looks."""
-
-
-def _late_us(of: Lateness) -> tuple[int, int, int]:
-    """Half of the rows, 99 % and all came at most so late."""
-    return of.percentile(0.5), of.percentile(0.99), of.max_us
+    """A listener that does nothing."""
 
 
 class Reporter:
-    """Tells of a replica once a second and at every event: the status topic, the log, and `seen`."""
+    """Reports a replica once a second and at every event: to the status topic, the log, and `seen`."""
 
     def __init__(
         self,
@@ -78,25 +73,25 @@ class Reporter:
 
     @property
     def due(self) -> int:
-        """When the next periodic record is due."""
+        """When the next periodic record is due, in monotonic microseconds."""
         return self._due
 
-    def periodic(self, now: int, manager: Manager, unreachable: frozenset[int]) -> None:
-        """One record a second."""
+    def periodic(self, now: int, status: Callable[[], ReplicaStatus], unreachable: frozenset[int]) -> None:
+        """Send one record a second; `status` is called if one is due."""
         if now >= self._due:
             self._due = now + PERIOD_US
-            self._send(manager, unreachable, EmitEvent(""))
+            self._send(status(), unreachable, EmitEvent(""))
 
-    def note(self, note: EmitEvent, manager: Manager, unreachable: frozenset[int]) -> None:
-        """One record and one log line an event."""
-        line: dict[str, Any] = {"f_s": manager.f_s, "f_l": manager.f_l}
+    def note(self, note: EmitEvent, status: ReplicaStatus, unreachable: frozenset[int]) -> None:
+        """Report an event: one status record and one log line."""
+        line: dict[str, Any] = {"f_s": status.f_s, "f_l": status.f_l}
         if note.redo is not None:
             first, end, rows, engine, seconds = note.redo
             line.update(first=first, end=end, rows=rows, engine=engine, seconds=round(seconds, 3))
         if note.event == "REDO_FAILED":
             self._log.warning("redo failed; going on inline", why=note.detail, **line)
         elif note.event == "ADOPT_FAILED":
-            self._log.warning("a peer's checkpoint was not adopted; going on alone", why=note.detail, **line)
+            self._log.warning("a peer's checkpoint was not adopted; correcting without it", why=note.detail, **line)
         elif note.event == "DRIFT":
             self._log.warning(
                 "buckets run without a source that is alive: check its clock and lateness, or raise the threshold",
@@ -105,15 +100,14 @@ class Reporter:
             )
         else:
             self._log.info(note.event, detail=note.detail, **line)
-        self._send(manager, unreachable, note)
+        self._send(status, unreachable, note)
 
-    def _send(self, manager: Manager, unreachable: frozenset[int], note: EmitEvent) -> None:
-        wall = self._clock.wall_us()
-        status = self._status(manager, unreachable, note, wall)
-        self._appender.append(NewRecord(self._spec.status_feed, encode(status), self._key))
-        self._seen(StatusSnapshot(status, self._settings.queries, dict(self._settings.failed_until)))
+    def _send(self, status: ReplicaStatus, unreachable: frozenset[int], note: EmitEvent) -> None:
+        record = self._record(status, unreachable, note, self._clock.wall_us())
+        self._appender.append(NewRecord(self._spec.status_feed, encode(record), self._key))
+        self._seen(StatusSnapshot(record, self._settings.queries, dict(self._settings.failed_until)))
 
-    def _status(self, m: Manager, unreachable: frozenset[int], note: EmitEvent, wall: int) -> Status:
+    def _record(self, s: ReplicaStatus, unreachable: frozenset[int], note: EmitEvent, wall: int) -> Status:
         redo, delays = None, self._settings.as_configured
         if note.redo is not None:
             first, end, rows, engine, seconds = note.redo
@@ -121,30 +115,30 @@ class Reporter:
         return Status(
             node=self._spec.node,
             replica=self._spec.replica,
-            inc=m.identity.inc,
-            uid=m.identity.uid,
+            inc=s.identity.inc,
+            uid=s.identity.uid,
             pid=self._spec.pid or os.getpid(),
             at_wall_us=wall,
-            state=m.state.value,
-            f_s=m.f_s,
-            f_l=m.f_l,
-            asking=m.stagger.asking,
-            granted=m.stagger.granted,
-            head=m.control.head,
-            publishing=m.publishing.phase in (Phase.READY, Phase.COMMITTING),
-            progress=m.publishing.frontier,
-            stable_rows=m.counts.stable_rows,
-            tentative_rows=m.counts.tentative_rows,
-            stable_buckets=m.counts.stable_buckets,
-            tentative_buckets=m.counts.tentative_buckets,
-            tuples_in=sum(s.tuples for s in m.union.inputs),
-            rejected=sum(s.rejected for s in m.union.inputs),
+            state=s.state,
+            f_s=s.f_s,
+            f_l=s.f_l,
+            asking=s.asking,
+            granted=s.granted,
+            head=s.head,
+            publishing=s.writer in (Phase.READY.value, Phase.COMMITTING.value),
+            progress=s.progress,
+            stable_rows=s.counts.stable_rows,
+            tentative_rows=s.counts.tentative_rows,
+            stable_buckets=s.counts.stable_buckets,
+            tentative_buckets=s.counts.tentative_buckets,
+            tuples_in=sum(i.tuples for i in s.inputs),
+            rejected=sum(i.rejected for i in s.inputs),
             checkpoint_bucket=self.checkpoint_bucket,
             checkpoint_wall_us=self.checkpoint_wall_us,
             threshold_us=delays.threshold_us,
             failure_policy=delays.failure.value,
             stabilization_policy=delays.stabilization.value,
-            inputs=tuple(self._input(m, i, unreachable) for i in range(len(m.union.inputs))),
+            inputs=tuple(_input(of, i not in unreachable) for i, of in enumerate(s.inputs)),
             rss_kb=self._process.memory_info().rss // 1024,
             event=note.event,
             detail=note.detail,
@@ -154,17 +148,16 @@ class Reporter:
             host=self._spec.host or platform.node(),
         )
 
-    @staticmethod
-    def _input(m: Manager, index: int, unreachable: frozenset[int]) -> InputStatus:
-        source = m.union.inputs[index]
-        return InputStatus(
-            name=source.name,
-            closed=m.union.closed(index),
-            late=m.intake.late(index),
-            reachable=index not in unreachable,
-            ended=source.fold.ended if isinstance(source, SourceBuffer) else source.closed >= m.buckets.last,
-            rejected=source.rejected,
-            tuples=source.tuples,
-            lateness_us=source.fold.lateness_us if isinstance(source, SourceBuffer) else 0,
-            late_us=_late_us(source.lateness) if isinstance(source, SourceBuffer) else (0, 0, 0),
-        )
+
+def _input(of: InputReport, reachable: bool) -> InputStatus:
+    return InputStatus(
+        name=of.name,
+        closed=of.closed,
+        late=of.late,
+        reachable=reachable,
+        ended=of.ended,
+        rejected=of.rejected,
+        tuples=of.tuples,
+        lateness_us=of.lateness_us,
+        late_us=of.late_us,
+    )

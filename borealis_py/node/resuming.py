@@ -1,8 +1,8 @@
-"""How far the corrected stream is written: asked by the writer's thread, after it has fenced (R10).
+"""Finds out how far the corrected stream is written, in the writer's thread, after it has fenced (R10).
 
-Progress may tell of buckets that this replica's inputs have not closed yet: the writer before had read more of them, or
-the record is garbage. Which of the two shows once all has been read that the inputs held when the writer asked, for
-nobody has published what no input closes. Until then nothing is written.
+Progress may be ahead of what this replica's inputs close: the last writer had read more of them, or the record is
+garbage. No replica publishes a bucket that its inputs leave open, so the two cases can be told apart once everything is
+read that the inputs held when the writer asked. Until then nothing is written.
 """
 
 from __future__ import annotations
@@ -26,15 +26,20 @@ log = structlog.get_logger("borealis.progress")
 
 
 class Inputs(Protocol):
-    """The reading side, as far as it is asked here."""
+    """What `Resuming` needs of the reading side."""
 
     def has_read(self, ends: Mapping[Feed, int]) -> bool:
-        """Whether everything below these offsets has been taken in."""
+        """Whether everything below these offsets has been read."""
 
 
 @dataclass(slots=True)
 class _Doubt:
-    """Progress that told of more than was closed, and where the inputs ended when it was seen."""
+    """Progress beyond what the inputs close.
+
+    Attributes:
+        said: the progress. ends: where the inputs ended when it was read.
+        settled: everything below `ends` has been read.
+    """
 
     said: int
     ends: Mapping[Feed, int]
@@ -44,7 +49,8 @@ class _Doubt:
 class Resuming:
     """`log.base.Resume` of one replica. Called in the writer's thread; `turned` in the replica's, after each turn.
 
-    `ended`: why this replica has to end, found out there.
+    Attributes:
+        ended: why this replica must end, found by the writer's thread; None: it need not.
     """
 
     def __init__(self, spec: ReplicaSpec, closed: int) -> None:
@@ -55,38 +61,38 @@ class Resuming:
 
     @property
     def doubts(self) -> bool:
-        """Inputs have still to be read before it can be told: who has read more of them may write meanwhile."""
+        """Whether inputs must be read on to judge the progress; a replica that has read more may publish meanwhile."""
         doubt = self._doubt
         return doubt is not None and not doubt.settled and doubt.said > self._closed
 
     def turned(self, closed: int, inputs: Inputs) -> None:
-        """A turn is over: the inputs, as far as they were read, close the buckets below `closed`."""
+        """A turn is over: the inputs close the buckets below `closed`, as far as they have been read."""
         self._closed = closed
         doubt = self._doubt
         if doubt is not None and not doubt.settled:
             doubt.settled = inputs.has_read(doubt.ends)
 
     def __call__(self, lookup: Lookup) -> int | None:
-        """The first bucket that is not published; None: nothing was ever.
+        """The first bucket that is not published; None: nothing was ever published.
 
-        `--reset` deletes the description, fences all writers, and describes the app anew: so who was not fenced by that
-        finds another description here, or none, before it writes anything.
+        `--reset` deletes the description, fences all writers, and describes the app anew. A writer that it did not
+        fence finds another description here, or none, before it writes anything.
 
         Raises:
-            LogError: it cannot be told now.
+            LogError: it cannot be found out now.
         """
         with self._after_fence(lookup):
             return self._upto(lookup)
 
     def unended(self, lookup: Lookup, raw: Lookup) -> int | None:
-        """Up to where a transaction of this node's is written that has no end; None: there is none. Raises LogError."""
+        """The offset up to which an unended transaction of this node is written; None: none. Raises LogError."""
         spec = self._spec
         feed = topics.corrected(spec.app, spec.node) if spec.corrected else spec.progress_feed
         end = raw.bounds(feed)[1]
         return end if lookup.bounds(feed)[1] < end else None
 
     def mend(self, lookup: Lookup, raw: Lookup, known: int | None, progress: Callable[[int], Progress]) -> Mend | None:
-        """See `Mender.next`. Raises LogError: it cannot be told now."""
+        """See `Mender.next`. Raises LogError: it cannot be found out now."""
         with self._after_fence(lookup):
             return Mender(self._published(), self._upto, known, progress).next(lookup, raw)
 
@@ -97,7 +103,7 @@ class Resuming:
             return said
         if said is not None and not self._is_garbage(said, lookup):
             query, closed = self._spec.node, self._closed
-            raise LogError(f"{query}: progress tells of bucket {said}, the inputs close up to {closed}")
+            raise LogError(f"{query}: progress is at bucket {said}, the inputs close only up to {closed}")
         return published.upto(lookup, self._closed)
 
     def _published(self) -> Published:
@@ -122,6 +128,6 @@ class Resuming:
             return False
         if doubt.settled:
             log.warning(
-                "progress record ignored: no input closes what it tells of", node=self._spec.node, progress=said
+                "progress record ignored: it is ahead of what the inputs close", node=self._spec.node, progress=said
             )
         return doubt.settled

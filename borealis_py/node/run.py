@@ -1,5 +1,5 @@
-"""`run_replica`: a replica from start to stop. Needs only a log, a checkpoint directory and somebody to run redos, so
-it runs alike in a process, as a Spark task, or in a test.
+"""`run_replica`: a replica from start to stop. It needs only a log, a checkpoint directory and a runner of redos, so it
+runs alike in a process, as a Spark task, or in a test.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.states import ReplicaState
-from reconcile.redo_router import RedoRouter, RedoRunner
+from reconcile.redo_client import RedoRouter, RedoRunner
 from sunion.errors import RetentionLost
 
 
 class LostWhileRunning(Exception):
-    """The log no longer holds what this incarnation had yet to read."""
+    """The log no longer holds records that this incarnation had not read yet."""
 
 
 @contextmanager
 def _pulsing(replica: Replica, every_s: float) -> Iterator[None]:
-    """Its heart beats beside its turns."""
+    """Call `replica.pulse` every `every_s` seconds in another thread."""
     over = threading.Event()
 
     def beat() -> None:
@@ -54,14 +54,16 @@ def run_replica(
 ) -> None:
     """Run one incarnation until `stop` is set. Blocks.
 
-    A running replica that has lost records it needs ends with `LostWhileRunning`: started again it may find a peer's
-    checkpoint that covers them (B45). RetentionLost at the start, or before it was READY, is final, and so is
+    A running replica that has lost records it needs ends with `LostWhileRunning`: after a restart it may find a peer's
+    checkpoint that covers them (B45). RetentionLost at the start, or before the replica was READY, is final, as is
     NeverPublished.
 
     Args:
-        make_redos: given the kernel, what to call when results come, and who adopts a peer's checkpoint.
+        make_redos: given the kernel, a function to call when results come, and the runner that adopts a peer's
+            checkpoint.
         uid: random, new for every call (B30).
-        seen: is left each status; called in this thread, must not block.
+        clock: None: the system's.
+        seen: called with each status, in this thread; must not block.
 
     Raises:
         LostWhileRunning, RetentionLost: see above. Superseded, LogError: as `Replica.turn`.
@@ -75,13 +77,13 @@ def run_replica(
         try:
             redos = make_redos(kernel, woken.set, PeerRedo(Peers(spec, store, kernel), spec.log, woken.set))
         except BaseException:
-            store.close()  # from now on the replica closes it
+            store.close()  # later the replica closes it
             raise
         opened.callback(redos.close)
         replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline, seen)
         why = ""
         try:
-            with _pulsing(replica, spec.timing.heartbeat_us / 1e6):  # not beside `close`: it says what is the last word
+            with _pulsing(replica, spec.timing.heartbeat_us / 1e6):  # not during `close`, which sends the last status
                 while not stop.is_set():
                     woken.clear()
                     replica.turn()
@@ -89,7 +91,7 @@ def run_replica(
         except RetentionLost as exc:
             why = str(exc)
             if replica.manager.state is ReplicaState.RECOVERING or isinstance(exc, NeverPublished):
-                raise  # it met what another start would meet again
+                raise  # a restart would fail in the same way
             raise LostWhileRunning(why) from exc
         except Exception as exc:
             why = str(exc)

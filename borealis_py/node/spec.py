@@ -1,4 +1,4 @@
-"""What a replica is told: small values only, so that it can run in this process or travel to a Spark task."""
+"""What a replica is started with: small values only, so that it can run in this process or be sent to a Spark task."""
 
 from __future__ import annotations
 
@@ -18,19 +18,29 @@ from sunion.model import Input
 class ReplicaSpec:
     """One replica of one node.
 
-    `app_uid`: of the app's life that it belongs to. `node`: its name; a query is the node of its result.
-    `inputs`: in the order of its SUnion. `partition`: the node's in the control log. `origin`: first bucket.
-    `query_hash`: checkpoints of another query are
-    refused. `app_json`: for the kernel and redo tasks. `delays`: at the start, of each query that reads the node.
-    `serves`: how the node lies in those. `position`: in its longest chain, from 1. `corrected`: its rows go to a
-    corrected stream; without one only its dead letters are published. `exchange`: how the node's
-    readers are partitioned, if all alike. `http`: where its process answers, for status.
-    `pid`: for status, of the process that stands for it, where another one runs it; 0: the one that runs it.
-    `host`: the machine that `pid` is of.
-    `checkpoint_uri`: where checkpoints lie, for pyarrow.fs; empty: below `data_dir` on this machine.
-    `replicas`: how many the node has. `run`: of its process, which all its incarnations' uids begin with; or empty.
-    `engine_memory_bytes`: what its engine may use; 0: the engine's default.
-    `made_of`: what kernels that may run the app are made of, by name; empty: nobody has said.
+    Attributes:
+        app: name of the app. app_uid: of the app's life that the replica belongs to.
+        node: name of the node; a query is the node of its result. replica: its index, from 0.
+        inputs: in the order of the node's SUnion.
+        bucket_us: bucket width, in microseconds. origin: first bucket of the app.
+        partition: of the node in the control log.
+        query_hash: checkpoints of another query are skipped.
+        app_json: the app as JSON, from which the kernel and redo tasks are compiled.
+        delays: of each query that reads the node, until settings are read.
+        log: makes the log's clients. data_dir: directory of this machine.
+        timing: of the app.
+        serves: for each query that reads the node, the way from the node to its result.
+        position: of the node in its longest chain, counted from the sources from 1.
+        corrected: the node's rows go to a corrected stream; if False, only its dead letters are published.
+        exchange: how the readers of the node are partitioned, if all alike; None: one partition.
+        http: address at which the replica's process answers HTTP, for the status; empty: none.
+        pid: for the status, of the process that stands for the replica; 0: of the process that runs it.
+        checkpoint_uri: where checkpoints are kept, for pyarrow.fs; empty: below `data_dir`.
+        replicas: how many the node has.
+        run: name of the run of its process, with which the uids of all its incarnations begin; may be empty.
+        engine_memory_bytes: the most memory of its engine; 0: the engine's default.
+        host: machine of `pid`, for the status; empty: this one.
+        made_of: the components, by name, of which a kernel must be made to run the app; empty: unknown.
     """
 
     app: str
@@ -61,23 +71,23 @@ class ReplicaSpec:
     made_of: tuple[tuple[str, str], ...] = ()
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
-        """What is read of one input."""
+        """The feeds of one input: of a stream, one for each replica."""
         return topics.input_feeds(self.app, self.inputs[index])
 
     @property
     def checkpoints(self) -> CheckpointLocation:
-        """Where this replica keeps its checkpoints; its peers' lie beside it. Raises PlaceError."""
+        """Where this replica keeps its checkpoints, next to its peers'. Raises LocationError."""
         if self.checkpoint_uri:
             return location_at(self.checkpoint_uri, self.app, self.name)
         return LocalLocation(self.data_dir / "checkpoints" / self.name)
 
     def feeds_of(self, replica: int) -> tuple[Feed, ...]:
-        """What replica `replica` of this node says."""
+        """The stream of replica `replica` of this node, one feed for each partition of its readers."""
         return topics.own_feeds(self.app, self.node, replica, count_of(self.exchange))
 
     @property
     def own_feeds(self) -> tuple[Feed, ...]:
-        """What this replica says, apart for each partition of its readers."""
+        """The stream of this replica, one feed for each partition of its readers."""
         return self.feeds_of(self.replica)
 
     @property

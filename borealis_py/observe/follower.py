@@ -1,6 +1,6 @@
-"""An app's settings and statuses, looked at again and again: for `borealis top`.
+"""Follows an app's settings and statuses, for `borealis top`.
 
-A broker that does not answer for a while, or an app that is begun anew meanwhile, ends nothing: the view says so and
+A broker that does not answer for a while, or an app that is begun anew, does not end it: the view reports that and
 keeps what was seen last. Blocking; works on any log.
 """
 
@@ -27,15 +27,15 @@ from borealis_py.log.messages import Status
 from borealis_py.observe.rates import Rates
 
 SETTINGS_S = 3.0
-"""How old what is known of the settings may be: they change seldom and cost more to read than statuses."""
+"""Maximum age of the known settings: they change seldom and cost more to read than statuses."""
 EVENTS = 100
-"""So many of the newest events are kept."""
+"""How many of the newest events are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppSnapshot:
-    """What there is to see at wall time `now_us`. `events`: oldest first. `problem`: why it is not of now; else "".
-    `rates`: tuples a second of each input of a replica, where they are known.
+    """The view at wall time `now_us`. `events`: oldest first. `problem`: why it is outdated; else "". `rates`: tuples
+    per second of each input of a replica, where known.
     """
 
     state: AppState
@@ -47,13 +47,13 @@ class AppSnapshot:
 
 
 class Follower:
-    """Looks at one app.
+    """Follows one app.
 
     Args:
-        name: None: the only one on the broker.
+        name: None: the only app on the broker.
 
     Raises:
-        NoSuchApp, LogError: there is nothing to look at yet.
+        NoSuchApp, LogError: there is nothing to follow yet.
     """
 
     def __init__(self, log: Log, name: str | None) -> None:
@@ -66,7 +66,7 @@ class Follower:
         self.view = AppSnapshot(state, read_statuses(log, state, _now_us() // 1000), _now_us())
 
     def look(self) -> AppSnapshot:
-        """What is to be seen now; takes as long as the broker takes to answer."""
+        """The current view; takes as long as the broker takes to answer."""
         try:
             self.view = self._look()
         except (LogError, NoSuchApp) as exc:
@@ -102,7 +102,7 @@ class Follower:
         return state
 
     def close(self) -> None:
-        """Let go of the log's client; `look` would open another."""
+        """Close the log's client; `look` opens another."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None

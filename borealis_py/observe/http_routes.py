@@ -1,4 +1,4 @@
-"""What each HTTP request to a replica process is answered with. Pure but for the wall clock: no sockets."""
+"""The responses to HTTP requests to a replica process. Pure except for the wall clock: no sockets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METHODS = ("GET", "HEAD")
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Status code, body and its type, and headers beside that."""
+    """Status code, body, content type, and further headers."""
 
     code: int
     body: bytes
@@ -31,7 +31,7 @@ class Response:
 
 
 def say(code: int, message: str, *headers: tuple[str, str]) -> Response:
-    """One line of text."""
+    """A response of one line of text."""
     return Response(code, f"{message}\n".encode(errors="replace"), TEXT, headers)
 
 
@@ -49,7 +49,7 @@ class Routes:
         }
 
     def answer(self, method: str, target: str, accept: str = "") -> Response:
-        """What to say to one request. Never raises.
+        """The response to one request. Never raises.
 
         Args:
             target: of the request line. accept: the header of that name.
@@ -70,7 +70,7 @@ class Routes:
         try:
             return page(accept)
         except Exception as exc:
-            log.warning("a page could not be made", page=url.path, why=f"{type(exc).__name__}: {exc}", exc_info=True)
+            log.warning("HTTP page failed", page=url.path, why=f"{type(exc).__name__}: {exc}", exc_info=True)
             return say(500, f"{url.path} could not be made: {type(exc).__name__}; the log of this process says why")
 
     def _health(self, accept: str) -> Response:

@@ -1,7 +1,7 @@
-"""A replica process's HTTP server: the standard library's, in threads of its own, with limits.
+"""A replica process's HTTP server: the standard library's, in its own threads, with limits.
 
-Nothing a client does reaches a replica's loop: pages are made from what the loops have left. There is no
-authentication: listen where only those are who may see it.
+No client affects a replica's loop: pages are made from what the loops have left. There is no authentication: listen
+only where everyone may see the pages.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from borealis_py.observe.status_registry import StatusRegistry
 log = structlog.get_logger("borealis.http")
 
 AT_ONCE = 8
-"""More connections at a time are turned away, so that no flood of threads takes the loops' time."""
+"""Maximum number of concurrent connections; more are refused, so that threads cannot take the loops' time."""
 CONNECTION_S = 10.0
-"""How long a connection may last, whatever comes or does not come."""
+"""Maximum duration of a connection, whatever is sent."""
 BODY_BYTES = 65_536
-"""So much of a request's body is read, so that a client that sent one sees the answer."""
+"""How much of a request's body is read, so that a client that sent one receives the response."""
 WILDCARDS = ("0.0.0.0", "::")
 _BUSY = b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\n\r\ntoo many connections at once\n"
 
 
 class HttpUnavailable(Exception):
-    """It cannot listen there; the message says why and what to do."""
+    """The server cannot listen there; the message says why and what to do."""
 
 
 class HttpServer:
-    """Listens from its making until `close`.
+    """Listens from its construction until `close`.
 
     Raises:
         HttpUnavailable: the address is in use, not this machine's, or not allowed.
@@ -51,20 +51,20 @@ class HttpServer:
         self.url = f"http://{Address(shown, int(port))}"
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
         self._thread.start()
-        log.info("http listens", at=self.url)
+        log.info("HTTP server listens", at=self.url)
 
     def close(self) -> None:
-        """Stop listening, and end what is still open. May be called again."""
+        """Stop listening, and end open connections. May be called again."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
 
 def open_http(where: str | None, board: StatusRegistry, closing: ExitStack) -> str:
-    """Listen at HOST:PORT until `closing` ends, unless None. Returns the URL, "" for none.
+    """Listen at HOST:PORT until `closing` ends; None: do not listen. Returns the URL, "" for none.
 
     Raises:
-        AddressError: no such address. HttpUnavailable: see `HttpServer`.
+        AddressError: not an address. HttpUnavailable: see `HttpServer`.
     """
     if where is None:
         return ""
@@ -95,7 +95,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(where, _Handler)
 
     def server_bind(self) -> None:
-        TCPServer.server_bind(self)  # the base's asks the name service for this machine's name, which may take seconds
+        TCPServer.server_bind(self)  # the base class resolves this machine's name, which may take seconds
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._change:
@@ -116,7 +116,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Twice a second: connections that last too long."""
+        """Called twice a second: end connections that have lasted too long."""
         self._cut(time.monotonic() - CONNECTION_S)
 
     def server_close(self) -> None:
@@ -129,10 +129,10 @@ class _Server(ThreadingHTTPServer):
         with self._change:
             for request in [r for r, since in self._open.items() if since < before]:
                 with suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)  # whoever reads or writes it wakes up and ends
+                    request.shutdown(socket.SHUT_RDWR)  # wakes up and ends whoever reads or writes it
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("a client went away", client=str(client_address), exc_info=True)
+        log.debug("HTTP client disconnected", client=str(client_address), exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """For what the base refuses: no HTTP, too long, an unknown method. That is the client's doing: 4xx."""
+        """Handles what the base class refuses: not HTTP, too long, an unknown method. These are client errors: 4xx."""
         if code == HTTPStatus.NOT_IMPLEMENTED:
             self._send(self._answered())
         else:

@@ -1,8 +1,8 @@
-"""What `/metrics` says, as Prometheus likes it: base units (seconds, bytes), counters ending with `_total`, and labels
-of few values (app, node, replica, input, state, event, engine). Keys and rows of the data are never labels.
+"""The `/metrics` page, in Prometheus conventions: base units (seconds, bytes), counters ending with `_total`, and
+labels with few values (app, node, replica, input, state, event, engine). Keys and rows of the data are never labels.
 
-Made from the board at each scrape. Counts begin again with a replica's incarnation, as Prometheus expects of a restart.
-Times are stimes or wall time, in seconds since 1970: `time() - x` is a lag.
+Generated from the registry at each scrape. Counters restart with a replica's incarnation, as Prometheus expects of a
+restart. Times are stimes or wall time, in seconds since 1970: `time() - x` is a lag.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sunion.bucket import Buckets
 
 _REPLICA = ("app", "node", "replica")
 _Value = float | None
-"""None: there is nothing to say, and no sample."""
+"""None: no value, hence no sample."""
 
 COUNTERS: tuple[tuple[str, str, Callable[[Status], float]], ...] = (
     ("tuples", "Tuples accepted from the inputs.", lambda s: s.tuples_in),
-    ("stable_rows", "Rows said in stable buckets.", lambda s: s.stable_rows),
-    ("stable_buckets", "Stable buckets said.", lambda s: s.stable_buckets),
-    ("tentative_rows", "Rows said in tentative buckets.", lambda s: s.tentative_rows),
-    ("tentative_buckets", "Tentative buckets said.", lambda s: s.tentative_buckets),
+    ("stable_rows", "Rows written in stable buckets.", lambda s: s.stable_rows),
+    ("stable_buckets", "Stable buckets written.", lambda s: s.stable_buckets),
+    ("tentative_rows", "Rows written in tentative buckets.", lambda s: s.tentative_rows),
+    ("tentative_buckets", "Tentative buckets written.", lambda s: s.tentative_buckets),
 )
 """borealis_replica_<name>_total."""
 
@@ -57,7 +57,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Status, Buckets], _Value]], ...] = (
     ),
     (
         "status_timestamp_seconds",
-        "When the replica last said something, every second.",
+        "When the replica last wrote its status, every second.",
         lambda s, b: s.at_wall_us / 1e6,
     ),
 )
@@ -77,7 +77,7 @@ INPUT_GAUGES: tuple[tuple[str, str, Callable[[InputStatus, Buckets], _Value]], .
 
 
 class ReplicaCollector(Collector):
-    """The replicas of one board."""
+    """The replicas of one registry."""
 
     def __init__(self, board: StatusRegistry) -> None:
         self._board = board
@@ -95,7 +95,7 @@ class ReplicaCollector(Collector):
 
 
 def registry(board: StatusRegistry) -> CollectorRegistry:
-    """The board's replicas, and what Prometheus expects of any Python process."""
+    """The registry's replicas, and the usual metrics of a Python process."""
     found = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=found)

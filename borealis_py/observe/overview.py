@@ -1,7 +1,7 @@
-"""What a person, a program or a probe is told about an app that runs: the statuses of its replicas and what follows
-from them. One model for `borealis status`, `borealis top` and a replica process's `/api/v1/status`.
+"""The status of a running app for people, programs and probes: its replicas' statuses and what follows from them. The
+one model behind `borealis status`, `borealis top` and a replica process's `/api/v1/status`.
 
-Pure: it is handed the statuses, from wherever they were read. Knows no log, no clock and no terminal.
+Pure: the statuses are passed in. Knows no log, no clock and no terminal.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from sunion.bucket import Buckets
 def overview(
     state: AppState, statuses: Statuses, now_us: int, only: Sequence[ReplicaKey] | None = None
 ) -> dict[str, Any]:
-    """Everything known, for programs: what `status --json` prints.
+    """Everything known, as JSON values: what `status --json` prints.
 
     Args:
         now_us: wall time.
-        only: these replicas and the queries they serve, as a process tells of its own; None: the whole app.
+        only: restrict it to these replicas and the queries they serve, for one process; None: the whole app.
     """
     shown = keys(state, statuses) if only is None else list(only)
     told = {q for node, _ in shown for q in queries_of(state.runs, node)}
@@ -73,24 +73,24 @@ def _one(state: AppState, found: Status | None, key: ReplicaKey, now_us: int) ->
 
 
 def queries_of(spec: AppSpec, node: str) -> list[str]:
-    """The queries that read a node; none for one that the app does not have (any more)."""
+    """The queries that read a node; none for a node that the app does not (or no longer) have."""
     return [s.query for s in spec.serves(node)] if node in spec.all_nodes else []
 
 
 def keys(state: AppState, statuses: Statuses) -> list[ReplicaKey]:
-    """The replicas that should be, and others that spoke, in the order of the app."""
+    """The replicas that should run, and others that reported, in the order of the app."""
     expected = state.replicas()
     return expected + [key for key in statuses if key not in set(expected)]
 
 
 def policies(state: AppState, query: str) -> tuple[str, str]:
-    """For failure and stabilization: what was set, else the app's file."""
+    """The policies for failure and stabilization: the setting, else the app's file."""
     policy, spec = state.policies.get(query), state.spec.queries[query]
     return (spec.on_failure, spec.on_stabilization) if policy is None else (policy.failure, policy.stabilization)
 
 
 def late_sources(statuses: Statuses) -> dict[str, InputStatus]:
-    """Sources of which rows came late, each as the replica that has seen most of it tells."""
+    """Sources with late rows, each as reported by the replica that has read most of it."""
     found: dict[str, InputStatus] = {}
     for status in statuses.values():
         for source in status.inputs:
@@ -101,9 +101,11 @@ def late_sources(statuses: Statuses) -> dict[str, InputStatus]:
 
 
 def apart_sources(state: AppState, statuses: Statuses) -> dict[str, tuple[InputStatus, InputStatus]]:
-    """Queries of whose sources one waits so much longer for late rows than another that buckets run without it: the
-    one that waits least, and the one that waits most. A replica names those that its own node reads (DRIFT); here they
-    may lie behind different nodes of a chain.
+    """Queries in which one source waits so much longer for late rows than another that buckets run without it: (the
+    source that waits least, the one that waits most).
+
+    A replica reports such sources among its own node's inputs (DRIFT); here they may be inputs of different nodes of a
+    chain.
     """
     found: dict[str, tuple[InputStatus, InputStatus]] = {}
     for query in state.spec.queries:
@@ -120,7 +122,7 @@ def apart_sources(state: AppState, statuses: Statuses) -> dict[str, tuple[InputS
 
 
 def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str, set[ProcessName]]:
-    """Why redos do not run on Spark, and in which processes that run."""
+    """Why redos do not run on Spark, with the running processes concerned."""
     told: dict[str, set[ProcessName]] = {}
     for (_, k), s in statuses.items():
         if s.why_inline and not health_of(s, state.spec.bucket_us, now_us).gone:
@@ -129,7 +131,7 @@ def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str
 
 
 def stop_reasons(statuses: Statuses) -> dict[str, list[str]]:
-    """Why replicas do not run, where they or who hosts them said so, and which these are (`sales.r0`)."""
+    """Why replicas do not run, as reported by them or their host, with the replicas concerned (`sales.r0`)."""
     told: dict[str, list[str]] = {}
     for (node, k), s in statuses.items():
         if s.event == "STOPPED" and s.detail:

@@ -1,4 +1,4 @@
-"""What a replica's process consists of: itself, and with Spark a JVM, the parent of Python workers, and those."""
+"""The processes of a replica: itself, and with Spark a JVM, the parent of Python workers, and these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 
 DAEMON = "borealis_py.runtime.spark.daemon"
-"""The module that Python workers are forked from."""
+"""The module from which Python workers are forked."""
 DRIVER, JVM, PARENT, WORKER, ENDED = (
     "driver",
     "Spark's JVM",
@@ -23,8 +23,10 @@ DRIVER, JVM, PARENT, WORKER, ENDED = (
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """One process below, or the first one itself. Bytes; `pss_bytes` counts what processes share once, None: the system
-    does not tell. `role`: one of the above; of the first "replica", or "driver" where others run below it.
+    """One process, below a replica's or that itself. Sizes in bytes.
+
+    `pss_bytes`: counts shared memory once; None: the system does not report it. `role`: one of the above; for the first
+    process "replica", or "driver" if others run below it.
     """
 
     process: ProcessName
@@ -36,13 +38,13 @@ class Footprint:
 
 
 def parts(processes: ReplicaProcesses) -> list[Footprint]:
-    """Of all that run on this machine now. Those that end meanwhile are left out."""
+    """All that are running on this machine. Processes that end meanwhile are left out."""
     found = [_part(member) for member in members(processes)]
     return [part for part in found if part is not None]
 
 
 class Relative(NamedTuple):
-    """A process, and whose. `first`: it is the replica's own, and not one below that."""
+    """A process and the replica it belongs to. `first`: it is the replica's own, not one below that."""
 
     name: ProcessName
     process: psutil.Process
@@ -51,7 +53,7 @@ class Relative(NamedTuple):
 
 
 def members(processes: ReplicaProcesses) -> list[Relative]:
-    """Those of all that run on this machine now, each replica's own before those below it."""
+    """The processes of all running replicas on this machine, each replica's own before those below it."""
     found = []
     for name, process in processes.running().items():
         below = _children(process)
@@ -61,7 +63,7 @@ def members(processes: ReplicaProcesses) -> list[Relative]:
 
 
 def told(of: Sequence[Footprint]) -> dict[str, list[dict[str, Any]]]:
-    """For programs, by the stem of the process's files, as `status --json` has it."""
+    """As JSON values by the stem of the process's files, for `status --json`."""
     found: dict[str, list[dict[str, Any]]] = {}
     for part in of:
         said = asdict(part)
@@ -71,7 +73,7 @@ def told(of: Sequence[Footprint]) -> dict[str, list[dict[str, Any]]]:
 
 
 def role(process: psutil.Process) -> str:
-    """What a process below a replica's is, for people."""
+    """The role of a process below a replica's, human-readable."""
     try:
         command = process.cmdline()
         parent = process.parent()
@@ -82,7 +84,7 @@ def role(process: psutil.Process) -> str:
 
 
 def named(command: list[str], parent: list[str]) -> str:
-    """The same from the command lines of the process and of its parent."""
+    """The role, from the command lines of the process and its parent."""
     if command and command[0].rpartition("/")[2] == "java":
         return JVM
     if DAEMON in command:

@@ -1,6 +1,6 @@
-"""How many tuples a second each input of each replica brings, from the statuses as they come: differences of counts.
+"""Tuples per second of each input of each replica, computed from the counts in successive statuses.
 
-Pure: knows no log and no clock but that of the replicas, whose statuses have wall times.
+Pure: knows no log, and no clock other than the wall times in the statuses.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from borealis_py.app.state import ReplicaKey
 from borealis_py.log.messages import Status
 
 SPAN_US = 3_000_000
-"""A rate is that of the last three seconds: statuses come once a second, and tuples in buckets."""
+"""A rate covers the last three seconds: statuses come once a second, and tuples in buckets."""
 LEAST_US = 500_000
-"""Statuses of events may come close together: they tell nothing of a rate."""
+"""Minimum span of a rate: statuses of events may be close together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class _Reading:
 
 
 class Rates:
-    """Takes statuses in the order in which each replica said them."""
+    """Takes statuses in the order in which each replica wrote them."""
 
     def __init__(self) -> None:
         self._readings: dict[ReplicaKey, deque[_Reading]] = {}
 
     def take(self, statuses: Iterable[Status]) -> None:
-        """Counts begin anew with an incarnation; a clock that was set back starts over, too."""
+        """Counts restart with an incarnation, and also after a clock was set back."""
         for s in statuses:
             reading = _Reading(s.uid, s.at_wall_us, tuple(i.tuples for i in s.inputs))
             kept = self._readings.setdefault((s.node, s.replica), deque())
@@ -43,7 +43,7 @@ class Rates:
                 kept.popleft()
 
     def per_second(self) -> Mapping[ReplicaKey, tuple[float, ...]]:
-        """For each replica of which two readings are known, the rate of each of its inputs."""
+        """The rate of each input, for every replica with two readings."""
         found = {}
         for key, kept in self._readings.items():
             first, last = kept[0], kept[-1]

@@ -1,6 +1,6 @@
-"""What the loops of one process last said of themselves, for its HTTP pages: health, readiness, status, counts.
+"""The last status of each loop of one process, for its HTTP pages: health, readiness, status, counts.
 
-A loop leaves immutable values and never waits for who reads them. Knows nothing of HTTP, logs and brokers.
+A loop stores immutable values and never waits for readers. Knows nothing of HTTP, logs and brokers.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from borealis_py.node.reporter import StatusSnapshot
 from borealis_py.observe.overview import overview
 
 HUNG_S = 10.0
-"""A loop says something every second; one that was silent for so long hangs."""
+"""A loop reports every second; one that is silent this long hangs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """One replica: the last it said and when (monotonic), and sums over all it has said in this process.
+    """One replica: its last status and when it came (monotonic), and sums over all its statuses in this process.
 
-    `starts`: incarnations. `events`: name to number. `redos`: engine to (number, seconds in all).
+    `starts`: incarnations. `events`: name to number. `redos`: engine to (number, seconds in total).
     """
 
     glance: StatusSnapshot
@@ -34,12 +34,12 @@ class RegistryEntry:
 
 
 class StatusRegistry:
-    """Written by each replica's loop for its own replica, read by anybody.
+    """Each replica's loop writes its own entry; any thread reads.
 
     Args:
-        state: the app when the process started. replicas: (node, index) of those that are to run here.
-        afar: the loops run in other processes (Spark tasks): that nothing is heard of one says nothing of this process.
-        clock: seconds that never go back.
+        state: the app when the process started. replicas: (node, index) of those that should run here.
+        afar: the loops run in other processes (Spark tasks), so that their silence says nothing about this process.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -55,23 +55,26 @@ class StatusRegistry:
         self._entries: dict[ReplicaKey, RegistryEntry | None] = dict.fromkeys(replicas)
 
     def tell(self, glance: StatusSnapshot) -> None:
-        """A loop's new status. Of a replica that is not to run here, or of an incarnation before the one that was heard
-        last (a cut-off task goes on until it hears of its successor): nothing happens."""
+        """Store a loop's new status.
+
+        Ignored if the replica should not run here, or if a later incarnation has reported (a task that was cut off
+        continues until it hears of its successor).
+        """
         key = glance.status.node, glance.status.replica
         if key not in self._entries:
             return
         before = self._entries[key]
         if before is None or glance.status.inc >= before.glance.status.inc:
-            self._entries[key] = _added(before, glance, self._clock())  # no new key: readers may walk it meanwhile
+            self._entries[key] = _added(before, glance, self._clock())  # no new key: readers may be iterating
 
     @property
     def entries(self) -> dict[ReplicaKey, RegistryEntry]:
-        """Of the replicas that have said something."""
+        """The entries of replicas that have reported."""
         return {key: entry for key, entry in self._entries.items() if entry is not None}
 
     @property
     def state(self) -> AppState:
-        """The app with the settings that the replicas here obey."""
+        """The app with the settings that these replicas obey."""
         state = self._started
         thresholds, policies, failed = dict(state.thresholds), dict(state.policies), dict(state.failed_until)
         for entry in self.entries.values():
@@ -82,12 +85,12 @@ class StatusRegistry:
         return replace(state, thresholds=thresholds, policies=policies, failed_until=failed)
 
     def overview(self, now_us: int) -> dict[str, Any]:
-        """As `borealis status --json` has it, of the replicas here. `now_us`: wall time."""
+        """Like `borealis status --json`, for these replicas. `now_us`: wall time."""
         statuses: Statuses = {key: entry.glance.status for key, entry in self.entries.items()}
         return overview(self.state, statuses, now_us, self.replicas)
 
     def hung(self) -> list[str]:
-        """The loops of this process that no longer turn, one sentence each. One that starts or has ended does not."""
+        """The loops of this process that hang, one sentence each. A loop that starts or has ended does not hang."""
         if self._afar:
             return []
         return [
@@ -97,7 +100,7 @@ class StatusRegistry:
         ]
 
     def unready(self) -> list[str]:
-        """The replicas that are not at work, one sentence each: not past RECOVERING, stopped, or hung."""
+        """The replicas that are not working, one sentence each: not past RECOVERING, stopped, or hung."""
         return [why for key in self.replicas if (why := self._why_unready(key))]
 
     def _why_unready(self, key: ReplicaKey) -> str:

@@ -1,4 +1,4 @@
-"""When a checkpoint is taken and may become durable (R12, B1)."""
+"""When a checkpoint is taken and when it may become durable (R12, B1)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Effect, SaveCheckpoint
 from sunion.model import State
 from sunion.union import SUnion
+from sunion.units import NOWHERE, Bucket, MonotonicUs
 
 
 class Checkpointing:
-    """One replica's checkpoints. `checkpoint_bucket`: of the newest durable one, -1: none; in heartbeats (B44)."""
+    """Decides when one replica's checkpoints are taken and saved.
 
-    def __init__(self, timing: Timing, bucket: int) -> None:
-        self.checkpoint_bucket = -1
+    Attributes:
+        checkpoint_bucket: bucket of the newest durable checkpoint, for heartbeats (B44); -1: none.
+        newest: bucket of the newest checkpoint handed out to be saved; before the first, where the incarnation began.
+    """
+
+    def __init__(self, timing: Timing, bucket: Bucket) -> None:
+        self.checkpoint_bucket = NOWHERE
         self.newest = bucket
         self._timing = timing
         self._pending: SaveCheckpoint | None = None
@@ -20,11 +26,11 @@ class Checkpointing:
         self._soon = False
 
     def soon(self) -> None:
-        """Do not wait for the interval to pass, nor for the next one if a checkpoint waits for its acks just now."""
+        """Take the next checkpoint without waiting for the interval, or right after the one that now awaits acks."""
         self._soon = True
 
-    def turn(self, now: int, f_s: int, state: State, union: SUnion, ack_s: int) -> list[Effect]:
-        """Take a reference when one is due; hand it out once the own topic holds everything below it (B1)."""
+    def turn(self, now: MonotonicUs, f_s: Bucket, state: State, union: SUnion, ack_s: Bucket) -> list[Effect]:
+        """Take a checkpoint if one is due; return it to be saved once the own topic holds all buckets below it (B1)."""
         if self._due is None:
             self._due = now + self._timing.checkpoint_us
         if (self._soon or now >= self._due) and f_s > self.newest and self._pending is None:

@@ -1,28 +1,45 @@
-"""The fold of the control log: who is there, who asks, who is head of the queue (R8, R9).
+"""The fold of the control log: which replicas exist, which ask to correct, which is head of the queue (R8, R9).
 
-Being a fold over one log, all replicas come to the same queue; only liveness is local.
+All replicas fold the same log, so they derive the same queue; only liveness is a local judgement.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from borealis_py.protocol.turn import ReceivedHeartbeat
+from borealis_py.protocol.incarnation import Heartbeat
+from sunion.units import Bucket, Offset
 
 
 @dataclass(slots=True)
 class Peer:
-    """One replica as the log shows it. `ask`: offset of the first heartbeat of its present run of asking."""
+    """One replica as the log shows it.
+
+    Attributes:
+        inc, uid: its newest valid incarnation.
+        ask: offset of the first heartbeat of its current run of asking; None: it does not ask.
+        beat: its last valid heartbeat.
+        own_beats_since: how many of the own heartbeats were read back since then.
+    """
 
     inc: int
     uid: str
-    ask: int | None
-    beat: ReceivedHeartbeat
+    ask: Offset | None
+    beat: Heartbeat
     own_beats_since: int = 0
 
 
 class ControlFold:
-    """What `replica` (index, incarnation, uid) knows of its node's replicas."""
+    """What one replica knows of its node's replicas, itself included.
+
+    Args:
+        replica: its index. inc, uid: its incarnation.
+        suspicion_beats: a peer without a heartbeat during so many own ones does not count as live (R8).
+
+    Attributes:
+        echoed: an own heartbeat has been read back.
+        superseded: why this incarnation must exit; None: it need not.
+    """
 
     def __init__(self, replica: int, inc: int, uid: str, suspicion_beats: int) -> None:
         self.replica = replica
@@ -33,11 +50,11 @@ class ControlFold:
         self.superseded: str | None = None
         self._limit = suspicion_beats
 
-    def read(self, beat: ReceivedHeartbeat) -> None:
-        """Take one heartbeat, in the log's order."""
+    def read(self, offset: Offset, beat: Heartbeat) -> None:
+        """Take the heartbeat at `offset`. Call in log order."""
         peer = self.peers.get(beat.replica)
         if peer is not None and (beat.inc < peer.inc or (beat.inc == peer.inc and beat.uid != peer.uid)):
-            return  # not valid: the first with a new highest number owns it (B30)
+            return  # invalid: the first with a new highest number owns the index (B30)
         if peer is None or beat.inc > peer.inc:  # a newer incarnation clears the older one's ask (B25)
             peer = self.peers[beat.replica] = Peer(beat.inc, beat.uid, None, beat)
         peer.beat = beat
@@ -45,7 +62,7 @@ class ControlFold:
         if not beat.asking:
             peer.ask = None
         elif peer.ask is None:
-            peer.ask = beat.offset if beat.ask_offset is None else beat.ask_offset
+            peer.ask = offset if beat.ask_offset is None else beat.ask_offset
         self._check_own(beat)
         if beat.replica == self.replica and (beat.inc, beat.uid) == (self.inc, self.uid):
             self.echoed = True
@@ -53,41 +70,71 @@ class ControlFold:
                 if index != self.replica:
                     other.own_beats_since += 1
 
-    def _check_own(self, beat: ReceivedHeartbeat) -> None:
+    def _check_own(self, beat: Heartbeat) -> None:
         if beat.replica != self.replica:
             return
         if beat.inc > self.inc or (beat.inc == self.inc and beat.uid != self.uid):
             self.superseded = f"replica {self.replica}: incarnation {beat.inc} ({beat.uid}) has taken this index over"
 
     def live(self, index: int) -> bool:
-        """Counted live: itself, and whoever was heard within the last own heartbeats (R8)."""
+        """Whether a replica counts as live: itself, and each peer heard within the last own heartbeats (R8)."""
         if index == self.replica:
             return True
         peer = self.peers.get(index)
         return peer is not None and peer.own_beats_since < self._limit
 
     def live_peers(self) -> list[Peer]:
-        """The others that are counted live."""
+        """The peers that count as live, by index."""
         return [p for i, p in sorted(self.peers.items()) if i != self.replica and self.live(i)]
 
     @property
     def lowest_live(self) -> int:
-        """The lowest index counted live."""
+        """The lowest index that counts as live."""
         return min([self.replica, *(i for i in self.peers if self.live(i))])
 
-    def checkpoints(self, low: int, high: int) -> list[tuple[int, int]]:
-        """(bucket, replica) of the others' newest checkpoints in (low, high], the furthest first (R14, B44)."""
+    def checkpoints(self, low: Bucket, high: Bucket) -> list[tuple[Bucket, int]]:
+        """(bucket, replica) of the peers' newest checkpoints in (low, high], the furthest first (R14, B44)."""
         of = [(p.beat.checkpoint_bucket, i) for i, p in self.peers.items() if i != self.replica]
         return sorted((found for found in of if low < found[0] <= high), reverse=True)
 
     @property
-    def own_ask(self) -> int | None:
-        """Offset of the own ask, once read back."""
+    def own_ask(self) -> Offset | None:
+        """Offset of the own ask; None: not read back, or this replica does not ask."""
         own = self.peers.get(self.replica)
         return own.ask if own is not None and (own.inc, own.uid) == (self.inc, self.uid) else None
 
     @property
     def head(self) -> int | None:
-        """The replica counted live that has asked longest (R4); None: nobody asks."""
+        """The live replica that has asked longest (R4); None: no live replica asks."""
         asks = [(p.ask, i) for i, p in self.peers.items() if p.ask is not None and self.live(i)]
         return min(asks)[1] if asks else None
+
+
+class Recovery:
+    """Decides when RECOVERING ends.
+
+    The goal is fixed: the furthest bucket up to which a live peer that was not recovering had acknowledged output when
+    the first own heartbeat was read back.
+    """
+
+    def __init__(self) -> None:
+        self.recovering = True
+        self._goal: int | None = None
+
+    def done(self, control: ControlFold, f_l: Bucket, busy: bool) -> bool:
+        """Whether RECOVERING ends now; True only once.
+
+        Args:
+            f_l: the live frontier.
+            busy: inputs were not read to their end since the start, complete buckets wait to run, or output is not
+                acknowledged.
+        """
+        if not self.recovering:
+            return False
+        if self._goal is None and control.echoed:
+            peers = [p.beat for p in control.live_peers() if not p.beat.recovering]
+            self._goal = max((b.ack_l for b in peers), default=f_l)
+        if self._goal is None or busy or f_l < self._goal:
+            return False
+        self.recovering = False
+        return True

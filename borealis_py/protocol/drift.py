@@ -1,37 +1,46 @@
-"""Sources that speak, and always too late: their clocks drift apart by more than D (B23).
+"""Detects sources that report, but always too late: clocks that drift apart by more than D (B23).
 
-The fastest clock creates the buckets, so each of them runs without the slow source, for ever. Nobody fails then; only
-this tells. Who catches up is not named, nor who is silent.
+The fastest clock creates the buckets, so each of them runs without the slow source, for ever. No process fails then, so
+only this check reports it. A source that catches up or is silent is not reported.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sunion.units import MonotonicUs
+
 WATCH_US = 10_000_000
-"""How long a source must be behind before it is named."""
+"""How long a source must be behind before it is reported."""
 AGAIN_US = 60_000_000
-"""How long until it is named again."""
+"""How long until it is reported again."""
 SILENT_US = 2_000_000
-"""A longer silence starts the watch anew."""
+"""A longer silence of the source restarts the watch."""
 
 
 @dataclass(slots=True)
 class Drift:
-    """One source. Times in microseconds of the local monotonic clock. `width`: of a bucket."""
+    """The watch on one source. Times are microseconds, those of day of the local monotonic clock.
+
+    Attributes:
+        width: of a bucket.
+        since: when the watch began; None: the source is not behind.
+        was: how far the source was behind then.
+        spoke: when it last closed a bucket.
+        told: when it was last reported; None: never.
+    """
 
     width: int
     since: int | None = None
     was: int = 0
-    """How far it was behind then."""
     spoke: int = 0
     told: int | None = None
 
-    def closed(self, now: int, behind: int, wait: int) -> bool:
-        """It closed a bucket, `behind` the fastest source. True: that is to be told.
+    def closed(self, now: MonotonicUs, behind: int, wait: int) -> bool:
+        """The source closed a bucket. Returns whether to report that it is behind.
 
         Args:
-            wait: D.
+            behind: by how much it is behind the fastest source. wait: D.
         """
         if behind <= wait:
             self.since = None

@@ -1,21 +1,24 @@
-"""Heartbeats: from the turn that does the work, so that a hung replica falls silent (R7, B26, B31).
+"""Heartbeats. The turn that does the work sends them, so that a hung replica falls silent (R7, B26, B31).
 
-While a turn takes long, `node.pulse` repeats the last one.
+During a long turn, `node.pulse` repeats the last one.
 """
 
 from __future__ import annotations
 
 from borealis_py.protocol.delay import ALWAYS
+from borealis_py.protocol.incarnation import Heartbeat, Identity
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import SendHeartbeat
 from sunion.output import SOutput
+from sunion.units import Bucket, MonotonicUs, Offset
 
 
 class HeartbeatTimer:
-    """When this replica says what."""
+    """Decides when this replica sends a heartbeat, and what it contains."""
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, identity: Identity, timing: Timing) -> None:
+        self._identity = identity
         self._timing = timing
         self._beat_at = ALWAYS
         self._checkpoint_bucket = -1
@@ -24,29 +27,46 @@ class HeartbeatTimer:
 
     @property
     def next_us(self) -> int:
-        """When the next one is due."""
+        """When the next heartbeat is due, in microseconds of the monotonic clock."""
         return self._beat_at + self._timing.heartbeat_us
 
     def beat(
         self,
-        now: int,
+        now: MonotonicUs,
         state: ReplicaState,
         output: SOutput,
         asking: bool,
-        ask: int | None,
-        progress: int,
-        checkpoint_bucket: int,
+        ask: Offset | None,
+        progress: Bucket,
+        checkpoint_bucket: Bucket,
     ) -> list[SendHeartbeat]:
-        """The heartbeat, if one is due: on time, when asking changes, and when there is a checkpoint to adopt.
+        """The heartbeat, if one is due: at each interval, when asking changes, and when a new checkpoint is durable.
 
         Args:
-            ask: offset of the own ask as read back. progress: first bucket not published, as far as known.
+            ask: offset of the own ask; None: not read back. progress: first bucket not published, as far as known.
         """
         news = asking != self._asking or checkpoint_bucket > self._checkpoint_bucket
         if now < self.next_us and not news:
             return []
         if asking and not self._asking:
-            self._old_ask = ask  # of an earlier run of asking, whose end was not read back yet (B26)
+            self._old_ask = ask  # of an earlier run of asking, whose end has not been read back yet (B26)
         self._beat_at, self._asking, self._checkpoint_bucket = now, asking, checkpoint_bucket
         ask = None if ask == self._old_ask else ask
-        return [SendHeartbeat(state.value, output.ack_s, output.ack_l, asking, ask, progress, checkpoint_bucket)]
+        me = self._identity
+        return [
+            SendHeartbeat(
+                Heartbeat(
+                    app_uid=me.app_uid,
+                    replica=me.replica,
+                    inc=me.inc,
+                    uid=me.uid,
+                    state=state.value,
+                    ack_s=Bucket(output.ack_s),
+                    ack_l=Bucket(output.ack_l),
+                    asking=asking,
+                    ask_offset=ask,
+                    progress=progress,
+                    checkpoint_bucket=checkpoint_bucket,
+                )
+            )
+        ]

@@ -1,6 +1,6 @@
-"""The last turns of a replica, for the error that a broken rule raises: what came in, where it stood, what it decided.
+"""The last turns of a replica, for the error that a broken rule raises: inputs, frontiers and effects of each.
 
-Counts and frontiers; no rows.
+It keeps counts and frontiers, no rows.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from borealis_py.protocol.turn import Effect, Turn
+from sunion.units import NOWHERE, Bucket, MonotonicUs
 
 TURNS = 64
-"""So many are kept."""
+"""How many turns are kept."""
 TAKEN = ("heartbeats", "source records", "stream records", "redo results", "progress records", "writer events")
 
 
@@ -22,15 +23,15 @@ class TurnRecord:
 
     Attributes:
         now: microseconds of the local monotonic clock.
-        took: how much came in, of each kind in `TAKEN`.
-        f_s, f_l: the frontiers after it. state: likewise.
-        effects: the kinds of what it decided, in order.
+        took: how many items of each kind in `TAKEN` came in.
+        f_s, f_l, state: the frontiers and the state after the turn.
+        effects: class names of the effects that it returned, in order.
     """
 
-    now: int
+    now: MonotonicUs
     took: tuple[int, ...]
-    f_s: int
-    f_l: int
+    f_s: Bucket
+    f_l: Bucket
     state: str
     effects: tuple[str, ...]
 
@@ -49,14 +50,14 @@ class History:
     def __init__(self) -> None:
         self.turns: deque[TurnRecord] = deque(maxlen=TURNS)
 
-    def add(self, turn: Turn, f_s: int, f_l: int, state: str, effects: Sequence[Effect]) -> None:
-        """A turn is over."""
+    def add(self, turn: Turn, f_s: Bucket, f_l: Bucket, state: str, effects: Sequence[Effect]) -> None:
+        """Record a turn that is over."""
         kinds = tuple(type(effect).__name__ for effect in effects)
         self.turns.append(TurnRecord(turn.now, _took(turn), f_s, f_l, state, kinds))
 
     def lines(self, turn: Turn) -> list[str]:
-        """One line a turn, the latest last: `turn`, which was broken off."""
-        last = TurnRecord(turn.now, _took(turn), 0, 0, "", ())
+        """One line per turn; the last is `turn`, which was broken off by the error."""
+        last = TurnRecord(turn.now, _took(turn), NOWHERE, NOWHERE, "", ())
         return [*map(str, self.turns), f"{str(last).partition(';')[0]}; broken off"]
 
 

@@ -1,42 +1,84 @@
-"""One life of a replica: who it is, where it begins, when it has caught up, what it has said (B30, R11)."""
+"""One incarnation of a replica: its identity, where it begins, and the records that describe it (B30, R7, R11)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.states import ReplicaState
 from sunion.model import Output, RowOps, State
 from sunion.union import Mark
+from sunion.units import NOWHERE, Bucket, Offset
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which replica this is: index, incarnation number and random process id (B30)."""
+    """Which replica this is (B30).
+
+    Attributes:
+        replica: its index, from 0. inc: number of the incarnation; it grows with each start.
+        uid: random id of this incarnation. app_uid: of the app's present life; records of other lives are ignored.
+    """
 
     replica: int
     inc: int
     uid: str
+    app_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """What a replica reports in the control topic, partition of its node, key `<node>/<replica>` (R7).
+
+    Attributes:
+        app_uid, replica, inc, uid: its `Identity`. state: value of a `ReplicaState`.
+        ack_s: first bucket that its own topic does not hold as stable. ack_l: first that it does not hold at all.
+        asking: it asks to correct.
+        ask_offset: offset in the control log of the first heartbeat of this run of asking; None: not read back yet.
+        progress: first bucket that is not in the corrected stream, as far as known.
+        checkpoint_bucket: bucket of its newest durable checkpoint; -1: none.
+    """
+
+    app_uid: str
+    replica: int
+    inc: int
+    uid: str
+    state: str
+    ack_s: Bucket
+    ack_l: Bucket
+    asking: bool
+    ask_offset: Offset | None = None
+    progress: Bucket
+    checkpoint_bucket: Bucket = NOWHERE
+
+    @property
+    def recovering(self) -> bool:
+        """It has not caught up since its start (R11)."""
+        return self.state == ReplicaState.RECOVERING.value
 
 
 @dataclass(frozen=True, slots=True)
 class StartPoint:
     """Where to begin: a checkpoint's content, or the origin with the fragment's initial state.
 
-    A checkpoint of a peer may be ahead of the own topic, which `own` is the first bucket not in: then `outputs` has
-    what the peer said of [own, bucket), to be said first, so that the own topic has no hole (B2).
+    Attributes:
+        bucket: first bucket to run. state: the fragment's state before it.
+        marks: where to read each source from; None: from its beginning.
+        own: first bucket that the own topic does not hold; a peer's checkpoint may be ahead of it. None: `bucket`.
+        outputs: what the peer emitted for [own, bucket). The replica emits it first, so that its own topic has no hole
+            (B2).
     """
 
-    bucket: int
+    bucket: Bucket
     state: State
     marks: tuple[Mark, ...] | None = None
-    own: int | None = None
+    own: Bucket | None = None
     outputs: Mapping[int, Output] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class RowCounts:
-    """What has left this incarnation, for status."""
+    """What this incarnation has emitted, for its status."""
 
     stable_rows: int = 0
     tentative_rows: int = 0
@@ -44,35 +86,57 @@ class RowCounts:
     tentative_buckets: int = 0
 
     def stable(self, outputs: Mapping[int, Output], ops: RowOps) -> None:
-        """Buckets with output are said as stable."""
+        """Count buckets with output that were emitted as stable."""
         self.stable_buckets += len(outputs)
         self.stable_rows += sum(ops.count(o.rows) for o in outputs.values() if o.rows is not None)
 
     def tentative(self, output: Output, ops: RowOps) -> None:
-        """A bucket is said as tentative."""
+        """Count a bucket that was emitted as tentative."""
         self.tentative_buckets += 1
         self.tentative_rows += 0 if output.rows is None else ops.count(output.rows)
 
 
-class Recovery:
-    """RECOVERING ends at a fixed goal: what the live peers had reached when this incarnation was first heard."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputReport:
+    """One input of a replica.
 
-    def __init__(self) -> None:
-        self.recovering = True
-        self._goal: int | None = None
+    Attributes:
+        closed: first bucket that it leaves open. late: all its feeds are LATE (R3). ended: it has sent its END.
+        tuples: rows that this incarnation took from it. rejected: its dead letters.
+        lateness_us: how late rows may come, as the source's publisher declares it; 0 for a stream.
+        late_us: how late rows came: 50 %, 99 % and all of them by at most so many microseconds.
+    """
 
-    def done(self, control: ControlFold, f_l: int, busy: bool) -> bool:
-        """True once: recovering ends now.
+    name: str
+    closed: Bucket
+    late: bool
+    ended: bool
+    tuples: int
+    rejected: int
+    lateness_us: int = 0
+    late_us: tuple[int, int, int] = (0, 0, 0)
 
-        Args:
-            busy: inputs not read to their end since the start, complete buckets to run, or output not acknowledged.
-        """
-        if not self.recovering:
-            return False
-        if self._goal is None and control.echoed:
-            peers = [p.beat for p in control.live_peers() if not p.beat.recovering]
-            self._goal = max((b.ack_l for b in peers), default=f_l)
-        if self._goal is None or busy or f_l < self._goal:
-            return False
-        self.recovering = False
-        return True
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaStatus:
+    """Where a replica stands, for `node.reporter`.
+
+    Attributes:
+        state: value of a `ReplicaState`. f_s, f_l: the frontiers (R2, R3).
+        asking: it asks to correct. granted: it may (R4).
+        head: the replica that has asked longest; None: no replica asks.
+        writer: value of a `publishing.Phase`. progress: first bucket not in the corrected stream, as far as known.
+        counts: what this incarnation has emitted.
+    """
+
+    identity: Identity
+    state: str
+    f_s: Bucket
+    f_l: Bucket
+    asking: bool
+    granted: bool
+    head: int | None
+    writer: str
+    progress: Bucket
+    counts: RowCounts
+    inputs: tuple[InputReport, ...]

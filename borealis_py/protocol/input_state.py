@@ -1,5 +1,5 @@
-"""What a node has read so far, as its replica decides by it: rows by bucket, how each feed stands, when buckets came
-into being (PROTOCOL 2.1, R1). It runs nothing and says nothing.
+"""What a replica has read, on which it bases its decisions: rows by bucket, the state of each feed, when buckets were
+created (PROTOCOL 2.3, R1). It runs and emits nothing.
 """
 
 from __future__ import annotations
@@ -9,58 +9,52 @@ from dataclasses import replace
 
 from borealis_py.protocol.delay import ALWAYS, Creation, FeedState, InputView, Presence, view
 from borealis_py.protocol.drift import Drift
+from borealis_py.protocol.incarnation import InputReport
 from borealis_py.protocol.labels import Share
 from borealis_py.protocol.pace import Pace
+from borealis_py.protocol.settings import ManagerConfig
 from borealis_py.protocol.turn import EmitEvent, Turn
-from sunion.bucket import Buckets
-from sunion.input_buffers import SourceBuffer, StreamBuffer, Unpack
-from sunion.model import Input, Ordered, Output, RowOps, TentativeBucket
+from sunion.input_buffers import SourceBuffer, StreamBuffer
+from sunion.lateness import Lateness
+from sunion.model import Ordered, Output, TentativeBucket
 from sunion.union import Mark, SUnion
+from sunion.units import Bucket, MonotonicUs
 
 
 class InputState:
     """The reading side of one replica's state.
 
     Args:
-        start: first bucket to run; marks: where its sources are read from, None: from their beginning.
-        unpack: for each input that is a stream, what decodes its rows.
+        start: first bucket to run. marks: where to read each source from; None: from its beginning.
     """
 
-    def __init__(
-        self,
-        inputs: Sequence[Input],
-        origin: int,
-        buckets: Buckets,
-        ops: RowOps,
-        ahead_max_us: int,
-        start: int,
-        marks: Sequence[Mark] | None,
-        unpack: Mapping[int, Unpack],
-    ) -> None:
-        self.union = SUnion(inputs, origin, buckets, ops, ahead_max_us, unpack)
+    def __init__(self, config: ManagerConfig, start: Bucket, marks: Sequence[Mark] | None) -> None:
+        inputs, self._buckets = config.inputs, config.buckets
+        self.union = SUnion(
+            inputs, config.origin, config.buckets, config.ops, config.timing.ahead_max_us, config.unpack
+        )
         if marks is not None:
             self.union.resume(start, marks)
         self.creation = Creation(start)
         self.feeds = [[FeedState(start) for _ in range(max(1, i.replicas))] for i in inputs]
-        self._buckets = buckets
-        self._waited: list[tuple[int, int]] = []
-        self._drifts = {index: Drift(buckets.width_us) for index in self.union.sources}
+        self._waited: list[tuple[Bucket, int]] = []
+        self._drifts = {index: Drift(self._buckets.width_us) for index in self.union.sources}
         self._spoke: list[int] = []
         self._latenesses = (0, 0, 0)
         self._heard = False
         self._tidied = (start, start)
         self._held = [ALWAYS for _ in inputs]
 
-    def waited_us(self, bucket: int, now: int) -> int:
-        """How long a bucket has waited past its end, here and upstream (R1, B12)."""
+    def waited_us(self, bucket: Bucket, now: MonotonicUs) -> int:
+        """How long past its end a bucket has waited, here and upstream, in microseconds (R1, B12)."""
         created = self.creation.at(bucket)
         return 0 if created is None else max(0, now - created - self._buckets.width_us)
 
-    def read(self, turn: Turn, live: int, rows_max: int) -> None:
-        """Take what arrived. `live`: the live frontier. `rows_max`: the budget that this turn's reading went by.
+    def read(self, turn: Turn, live: Bucket, rows_max: int) -> None:
+        """Take what arrived. `live`: the live frontier. `rows_max`: the memory budget when this turn's input was read.
 
         Raises:
-            RetentionLost: a stream's topics all go on beyond the bucket that is needed next.
+            RetentionLost: all topics of a stream go on beyond the bucket that is needed next.
         """
         held, waiting = self.ahead(live, rows_max), self.union.waiting
         self._heard |= bool(turn.inputs)
@@ -68,33 +62,33 @@ class InputState:
             self.union.feed_all(index, records)
             feed, closed = self.feeds[index][0], self.union.closed(index)
             if closed > feed.said:
-                feed.word(closed - 1, False, live)
+                feed.word(Bucket(closed - 1), tentative=False, live=live)
                 self._spoke.append(index)
             elif records:
                 feed.heard = True
         for index, said in turn.streams.items():
             for word in self.union.feed_stream(index, said):
-                self.feeds[index][word.replica].word(word.bucket, word.tentative, live)
+                self.feeds[index][word.replica].word(Bucket(word.bucket), tentative=word.tentative, live=live)
                 if word.tentative or word.waited_us:
-                    self._waited.append((word.bucket, word.waited_us))
+                    self._waited.append((Bucket(word.bucket), word.waited_us))
         for index in held | {i for i, _ in waiting - self.union.waiting}:
             self._held[index] = turn.now
 
-    def held_until(self, bucket: int) -> int:
-        """When an input that has not closed `bucket` was last not read for want of use or memory (R6): what it says of
-        the bucket may lie unread."""
+    def held_until(self, bucket: Bucket) -> MonotonicUs:
+        """When an input that has not closed `bucket` was last held, since its records were of no use yet or memory was
+        full (R6): its report of the bucket may lie unread. ALWAYS: none was held."""
         held = zip(self._held, self.union.inputs, strict=True)
         return max((at for at, source in held if source.closed <= bucket), default=ALWAYS)
 
-    def create(self, now: int) -> None:
-        """R1: every bucket up to the highest that exists came into being by now, less what upstream had waited."""
-        self.creation.extend(self.union.top, now)
-        for bucket, held in self._waited:
-            self.creation.waited(bucket, now, held, self._buckets.width_us)
+    def create(self, now: MonotonicUs) -> None:
+        """Create every new bucket up to the highest that exists, less what upstream had waited (R1)."""
+        self.creation.extend(Bucket(self.union.top), now)
+        for bucket, waited_us in self._waited:
+            self.creation.waited(bucket, now=now, waited_us=waited_us, width_us=self._buckets.width_us)
         self._waited.clear()
 
-    def drift_notes(self, now: int, wait: int) -> list[EmitEvent]:
-        """B23: sources that have just spoken, and are behind the fastest by more than `wait` all the time."""
+    def drift_notes(self, now: MonotonicUs, wait: int) -> list[EmitEvent]:
+        """Events for sources that report but stay more than `wait` behind, or differ so in lateness (B23)."""
         notes: list[EmitEvent] = []
         for index in self._spoke:
             lag = max(0, self.union.top + 1 - self.union.closed(index)) * self._buckets.width_us
@@ -107,8 +101,8 @@ class InputState:
         return notes + self._lateness_notes(wait)
 
     def _lateness_notes(self, wait: int) -> list[EmitEvent]:
-        """Sources whose publishers wait so differently for late rows that the one is always missing where the other is
-        there; once each time that changes."""
+        """An event if two publishers' latenesses differ by more than `wait`, so that one source is always missing when
+        the other is present; once per change."""
         if not self._heard and wait == self._latenesses[2]:
             return []
         self._heard = False
@@ -128,7 +122,7 @@ class InputState:
         )
         return [EmitEvent("DRIFT", said)]
 
-    def view(self, index: int, bucket: int) -> InputView:
+    def view(self, index: int, bucket: Bucket) -> InputView:
         """One input as R3 sees it."""
         source = self.union.inputs[index]
         said = source.tentative(bucket) if isinstance(source, StreamBuffer) else None
@@ -138,38 +132,38 @@ class InputState:
             presence = Presence.MISSING if said is None else Presence.TENTATIVE
         return view(presence, self.feeds[index], bucket, said is not None and bool(said.missing))
 
-    def views(self, bucket: int) -> list[InputView]:
+    def views(self, bucket: Bucket) -> list[InputView]:
         """All inputs."""
         return [self.view(i, bucket) for i in range(len(self.feeds))]
 
-    def ordered_live(self, bucket: int) -> Mapping[int, Ordered]:
-        """What there is of a bucket, in order."""
+    def ordered_live(self, bucket: Bucket) -> Mapping[int, Ordered]:
+        """The rows present of a bucket, in order."""
         return self.union.ordered_live(bucket)
 
-    def share(self, bucket: int) -> Share:
-        """What a bucket has of its inputs now."""
+    def share(self, bucket: Bucket) -> Share:
+        """What a bucket has of its inputs now, and what it lacks."""
         words = [said for _, said in self._open(bucket) if said is not None]
         diverged_from = min((said.diverged_from for said in words), default=None)
         return Share(self.missing(bucket), self.missing_sources(bucket), self.completeness(bucket), diverged_from)
 
-    def _open(self, bucket: int) -> Iterator[tuple[SourceBuffer | StreamBuffer, TentativeBucket | None]]:
-        """The inputs that have not closed a bucket, each with the tentative word to use."""
+    def _open(self, bucket: Bucket) -> Iterator[tuple[SourceBuffer | StreamBuffer, TentativeBucket | None]]:
+        """The inputs that have not closed a bucket, each with the tentative record to use; None: it has none."""
         for source in self.union.inputs:
             if source.closed <= bucket:
                 yield source, source.tentative(bucket) if isinstance(source, StreamBuffer) else None
 
-    def missing(self, bucket: int) -> tuple[str, ...]:
-        """The sources that a bucket itself has not, nor upstream's of it, in the order of the inputs."""
+    def missing(self, bucket: Bucket) -> tuple[str, ...]:
+        """The sources missing in this bucket, here or in upstream's record of it, in the order of the inputs."""
         found = [source.sources if said is None else said.missing for source, said in self._open(bucket)]
         return tuple(dict.fromkeys(name for names in found for name in names))
 
-    def missing_sources(self, bucket: int) -> tuple[str, ...]:
-        """The same with all that upstream's tentative words lacked, in earlier buckets too."""
+    def missing_sources(self, bucket: Bucket) -> tuple[str, ...]:
+        """Likewise, with all sources that upstream's tentative records lacked, in earlier buckets too."""
         found = [source.sources if said is None else said.missing_sources for source, said in self._open(bucket)]
         return tuple(dict.fromkeys(name for names in found for name in names))
 
-    def completeness(self, bucket: int) -> float:
-        """Which part of the inputs the bucket has; a tentative one counts by its own completeness."""
+    def completeness(self, bucket: Bucket) -> float:
+        """The share of the inputs that the bucket has, 0 to 1; a tentative input counts by its own completeness."""
         total = 0.0
         for source in self.union.inputs:
             if source.closed > bucket:
@@ -178,22 +172,25 @@ class InputState:
                 total += said.completeness
         return total / len(self.union.inputs)
 
-    def slice(self, first: int, limit: int, pace: Pace, most: int) -> tuple[int, int]:
-        """How far to run in one turn, and the rows in it: bounded work, any stretch of empty buckets.
+    def slice(self, first: Bucket, limit: Bucket, pace: Pace, most: int) -> tuple[Bucket, int]:
+        """How far to run in one turn. The work is bounded; empty buckets do not count.
 
         Args:
-            most: so many buckets with rows, 1 or more.
+            most: the most buckets with rows, 1 or more.
+
+        Returns:
+            The end of the slice that begins at `first`, and the rows in it.
         """
         rows = 0
         for n, bucket in enumerate(self.union.busy(first, limit, most + 1)):
             count = self.union.count(bucket)
             if not pace.takes(n, count, most):
-                return bucket, rows
+                return Bucket(bucket), rows
             rows += count
         return limit, rows
 
-    def with_rejects(self, first: int, end: int, outputs: Mapping[int, Output]) -> Mapping[int, Output]:
-        """Outputs of the complete buckets [first, end) with the dead letters of their input."""
+    def with_rejects(self, first: Bucket, end: Bucket, outputs: Mapping[int, Output]) -> Mapping[int, Output]:
+        """Outputs of the complete buckets [first, end), with the dead letters of their inputs added."""
         merged = dict(outputs)
         for bucket in self.union.busy(first, end):
             rejects = self.union.rejects(bucket)
@@ -202,8 +199,8 @@ class InputState:
                 merged[bucket] = replace(output, rejects=rejects + output.rejects)
         return merged
 
-    def ran(self, bucket: int) -> None:
-        """The bucket ran live: a feed of an input that was not stable in it is LATE unless it had spoken (R3)."""
+    def ran(self, bucket: Bucket) -> None:
+        """The bucket ran live: each feed of an input that was not stable in it is LATE unless it reported it (R3)."""
         for feeds, source in zip(self.feeds, self.union.inputs, strict=True):
             if source.closed <= bucket:
                 for feed in feeds:
@@ -211,26 +208,26 @@ class InputState:
         self.union.passed(bucket + 1)
 
     def forgive(self) -> None:
-        """R2, B13."""
+        """Clear LATE for each feed that was heard since it became LATE (R2, B13)."""
         for feed in self._all():
             feed.forgive()
 
     def late(self, index: int) -> bool:
-        """No feed of this input is in time."""
+        """Whether all feeds of this input are LATE."""
         return all(feed.late for feed in self.feeds[index])
 
     def silences(self) -> list[bool]:
-        """Which inputs are late, to be compared by `silence_notes`."""
+        """Whether each input is late, for `silence_notes` to compare."""
         return [self.late(i) for i in range(len(self.feeds))]
 
     def silence_notes(self, before: Sequence[bool]) -> list[EmitEvent]:
-        """What to tell of inputs that fell silent or were heard again."""
+        """Events for inputs that fell silent or were heard again since `before`."""
         now = zip(before, self.silences(), self.union.inputs, strict=True)
         return [EmitEvent("SILENT" if late else "HEARD", source.name) for was, late, source in now if late != was]
 
-    def tidy(self, stable: int, live: int, keep_from: int, rows_max: int) -> None:
-        """Forget what is below the frontiers; over the budget, drop rows below `keep_from`, for a redo to read, then
-        tentative ones of the farthest buckets, to be read again when their turn comes (R6).
+    def tidy(self, stable: Bucket, live: Bucket, keep_from: Bucket, rows_max: int) -> None:
+        """Forget what is below the frontiers. Over the budget of `rows_max` rows, drop rows below `keep_from`, which a
+        redo reads again, then tentative rows of the farthest buckets, which are read again before they run (R6).
         """
         if (stable, live) != self._tidied:
             self._tidied = (stable, live)
@@ -242,8 +239,8 @@ class InputState:
         if self.union.kept_rows > rows_max:
             self.union.drop_ahead(live, rows_max)
 
-    def ahead(self, live: int, rows_max: int) -> frozenset[int]:
-        """Inputs to read no further for now: memory is full and they are ahead of what runs next (R6)."""
+    def ahead(self, live: Bucket, rows_max: int) -> frozenset[int]:
+        """Inputs not to read further for now: memory is full and they have closed the bucket that runs next (R6)."""
         if self.union.kept_rows <= rows_max:
             return frozenset()
         return frozenset(i for i in range(len(self.feeds)) if self.union.closed(i) > live)
@@ -251,3 +248,26 @@ class InputState:
     def _all(self) -> Iterator[FeedState]:
         for feeds in self.feeds:
             yield from feeds
+
+    def statuses(self) -> tuple[InputReport, ...]:
+        """The inputs for `Manager.status`, in their order."""
+        return tuple(self._status(i, source) for i, source in enumerate(self.union.inputs))
+
+    def _status(self, index: int, source: SourceBuffer | StreamBuffer) -> InputReport:
+        report = InputReport(
+            name=source.name,
+            closed=Bucket(source.closed),
+            late=self.late(index),
+            ended=source.closed >= self._buckets.last,
+            tuples=source.tuples,
+            rejected=source.rejected,
+        )
+        if isinstance(source, StreamBuffer):
+            return report
+        fold, late_us = source.fold, _percentiles(source.lateness)
+        return replace(report, ended=fold.ended, lateness_us=fold.lateness_us, late_us=late_us)
+
+
+def _percentiles(lateness: Lateness) -> tuple[int, int, int]:
+    """By how many microseconds 50 %, 99 % and all of the rows came late, at most."""
+    return lateness.percentile(0.5), lateness.percentile(0.99), lateness.max_us

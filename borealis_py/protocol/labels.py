@@ -1,4 +1,4 @@
-"""What a tentative result says of itself: what it lacked, how complete it is, since when its state has diverged (B17).
+"""The labels of tentative results: what they lacked, how complete they are, since when the state has diverged (B17).
 
 A result of bucket b depends on the buckets [b - lookback, b]. Those that ran before the state diverged were complete.
 """
@@ -9,14 +9,18 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sunion.units import Bucket
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
     """What one bucket had of its inputs when it ran.
 
-    `missing`: the sources that had not said it. `missing_sources`: those, and what tentative words that it used lacked.
-    `completeness`: mean over its inputs of 1 (stable), 0 (missing) or the tentative word's own. `diverged_from`: lowest
-    of those words'; None: it used none.
+    Attributes:
+        missing: the sources missing in the bucket itself, here or in the tentative records that it used.
+        missing_sources: these, and the sources that those records lacked in earlier buckets.
+        completeness: mean over the inputs of 1 (stable), 0 (missing), or the tentative record's own.
+        diverged_from: the lowest of those records'; None: it used none.
     """
 
     missing: tuple[str, ...]
@@ -27,7 +31,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Of one tentative result, over all that it depends on."""
+    """The label of one tentative result, over all buckets that it depends on."""
 
     missing_sources: tuple[str, ...]
     completeness: float
@@ -38,22 +42,23 @@ class Label:
 
 
 class Labels:
-    """The labels of one replica, whose divergences follow each other; a bucket costs the same for any window.
+    """Labels the results of one replica, one divergence after the other. A bucket costs the same for any window.
 
     Args:
-        lookback: how many earlier buckets an output may depend on. sources: the node's, in the order to name them.
+        lookback: how many earlier buckets an output may depend on.
+        sources: the node's, in the order in which labels name them.
     """
 
     def __init__(self, lookback: int, sources: Iterable[str]) -> None:
         self._lookback = lookback
         self._last: dict[str, int | None] = dict.fromkeys(sources)
-        """The last bucket that lacked each source."""
+        """The last bucket that lacked each source; None: none in this divergence."""
         self._least: deque[tuple[int, float]] = deque()
-        """Ascending in both: buckets whose completeness may yet be the lowest of a window."""
+        """Buckets whose completeness may yet be the lowest of a window; both ascend."""
         self._diverged_from: int | None = None
 
-    def ran(self, bucket: int, share: Share) -> Label:
-        """The next bucket runs live. The first after `corrected` begins a divergence."""
+    def ran(self, bucket: Bucket, share: Share) -> Label:
+        """Label the next bucket that runs live. The first after `corrected` begins a divergence."""
         at = bucket if share.diverged_from is None else min(bucket, share.diverged_from)
         self._diverged_from = at = at if self._diverged_from is None else min(at, self._diverged_from)
         self._last.update(dict.fromkeys(share.missing_sources, bucket))
@@ -67,7 +72,7 @@ class Labels:
         return Label(missing_sources, self._least[0][1], at)
 
     def corrected(self) -> None:
-        """The state is that of complete input again (F_s = F_l)."""
+        """End the divergence: the state is that of complete input again (F_s = F_l)."""
         self._last = dict.fromkeys(self._last)
         self._least.clear()
         self._diverged_from = None

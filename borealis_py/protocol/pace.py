@@ -1,48 +1,48 @@
-"""How many rows a turn runs, as many as take about `slice_us` here, and how long more would take (R4)."""
+"""How many rows a turn runs (as many as take about `slice_us` here), and how long more rows would take (R4)."""
 
 from __future__ import annotations
 
 from borealis_py.protocol.settings import Timing
 
 UNKNOWN_ROW_US = 1.0
-"""What a row is taken to cost until it is known: as little as the cheapest queries take."""
+"""Assumed cost of a row until it is measured: that of the cheapest queries."""
 
 
 class Pace:
-    """Rows a turn, by how long the last turns took.
+    """Rows per turn, from how long the last turns took.
 
-    A turn that takes longer than `gap_us` passes for an absence: buckets run live only after all ends were asked again,
-    so none would until the backlog is done. What a row costs is the query's and the machine's, so it is measured.
+    A turn longer than `gap_us` counts as an absence: buckets then run live only after all ends were asked for again, so
+    none would run until the backlog is done. The cost of a row depends on the query and the machine, so it is measured.
 
     Args:
-        width_us: of a bucket. `slice_least_us` of the streams' time run in a turn, however long that takes: a replica
-            whose turns are slow for another reason (a starved machine) would never catch up else.
+        width_us: of a bucket. A turn runs `slice_least_us` of the streams' time, however long that takes: otherwise a
+            replica whose turns are slow for another reason (a starved machine) would never catch up.
     """
 
     def __init__(self, timing: Timing, width_us: int) -> None:
         self._timing = timing
         self.least_buckets = max(1, timing.slice_least_us // width_us)
         self.rows = max(1, timing.slice_rows // 200)  # few: what rows cost is not known yet
-        """A turn may run so many, but one bucket at least."""
+        """The most rows of a turn, which runs one bucket at least."""
         self._row_us = UNKNOWN_ROW_US
         self._ran = 0
         self._cut = False
 
     def forget(self) -> None:
-        """What rows cost is to be measured again: a single slow turn may have told it."""
+        """Measure the cost of rows again: the last value may come from a single slow turn."""
         self._row_us = UNKNOWN_ROW_US
 
     def expected_us(self, rows: int) -> float:
-        """How long so many would take inline."""
+        """How long so many rows would take inline, in microseconds."""
         return rows * self._row_us
 
     def turn(self, elapsed_us: int, waited: bool) -> None:
-        """The next turn begins. `elapsed_us`: since the last one. `waited`: for something else than its end."""
+        """The next turn begins, `elapsed_us` after the last one began; `waited`: not only because that one worked."""
         if self._cut and self._ran and not waited and elapsed_us > 0:
             within_us, most = self._timing.slice_us, self._timing.slice_rows
             fit = max(1, min(self._ran * within_us // elapsed_us, 2 * self.rows, most))
             self.rows = fit if elapsed_us > within_us else max(fit, self.rows)  # of small buckets no more were at hand
-            if 4 * elapsed_us >= within_us or 2 * self._ran >= most:  # else a turn's fixed cost is most of it
+            if 4 * elapsed_us >= within_us or 2 * self._ran >= most:  # else a turn's fixed cost dominates
                 self._row_us = elapsed_us / self._ran
         self._ran, self._cut = 0, False
 

@@ -1,7 +1,7 @@
-"""Publishing the corrected stream by progress (R10, B32). Nobody is elected.
+"""Publishing the corrected stream by progress (R10, B32), without an election.
 
-Whoever sees progress standing still behind what it could write, for its patience, fences, reads the progress again and
-goes on. Rows and progress are one transaction, so nothing is repeated or left out.
+A replica that has more to write, and sees progress stand still for its patience, fences the old writer, reads the
+progress again and goes on from there. Rows and progress are one transaction, so no row is repeated or left out.
 
     IDLE --patience passed--> TAKING --ready--> READY <--committed-- COMMITTING
       ^------ at work, fenced or unknown ----------'--------------------'
@@ -27,9 +27,10 @@ from borealis_py.protocol.turn import (
     WriterReady,
 )
 from sunion.output import SOutput
+from sunion.units import Bucket, MonotonicUs
 
 DOUBLINGS_MAX = 4
-"""Of a patience: 16 s are longer than a transaction may take."""
+"""How often a patience is doubled at most: 16 s are longer than a transaction may take."""
 
 
 class Phase(Enum):
@@ -41,30 +42,43 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PublishContext:
-    """What this turn knows: own F_s, the lowest live index, whether the own turns had a gap, and the first bucket that
-    an input leaves open."""
+    """What the replica knows in this turn.
 
-    now: int
-    stable: int
+    Attributes:
+        now: microseconds of the monotonic clock.
+        stable: own F_s.
+        lowest_live: the lowest index that counts as live; -1: no own heartbeat was read back yet.
+        gap: the own turns had a gap.
+        read_to: the time at which the ends were asked for up to which all is read.
+        closed: the first bucket that an input leaves open, or F_s if that is higher.
+    """
+
+    now: MonotonicUs
+    stable: Bucket
     lowest_live: int
     gap: bool
-    read_to: int
-    closed: int
+    read_to: MonotonicUs
+    closed: Bucket
 
 
 class Publishing:
-    """One replica's part in writing the corrected stream. `progress` None: no record has been seen."""
+    """One replica's part in writing the corrected stream.
 
-    def __init__(self, replica: int, timing: Timing, origin: int) -> None:
+    Attributes:
+        phase: of its writer.
+        progress: the first bucket that is not in the corrected stream, as far as known; None: no record was read.
+    """
+
+    def __init__(self, replica: int, timing: Timing, origin: Bucket) -> None:
         self.phase = Phase.IDLE
-        self.progress: int | None = None
+        self.progress: Bucket | None = None
         self._origin = origin
         self._replica = replica
         self._timing = timing
         self._full = timing.patience_us + timing.patience_step_us * replica
         self._attempt = 0
-        self._committing = 0
-        self._unbelieved: int | None = None
+        self._committing = origin
+        self._unbelieved: Bucket | None = None
         self._stood_since: int | None = None
         self._patience: int | None = None
         self._lost = 0
@@ -72,21 +86,22 @@ class Publishing:
         self._last_commit = 0
 
     @property
-    def frontier(self) -> int:
-        """First bucket that is not published, as far as known."""
+    def frontier(self) -> Bucket:
+        """The first bucket that is not published, as far as known."""
         return self._origin if self.progress is None else self.progress
 
     @property
     def patience(self) -> int:
-        """How long progress may stand still before this replica takes over."""
+        """How long progress may stand still before this replica takes over, in microseconds."""
         return self._full if self._patience is None else self._patience
 
     def _first(self, standing: PublishContext) -> bool:
-        """Nobody has published yet and the others leave it to this replica; after a loss it waits like anybody."""
+        """Whether this replica publishes first: nothing is published, and its index is the lowest live one. After it
+        has lost a writer, it waits like any other."""
         return self.progress is None and standing.lowest_live == self._replica and self._patience is None
 
     def turn(self, turn: Turn, standing: PublishContext, output: SOutput) -> list[Effect]:
-        """Take in what was read and what the writer answered; go on."""
+        """Take in progress records and the writer's events; take over or publish if due."""
         effects: list[Effect] = []
         self._hear(turn.progress, standing)
         for event in turn.writer:
@@ -99,33 +114,33 @@ class Publishing:
             effects += self._maybe_publish(standing, output)
         return effects
 
-    def _hear(self, said: Sequence[int], standing: PublishContext) -> None:
-        """Progress is believed once the inputs have closed all below it: nobody can have published what is open. Until
-        then the next record may correct it."""
+    def _hear(self, said: Sequence[Bucket], standing: PublishContext) -> None:
+        """Trust a progress record only once the inputs have closed all buckets below it: no replica can have published
+        an open one. Until then the next record may correct it."""
         for value in said:
             if value > standing.closed:
                 self._unbelieved = value
-                self._stood_since = standing.now  # somebody writes: no reason to take over
+                self._stood_since = standing.now  # another replica writes: no reason to take over
             else:
                 self._unbelieved = None
                 self._advance(value, standing.now)
-        idle = self.phase is Phase.IDLE  # else its own look, after fencing, is the better one
+        idle = self.phase is Phase.IDLE  # else this replica reads progress itself, after fencing
         if idle and self._unbelieved is not None and self._unbelieved <= standing.closed:
             self._advance(self._unbelieved, standing.now)
             self._unbelieved = None
 
-    def _advance(self, value: int, now: int) -> None:
+    def _advance(self, value: Bucket, now: MonotonicUs) -> None:
         if self.progress is None or value > self.progress:
             self.progress = value
             self._stood_since = now
             self._patience = None
             self._lost = 0
 
-    def _answered(self, event: object, now: int) -> list[Effect]:
+    def _answered(self, event: object, now: MonotonicUs) -> list[Effect]:
         if isinstance(event, WriterLost):
             self.phase = Phase.IDLE
             self._stood_since = now
-            # Doubled: two whose patience is shorter than the log takes to commit would fence each other for ever.
+            # Doubled: two replicas with a patience shorter than a commit would fence each other for ever.
             patience = self._full if event.fenced else self._timing.patience_unknown_us
             self._patience = patience << min(self._lost, DOUBLINGS_MAX)
             self._lost += 1
@@ -134,7 +149,7 @@ class Publishing:
             self.phase = Phase.IDLE
             self._stood_since = now
             return []
-        self._unbelieved = None  # its own word counts now
+        self._unbelieved = None  # what this writer read itself counts now
         if isinstance(event, WriterReady):
             if event.progress is not None:
                 self._advance(event.progress, now)
@@ -169,20 +184,20 @@ class Publishing:
             return []
         kept = output.unpublished(first, end, self._timing.publish_most)
         outputs = None
-        if kept is None:  # what is read from the own topic must lie in it; how much of it goes together shows there
-            end = min(end, output.kept_from, output.ack_s)
+        if kept is None:  # only what the own topic holds can be read from it; reading shows how much fits together
+            end = Bucket(min(end, output.kept_from, output.ack_s))
             if end <= first:
                 return []
         else:
-            outputs, end = kept
+            outputs, end = kept[0], Bucket(kept[1])
         if outputs == {} and standing.now - self._last_commit < self._timing.progress_only_us:
-            return []  # progress alone needs no transaction a bucket
+            return []  # progress alone is not worth a transaction per bucket
         self.phase = Phase.COMMITTING
         self._committing = end
         return [Publish(self._attempt, first, end, outputs)]
 
     def wants_ends(self, standing: PublishContext) -> bool:
-        """A take-over is due but for a fresh look at the progress."""
+        """Whether a take-over is due and lacks only a fresh look at the progress."""
         if self.phase is not Phase.IDLE or standing.now - standing.read_to <= self._timing.gap_us:
             return False
         if self._first(standing):
@@ -190,8 +205,8 @@ class Publishing:
         due = self._stood_since is not None and standing.now - self._stood_since >= self.patience
         return due and standing.stable > self.frontier
 
-    def wakeup(self, stable: int) -> int | None:
-        """When something is due by itself."""
+    def wakeup(self, stable: Bucket) -> int | None:
+        """When something is due without new input, in monotonic microseconds; None: nothing is."""
         if stable <= self.frontier:
             return None
         if self.phase is Phase.IDLE and self._stood_since is not None:

@@ -1,4 +1,4 @@
-"""What a granted replica runs its redo on: inline slices, a job on Spark, or a local re-read (R4, B4, R6)."""
+"""How a granted replica runs its redo: in inline slices, as a job on Spark, or by a local re-read (R4, B4, R6)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from borealis_py.protocol.turn import CancelRedo, Effect, EmitEvent, StartRedo
 from sunion.errors import RetentionLost
 from sunion.model import State
 from sunion.union import SUnion
+from sunion.units import Bucket, MonotonicUs, Offset
 
 ADOPT_DOUBLINGS = 5
-"""After so many adoptions without an answer the time until the next one grows no more: 48 s."""
+"""After so many adoptions without an answer, the wait before the next one stops growing, at 48 s."""
 
 
 class Reconciliation:
     """The current job, if any, and whether Spark is still trusted in this reconciliation.
 
     Args:
-        pace: tells what rows cost inline; forgets it at each grant.
-        spark: jobs may run on Spark. Without, buckets run from memory, and what left it is read again by local jobs.
+        pace: knows what rows cost inline; forgets it at each grant.
+        spark: jobs may run on Spark. If False, buckets run from memory, and local jobs read again what left it.
+
+    Attributes:
+        job: the job that runs; None: none runs.
+        deadline: when it is given up, in monotonic microseconds; None: never.
     """
 
     def __init__(self, timing: Timing, pace: Pace, spark: bool = True) -> None:
@@ -43,38 +48,43 @@ class Reconciliation:
         self._adopt_at = ALWAYS  # none is tried before
 
     def begin(self) -> None:
-        """A grant begins: Spark gets a fresh chance."""
+        """A grant begins: Spark is tried again."""
         self.end()
         self._pace.forget()
         self._trust_spark = self._spark
         self._jobs_done = 0
 
     def end(self) -> None:
-        """A grant ends: what its jobs were like says nothing of later ones."""
+        """A grant ends: forget what its jobs took, as later ones may differ."""
         self._took_all, self._jobs_chase, self._in_time = None, False, None
 
     @property
+    def job_buckets(self) -> int:
+        """Buckets of the current job; 0: none runs."""
+        return 0 if self.job is None else self.job.end - self.job.first
+
+    @property
     def _rows_max(self) -> int:
-        """Rows of the next job: each may be twice as long as the one before, so that the first corrections flow soon
-        and a job's fixed cost does not let life get away; but not longer than `redo_us`, by what the last one took."""
+        """Rows of the next job: each may have twice as many as the one before, so that first corrections come soon and
+        the jobs' fixed cost does not let F_l get away; but no more than fit `redo_us`, by what the last one took."""
         least = self._timing.redo_rows
         most = min(least << min(self._jobs_done, 30), self._timing.redo_rows_max)
         return most if self._in_time is None else min(most, max(least, self._in_time))
 
     def wakeup(self) -> int | None:
-        """When a deadline passes or a failed local job may be tried again."""
+        """When a deadline passes or a failed local job may be tried again; None: neither is due."""
         if self.job is not None:
             return self.deadline
         return self._retry_at if self._local and not self._trust_spark and self._retry_at else None
 
-    def resting(self, now: int) -> bool:
-        """A local job has failed and is not to be tried again yet."""
+    def resting(self, now: MonotonicUs) -> bool:
+        """Whether a local job has failed and may not be tried again yet."""
         return self._local and not self._trust_spark and now < self._retry_at
 
-    def inline(self, union: SUnion, first: int, target: int) -> bool:
-        """Run from memory: little work, or no Spark, or it has failed. Not if the rows were evicted."""
+    def inline(self, union: SUnion, first: Bucket, target: Bucket) -> bool:
+        """Whether to run from memory: there is little work, no Spark, or Spark has failed. Not if rows were evicted."""
         if self._took_all is not None and 2 * (target - first) > self._took_all:
-            self._jobs_chase = True  # during a job life adds what it takes off: they would never end
+            self._jobs_chase = True  # F_l advances during a job by what the job corrects: jobs would never end
         if first < union.evicted:
             return False
         if not self._trust_spark or self._jobs_chase or target - first <= self._timing.inline_buckets:
@@ -86,11 +96,11 @@ class Reconciliation:
                 return False
         return True
 
-    def keep_from(self, stable: int, live: int) -> int:
-        """First bucket whose rows must stay in memory, be it over the budget (R6).
+    def keep_from(self, stable: Bucket, live: Bucket) -> Bucket:
+        """The first bucket whose rows must stay in memory, even over the budget (R6).
 
-        That is the live frontier, unless jobs chase it: then the rest can only run from memory, so what comes during
-        the next job stays.
+        That is the live frontier, unless jobs chase it: then the rest must run from memory, so rows that arrive during
+        the next job stay.
         """
         if not self._jobs_chase:
             return live
@@ -98,30 +108,29 @@ class Reconciliation:
 
     def start(
         self,
-        now: int,
+        now: MonotonicUs,
         union: SUnion,
-        first: int,
-        target: int,
+        first: Bucket,
+        target: Bucket,
         state: State,
-        effects: list[Effect],
         to_live: bool = False,
-    ) -> None:
-        """Begin a job on the buckets from `first`, as many as hold `_rows_max` rows.
+    ) -> list[Effect]:
+        """Begin a job on the buckets from `first` up to `target` at most, as many as hold `_rows_max` rows.
 
-        `to_live`: `target` is the live frontier. When a job up to there is followed by one that is hardly smaller, jobs
-        would chase the live frontier for ever; what is left runs inline then.
+        `to_live`: `target` is the live frontier. If the job after one up to there is hardly smaller, jobs would chase
+        the live frontier for ever, so the rest runs inline.
         """
         local = not self._trust_spark
         if local and self.resting(now):
-            return
+            return []
         end, rows = target, 0
         for n, bucket in enumerate(union.busy(first, target)):
             if n and rows + union.count(bucket) > self._rows_max:
-                end = bucket
+                end = Bucket(bucket)
                 break
             rows += union.count(bucket)
         ranges = tuple(
-            SourceRange(i, mark.offset, source.offset, mark.fold)
+            SourceRange(i, Offset(mark.offset), Offset(source.offset), mark.fold)
             for (i, source), mark in zip(union.sources.items(), union.marks(first), strict=True)
         )
         self.job = RedoJob(self._next_id, first, end, state, ranges, rows)
@@ -129,82 +138,84 @@ class Reconciliation:
         self._took_all = end - first if to_live and end == target else None
         self._local = local
         self.deadline = None if local else now + self._timing.redo_deadline_us
-        effects.append(StartRedo(self.job, RedoPlace.LOG if local else RedoPlace.SPARK))
+        return [StartRedo(self.job, RedoPlace.LOG if local else RedoPlace.SPARK)]
 
-    def may_adopt(self, now: int, peer: int, bucket: int) -> bool:
-        """This checkpoint has not been refused, and none was without an answer lately.
+    def may_adopt(self, now: MonotonicUs, peer: int, bucket: Bucket) -> bool:
+        """Whether to try this checkpoint: it has not been refused, and no adoption timed out lately.
 
-        What keeps one from being adopted in time (a peer's stable words lie behind all the tentative ones of a long
-        failure) keeps its next one too, and nothing is redone meanwhile.
+        What delays one adoption (a peer's stable records lie behind all tentative ones of a long failure) delays the
+        next one too, and nothing is redone meanwhile.
         """
         return self._refused != (peer, bucket) and now >= self._adopt_at
 
-    def adopt(self, now: int, peer: int, first: int, end: int, state: State, effects: list[Effect]) -> None:
-        """Begin to take over a peer's checkpoint at `end`, with what it said of [first, end) (B44, B2)."""
+    def adopt(self, now: MonotonicUs, peer: int, first: Bucket, end: Bucket, state: State) -> list[Effect]:
+        """Begin to take over a peer's checkpoint at `end`, with what it emitted for [first, end) (B44, B2)."""
         self.job = RedoJob(self._next_id, first, end, state, (), 0, peer)
         self._next_id += 1
         self._took_all = None
         self.deadline = now + self._timing.adopt_deadline_us
-        effects.append(StartRedo(self.job, RedoPlace.PEER))
+        return [StartRedo(self.job, RedoPlace.PEER)]
 
     def answered(
-        self, now: int, result: RedoResult, stable: int, effects: list[Effect]
-    ) -> tuple[RedoJob, RedoDone] | None:
-        """Take a result. It counts only for the current job and an unmoved frontier (B4).
+        self, now: MonotonicUs, result: RedoResult, stable: Bucket
+    ) -> tuple[tuple[RedoJob, RedoDone] | None, list[Effect]]:
+        """Take a result. It counts only if its job is current and the stable frontier is where it began (B4).
+
+        Returns:
+            The job with its outcome, or None if the result does not count or the job failed; and the effects.
 
         Raises:
-            RetentionLost: rows that left memory are gone from the log.
+            RetentionLost: rows that left memory are deleted from the log.
         """
         job = self.job
         if job is None or result.id != job.id or stable != job.first:
-            return None
+            return None, []
         if isinstance(result, RedoFailed):
             if result.lost and self._local and job.peer is None:
                 raise RetentionLost(result.reason)  # neither memory nor the log has it
-            self._give_up(now, result.reason, effects)
-            return None
+            return None, self._give_up(now, result.reason)
         self.job = self.deadline = None
         if job.peer is not None:
             self._unanswered = 0
         else:
             self._jobs_done += 1
             self._in_time = round(job.rows * self._timing.redo_us / max(1.0, result.seconds * 1e6))
-        effects.append(EmitEvent("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds)))
-        return job, result
+        return (job, result), [EmitEvent("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds))]
 
-    def check_deadline(self, now: int, effects: list[Effect]) -> None:
-        """A job past its deadline is forgotten, then cancelled (B4)."""
-        if self.job is not None and self.deadline is not None and now >= self.deadline:
-            effects.append(CancelRedo(self.job.id))
-            within_us = self._timing.redo_deadline_us
-            if self.job.peer is not None:
-                within_us = self._timing.adopt_deadline_us
-                self._unanswered += 1
-                self._adopt_at = now + (within_us << min(self._unanswered, ADOPT_DOUBLINGS))
-            self._give_up(now, f"no answer within {within_us / 1e6:g} s", effects)
+    def check_deadline(self, now: MonotonicUs) -> list[Effect]:
+        """Forget and cancel a job that is past its deadline (B4)."""
+        if self.job is None or self.deadline is None or now < self.deadline:
+            return []
+        cancel = CancelRedo(self.job.id)
+        within_us = self._timing.redo_deadline_us
+        if self.job.peer is not None:
+            within_us = self._timing.adopt_deadline_us
+            self._unanswered += 1
+            self._adopt_at = MonotonicUs(now + (within_us << min(self._unanswered, ADOPT_DOUBLINGS)))
+        return [cancel, *self._give_up(now, f"no answer within {within_us / 1e6:g} s")]
 
-    def _give_up(self, now: int, reason: str, effects: list[Effect]) -> None:
+    def _give_up(self, now: MonotonicUs, reason: str) -> list[Effect]:
         assert self.job is not None
         if self.job.peer is not None:
             self._refused = (self.job.peer, self.job.end)
             self.job = self.deadline = None
-            effects.append(EmitEvent("ADOPT_FAILED", reason))
-            return
+            return [EmitEvent("ADOPT_FAILED", reason)]
         self._retry_at = now + self._timing.retry_us if self._local else now
         self.job = self.deadline = None
         self._trust_spark = False
-        effects.append(EmitEvent("REDO_FAILED", reason))
+        return [EmitEvent("REDO_FAILED", reason)]
 
-    def ran_inline(self, first: int, end: int, rows: int, now: int) -> None:
-        """Remember a slice; slices in a row are told as one."""
+    def ran_inline(self, first: Bucket, end: Bucket, rows: int, now: MonotonicUs) -> None:
+        """Remember a slice; slices in a row are reported as one."""
         if self._inline is None:
             self._inline = (first, end, rows, now)
         else:
             self._inline = (self._inline[0], end, self._inline[2] + rows, self._inline[3])
 
-    def note_inline(self, now: int, effects: list[Effect]) -> None:
-        """Tell of the slices run since the last note."""
-        if self._inline is not None:
-            first, end, rows, began = self._inline
-            self._inline = None
-            effects.append(EmitEvent("REDO", "", (first, end, rows, "inline", (now - began) / 1e6)))
+    def note_inline(self, now: MonotonicUs) -> list[Effect]:
+        """Report the slices run since the last report as one event."""
+        if self._inline is None:
+            return []
+        first, end, rows, began = self._inline
+        self._inline = None
+        return [EmitEvent("REDO", "", (first, end, rows, "inline", (now - began) / 1e6))]

@@ -8,31 +8,37 @@ from enum import Enum
 
 from sunion.model import Output, State
 from sunion.source import SourceFold
+from sunion.units import Bucket, Offset
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRange:
     """Offsets [first, end) of input `index`, and the fold before `first`.
 
-    Offsets alone would misread fenced and duplicate records (B3). `end` is what the replica itself had read.
+    Offsets alone would misread fenced and duplicate records (B3). The replica itself had read up to `end`.
     """
 
     index: int
-    first: int
-    end: int
+    first: Offset
+    end: Offset
     fold: SourceFold
 
 
 @dataclass(frozen=True, slots=True)
 class RedoJob:
-    """Run buckets [first, end) on `state`. `rows`: how many input rows the replica counted in them.
+    """Run buckets [first, end) on `state`.
 
-    `peer`: instead, take over that replica's checkpoint at `end`, and what it said of the buckets (B44).
+    Attributes:
+        id: grows with each job of an incarnation.
+        ranges: where the log has the rows of each source.
+        rows: how many input rows the replica counted in these buckets.
+        peer: take over this replica's checkpoint at `end` instead, with what it emitted for the buckets (B44);
+            None: run them.
     """
 
     id: int
-    first: int
-    end: int
+    first: Bucket
+    end: Bucket
     state: State
     ranges: tuple[SourceRange, ...]
     rows: int
@@ -40,7 +46,7 @@ class RedoJob:
 
 
 class RedoPlace(Enum):
-    """Who runs a job: Spark; this process, which reads the log again; or nobody, since a peer's checkpoint is taken."""
+    """How a job is done: on Spark; in this process, which reads the log again; or with a peer's checkpoint."""
 
     SPARK = "spark"
     LOG = "log"
@@ -49,7 +55,7 @@ class RedoPlace(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RedoDone:
-    """The answer to job `id`. `engine`: "spark", "inline" or "peer"."""
+    """The result of job `id`: the state at its end, and outputs by bucket. `engine`: "spark", "inline" or "peer"."""
 
     id: int
     state: State
@@ -60,7 +66,7 @@ class RedoDone:
 
 @dataclass(frozen=True, slots=True)
 class RedoFailed:
-    """Job `id` will not answer; `reason` is for people. `lost`: the log no longer has what it needs (retention)."""
+    """Job `id` failed for the human-readable `reason`. `lost`: the log no longer holds what it needs (retention)."""
 
     id: int
     reason: str

@@ -5,10 +5,15 @@ All times are int microseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 
+from sunion.bucket import Buckets
+from sunion.input_buffers import Unpack
+from sunion.model import Fragment, Input, RowOps
 from sunion.portion import Most
+from sunion.units import Bucket
 
 
 class DelayPolicy(Enum):
@@ -20,11 +25,11 @@ class DelayPolicy(Enum):
 
 
 class SettingsError(ValueError):
-    """Settings that cannot hold; the message names the least that would do."""
+    """Settings that cannot hold; the message names the smallest value that would."""
 
 
 ROW_MAX_BYTES = 1_000_000
-"""How large a row may be. A larger one is a dead letter (PROTOCOL.md 1.2)."""
+"""How large a row may be. A larger one is a dead letter (PROTOCOL.md 4.2)."""
 ROW_MAX_LIMIT_BYTES = 7_500_000
 """A record has no room for a larger row."""
 
@@ -38,25 +43,25 @@ class Timing:
     """
 
     heartbeat_us: int = 100_000
-    """How often a replica says that it lives. Raise it where many replicas share a broker; suspicion must be at least
+    """How often a replica sends a heartbeat. Raise it where many replicas share a broker; suspicion must be at least
     twice as long."""
     pulse_max_us: int = 2_000_000
-    """For how long a replica that is busy with one turn still says so (R7). A replica that hangs for longer counts as
-    dead. Raise it where one turn may take longer."""
+    """For how long a replica that is busy with one turn repeats its heartbeat (R7). A replica that hangs for longer
+    counts as dead. Raise it where one turn may take longer."""
     suspicion_us: int = 1_000_000
-    """How long nothing is heard of a peer before it no longer counts as live (R8). Lower it for faster fail-over; below
-    a second, pauses of a loaded machine pass for deaths."""
+    """How long a peer may be silent before it no longer counts as live (R8). Lower it for faster fail-over; below a
+    second, pauses of a loaded machine pass for deaths."""
     turn_us: int = 50_000
     """The longest turn that delta allows for. Raise it, and delta, on machines that are overloaded for long."""
     hop_us: int = 100_000
-    """The time kept for the way from one node of a chain to the next (R13). Raise it between data centres; each hop
-    takes it off the time that nodes may wait for their inputs."""
+    """The time reserved for the way from one node of a chain to the next (R13). Raise it between data centres; each
+    hop takes it off the time that nodes may wait for their inputs."""
     delta_us: int = 125_000
     """How long past its end a bucket waits for an input that is LATE already (R3): at least skew + turn. Raise it where
     boundaries of healthy inputs take longer to arrive."""
     slack_us: int = 250_000
-    """What is kept of a threshold X for everything but waiting: computing and the way to the reader (R13). Raise it
-    where results come later than X although nothing fails."""
+    """The part of a threshold X that is reserved for computing and for the way to the reader (R13). Raise it where
+    results come later than X although nothing fails."""
     skew_us: int = 50_000
     """How far apart the clocks of publishers and replicas may be. Raise it where NTP does not hold them closer."""
     stagger_us: int = 3_000_000
@@ -66,11 +71,11 @@ class Timing:
     """After this long a redo job is given up and done again in the replica's own process. Raise it, and T, where Spark
     takes longer to begin."""
     adopt_deadline_us: int = 1_500_000
-    """Likewise the adoption of a peer's checkpoint (R14)."""
+    """After this long the adoption of a peer's checkpoint is given up (R14)."""
     retry_us: int = 1_000_000
     """How long after a failed redo in its own process a replica tries again."""
     release_us: int = 300_000
-    """How long nothing can be corrected before a replica gives its grant back (B28)."""
+    """How long a replica that can correct nothing keeps its grant (B28)."""
     gap_us: int = 400_000
     """A replica whose turns are further apart was away (B14): it asks for the ends of all logs before it decides what
     is missing. Raise it where turns of healthy replicas take longer."""
@@ -82,9 +87,9 @@ class Timing:
     patience_unknown_us: int = 50_000
     """How long the writer itself waits to take over again when it does not know what became of its commit."""
     checkpoint_us: int = 2_000_000
-    """How often a replica's state is saved (R12). Longer costs less and makes a restart replay more."""
+    """How often a replica's state is saved (R12). A longer interval costs less and makes a restart replay more."""
     progress_only_us: int = 300_000
-    """How often progress is committed where there are no rows: each bucket without rows need not be a transaction."""
+    """How often progress is committed where there are no rows, so that a bucket without rows costs no transaction."""
     inline_us: int = 1_000_000
     """A redo runs in the replica's own process while what is left of it is expected to take at most this long, by what
     its rows took so far; else on Spark. 0: whatever does not fit `inline_buckets` goes to Spark."""
@@ -93,21 +98,22 @@ class Timing:
     redo_rows: int = 8_000
     """Rows of the first job of a redo on Spark. Each job is twice as large as the one before, up to `redo_rows_max`."""
     redo_rows_max: int = 150_000
-    """Rows of a job at most: all of them travel to the replica in one answer."""
+    """The most rows of a job: all of them travel to the replica in one answer."""
     redo_us: int = 1_500_000
     """How long a job should take at most: later jobs have fewer rows where rows take long."""
     slice_buckets: int = 100
-    """Buckets with rows that a turn runs at most."""
+    """The most buckets with rows that a turn runs."""
     slice_rows: int = 20_000
-    """Rows that a turn runs at most."""
+    """The most rows that a turn runs."""
     slice_us: int = 100_000
     """How long a turn should take: it runs fewer rows where rows take long."""
     slice_least_us: int = 500_000
-    """Of the streams' time a turn runs at least so much, however long it takes: else a replica would fall behind."""
+    """The least of the streams' time that a turn runs, however long it takes: with less a replica would fall behind."""
     live_buckets: int = 5
-    """Overdue buckets that a turn runs at most before it reads again."""
+    """The most overdue buckets that a turn runs before it reads again."""
     outbox_max: int = 200
-    """Records of the own stream that may be on their way to the log. More wait, and the replica runs no further."""
+    """The most records of the own stream that may be in flight to the log. With more, the replica stops until some are
+    acknowledged."""
     publish_buckets: int = 200
     """Buckets with output that one transaction of a corrected stream holds at most, but one at least (R10): what grows
     with a backlog cannot commit in time."""
@@ -116,12 +122,12 @@ class Timing:
     publish_bytes: int = 16_000_000
     """Likewise bytes, as rows lie in memory. As JSON they are more."""
     unpublished_rows_max: int = 200_000
-    """Rows that a replica keeps in memory until they are published. What is more is read again from its own topic."""
+    """The most unpublished rows that a replica keeps in memory. It reads the others again from its own topic."""
     unpublished_bytes_max: int = 128_000_000
     """Likewise bytes."""
     buffer_rows_max: int = 2_000_000
-    """Rows of inputs that a replica keeps in memory while something is missing. What is more is read again from the
-    log. Lower it where memory is short; corrections then take longer."""
+    """The most rows of inputs that a replica keeps in memory while an input is missing. It reads the others again from
+    the log. Lower it where memory is short; corrections then take longer."""
     ahead_max_us: int = 60_000_000
     """How far a tuple may be ahead of its source's boundary and lateness. One beyond is a dead letter. Part of what
     results are: it cannot be changed without `--reset`."""
@@ -135,7 +141,7 @@ class Timing:
         return Most(self.publish_buckets, self.publish_rows, self.publish_bytes)
 
     def slack_of(self, depth: int) -> int:
-        """What a query of `depth` nodes in a row keeps of its threshold for everything but waiting.
+        """The part of its threshold that a query of `depth` nodes in a row reserves for all but waiting, microseconds.
 
         It must cover the last but one node's delta, a hop and the clocks' skew (R13), so it grows with the chain.
         """
@@ -150,7 +156,7 @@ class Timing:
         if self.delta_us < self.skew_us + self.turn_us:
             raise SettingsError(
                 f"delta {self.delta_us} us is below skew + turn: at least {self.skew_us + self.turn_us} us, "
-                "or buckets run before their healthy inputs are in"
+                "or buckets run before the rows of healthy inputs arrive"
             )
         if self.redo_deadline_us >= self.stagger_us:
             raise SettingsError(
@@ -163,25 +169,71 @@ class Timing:
             )
         if not 1_000 <= self.row_max_bytes <= ROW_MAX_LIMIT_BYTES:
             raise SettingsError(
-                f"row_max {self.row_max_bytes} bytes: a row may have at least 1000 bytes, and at most "
-                f"{ROW_MAX_LIMIT_BYTES}, for which a record has room"
+                f"row_max {self.row_max_bytes} bytes is out of range: at least 1000 bytes, and at most "
+                f"{ROW_MAX_LIMIT_BYTES}, as a record has no room for more"
             )
         if self.suspicion_us < 2 * self.heartbeat_us:
             raise SettingsError(f"suspicion must be at least two heartbeats: {2 * self.heartbeat_us} us")
 
     @property
     def suspicion_beats(self) -> int:
-        """Own heartbeats read back without one of a peer's until that peer is not counted live (R8)."""
+        """A peer without a heartbeat during so many own ones, as read back, does not count as live (R8)."""
         return -(-self.suspicion_us // self.heartbeat_us)
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """Threshold and policies of a query, in force at a replica from when it reads them (B19)."""
+    """Threshold and policies of a query. A replica obeys them from the turn in which it reads them (B19).
+
+    Attributes:
+        threshold_us: delay threshold X.
+        failure: policy while an input is missing. stabilization: policy while the replica corrects.
+    """
 
     threshold_us: int
     failure: DelayPolicy = DelayPolicy.PROCESS
     stabilization: DelayPolicy = DelayPolicy.PROCESS
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDelays:
+    """What one node obeys: the settings of all queries that read it, combined (`node.dynamic_settings`).
+
+    Attributes:
+        wait_us: D, how long past a bucket's end the node waits for an input that was there before (R3, R13).
+        failure: policy while an input is missing. stabilization: policy while the replica corrects.
+    """
+
+    wait_us: int
+    failure: DelayPolicy = DelayPolicy.PROCESS
+    stabilization: DelayPolicy = DelayPolicy.PROCESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerConfig:
+    """What all replicas and incarnations of one node have in common.
+
+    Attributes:
+        inputs: the node's, in the order of its SUnion; at least one.
+        fragment: its operators. ops: what they and the SUnion do with rows.
+        buckets: of the app. origin: first bucket of the app.
+        timing: of the app.
+        position: the node's place in its longest chain, counted from the sources from 1.
+        unpack: for each input that is a stream, by its index, the function that decodes its rows.
+        corrected: the node's rows go to a corrected stream; if False, only dead letters are published.
+        spark: redo jobs may run on Spark; if False, buckets run from memory, or from the log where memory had no room.
+    """
+
+    inputs: Sequence[Input]
+    fragment: Fragment
+    ops: RowOps
+    buckets: Buckets
+    origin: Bucket
+    timing: Timing
+    position: int = 1
+    unpack: Mapping[int, Unpack] = field(default_factory=dict)
+    corrected: bool = True
+    spark: bool = True
 
 
 def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0, depth: int = 1) -> int:
@@ -191,7 +243,7 @@ def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0, depth: int 
         hops_to_sink: longest way from the node to the query's result. depth: nodes in the query's longest chain.
 
     Raises:
-        SettingsError: the threshold leaves less than delta at some node; the message names the least that would do.
+        SettingsError: the threshold leaves less than delta at some node; the message names the smallest that does not.
     """
     least = timing.least_threshold_us(depth)
     if threshold_us < least:

@@ -1,13 +1,14 @@
-"""Whose turn it is to reconcile (R4, B26 to B28). Advice, never safety: two at once would be harmless."""
+"""Which replica may correct now (R4, B26 to B28). For availability, not safety: two at once would be harmless."""
 
 from __future__ import annotations
 
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.settings import Timing
+from sunion.units import MonotonicUs
 
 
 class Stagger:
-    """`asking` and `granted` of one replica: derived anew each turn."""
+    """`asking` and `granted` of one replica, derived anew in each turn."""
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
@@ -18,11 +19,16 @@ class Stagger:
         self._seen: tuple[int, int, int] | None = None
         self._passed = False
 
-    def turn(self, now: int, diverged: bool, complete: bool, gap: bool, control: ControlFold) -> None:
+    @property
+    def passed(self) -> bool:
+        """Whether it waited T behind a head that stood still and so holds the grant without being head (B27)."""
+        return self._passed
+
+    def turn(self, now: MonotonicUs, diverged: bool, complete: bool, gap: bool, control: ControlFold) -> None:
         """Derive both from this turn's facts.
 
         Args:
-            diverged: F_s < F_l. complete: bucket F_s is complete. gap: too long since the own last turn.
+            diverged: F_s < F_l. complete: bucket F_s is complete. gap: the own last turn is too long ago.
         """
         was_asking = self.asking
         self._update_asking(now, diverged, complete)
@@ -32,7 +38,7 @@ class Stagger:
         self._watch_head(now, was_asking, gap, control)
         self.granted = self._passed or (control.head == control.replica and control.own_ask is not None)
 
-    def _update_asking(self, now: int, diverged: bool, complete: bool) -> None:
+    def _update_asking(self, now: MonotonicUs, diverged: bool, complete: bool) -> None:
         if not diverged:
             self.asking, self._incomplete_since = False, None
         elif complete:
@@ -43,8 +49,8 @@ class Stagger:
             if now - self._incomplete_since >= self._timing.release_us:
                 self.asking = False
 
-    def _watch_head(self, now: int, was_asking: bool, gap: bool, control: ControlFold) -> None:
-        """T: the head has stood still for so long that waiting for it serves nobody (B27)."""
+    def _watch_head(self, now: MonotonicUs, was_asking: bool, gap: bool, control: ControlFold) -> None:
+        """Stop waiting for a head that has stood still for T (B27)."""
         head = control.head
         peer = control.peers.get(head) if head is not None else None
         seen = (head, peer.inc, peer.beat.ack_s) if head is not None and peer is not None else None
@@ -55,7 +61,7 @@ class Stagger:
             self._passed = True
 
     def wakeup(self) -> int | None:
-        """When this may change by itself."""
+        """When `asking` or `granted` may change without new input, in monotonic microseconds; None: not."""
         if not self.asking:
             return None
         times = [] if self.granted else [self._stood_since + self._timing.stagger_us]

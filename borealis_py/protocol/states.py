@@ -1,6 +1,6 @@
-"""The states of a replica and the only ways between them (PROTOCOL 2.1; DPC, SIGMOD 2005).
+"""The states of a replica and the only transitions between them (PROTOCOL 2.1; DPC, SIGMOD 2005).
 
-The state is derived from the frontiers and the grant; the table checks that nothing else ever happens.
+The state is derived from the frontiers and the grant; the table is there to reject any other transition.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from sunion.errors import IllegalTransition
 
 
 class ReplicaState(Enum):
-    """What a replica advertises. The value is what a person reads (the papers' spelling)."""
+    """The state that a replica reports. The values are the papers' names, as users see them."""
 
     RECOVERING = "RECOVERING"
     STABLE = "STABLE"
@@ -21,7 +21,7 @@ class ReplicaState(Enum):
 
 _R, _S, _U, _Z = ReplicaState.RECOVERING, ReplicaState.STABLE, ReplicaState.UP_FAILURE, ReplicaState.STABILIZATION
 
-#: (from, to): when.
+#: (from, to): guard.
 TRANSITIONS: dict[tuple[ReplicaState, ReplicaState], str] = {
     (_R, _S): "R11 holds, F_s = F_l",
     (_R, _U): "R11 holds, F_s < F_l",

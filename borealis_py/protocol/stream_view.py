@@ -1,7 +1,7 @@
-"""Reading all replicas of a stream: each stable bucket from whoever says it first (PROTOCOL 1.3, R5).
+"""Reads all replicas of a stream; each stable bucket comes from the replica that reports it first (PROTOCOL 4.3, R5).
 
-No choice, no switching: every replica's topic is a feed with a cursor of its own. For clients; a node reads its inputs
-by `Intake`.
+Nothing is chosen and nothing switched: every replica's topic is a feed with a cursor of its own. For clients; a node
+reads its inputs through `InputState`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from borealis_py.protocol.settings import DelayPolicy
 from sunion.bucket import Buckets
 from sunion.model import StreamRecord
 from sunion.stream_fold import FeedProgress, StreamFold
+from sunion.units import Bucket, MonotonicUs
 from sunion.view import Change, View
 
 
@@ -20,10 +21,11 @@ class StreamView:
     """What a consumer has read of a stream with `replicas` replicas, from bucket `start` on.
 
     Args:
-        wait: D = X - slack, microseconds: how long past a bucket's end a feed that may still say it stably is awaited.
+        wait: D = X - slack, in microseconds: how long past a bucket's end it waits for a feed that may still report the
+            bucket as stable.
     """
 
-    def __init__(self, stream: str, replicas: int, start: int, buckets: Buckets, wait: int) -> None:
+    def __init__(self, stream: str, replicas: int, start: Bucket, buckets: Buckets, wait: int) -> None:
         self.stream = stream
         self.buckets = buckets
         self.wait = wait
@@ -31,24 +33,24 @@ class StreamView:
         self._fold = StreamFold(stream, replicas, start)
         self._feeds = [FeedState(start) for _ in range(replicas)]
         self._creation = Creation(start)
-        self._waited: list[tuple[int, int]] = []
+        self._waited: list[tuple[Bucket, int]] = []
 
     @property
-    def next(self) -> int:
-        """First bucket that is not stable."""
-        return self.view.stable
+    def next(self) -> Bucket:
+        """The first bucket that is not stable."""
+        return Bucket(self.view.stable)
 
     @property
-    def live(self) -> int:
-        """Next bucket to show."""
-        return self.view.live
+    def live(self) -> Bucket:
+        """The next bucket to show."""
+        return Bucket(self.view.live)
 
     def waits(self, replica: int) -> bool:
-        """This replica's cursor is to be read no further for now: the others must say what is before (A3)."""
+        """Whether not to read this replica's cursor further until the others have reported what is before (A3)."""
         return self._fold.waits(replica)
 
-    def read(self, now: int, records: Sequence[tuple[int, StreamRecord]]) -> list[Change]:
-        """Take (replica, record) pairs, each replica's in its log's order; return what became stable.
+    def read(self, now: MonotonicUs, records: Sequence[tuple[int, StreamRecord]]) -> list[Change]:
+        """Take (replica, record) pairs, each replica's in log order; return the changes of buckets that became stable.
 
         Raises:
             RetentionLost: every replica's topic goes on beyond the bucket that is needed next.
@@ -56,9 +58,9 @@ class StreamView:
         changes: list[Change] = []
         for said in self._fold.read(records):
             if isinstance(said, FeedProgress):
-                self._feeds[said.replica].word(said.bucket, said.tentative, self.live)
+                self._feeds[said.replica].word(Bucket(said.bucket), tentative=said.tentative, live=self.live)
                 if said.tentative or said.waited_us:
-                    self._waited.append((said.bucket, said.waited_us))
+                    self._waited.append((Bucket(said.bucket), said.waited_us))
                 continue
             together = self.live == self.next
             changes += self.view.stable_run(said.first, said.end, said.output)
@@ -69,17 +71,17 @@ class StreamView:
         self._create(now)
         return changes
 
-    def _create(self, now: int) -> None:
+    def _create(self, now: MonotonicUs) -> None:
         top = self._fold.top
         if top is not None and top < self.buckets.last:
-            self._creation.extend(top, now)
-        for bucket, held in self._waited:
-            self._creation.waited(bucket, now, held, self.buckets.width_us)
+            self._creation.extend(Bucket(top), now)
+        for bucket, waited_us in self._waited:
+            self._creation.waited(bucket, now=now, waited_us=waited_us, width_us=self.buckets.width_us)
         self._waited.clear()
-        self._creation.forget(min(self.next, self.live))
+        self._creation.forget(Bucket(min(self.next, self.live)))
 
-    def show(self, now: int) -> list[Change]:
-        """Tentative buckets whose time has come (R3 a); a bucket that no replica has is passed over (R5)."""
+    def show(self, now: MonotonicUs) -> list[Change]:
+        """Show tentative buckets whose time has come (R3 a); pass over a bucket that no replica has (R5)."""
         changes: list[Change] = []
         while True:
             at = self.ready_at()
@@ -95,11 +97,11 @@ class StreamView:
             for feed in self._feeds:
                 feed.ran(bucket)
 
-    def ready_at(self) -> int | None:
-        """When the next bucket is to be shown or passed over at the latest; None: not while things are as they are.
+    def ready_at(self) -> MonotonicUs | None:
+        """When to show or pass over the next bucket at the latest; None: not without new records.
 
-        A bucket that nobody has said is passed over only for one beyond it: each replica says its buckets in order, so
-        it may be on its way, and giving it up for nothing would leave it out (it would come a little after D).
+        A bucket that no replica has reported is passed over only for a later one that some replica has. Each replica
+        reports its buckets in order, so this one may be on its way, and would be left out if it came shortly after D.
         """
         created = self._creation.at(self.live)
         if created is None:
@@ -108,4 +110,5 @@ class StreamView:
         if presence is Presence.MISSING and max(self._fold.tentative, default=self.live) <= self.live:
             return None
         views = [view(presence, self._feeds, self.live)]
-        return ready_at(created + self.buckets.width_us, views, DelayPolicy.PROCESS, self.wait, self.wait)
+        end = MonotonicUs(created + self.buckets.width_us)
+        return ready_at(end, views, DelayPolicy.PROCESS, wait_us=self.wait, delta_us=self.wait)

@@ -1,4 +1,4 @@
-"""The one door: what happened since the last turn comes in together, what to do goes out in order.
+"""What passes the manager's one door: a `Turn` with all that happened since the last one goes in, effects come out.
 
 Frozen dataclasses, compared with `==` in tests. Times are int microseconds of the local monotonic clock.
 """
@@ -8,47 +8,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.redo import RedoJob, RedoPlace, RedoResult
-from borealis_py.protocol.settings import Delays
+from borealis_py.protocol.settings import NodeDelays
 from sunion.model import Output, SourceRecord, State, StreamRecord
 from sunion.union import Mark
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedHeartbeat:
-    """A heartbeat as read from the control log at `offset` (R7). `checkpoint_bucket`: of its newest one, -1: none."""
-
-    offset: int
-    replica: int
-    inc: int
-    uid: str
-    recovering: bool
-    ack_s: int
-    ack_l: int
-    asking: bool
-    ask_offset: int | None = None
-    checkpoint_bucket: int = -1
+from sunion.units import Bucket, MonotonicUs, Offset
 
 
 @dataclass(frozen=True, slots=True)
 class WriterReady:
-    """The corrected stream's writer fenced its predecessors and read the progress; None: there is none yet."""
+    """The corrected stream's writer has fenced its predecessors and read the progress.
+
+    Attributes:
+        attempt: of the `FenceWriter` that began this writer.
+        progress: the first bucket that is not published; None: nothing was ever published.
+    """
 
     attempt: int
-    progress: int | None
+    progress: Bucket | None
 
 
 @dataclass(frozen=True, slots=True)
 class WriterCommitted:
-    """The transaction is in the corrected stream. `end`: how far it went, None: as far as it was asked to."""
+    """The transaction is in the corrected stream.
+
+    Attributes:
+        attempt: of its writer.
+        end: the bucket up to which it reached; None: `Publish.end`.
+    """
 
     attempt: int
-    end: int | None = None
+    end: Bucket | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WriterLost:
-    """The attempt is over: `fenced` by another writer, or its outcome is unknown."""
+    """The attempt is over: another writer fenced it if `fenced`; otherwise its outcome is unknown."""
 
     attempt: int
     fenced: bool
@@ -56,7 +52,7 @@ class WriterLost:
 
 @dataclass(frozen=True, slots=True)
 class WriterBusy:
-    """The attempt is over before it began: another writer is at work in a transaction."""
+    """The attempt ended before it fenced: another writer is in the middle of a transaction."""
 
     attempt: int
 
@@ -68,28 +64,37 @@ WriterEvent = WriterReady | WriterCommitted | WriterLost | WriterBusy
 class Turn:
     """What happened since the last turn.
 
-    `inputs`: records by input index, in the log's order; `streams`: for inputs that are streams, (replica, record)
-    pairs, each replica's in its log's order. `read_to`: the latest time at which the ends of all reachable feeds were
-    asked and everything below them has been handed in by now (R3, B14). `acked`: highest token that the log holds.
-    `checkpoint_bucket`: of the newest checkpoint that became durable. `progress`: records of the corrected stream's.
+    Attributes:
+        now: monotonic microseconds; never less than in the turn before.
+        beats: heartbeats of the node's replicas, each with its offset in the control log, in log order.
+        inputs: source records by input index, in log order.
+        streams: (replica, record) pairs by input index, each replica's in log order.
+        delays: the node's settings; None: unchanged.
+        read_to: the latest time at which the ends of all reachable feeds were looked up such that everything below them
+            has been handed in by now (R3, B14); None: unchanged.
+        acked: the highest token up to which the log holds every `Append`; None: unchanged.
+        redo: results of redo jobs.
+        progress: buckets of the corrected stream's progress records, in log order.
+        writer: events of the corrected stream's writer.
+        checkpoint_bucket: bucket of the newest durable checkpoint; None: unchanged.
     """
 
-    now: int
-    beats: Sequence[ReceivedHeartbeat] = ()
+    now: MonotonicUs
+    beats: Sequence[tuple[Offset, Heartbeat]] = ()
     inputs: Mapping[int, Sequence[SourceRecord]] = field(default_factory=dict)
     streams: Mapping[int, Sequence[tuple[int, StreamRecord]]] = field(default_factory=dict)
-    delays: Delays | None = None
-    read_to: int | None = None
+    delays: NodeDelays | None = None
+    read_to: MonotonicUs | None = None
     acked: int | None = None
     redo: Sequence[RedoResult] = ()
-    progress: Sequence[int] = ()
+    progress: Sequence[Bucket] = ()
     writer: Sequence[WriterEvent] = ()
-    checkpoint_bucket: int | None = None
+    checkpoint_bucket: Bucket | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Append to the replica's own topic. Acknowledge `token` by `Turn.acked`."""
+    """Append `record` to the replica's own topic; acknowledge it by its `token` in `Turn.acked`."""
 
     token: int
     record: StreamRecord
@@ -97,37 +102,35 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class SendHeartbeat:
-    """Append a heartbeat to the control log."""
+    """Append the heartbeat to the control log."""
 
-    state: str
-    ack_s: int
-    ack_l: int
-    asking: bool
-    ask_offset: int | None
-    progress: int
-    checkpoint_bucket: int = -1
+    heartbeat: Heartbeat
 
 
 @dataclass(frozen=True, slots=True)
 class AskEnds:
-    """Learn the ends of all feeds; answer by `Turn.read_to` once everything below them is handed in."""
+    """Look up the ends of all feeds; answer by `Turn.read_to` once everything below them is handed in."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Move the cursor of a stream's replica back to `offset`: what memory had no room for is needed now (R6).
+    """Move a cursor back to `offset`: records that memory had no room for are needed now (R6).
 
-    Where that is deleted by now, it goes on where it stood.
+    If they are deleted by now, the cursor goes on where it stood.
+
+    Attributes:
+        index: of the input, a stream. replica: whose topic the cursor reads.
+        offset: of the first record to read again.
     """
 
     index: int
     replica: int
-    offset: int
+    offset: Offset
 
 
 @dataclass(frozen=True, slots=True)
 class StartRedo:
-    """Have the job run."""
+    """Run the job at `place`; hand its result in by `Turn.redo`."""
 
     job: RedoJob
     place: RedoPlace
@@ -135,49 +138,66 @@ class StartRedo:
 
 @dataclass(frozen=True, slots=True)
 class CancelRedo:
-    """Its result no longer matters."""
+    """Cancel the job `job_id`: its result no longer matters."""
 
     job_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class FenceWriter:
-    """Fence the corrected stream's writer, unless it is at work, then read how far it got (B7)."""
+    """Fence the corrected stream's writer unless it is in a transaction, then read the progress (B7).
+
+    Attributes:
+        attempt: number of the new writer; its events carry it. Grows with each attempt.
+    """
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """One transaction: rows of [first, end) and progress `end`.
+    """Publish one transaction: the rows of buckets [first, end) and progress `end`.
 
-    `outputs` None: read them from the own topic, in order and no further than `Timing.publish_most` allows, but one
-    bucket that has output at least; the answer tells how far that was.
+    Attributes:
+        attempt: of the writer.
+        outputs: by bucket. None: read them from the own topic, in order, as many as `Timing.publish_most` allows but at
+            least one bucket with output; `WriterCommitted.end` reports how far that was.
     """
 
     attempt: int
-    first: int
-    end: int
+    first: Bucket
+    end: Bucket
     outputs: Mapping[int, Output] | None
 
 
 @dataclass(frozen=True, slots=True)
 class AbandonWriter:
-    """Throw the writer away."""
+    """Discard the corrected stream's writer."""
 
 
 @dataclass(frozen=True, slots=True)
 class SaveCheckpoint:
-    """Make it durable: everything below `bucket` is acknowledged in the own topic (R12)."""
+    """Make a checkpoint durable: the own topic has acknowledged everything below `bucket` (R12).
 
-    bucket: int
+    Attributes:
+        bucket: the first that is not in `state`.
+        marks: where to read each source from to go on at `bucket`.
+    """
+
+    bucket: Bucket
     state: State
     marks: tuple[Mark, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
-    """For people and status: what happened. `event` as in `log.messages.Status`."""
+    """Report an event, human-readable, in the log and in the status.
+
+    Attributes:
+        event: name of the event, as in `log.messages.Status`.
+        detail: more about it; may be empty.
+        redo: of a REDO event: first bucket, end, rows, engine, seconds. None: another event.
+    """
 
     event: str
     detail: str = ""
@@ -186,7 +206,7 @@ class EmitEvent:
 
 @dataclass(frozen=True, slots=True)
 class ExitReplica:
-    """This incarnation is over: another one of the same replica index is newer (R8)."""
+    """End this incarnation: the same replica index has a newer one (R8)."""
 
     reason: str
 

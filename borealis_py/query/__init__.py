@@ -1,4 +1,6 @@
-"""What a user writes: apps, streams, queries; the same as a value (`AppSpec`). Pure: knows no engine and no Kafka."""
+"""The API for defining apps, streams and queries, and their description as a value (`AppSpec`). Pure: no engine, no
+Kafka.
+"""
 
 from borealis_py.query.app import App, Stream, Windowed
 from borealis_py.query.errors import QueryError

@@ -1,6 +1,6 @@
-"""What a user writes: an app, its sources, streams made of them, queries.
+"""The API for defining an app: its sources, the streams derived from them, and its queries.
 
-Names and shapes are checked here at once; expressions by the engine when the query is loaded (it knows SQL).
+Names and column sets are checked here immediately; SQL expressions are checked by the engine when it loads the query.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from borealis_py.query.units import format_duration, parse_duration
 
 
 class Stream:
-    """An immutable stream: columns, and `stime` (int64, microseconds since 1970), which is always there.
+    """An immutable stream: columns, and `stime` (int64, microseconds since 1970), which every stream has.
 
-    Expressions are SQL over these columns. Made by an `App`, not by hand.
+    Expressions are SQL over these columns. Streams are made by an `App`, not constructed directly.
     """
 
     def __init__(self, app: App, columns: tuple[str, ...], op: Mapping[str, Any], inputs: tuple[Stream, ...]) -> None:
@@ -44,10 +44,10 @@ class Stream:
     def map(self, **columns: str) -> Stream:
         """A stream with exactly these columns, each an SQL expression over the old ones, and `stime`.
 
-        Like SELECT: what is not named is gone. `map(carrier="carrier", hours="dep_delay / 60")`.
+        Like SELECT: columns that are not named are dropped. `map(carrier="carrier", hours="dep_delay / 60")`.
 
         Raises:
-            QueryError: no columns, or a name that cannot be used.
+            QueryError: no columns, or an invalid name.
         """
         if not columns:
             raise QueryError('map() needs columns: map(hours="dep_delay / 60", ...)')
@@ -59,10 +59,10 @@ class Stream:
     def window(self, size: str, every: str | None = None) -> Windowed:
         """Windows by stime: `window("1s")` tumbling, `window("10s", every="1s")` sliding.
 
-        They end at multiples of `every` since 1970. Size and every are multiples of the app's bucket.
+        Windows end at multiples of `every` since 1970. Size and every are multiples of the app's bucket.
 
         Raises:
-            QueryError: not multiples, or every longer than size (tuples between windows would be lost silently).
+            QueryError: not multiples, or `every` longer than the size (tuples between windows would be lost silently).
         """
         size_us = parse_duration(size, "window size")
         every_us = size_us if every is None else parse_duration(every, "window every")
@@ -87,24 +87,25 @@ class Stream:
         partitions: int | None = None,
         by: str | Sequence[str] | None = None,
     ) -> Stream:
-        """Cut here: what leads to this stream runs as a node of its own, and the result reads that node's stream.
+        """Cut here: everything up to this stream runs as a node of its own; what follows reads that node's stream.
 
-        Nodes run in processes of their own and fail independently; several queries may read one.
+        Nodes run in separate processes and fail independently; several queries may read one node.
 
         Args:
-            replicas: how many run it, 1 to 9; None: as many as the query has that reads it and has most.
-            partitions, by: run it in so many parts, each with the rows whose key columns `by` fall to it, which fail,
-                recover and are corrected on their own. All it reads, groups and gives must have these columns. The
-                result is in the order (stime, by, seq), the same bits however many parts there are.
+            replicas: how many replicas run it, 1 to 9; None: the highest number of any query that reads it.
+            partitions, by: run the node in this many partitions. Each handles the rows whose key columns `by` hash to
+                it, and fails, recovers and is corrected independently. Everything the node reads, groups and returns
+                must have these columns. The result is in the order (stime, by, seq), with the same bits for any number
+                of partitions.
 
         Raises:
-            QueryError: a name that is taken or cannot be used, partitions that cannot be.
+            QueryError: a name that is taken or invalid, or invalid partitions.
         """
         return self._app._cut(self, name, replicas, checked(partitions, by, self.columns, f"node {name!r}"))
 
 
 class Windowed:
-    """A stream cut into windows. Not a stream: `agg` makes one."""
+    """A stream cut into windows. It is not a stream itself: `agg` makes one."""
 
     def __init__(self, stream: Stream, size_us: int, every_us: int, keys: tuple[str, ...] = ()) -> None:
         self._stream = stream
@@ -113,7 +114,7 @@ class Windowed:
         self._keys = keys
 
     def group_by(self, *columns: str) -> Windowed:
-        """One result for each different combination of these columns (names, not expressions: `map` first).
+        """One result for each distinct combination of these columns (names, not expressions: use `map` first).
 
         Raises:
             QueryError: an unknown column.
@@ -131,13 +132,13 @@ class Windowed:
         return Windowed(self._stream, self._size_us, self._every_us, keys)
 
     def agg(self, **aggregates: str) -> Stream:
-        """The stream of windows' results: window_start, window_end (int64 us), keys, aggregates.
+        """The stream of window results: window_start, window_end (int64 us), keys, aggregates.
 
-        Each value is an SQL expression of aggregates: `flights="count(*)"`, `ratio="sum(x) / count(*)"`. A result's
-        stime is the window's last instant; a window without rows gives no result.
+        Each value is an SQL expression over aggregates: `flights="count(*)"`, `ratio="sum(x) / count(*)"`. The stime of
+        a result is the window's last instant; a window without rows has no result.
 
         Raises:
-            QueryError: no aggregates, or a name that cannot be used.
+            QueryError: no aggregates, or an invalid name.
         """
         if not aggregates:
             raise QueryError('agg() needs aggregates: agg(flights="count(*)", ...)')
@@ -156,29 +157,32 @@ class App:
     """An app: sources and queries that share a bucket width and a set of Kafka topics.
 
     Args:
-        name: part of every topic's name.
-        bucket: width of a bucket, whole milliseconds: "100ms".
+        name: prefix of every topic's name.
+        bucket: bucket width, in whole milliseconds: "100ms".
     """
 
     def __init__(self, name: str, bucket: str = "100ms") -> None:
         self.name = check_stream_name(name, "app")
         self.bucket_us = parse_duration(bucket, f"bucket of app {name!r}")
         if self.bucket_us % 1000:
-            raise QueryError(f"bucket of app {name!r}: {bucket!r} is not whole milliseconds (Kafka's timestamps are)")
+            raise QueryError(
+                f"bucket of app {name!r}: {bucket!r} must be whole milliseconds (as Kafka's timestamps are)"
+            )
         self._sources: dict[str, dict[str, str]] = {}
         self._source_partitions: dict[str, int] = {}
-        self._nodes: dict[str, NodeSpec] = {}  # in order: a stream is there before what is made of it
+        self._nodes: dict[str, NodeSpec] = {}  # insertion order: a stream comes before the streams derived from it
         self._queries: dict[str, QuerySpec] = {}
 
     def source(self, name: str, schema: Mapping[str, str], partitions: int | None = None) -> Stream:
         """A source stream. Types: string, int64, double, bool; any value may be null.
 
         Args:
-            partitions: of its topic, each with a publisher of its own (`borealis publish NAME.0 ...`). The stream has
-                the rows of all, by (stime, partition, seq), and a bucket is complete when it is in each.
+            partitions: number of partitions, each with its own publisher (`borealis publish NAME.0 ...`). The stream
+                merges all their rows by (stime, partition, seq); a bucket is complete when it is complete in every
+                partition.
 
         Raises:
-            QueryError: a name that is taken or cannot be used, an unknown type, a number that makes no sense.
+            QueryError: a name that is taken or invalid, an unknown type, or an invalid number of partitions.
         """
         self._free(check_stream_name(name, "source"), "source")
         self._sources[name] = check_schema(schema, f"source {name!r}")
@@ -187,10 +191,11 @@ class App:
         return Stream(self, tuple(self._sources[name]), {"op": "source", "name": name}, ())
 
     def union(self, *streams: Stream) -> Stream:
-        """All rows of these streams, which have the same columns, in one order: (stime, position in this call, seq).
+        """All rows of these streams, which must have the same columns, in the order (stime, position in this call,
+        seq).
 
         Raises:
-            QueryError: no streams, of another app, or with different columns.
+            QueryError: no streams, streams of another app, or different columns.
         """
         if not streams:
             raise QueryError("union() needs streams")
@@ -217,17 +222,17 @@ class App:
         """Run `stream` continuously as query `name`; its results are the corrected stream `<app>.<name>`.
 
         Args:
-            delay_threshold: how much later than without failures a result may come, end to end; may be changed later.
-            on_failure: what to do when an input is missing: "process" what is there within the threshold, "delay" every
-                bucket up to it, or "suspend": nothing tentative.
-            on_stabilization: the same for new input while corrections are being made.
-            replicas: how many run it, 1 to 9.
-            partitions, by: as for `Stream.node`. The corrected stream's topic has as many partitions, and keeps the
-                order of each key.
+            delay_threshold: how much later a result may arrive than it would without failures, end to end. It can be
+                changed while the app runs.
+            on_failure: what to do while an input is missing: "process" what has arrived, within the threshold; "delay"
+                every bucket up to the threshold; or "suspend", so that nothing tentative is emitted.
+            on_stabilization: the same choice for new input during corrections.
+            replicas: how many replicas run the query, 1 to 9.
+            partitions, by: as for `Stream.node`. The corrected stream's topic has the same number of partitions and
+                keeps the order of each key.
 
         Raises:
-            QueryError: a name that is taken or cannot be used, a threshold or policy that makes no sense, partitions
-                that cannot be.
+            QueryError: a name that is taken or invalid, an invalid threshold or policy, or invalid partitions.
         """
         self._free(check_stream_name(name, "query"), "query")
         where = f"query {name!r}"
@@ -273,7 +278,7 @@ class App:
         )
 
     def _replicas(self) -> dict[str, int]:
-        """How many replicas each node has; as many as its largest query where nothing else was said."""
+        """The number of replicas of each node: its own setting, or that of the largest query that reads it."""
         largest: dict[str, int] = {}
 
         def read(names: tuple[str, ...], by: int) -> None:
@@ -285,7 +290,7 @@ class App:
         for name, node in reversed(self._nodes.items()):
             if name not in largest:
                 raise QueryError(
-                    f"node {name!r} is read by no query: use the stream that .node({name!r}) gives, or leave it out"
+                    f"node {name!r} is read by no query: use the stream that .node({name!r}) returns, or remove it"
                 )
             read(node.inputs, largest[name])
         return {name: node.replicas or largest[name] for name, node in self._nodes.items()}
@@ -294,7 +299,7 @@ class App:
         kinds: dict[str, Container[str]] = {"source": self._sources, "node": self._nodes, "query": self._queries}
         taken = next((kind for kind, names in kinds.items() if name in names), None)
         if taken:
-            raise QueryError(f"{what} {name!r}: app {self.name!r} has a {taken} of this name already")
+            raise QueryError(f"{what} {name!r}: app {self.name!r} already has a {taken} of this name")
         nodes = {*self._nodes, *self._queries}
         check_no_collision(name, what, {*self._sources, *nodes}, nodes)
 
@@ -320,7 +325,7 @@ def _linearise(result: Stream, parts: Partitioning | None, where: str) -> tuple[
     at: dict[Stream, int] = {}
     plan: list[Op] = []
     stack = [(result, False)]
-    while stack:  # a loop: a long chain of operators must not meet Python's recursion limit
+    while stack:  # a loop, so that a long chain of operators cannot hit Python's recursion limit
         stream, expanded = stack.pop()
         if stream in at:
             continue

@@ -1,4 +1,4 @@
-"""What may have changed about the partitions of an app between two starts, in words for people. Pure."""
+"""Human-readable differences between the partitions of two descriptions of one app. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from borealis_py.query.spec import AppSpec, Partitioning
 
 
 def of_partitions(before: AppSpec, after: AppSpec) -> list[str]:
-    """One line for each source, node or query of both that is partitioned otherwise; `before` is on the broker, `after`
-    in the file.
+    """One line per source, node or query that exists in both apps with different partitions.
+
+    `before` is the app on the broker, `after` the one in the file.
     """
     found = []
     for source in before.sources:

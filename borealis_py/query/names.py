@@ -1,4 +1,4 @@
-"""Which names and column types an app may use, and why not others."""
+"""The rules for names and column types in an app, and an error for each violation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 
 
 def check_stream_name(name: str, what: str) -> str:
-    """A name that may be part of a Kafka topic. Raises QueryError."""
+    """Check that a name can be part of a Kafka topic's name. Raises QueryError."""
     if not isinstance(name, str) or not _STREAM.fullmatch(name):
         raise QueryError(
             f"{what} name {name!r}: use letters, digits, '_' and '-', starting with a letter, at most 100 of them "
@@ -36,16 +36,16 @@ def check_stream_name(name: str, what: str) -> str:
 
 
 def check_no_collision(name: str, what: str, streams: Iterable[str], nodes: Iterable[str]) -> None:
-    """Topics whose names differ in '.' and '_' alone have one name in Kafka's metrics: Kafka creates one of them only.
+    """Kafka metrics do not distinguish '.' from '_': of two topics that differ only in these, Kafka creates only one.
 
     The topics of node `q` are `app.q`, `app.q.r0`, `app.q.r0.redo`, `app.q.progress` and those of its partitions,
     `app.q.0.r0` and so on: stream `q_r0` would be `app.q_r0`.
 
     Args:
-        streams: other sources, nodes and queries of the app. nodes: those of them that replicas run.
+        streams: other sources, nodes and queries of the app. nodes: those of them that have replicas.
 
     Raises:
-        QueryError: with both names.
+        QueryError: naming both streams.
     """
     shorter_nodes = [n for n in nodes if name.startswith(n)]
     longer_streams = [] if what == "source" else [s for s in streams if s.startswith(name)]
@@ -54,7 +54,7 @@ def check_no_collision(name: str, what: str, streams: Iterable[str], nodes: Iter
         rest = longer.removeprefix(shorter)
         if _OF_A_NODE.fullmatch(rest):
             raise QueryError(
-                f"{what} {name!r}: beside {other!r} its name is no good, since the topics of {longer!r} and those of "
+                f"{what} {name!r} conflicts with {other!r}: the topics of {longer!r} and those of "
                 f"{shorter!r} would differ in '.' and '_' alone, which Kafka does not allow; choose a name that does "
                 f"not end in {rest!r}"
             )
@@ -64,35 +64,35 @@ _OF_A_NODE = re.compile(r"_(\d+|(\d+_)?(r\d+(_redo)?|progress))")
 
 
 def part_name(name: str, index: int) -> str:
-    """Partition `index` of a partitioned node, which runs as a node of its own. No name of a user's has a dot."""
+    """Name of partition `index` of a partitioned node, which runs as a node of its own. User-given names contain no
+    dot.
+    """
     return f"{name}.{index}"
 
 
 def base_name(name: str) -> str:
-    """The node that a user named, of a node or of one of its partitions."""
+    """The name that the user gave to a node, from that of the node or of one of its partitions."""
     return name.partition(".")[0]
 
 
 def check_described_name(name: str, what: str) -> None:
-    """A name out of a description, which becomes part of topics' names and of paths: a stream's, or of one of its
-    partitions. Raises QueryError.
-    """
+    """Check a stream or partition name from a description; it becomes part of topics and paths. Raises QueryError."""
     base, dot, index = name.partition(".")
     check_stream_name(base, what)
     if dot and not _INDEX.fullmatch(index):
-        raise QueryError(f"{what} name {name!r}: what follows its dot is no partition")
+        raise QueryError(f"{what} name {name!r}: the part after the dot is not a partition number")
 
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,4}")
 
 
 def part_index(name: str) -> int:
-    """Which partition of its node this is; 0 for a node that is not partitioned."""
+    """The partition number in a node's name; 0 for a node that is not partitioned."""
     return int(name.partition(".")[2] or 0)
 
 
 def check_columns(names: Iterable[str], where: str, reserved: Iterable[str]) -> None:
-    """Spelling, clashes and duplicates (names that differ in case only are one name in SQL). Raises QueryError."""
+    """Check spelling, clashes and duplicates (SQL ignores case). Raises QueryError."""
     taken = {r.lower() for r in reserved}
     seen: dict[str, str] = {}
     for name in names:
@@ -111,14 +111,14 @@ def check_columns(names: Iterable[str], where: str, reserved: Iterable[str]) -> 
 
 def _why(name: str) -> str:
     if name == STIME:
-        return "every stream has it already, the tuple's time in microseconds (int64)"
+        return "every stream already has it: the tuple's time in microseconds (int64)"
     if name in (WINDOW_START, WINDOW_END):
-        return "a window's result has it already, in microseconds (int64)"
+        return "a window's result already has it, in microseconds (int64)"
     return "it is a key of the same result"
 
 
 def check_schema(schema: Mapping[str, str], where: str) -> dict[str, str]:
-    """A source's columns with canonical types. Raises QueryError."""
+    """A source's columns with canonical type names. Raises QueryError."""
     if not schema:
         raise QueryError(f"{where} has no columns; give it schema={{'column': 'type', ...}}")
     check_columns(schema, where, (STIME, WINDOW_START, WINDOW_END))

@@ -1,8 +1,9 @@
-"""Partitioned nodes: which may be, and how one becomes as many nodes as it has partitions.
+"""Partitioned nodes: which ones are valid, and their expansion into one physical node per partition.
 
-Each partition is a node of its own: frontiers, control log, grant and checkpoints, so that one's failure or redo leaves
-the others alone (Flux, Shah et al. 2003). What it reads of a source it picks out by key; its readers read the streams
-of all partitions and put them in one order that does not depend on how many there are (`MergeOp`).
+Each partition is a node of its own, with its own frontiers, control log, grant and checkpoints, so that the failure or
+redo of one does not affect the others (Flux, Shah et al. 2003). It selects its rows of a source by key; its readers
+read the streams of all partitions and merge them into an order that does not depend on the number of partitions
+(`MergeOp`).
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ N = TypeVar("N", NodeSpec, QuerySpec)
 
 
 def checked(count: object, by: object, result: Sequence[str], where: str) -> Partitioning | None:
-    """What `partitions=` and `by=` of a node or query mean; None: it is not partitioned.
+    """The partitioning that `partitions=` and `by=` of a node or query define; None: not partitioned.
 
     Args:
-        result: the columns of what it gives.
+        result: the columns of the node's result.
 
     Raises:
-        QueryError: one without the other, a number that makes no sense, an unknown column.
+        QueryError: one argument without the other, an invalid number, or an unknown column.
     """
     if count is None and by is None:
         return None
@@ -49,14 +50,14 @@ def checked(count: object, by: object, result: Sequence[str], where: str) -> Par
 
 
 def checked_count(count: object, where: str) -> int:
-    """A number of partitions. Raises QueryError."""
+    """Check a number of partitions. Raises QueryError."""
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= PARTITIONS_MAX:
         raise QueryError(f"{where}: partitions={count!r}; choose 1 to {PARTITIONS_MAX}")
     return count
 
 
 def check_keys(plan: Plan, by: Iterable[str], columns: Sequence[Sequence[str]], where: str) -> None:
-    """A partition computes alone what it would as a part of the whole: rows that meet agree in the columns `by`.
+    """Check that partitioning changes no result: rows that are combined agree in the columns `by`.
 
     Args:
         columns: of each operator's rows.
@@ -73,23 +74,25 @@ def _check_key(op: Op, key: str, has: Sequence[str], where: str) -> None:
     if isinstance(op, WindowOp) and key not in op.keys:
         keys = f"({', '.join(op.keys)})" if op.keys else "all rows together"
         raise QueryError(
-            f"{where} is partitioned by {key!r}, but a window of it groups {keys}: its rows would lie in several "
-            f"partitions. Add {key!r} to group_by(), or cut with .node() and partition only what is grouped by it"
+            f"{where} is partitioned by {key!r}, but a window of it groups {keys}: the rows of a group would be in "
+            f"several partitions. Add {key!r} to group_by(), or use .node() and partition only what is grouped by it"
         )
     if isinstance(op, MapOp) and dict(op.columns).get(key, "").strip().strip('"').lower() != key.lower():
         raise QueryError(
             f"{where} is partitioned by {key!r}, but a map of it drops or changes that column: keep it with "
-            f"map({key}={key!r}, ...), or cut with .node() behind the map"
+            f"map({key}={key!r}, ...), or cut with .node() after the map"
         )
     if isinstance(op, SourceOp) and key not in has:
         raise QueryError(
             f"{where} is partitioned by {key!r}, but {op.name!r}, which it reads, has no such column "
-            f"({', '.join(has)}): cut with .node() behind what makes it, and partition what follows"
+            f"({', '.join(has)}): cut with .node() after the operator that creates it, and partition what follows"
         )
 
 
 def physical(app: AppSpec) -> AppSpec:
-    """The app as it runs: each partition a node, or a source, of its own. One without is returned as it is."""
+    """The app as it runs: each partition is a separate node or source. Without partitions the app is returned
+    unchanged.
+    """
     if not app.source_partitions and not any(node.partitions for node in app.all_nodes.values()):
         return app
     return AppSpec(
@@ -102,14 +105,16 @@ def physical(app: AppSpec) -> AppSpec:
 
 
 def parts_of(app: AppSpec, name: str) -> list[str]:
-    """The nodes that run a node or query: one for each of its partitions. Raises QueryError for an unknown one."""
+    """The nodes that run a node or query: one per partition. Raises QueryError for an unknown name."""
     partitions = app.node(name).partitions
     return [name] if partitions is None else [part_name(name, i) for i in range(partitions.count)]
 
 
 def flattened(app: AppSpec, query: str) -> list[AppSpec]:
-    """For each of the nodes that run a query, an app of one node that reads sources only and gives the same rows, bit
-    for bit. Raises QueryError.
+    """For each partition of a query, an app of one node that reads only sources and gives the same rows, bit for bit.
+
+    Raises:
+        QueryError: an unknown query.
     """
     flat, partitions = app.flattened(query), app.node(query).partitions
     if partitions is None:
@@ -124,7 +129,7 @@ def flattened(app: AppSpec, query: str) -> list[AppSpec]:
 
 
 def _exchange(app: AppSpec, name: str) -> Partitioning | None:
-    """How all who read a node are partitioned, if alike."""
+    """The partitioning of a node's readers, if they all have the same one."""
     readers = [node.partitions for node in app.all_nodes.values() if name in node.inputs]
     return readers[0] if readers and all(p == readers[0] for p in readers) else None
 
@@ -139,7 +144,7 @@ def _parts(app: AppSpec, name: str, spec: N) -> list[tuple[str, N]]:
 
 
 def _rewritten(app: AppSpec, spec: N, part: PartOp | None) -> N:
-    """The same node on inputs as they are when it runs: the streams of all partitions, and only its part of them."""
+    """The node on its physical inputs: the streams of all partitions, and only its own part of them."""
     plan: list[Op] = []
     at: list[int] = []
     for op in spec.plan:
@@ -151,7 +156,7 @@ def _rewritten(app: AppSpec, spec: N, part: PartOp | None) -> N:
             plan.append(moved(op, at))
         at.append(len(plan) - 1)
     if part is not None:
-        plan.append(MergeOp(inputs=(len(plan) - 1,), by=part.by))  # each part is in the order of the whole
+        plan.append(MergeOp(inputs=(len(plan) - 1,), by=part.by))  # each partition is in the order of the whole
     inputs = dict.fromkeys(op.name for op in plan if isinstance(op, SourceOp))
     return spec.model_copy(update={"plan": tuple(plan), "inputs": tuple(inputs), "partitions": None})
 

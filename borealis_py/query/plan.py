@@ -1,7 +1,7 @@
-"""The operators of a plan, as values, and how several fragments become one.
+"""The operators of a plan, as values, and how several fragments are combined into one plan.
 
-A plan is in topological order: an operator's inputs are indices of earlier ones, the last operator gives the result.
-No engine: expressions are strings that the engine checks when it loads a plan.
+A plan is in topological order: an operator's inputs are indices of earlier operators; the last one gives the result.
+This module knows no engine: expressions are strings that the engine checks when it loads a plan.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Value(BaseModel):
-    """Base of what an app's description is made of: immutable, and nothing unknown in it."""
+    """Base class of the parts of an app's description: immutable, unknown fields forbidden."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -60,8 +60,10 @@ class WindowOp(Value):
 
 
 class CutOp(Value):
-    """The rows of its input as node `name` gives them. Only in a flattened plan: what stands before the cut is computed
-    whole there too, since an engine that sees through it may add, skip and fail differently.
+    """The rows of its input, as node `name` returns them. Occurs only in a flattened plan.
+
+    It keeps the part before the cut separate: an engine that optimises across the cut may add, skip and fail
+    differently.
     """
 
     op: Literal["cut"] = "cut"
@@ -70,7 +72,7 @@ class CutOp(Value):
 
 
 class PartOp(Value):
-    """The rows of its input whose columns `by` fall to partition `index` of `count`."""
+    """The rows of its input whose columns `by` hash to partition `index` of `count`."""
 
     op: Literal["part"] = "part"
     input: int
@@ -80,9 +82,9 @@ class PartOp(Value):
 
 
 class MergeOp(Value):
-    """Rows of all partitions of a node in the one order of a partitioned stream: by (stime, columns `by`, position).
+    """Rows of all partitions of a node in the order of a partitioned stream: (stime, columns `by`, position).
 
-    Rows that agree in `by` come from one partition, so the order does not depend on how many there are.
+    Rows that agree in `by` come from one partition, so the order does not depend on the number of partitions.
     """
 
     op: Literal["merge"] = "merge"
@@ -95,14 +97,14 @@ Plan = tuple[Op, ...]
 
 
 def inputs_of(op: Op) -> tuple[int, ...]:
-    """The operators that this one reads, by index."""
+    """The indices of the operators that this one reads."""
     if isinstance(op, SourceOp):
         return ()
     return op.inputs if isinstance(op, UnionOp | MergeOp) else (op.input,)
 
 
 def columns_of(op: Op) -> tuple[str, ...]:
-    """The names of columns that a step makes or goes by."""
+    """The names of the columns that an operator creates or partitions by."""
     if isinstance(op, MapOp):
         return tuple(name for name, _ in op.columns)
     if isinstance(op, WindowOp):
@@ -111,11 +113,11 @@ def columns_of(op: Op) -> tuple[str, ...]:
 
 
 def inlined(fragments: Mapping[str, Plan], ordered: Mapping[str, tuple[str, ...]]) -> Plan:
-    """One plan of several: what a fragment reads of another becomes a `CutOp` there; it reads sources only.
+    """Combine several fragments into one plan that reads only sources: a fragment read by another becomes a `CutOp`.
 
     Args:
         fragments: plans by node, each after those it reads; the last one gives the result.
-        ordered: the columns by which partitioned ones are ordered.
+        ordered: by node, the columns by which a partitioned node's stream is ordered.
     """
     plan: list[Op] = []
     sources: dict[str, int] = {}
@@ -143,7 +145,7 @@ def inlined(fragments: Mapping[str, Plan], ordered: Mapping[str, tuple[str, ...]
 
 
 def moved(op: Op, at: Sequence[int]) -> Op:
-    """The same operator where operator i of its plan stands at `at[i]`."""
+    """The same operator with each input index i replaced by `at[i]`."""
     if isinstance(op, SourceOp):
         return op
     if isinstance(op, UnionOp | MergeOp):

@@ -1,4 +1,4 @@
-"""An app as a value: what `up` writes to the settings topic and every replica, redo task and audit reads back.
+"""An app as a value: `up` writes it to the settings topic; every replica, redo task and audit reads it from there.
 
 Plain data (pydantic), no engine: expressions are strings that the engine checks when it loads a query.
 """
@@ -29,23 +29,23 @@ PolicyName = Literal["process", "delay", "suspend"]
 
 
 class Partitioning(Value):
-    """`count` partitions, each with the rows whose columns `by` fall to it."""
+    """`count` partitions, each with the rows whose columns `by` hash to it."""
 
     by: tuple[str, ...]
     count: int
 
 
 def count_of(partitioning: Partitioning | None) -> int:
-    """How many partitions those are: one where nothing is partitioned."""
+    """The number of partitions; 1 if nothing is partitioned."""
     return 1 if partitioning is None else partitioning.count
 
 
 class NodeSpec(Value):
     """One node: a fragment behind one SUnion, whose only output is the stream of the node's name.
 
-    `inputs`: names of sources and of other nodes, in order of their first use: input i of the SUnion is inputs[i].
-    `partitions`: of a node as its user wrote it. `exchange`: of a node as it runs, how its readers are partitioned, if
-    all of them alike: it then writes what each is to get into a partition of its own.
+    `inputs`: names of sources and other nodes, in order of first use: input i of the SUnion is inputs[i]. `partitions`:
+    set on a node as the user wrote it. `exchange`: set on a node as it runs, the partitioning of its readers if they
+    all have the same one; the node then writes a separate Kafka partition for each of their partitions.
     """
 
     inputs: tuple[str, ...]
@@ -64,8 +64,10 @@ class QuerySpec(NodeSpec):
 
 
 class Serves(Value):
-    """A query that reads a node: `hops`, the longest way from the node to the query's result (0: it gives the result),
-    and `depth`, how many nodes the query's longest chain has. Delay budgets follow from both (R13).
+    """A query that depends on a node. Delay budgets follow from both numbers (R13).
+
+    `hops`: the longest way from the node to the query's result (0: it gives the result). `depth`: number of nodes in
+    the query's longest chain.
     """
 
     query: str
@@ -74,10 +76,10 @@ class Serves(Value):
 
 
 class AppSpec(Value):
-    """An app: bucket width, sources with their columns' types, queries, and the nodes that queries were cut into.
+    """An app: bucket width, sources with their column types, queries, and the nodes that queries were cut into.
 
-    `nodes` are those that no query is named after, each after the nodes it reads. `source_partitions`: of sources with
-    several partitions, each written by a publisher of its own, how many.
+    `nodes`: those that are not queries, each after the nodes it reads. `source_partitions`: the number of partitions of
+    each partitioned source; every partition has its own publisher.
     """
 
     name: str
@@ -89,7 +91,7 @@ class AppSpec(Value):
 
     @model_validator(mode="after")
     def _consistent(self) -> AppSpec:
-        """Bytes that somebody else wrote must not send us in circles."""
+        """Reject inconsistent descriptions: whoever wrote them must not be able to send us in circles."""
         self._check_names()
         known = set(self.sources)
         if len(known | self.all_nodes.keys()) != len(self.sources) + len(self.nodes) + len(self.queries):
@@ -104,21 +106,21 @@ class AppSpec(Value):
         return self
 
     def _check_names(self) -> None:
-        """Names become parts of topics, paths and SQL, whoever wrote them. Raises QueryError."""
+        """Names become parts of topics, paths and SQL, so names read from a log are checked, too. Raises QueryError."""
         check_stream_name(self.name, "app")
         for source, schema in self.sources.items():
             check_described_name(source, "source")
             if check_schema(schema, f"source {source!r}") != schema:
-                raise QueryError(f"source {source!r}: its columns' types are not spelled as descriptions spell them")
+                raise QueryError(f"source {source!r}: its column types are not the canonical ones")
         for name, node in self.all_nodes.items():
             check_described_name(name, "query" if name in self.queries else "node")
             if min(self.bucket_us, node.replicas, count_of(node.partitions), count_of(node.exchange)) < 1:
-                raise QueryError(f"{self.label(name)}: bucket width, replicas and partitions are at least 1")
+                raise QueryError(f"{self.label(name)}: bucket width, replicas and partitions must be at least 1")
             for columns in map(columns_of, node.plan):
                 check_columns(columns, f"a step of {name!r}", (STIME,))
 
     def query(self, name: str) -> QuerySpec:
-        """The query of that name; of a partitioned one that runs, its first partition, which is like the others. Raises
+        """The query of that name. Of a partitioned query that runs, its first partition: all are alike. Raises
         QueryError.
         """
         if name not in self.queries and part_name(name, 0) in self.queries:
@@ -132,11 +134,11 @@ class AppSpec(Value):
 
     @property
     def all_nodes(self) -> dict[str, NodeSpec]:
-        """Every node, those that others read first. The position in it is the node's partition of the control log."""
+        """Every node after those it reads. A node's position here is its partition of the control log."""
         return {**self.nodes, **self.queries}
 
     def node(self, name: str) -> NodeSpec:
-        """The node of that name, a query's too. Raises QueryError."""
+        """The node or query of that name. Raises QueryError."""
         found = self.nodes.get(name) or self.queries.get(name)
         if found is None:
             names = (*self.nodes, *self.queries)
@@ -148,15 +150,15 @@ class AppSpec(Value):
         return found
 
     def label(self, name: str) -> str:
-        """What to call a node in a message: "node 'cleaned'", "query 'delays'"."""
+        """How messages name a node: "node 'cleaned'", "query 'delays'"."""
         return f"{'node' if name in self.nodes else 'query'} {base_name(name)!r}"
 
     def inputs_of(self, name: str) -> tuple[Input, ...]:
-        """What a node reads, in the order of its SUnion's inputs. Raises QueryError."""
+        """The inputs of a node, in the order of its SUnion's inputs. Raises QueryError."""
         return tuple(self._input(i, name) for i in self.node(name).inputs)
 
     def _input(self, name: str, reader: str) -> Input:
-        if name not in self.nodes:  # each dead letter of a source is told once in the app
+        if name not in self.nodes:  # only one node of the app publishes the dead letters of a source
             first = next(node for node, spec in self.all_nodes.items() if name in spec.inputs)
             return Input(name, 0, (name,), letters=first == reader)
         node = self.nodes[name]
@@ -169,7 +171,7 @@ class AppSpec(Value):
         return tuple(source for source in self.sources if source in used)
 
     def upstream_of(self, name: str) -> tuple[str, ...]:
-        """The nodes that a node's rows come through, itself last, each after those it reads. Raises QueryError."""
+        """The nodes that a node depends on, each after those it reads; itself last. Raises QueryError."""
         needed = {name, *self.node(name).inputs}
         for other in reversed(self.nodes):
             if other in needed:
@@ -177,7 +179,7 @@ class AppSpec(Value):
         return (*(other for other in self.nodes if other in needed and other != name), name)
 
     def position(self, name: str) -> int:
-        """How many nodes the longest chain from a source to this node has, itself counted. Raises QueryError."""
+        """Number of nodes in the longest chain from a source to this node, itself included. Raises QueryError."""
         found: dict[str, int] = {}
         for node in self.upstream_of(name):
             found[node] = 1 + max((found.get(i, 0) for i in self.node(node).inputs), default=0)
@@ -195,7 +197,7 @@ class AppSpec(Value):
         return tuple(found.values())
 
     def _hops(self, query: str) -> dict[str, int]:
-        """The longest way from each node that the query needs to its result."""
+        """The length of the longest way from each node that the query needs to its result."""
         hops = {query: 0}
         for node in reversed(self.upstream_of(query)):
             for i in self.node(node).inputs:
@@ -204,7 +206,7 @@ class AppSpec(Value):
         return hops
 
     def flattened(self, query: str) -> AppSpec:
-        """An app of this one query alone, as a single node that reads sources only. Its rows are the same, bit for bit.
+        """An app with only this query, as a single node that reads only sources. Its rows are the same, bit for bit.
 
         Raises:
             QueryError: an unknown query.
@@ -225,11 +227,11 @@ class AppSpec(Value):
 
     @property
     def hash(self) -> str:
-        """Hex of what determines any result: not thresholds, policies and replicas, which may change while it runs."""
+        """Hex digest of all that determines results; thresholds, policies and replicas may change."""
         return _digest({"app": self.name, "queries": {name: self._determining(name) for name in self.queries}})
 
     def query_hash(self, name: str) -> str:
-        """The same for one node or query and all it depends on, so that others may come and go. Raises QueryError."""
+        """The same for one node or query and everything it depends on, so that others can change. Raises QueryError."""
         return _digest(self._determining(name))
 
     def _determining(self, name: str) -> Any:
@@ -248,7 +250,7 @@ class AppSpec(Value):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> AppSpec:
-        """Raises QueryError."""
+        """Parse a description. Raises QueryError."""
         try:
             return cls.model_validate_json(text)
         except ValidationError as exc:

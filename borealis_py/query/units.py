@@ -1,4 +1,4 @@
-"""Durations as people write them, in microseconds; sizes, in bytes."""
+"""Parse and format durations (microseconds) and sizes (bytes)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def parse_duration(text: str, what: str = "duration", zero: bool = False) -> int
     """Microseconds of "100ms", "3s", "1.5s", "1m", "2h", "1d".
 
     Args:
-        what: names the setting in the error. zero: "0s" is one.
+        what: names the setting in the error. zero: accept "0s".
 
     Raises:
         QueryError: not a duration, without a unit, not positive, or finer than a microsecond.
@@ -48,7 +48,7 @@ UNITS_BYTES = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20
 
 
 def parse_bytes(text: str, what: str = "size") -> int:
-    """Bytes of "512MiB", "1.5GiB", "2GB". Raises QueryError; `what` names the setting in it."""
+    """Bytes of "512MiB", "1.5GiB", "2GB". Raises QueryError, in which `what` names the setting."""
     match = _SIZE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise QueryError(f'{what}: {text!r} is not a size; write a number and a unit, like "512MiB" or "2GiB"')
@@ -56,7 +56,7 @@ def parse_bytes(text: str, what: str = "size") -> int:
 
 
 def format_duration(duration_us: int) -> str:
-    """The shortest spelling that `parse_duration` reads back: 100000 -> "100ms"."""
+    """The shortest spelling that `parse_duration` parses back: 100000 -> "100ms"."""
     for unit in ("d", "h", "m", "s", "ms"):
         if duration_us and duration_us % UNITS_US[unit] == 0:
             return f"{duration_us // UNITS_US[unit]}{unit}"

@@ -1,7 +1,7 @@
-"""A start keeps to half of the machine's cores, and leaves the others to the replicas that still answer there.
+"""Restricts a starting process to half of the machine's cores, leaving the others to replicas that are running.
 
-A JVM and Python workers that start take all they can get, and a survivor of two cores would fall behind its threshold.
-Affinity needs no privileges to be widened again; a raised nice value does.
+A JVM and Python workers that start use every core they can get; on two cores, a surviving replica would miss its
+threshold. Widening the affinity again needs no privileges; lowering a nice value does.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import psutil
 
 HALVES = 2
 ROUNDS = 5
-"""Threads that are started while others are widened may have the old cores: they are found in the next round."""
+"""Threads started while others are widened may inherit the restriction: they are found in the next round."""
 
 
 class StartCores:
-    """Of this process and all below it, from now until `done`.
+    """Restricts this process and its descendants until `done`.
 
     Args:
-        index: of the replica: each second one has the other half.
-        others: replicas run beside it. Without, or on one core, all is as it was.
+        index: of the replica: odd ones get the other half.
+        others: replicas run next to it. Otherwise, or on one core, nothing changes.
     """
 
     def __init__(self, index: int, others: bool) -> None:
@@ -32,7 +32,7 @@ class StartCores:
             os.sched_setaffinity(0, half(self._all, index))
 
     def done(self) -> None:
-        """Take all cores. May be called again and again."""
+        """Use all cores again. May be called repeatedly."""
         if self._kept:
             self._kept = False
             own = psutil.Process()
@@ -41,7 +41,7 @@ class StartCores:
                     return
 
     def _widen(self, pids: Iterable[int]) -> int:
-        """Returns how many threads were still narrow."""
+        """Widen all threads. Returns how many were still restricted."""
         narrow = 0
         for pid in pids:
             for thread in _threads(pid):
@@ -53,7 +53,7 @@ class StartCores:
 
 
 def half(cores: Iterable[int], index: int) -> set[int]:
-    """Those of one of two halves, at least one."""
+    """The cores of one of two halves, at least one."""
     ordered = sorted(cores)
     middle = len(ordered) // HALVES
     return set(ordered[:middle] if index % HALVES == 0 else ordered[middle:])

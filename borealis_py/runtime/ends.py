@@ -1,6 +1,6 @@
-"""The ends by name of one replica: which exception is which exit of its process (`app/exit_codes.py`).
+"""The named ends of a replica: which exception leads to which exit code of its process (`app/exit_codes.py`).
 
-Whatever raises one of these is not started again by anybody; every other exception is a failure that is.
+A replica that raises one of these is never restarted; after any other exception, which is a failure, it is.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from sunion.errors import EngineOutOfMemory, RetentionLost
 
 
 class KernelDiffers(Exception):
-    """This machine would compute other bits than the one that described the app: replicas would not agree."""
+    """This machine would not compute the same bits as the one that described the app: replicas would disagree."""
 
 
 class End(NamedTuple):
-    """One of them. `kind`: its word between a Spark task and its driver. `alone`: it ends this query only, and not the
-    other replicas of its process. `usual`: nothing is wrong.
+    """One named end.
+
+    `kind`: its name between a Spark task and its driver. `alone`: it ends only this query, not the other replicas of
+    its process. `usual`: nothing is wrong.
     """
 
     kind: str
@@ -48,9 +50,9 @@ ENDS = (
     ),
 )
 ALONE = frozenset(end.exit.code for end in ENDS if end.alone)
-"""Exit codes that concern one query."""
+"""Exit codes that concern a single query."""
 
 
 def end_of(exc: Exception) -> End | None:
-    """None: a failure, after which the replica starts again."""
+    """The named end of an exception; None: a failure, after which the replica is restarted."""
     return next((end for end in ENDS if isinstance(exc, end.type)), None)

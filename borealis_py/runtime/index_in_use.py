@@ -1,4 +1,4 @@
-"""Is a replica index in use? Heartbeats tell: one that keeps arriving is somebody alive."""
+"""Checks whether a replica index is in use: if heartbeats keep arriving, it is."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from contextlib import suppress
 import msgspec
 
 from borealis_py.log.base import Log, Lookup, Record
-from borealis_py.log.messages import Heartbeat, beat_key, read_beat
+from borealis_py.log.messages import beat_key, read_beat
 from borealis_py.node.input_reader import CONTROL_TAIL
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.runtime.specs import of_run
 
 FRESH_MS = 5_000
@@ -24,13 +25,12 @@ class IndexTaken(Exception):
 
 
 def ensure_free(log: Log, specs: Sequence[ReplicaSpec], dead: str = "") -> None:
-    """Raises IndexTaken when a heartbeat of the same index arrives while watching.
+    """Raises IndexTaken if a heartbeat of the same index arrives during the watch.
 
-    Costs nothing when the last heartbeats are old, or the dead one's; else up to WATCH_S, however many there are to
-    watch.
+    Free if the last heartbeats are old, or the dead run's; otherwise takes up to WATCH_S, for any number of replicas.
 
     Args:
-        dead: run of the process that was this index before and has ended: what it said last is no sign of life (R8).
+        dead: the previous run of this index, which has ended: its last heartbeats are no sign of life (R8).
     """
     lookup = log.lookup()
     try:
@@ -44,28 +44,28 @@ def ensure_free(log: Log, specs: Sequence[ReplicaSpec], dead: str = "") -> None:
 
 
 def _suspect(lookup: Lookup, spec: ReplicaSpec, dead: str) -> int | None:
-    """Where to watch for more, if the last heartbeat is fresh."""
+    """The offset from which to watch for more, if the last heartbeat is recent; else None."""
     first, end = lookup.bounds(spec.control_feed)
     last = _own(lookup, spec, max(first, end - CONTROL_TAIL), end, dead)
     return None if last is None or time.time() * 1000 - last[0].timestamp_ms > FRESH_MS else end
 
 
 def _looked(lookup: Lookup, spec: ReplicaSpec, end: int, dead: str) -> int:
-    """The end of what was looked at so far."""
+    """Check for new heartbeats and return the end of what was read."""
     now = lookup.bounds(spec.control_feed)[1]
     found = _own(lookup, spec, end, now, dead)
     if found is not None:
         _, by = found
         kind = "query" if spec.corrected else "node"
         raise IndexTaken(
-            f"replica {spec.replica} of {kind} {spec.node} is running already (incarnation {by.inc}, "
+            f"replica {spec.replica} of {kind} {spec.node} is already running (incarnation {by.inc}, "
             f"{by.uid}); stop it with `borealis down`, or take its place with --take-over"
         )
     return now
 
 
 def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int, dead: str) -> tuple[Record, Heartbeat] | None:
-    """The last heartbeat of this index in the range that is not the dead process's."""
+    """The last heartbeat of this index in the range, other than the dead run's."""
     key = beat_key(spec.node, spec.replica)
     own = [record for record in lookup.read(spec.control_feed, first, end) if record.key == key]
     for record in reversed(own):

@@ -1,4 +1,4 @@
-"""Whether this machine may run an app: its kernel must compute the bits that the app was described with."""
+"""Checks that this machine may run an app: its kernel must compute the bits of the one that described it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from borealis_py.runtime.ends import KernelDiffers
 
 
 def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
-    """Raises KernelDiffers, QueryError."""
+    """Check a replica's kernel. Raises KernelDiffers, QueryError."""
     check_kernel(spec, state.description.fingerprint.split(","))
 
 
 def check_kernel(spec: ReplicaSpec, known: Sequence[str]) -> None:
-    """Likewise, given the fingerprints that the app was described with."""
+    """Likewise, given the fingerprints in the app's description."""
     app = AppSpec.from_json(spec.app_json)
     kernel = compile_query(app, spec.node)
     own = kernel.fingerprint
@@ -26,5 +26,5 @@ def check_kernel(spec: ReplicaSpec, known: Sequence[str]) -> None:
         raise KernelDiffers(
             f"{app.label(spec.node)}: this machine's kernel has fingerprint {own}, the app was described with "
             f"{', '.join(known)}. Replicas must run the same engine version on the same architecture and C library; "
-            "install the same version of borealis-py, or describe the app anew with `borealis up --reset`"
+            "install the same version of borealis-py, or start anew with `borealis up --reset`"
         )

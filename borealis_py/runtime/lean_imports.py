@@ -1,6 +1,6 @@
-"""What a replica's process does without: libraries and threads that others would bring along.
+"""Keeps libraries and threads out of a replica's process that others would load.
 
-For processes of our own alone, and before anything else is loaded: who imports borealis_py keeps what it has.
+Only for our own processes, and before anything else is loaded: importing borealis_py must not change other programs.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",  # numpy's: nothing here multiplies matrices
-    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's allocator gives memory back as it goes
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's allocator returns memory as it goes
 }
 
 
 class _Without:
-    """A finder of modules that does not find some."""
+    """A module finder that hides some modules."""
 
     def __init__(self, finder: Any, names: frozenset[str]) -> None:
         self._finder, self._names = finder, names
@@ -29,15 +29,15 @@ class _Without:
 
 
 def without(*names: str) -> None:
-    """To this process these modules are not installed, from now on: who looks for them goes on without."""
+    """Make these modules appear as not installed to this process; libraries with optional imports do without them."""
     sys.meta_path[:] = [_Without(finder, frozenset(names)) for finder in sys.meta_path]
 
 
 def load_engine() -> None:
-    """Load what runs queries, and leave no thread behind.
+    """Load the libraries that run queries, leaving no thread behind.
 
-    pyarrow, DuckDB and PySpark load pandas wherever they find it, to know its values when they meet one: 30 MB of each
-    process and 0.2 s of its start. DuckDB opens a connection of its own to name types.
+    pyarrow, DuckDB and PySpark load pandas if they find it, to recognise its values: 30 MB in each process and 0.2 s of
+    its start. DuckDB also opens a connection of its own to name types.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)

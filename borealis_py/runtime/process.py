@@ -1,44 +1,37 @@
-"""The process of one replica index: one loop a node.
+"""The process of one replica index: one loop per node.
 
-    python -m borealis_py.runtime.process --bootstrap localhost:9092 --app flights --replica 0 --data-dir .borealis
+    BOREALIS_PROCESS='{"bootstrap": "localhost:9092", "data_dir": ".borealis"}' \\
+        python -m borealis_py.runtime.process --app flights --replica 0
 
-It runs that replica of all nodes and queries, or with --node NAME (more than once, if you like) of these: in this
-process and without Spark (`runtime/threads.py`), or with --host spark as tasks of a Spark application of its own
-(`runtime/spark`), and then without the engine, which only tasks load.
+The variable holds a `ProcessSpec`; `borealis replica` makes it from the configuration. The process runs that replica of
+all nodes and queries, or with --node NAME of that one: in this process and without Spark (`runtime/threads.py`), or
+with host "spark" as tasks of its own Spark application (`runtime/spark`). In the latter case only the tasks load the
+engine.
 
-A crash of one process never touches the other. SIGTERM and SIGINT end it in order.
+A crash of one process never affects the other. SIGTERM and SIGINT end it in order.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 import structlog
 
 from borealis_py.app import exit_codes
-from borealis_py.app.replicas import (
-    CHECKPOINTS,
-    ENGINE_MEMORY,
-    KAFKA_PROPERTIES,
-    SPARK_PROPERTIES,
-    ProcessName,
-    ReplicaProcesses,
-)
+from borealis_py.app.process_spec import ProcessSpec, ProcessSpecError
+from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.state import AppState, read_app
 from borealis_py.app.topics import create_topics, redo_topics_of
 from borealis_py.config.address import AddressError
 from borealis_py.config.logs import configure_logs
 from borealis_py.config.signals import set_by
-from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError
 from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.probe import check_directory, check_writable
@@ -58,7 +51,6 @@ from borealis_py.runtime.specs import replica_spec
 
 log = structlog.get_logger("borealis.host")
 
-HOSTS = ("process", "spark")
 NOT_STARTED = (
     LogError,
     QueryError,
@@ -69,11 +61,9 @@ NOT_STARTED = (
     HttpUnavailable,
     LocationError,
 )
-"""What stands in the way of a start, told as one line."""
-SENSELESS = (QueryError, SettingsError, AddressError)
-"""Those of them that another attempt does not change."""
-LOCAL = "local"
-"""Spark on this machine, with as many slots as it takes for replicas and redos."""
+"""Errors that prevent a start, reported as one line."""
+SENSELESS = (ProcessSpecError, QueryError, SettingsError, AddressError)
+"""Those of them that a retry does not fix."""
 
 
 class ReplicaHost(Protocol):
@@ -86,18 +76,12 @@ class ReplicaHost(Protocol):
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Which process this is, and what holds for this start alone; `ProcessSpec` has the rest."""
     parser = argparse.ArgumentParser(prog="borealis_py.runtime.process", description="One replica index of an app.")
-    parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--app", required=True)
     parser.add_argument("--replica", type=int, required=True)
-    parser.add_argument("--node", action="append", default=[], help="run this node or query instead of all")
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--host", choices=HOSTS, default=HOSTS[0], help="where replicas run")
-    parser.add_argument("--master", help="with --host spark; default: this machine, with as many slots as it takes")
-    parser.add_argument("--redo-slots", type=int, help="with --host spark: slots for redo jobs")
-    parser.add_argument("--slot-wait-us", type=int, help="with --host spark")
+    parser.add_argument("--node", default="", help="run this node or query instead of all")
     parser.add_argument("--take-over", action="store_true")
-    parser.add_argument("--http", metavar="HOST:PORT", help="answer HTTP there; port 0: any free one")
     parser.add_argument("--run", default="", help="name of this run: all its incarnations' uids begin with it")
     parser.add_argument("--after", default="", metavar="RUN", help="the run before, which has ended")
     parser.add_argument("--log", default="", metavar="FILE", help="that standard error is, and that is to be bounded")
@@ -108,50 +92,58 @@ def main(argv: list[str] | None = None) -> int:
     """Returns one of the exit codes in `exit_codes.py`."""
     args = parse(argv)
     configure_logs(file=args.log)
-    beside = ProcessNotes(args.data_dir / args.app / _name(args).stem, args.run)
+    try:
+        process = ProcessSpec.from_environment(os.environ)
+    except ProcessSpecError as exc:
+        return _not_started(args, exc)
+    beside = ProcessNotes(process.data_dir / args.app / _name(args).stem, args.run)
     code = exit_codes.FAILED.code
     try:
         with ExitStack() as closing:
-            code = _run(args, beside, closing)
+            code = _run(args, process, beside, closing)
         return code
     finally:
         beside.ended(code)
 
 
 def _name(args: argparse.Namespace) -> ProcessName:
-    return ProcessName(args.replica, args.node[0] if args.node else "")
+    return ProcessName(args.replica, args.node)
 
 
-def _run(args: argparse.Namespace, beside: ProcessNotes, closing: ExitStack) -> int:
-    """`closing`: ends what is open once the replicas have ended."""
+def _run(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, closing: ExitStack) -> int:
+    """Run the process. `closing`: closes what is open once the replicas have ended."""
     try:
-        process = _open(args, beside, closing)
+        host = _open(args, process, beside, closing)
     except NOT_STARTED as exc:
-        log.error("replica does not start", replica=args.replica, nodes=args.node, why=str(exc))
-        return _code_of(exc)
-    set_by((signal.SIGTERM, signal.SIGINT), process.stop)
-    return process.run()
+        return _not_started(args, exc)
+    set_by((signal.SIGTERM, signal.SIGINT), host.stop)
+    return host.run()
+
+
+def _not_started(args: argparse.Namespace, exc: Exception) -> int:
+    """Log an error that prevented the start. Returns the exit code."""
+    log.error("replica does not start", replica=args.replica, nodes=[args.node] if args.node else [], why=str(exc))
+    return _code_of(exc)
 
 
 def _code_of(exc: Exception) -> int:
-    """Of what stood in the way of a start."""
+    """Exit code for an error that prevented the start."""
     end = end_of(exc)
     if end is not None:
         return end.exit.code
     return (exit_codes.REFUSED if isinstance(exc, SENSELESS) else exit_codes.FAILED).code
 
 
-def _open(args: argparse.Namespace, beside: ProcessNotes, closing: ExitStack) -> ReplicaHost:
-    kafka = KafkaLog.of(args.bootstrap, json.loads(os.environ.get(KAFKA_PROPERTIES, "{}")))
-    state, checkpoints = read_app(kafka, args.app), os.environ.get(CHECKPOINTS, "")
-    memory_bytes = int(os.environ.get(ENGINE_MEMORY, "0"))
+def _open(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, closing: ExitStack) -> ReplicaHost:
+    kafka, data_dir, checkpoints = process.log, process.data_dir, process.checkpoints
+    state = read_app(kafka, args.app)
     if checkpoints:
         check_writable(checkpoints)
     else:
-        check_directory(args.data_dir / args.app / "checkpoints")
-    names = args.node or list(state.spec.all_nodes)
+        check_directory(data_dir / args.app / "checkpoints")
+    names = [args.node] if args.node else list(state.spec.all_nodes)
     specs = [
-        replica_spec(state, node, args.replica, kafka, args.data_dir, checkpoints, memory_bytes)
+        replica_spec(state, node, args.replica, kafka, data_dir, checkpoints, process.engine_memory_bytes)
         for name in names
         for node in parts_of(state.spec, name)
         if args.replica < state.runs.node(node).replicas
@@ -160,13 +152,13 @@ def _open(args: argparse.Namespace, beside: ProcessNotes, closing: ExitStack) ->
         raise SettingsError(f"app {args.app}: none of {', '.join(names)} has a replica {args.replica}")
     if not args.take_over:
         ensure_free(kafka, specs, args.after)
-    board = StatusRegistry(state, [(spec.node, spec.replica) for spec in specs], afar=args.host == "spark")
-    url = open_http(args.http, board, closing)
+    board = StatusRegistry(state, [(spec.node, spec.replica) for spec in specs], afar=process.host == "spark")
+    url = open_http(process.http, board, closing)
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
-    others = ReplicaProcesses(args.data_dir, args.app).running().keys() - {_name(args)}
+    others = ReplicaProcesses(data_dir, args.app).running().keys() - {_name(args)}
     cores = StartCores(args.replica, bool(others))
     seen = beside.seen(board, cores.done)
-    return _tasks(args, state, kafka, specs, seen) if args.host == "spark" else _threads(state, specs, seen)
+    return _tasks(args, process, state, specs, seen) if process.host == "spark" else _threads(state, specs, seen)
 
 
 def _threads(state: AppState, specs: list[ReplicaSpec], seen: StatusListener) -> ReplicaHost:
@@ -181,21 +173,17 @@ def _threads(state: AppState, specs: list[ReplicaSpec], seen: StatusListener) ->
 
 
 def _tasks(
-    args: argparse.Namespace, state: AppState, kafka: KafkaLog, specs: list[ReplicaSpec], seen: StatusListener
+    args: argparse.Namespace, process: ProcessSpec, state: AppState, specs: list[ReplicaSpec], seen: StatusListener
 ) -> ReplicaHost:
-    """Loads no engine: tasks do, and they check it."""
-    without("pandas", "numpy", "pyarrow")  # PySpark would load them to convert what a driver never has
-    from borealis_py.runtime.spark.driver import SLOT_WAIT_S, DriverSettings, SparkDriver
-    from borealis_py.runtime.spark.slot_plan import redos_for
+    """A host for Spark tasks. Loads no engine: the tasks do, and check it."""
+    without("pandas", "numpy", "pyarrow")  # PySpark would load them to convert values that a driver never has
+    from borealis_py.runtime.spark.driver import DriverFiles, SparkDriver
 
-    create_topics(kafka, redo_topics_of(state.spec))
-    output = args.data_dir / args.app / f"{_name(args).stem}.spark.log"
+    create_topics(process.log, redo_topics_of(state.spec))
+    output = process.data_dir / args.app / f"{_name(args).stem}.spark.log"
     output.parent.mkdir(parents=True, exist_ok=True)
-    extra = json.loads(os.environ.get(SPARK_PROPERTIES, "{}"))
-    master, wait_s = args.master or LOCAL, SLOT_WAIT_S if args.slot_wait_us is None else args.slot_wait_us / 1e6
-    redos = redos_for(master, len(specs)) if args.redo_slots is None else args.redo_slots
-    settings = DriverSettings(master, redos, output, wait_s, tuple(extra.items()), args.log)
-    return SparkDriver(specs, kafka, tuple(state.description.fingerprint.split(",")), settings, seen)
+    fingerprints = tuple(state.description.fingerprint.split(","))
+    return SparkDriver(specs, process, fingerprints, DriverFiles(output, args.log), seen)
 
 
 if __name__ == "__main__":

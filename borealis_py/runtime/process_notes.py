@@ -1,4 +1,4 @@
-"""What a replica process leaves beside its log for whoever keeps it running: since when it is READY, how it ended."""
+"""Notes that a replica process leaves next to its log for its supervisor: since when it is READY, how it ended."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from borealis_py.observe.status_registry import StatusRegistry
 
 class ProcessNotes:
     """Args:
-    path: what the names of its files begin with.
-    run: of this process; empty: nobody keeps it, and nothing is left.
+    path: common prefix of its files.
+    run: of this process; empty: it has no supervisor, and writes nothing.
     """
 
     def __init__(self, path: Path, run: str) -> None:
@@ -25,7 +25,7 @@ class ProcessNotes:
         self._lock = threading.Lock()
 
     def seen(self, board: StatusRegistry, on_ready: Callable[[], None] = lambda: None) -> StatusListener:
-        """Tells the board, and notes when all replicas of it have become READY, or are no longer.
+        """A listener that updates the registry and notes when all its replicas have become READY, or no longer are.
 
         Args:
             on_ready: called when all are, from any of their threads.
@@ -38,7 +38,7 @@ class ProcessNotes:
         return tell
 
     def _look(self, board: StatusRegistry, on_ready: Callable[[], None]) -> None:
-        """Once a second for each loop; each comes from a thread of its own."""
+        """Called once a second by each loop, from its own thread."""
         with self._lock, suppress(OSError):
             ready = not board.unready()
             if ready == self._ready:
@@ -54,7 +54,7 @@ class ProcessNotes:
                 run_notes.remove(f"{self._path}.ready")
 
     def ended(self, code: int) -> None:
-        """Its exit code: who did not start it is not told that by the system."""
+        """Note the exit code, which the system reports only to the parent."""
         if self._run:
             with suppress(OSError):
                 run_notes.write(f"{self._path}.end", {"run": self._run, "code": code})

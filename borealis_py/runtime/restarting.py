@@ -1,4 +1,4 @@
-"""One replica, started again and again from its last checkpoint until it ends for good. The same for every host."""
+"""Runs one replica, restarting it from its last checkpoint until it ends for good. The same for every host."""
 
 from __future__ import annotations
 
@@ -15,37 +15,41 @@ from borealis_py.runtime.ends import end_of
 log = structlog.get_logger("borealis.host")
 
 RESTART_S = 1.0
-"""Pause before a loop that failed starts again."""
+"""Pause before a failed loop is restarted."""
 
 
 class TaskDied(Exception):
-    """What ran a replica ended, not the replica: a worker, an executor, a Spark application. The message says why."""
+    """The host of a replica ended, not the replica: a worker, an executor, a Spark application. The
+    message says why.
+    """
 
 
 def supervise(run: Callable[[], None], spec: ReplicaSpec, stop: threading.Event) -> int:
-    """Run incarnations until `stop` is set or the replica cannot go on.
+    """Run incarnations until `stop` is set or the replica cannot continue.
 
     Args:
         run: one incarnation from start to end; blocks.
 
     Returns:
-        0, or the exit code that says why it cannot go on (`exits.py`, by `ends.py`).
+        0, or the exit code that says why it cannot continue (`exit_codes.py`, by `ends.py`).
     """
     line = log.bind(node=spec.node, replica=spec.replica)
     while not stop.is_set():
         try:
             run()
         except LostWhileRunning as exc:
-            line.warning("records it needs are gone: starts again, perhaps from a peer's checkpoint", why=str(exc))
+            line.warning(
+                "needed records are gone: replica starts again, perhaps from a peer's checkpoint", why=str(exc)
+            )
         except Exception as exc:
             if stop.is_set() and isinstance(exc, TaskDied):
-                return 0  # it was told to
+                return 0  # stopped on request
             end = end_of(exc)
             if end is not None:
                 (line.warning if end.usual else line.error)(end.said, why=str(exc), exit=end.exit.name)
                 return end.exit.code
             line.error(
-                "the replica failed and starts again from its last checkpoint",
+                "replica failed: restarting from its last checkpoint",
                 why=str(exc) if isinstance(exc, TaskDied) else f"{type(exc).__name__}: {exc}",
                 exc_info=not isinstance(exc, LogError | TaskDied),
             )

@@ -1,4 +1,4 @@
-"""What each replica of an app is told. The same for every host. Loads no engine: drivers have none."""
+"""Builds the specification of each replica of an app, the same for every host. Loads no engine: drivers have none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def replica_spec(
     checkpoint_uri: str = "",
     memory_bytes: int = 0,
 ) -> ReplicaSpec:
-    """What replica `replica` of a node, as it runs, is told. Raises QueryError for an unknown one."""
+    """The specification of replica `replica` of a node as it runs. Raises QueryError for an unknown node."""
     spec = state.runs
     serves = spec.serves(node)
     return ReplicaSpec(
@@ -55,23 +55,23 @@ def replica_spec(
 
 
 def work_of(spec: ReplicaSpec) -> ReplayContext:
-    """The same for redo tasks."""
+    """The replay context for redo tasks."""
     timing, app = spec.timing, AppSpec.from_json(spec.app_json)
     how = timing.ahead_max_us, spec.app_uid, timing.row_max_bytes, spec.engine_memory_bytes
     return node_context(app, spec.node, spec.log, *how, made_of=spec.made_of)
 
 
 def kernel_of(spec: ReplicaSpec) -> Callable[[], Kernel]:
-    """What compiles the replica's query, as its redos and audits do."""
+    """A function that compiles the replica's query, as its redos and audits do."""
     bounds = spec.timing.row_max_bytes, spec.engine_memory_bytes
     return partial(make_kernel, spec.app_json, spec.node, (), *bounds)
 
 
 def new_uid(spec: ReplicaSpec) -> str:
-    """Of an incarnation: random, and told by `of_run` to be of its process."""
+    """The uid of a new incarnation: random; `of_run` recognises the process it belongs to."""
     return f"{spec.run}-{uuid.uuid4().hex[:6]}" if spec.run else uuid.uuid4().hex[:8]
 
 
 def of_run(uid: str, run: str) -> bool:
-    """Whether an incarnation with this uid ran in the process of that run."""
+    """Whether the incarnation with this uid ran in the process of that run."""
     return bool(run) and uid.startswith(f"{run}-")

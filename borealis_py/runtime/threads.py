@@ -1,4 +1,4 @@
-"""Replicas as threads of one plain process, without Spark: each loop in one, supervised."""
+"""Replicas as threads of one plain process, without Spark: one supervised loop per thread."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.ends import ALONE
 from borealis_py.runtime.restarting import supervise
 from borealis_py.runtime.specs import kernel_of, new_uid, work_of
-from reconcile.redo_router import RedoRouter, RedoRunner, ThreadRedo
+from reconcile.redo_client import RedoRouter, RedoRunner
+from reconcile.thread_redo import ThreadRedo
 
 
 def make_redos(spec: ReplicaSpec, kernel: Kernel, wake: Wake, peer: RedoRunner) -> RedoRouter:
-    """Without Spark: from memory, and a thread that reads again what left it."""
+    """A router without Spark: redos run from memory, and a thread reads back rows that left it."""
     return RedoRouter(None, ThreadRedo(work_of(spec), wake), peer)
 
 
 class ThreadHost:
-    """All loops of one replica index, each in a thread. `seen`: is left each status."""
+    """All loops of one replica index, each in a thread. `seen`: called with each status."""
 
     def __init__(self, specs: list[ReplicaSpec], seen: StatusListener = ignore_status) -> None:
         self.stop = threading.Event()
@@ -40,12 +41,12 @@ class ThreadHost:
         return self.code
 
     def _supervise(self, spec: ReplicaSpec) -> None:
-        """Run it until it ends for good; what concerns the whole process ends the others too."""
+        """Run a replica until it ends for good; an end that concerns the whole process ends the others, too."""
         code = supervise(partial(self._run, spec), spec, self.stop)
         self.code = code or self.code
         if code and code not in ALONE:
             self.stop.set()
 
     def _run(self, spec: ReplicaSpec) -> None:
-        """One incarnation."""
+        """Run one incarnation."""
         run_replica(spec, kernel_of(spec), partial(make_redos, spec), self.stop, new_uid(spec), seen=self._seen)

@@ -1,5 +1,5 @@
-"""The product in simulated worlds: the real replicas, publishers and subscribers; log, clock and faults are simulated.
+"""The product in simulated worlds: real replicas, publishers and subscribers; simulated log, clock and faults.
 
-Data flows one way: `runner` draws a scenario, builds a `cluster` on the `log`, arms `faults`, and lets `checkers` and
-`witness` judge what came of it.
+Data flows one way: `runner` draws a scenario, builds a `cluster` on the `log`, and arms `faults`; `checkers` and
+`witness` judge the outcome.
 """

@@ -1,10 +1,10 @@
-"""The demo's two queries over a node that both read: cleaning is done once, and fails on its own.
+"""The demo's two queries over a node that both read: cleaning is done once, and fails independently.
 
     borealis check deploy/examples/flights_chain.py
     borealis up deploy/examples/flights_chain.py
 
-Sources -> cleaned (2 replicas) -> carrier_delays (2 replicas), very_late (2 replicas): two processes on one
-machine, `replica-0` and `replica-1`, each of which has the node and both queries.
+Sources -> cleaned (2 replicas) -> carrier_delays (2 replicas), very_late (2 replicas): two processes on one machine,
+`replica-0` and `replica-1`, each with the node and both queries.
 """
 
 from __future__ import annotations

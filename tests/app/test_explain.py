@@ -13,7 +13,8 @@ from borealis_py.protocol.settings import DelayPolicy, SettingsError, Timing
 from borealis_py.protocol.turn import Turn
 from borealis_py.query import App
 from sunion.model import Input, Output, SourceRecord, StableRange, StreamRecord, TentativeBucket
-from tests.sunion.lists import AHEAD_US, BUCKETS, OPS
+from tests.sunion.lists import AHEAD_US, BUCKETS
+from tests.support.managers import toy_config
 
 STABLE = LossEffect(LossOutcome.STABLE, 1.0)
 ALL = ("a", "b", "c")
@@ -78,7 +79,7 @@ def test_who_suspends_says_nothing_and_who_delays_is_tentative_all_the_same() ->
 def test_budgets_are_what_the_replicas_will_have() -> None:
     found = explained(on_failure="delay")
     nodes = {plan.report.name: plan for plan in found.nodes}
-    assert {name: (p.report.wait_us, p.delta_us, p.delays.failure) for name, p in nodes.items()} == {
+    assert {name: (p.report.delays.wait_us, p.delta_us, p.report.delays.failure) for name, p in nodes.items()} == {
         "ab": (1_425_000, 125_000, DelayPolicy.PROCESS),
         "abc": (1_525_000, 225_000, DelayPolicy.DELAY),
         "q": (2_725_000, 225_000, DelayPolicy.PROCESS),
@@ -129,7 +130,7 @@ def test_the_share_is_the_one_that_a_replica_computes(lost: str) -> None:
     nodes = [name for name, effect in expected.items() if effect.outcome in (LossOutcome.STABLE, LossOutcome.TENTATIVE)]
     assert "abc" in nodes
     for name in nodes:
-        intake = InputState(spec.inputs_of(name), 0, BUCKETS, OPS, AHEAD_US, 0, None, {})
+        intake = InputState(toy_config(*spec.inputs_of(name), timing=Timing(ahead_max_us=AHEAD_US)), 0, None)
         intake.read(_bucket_0(spec.inputs_of(name), lost, expected), 0, 1_000)
         assert (intake.completeness(0), intake.missing_sources(0)) == (
             expected[name].completeness,

@@ -16,10 +16,11 @@ from borealis_py.app.replicas import ReplicaProcesses
 from borealis_py.app.topics import topics_of
 from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, Fenced, Log, NewRecord
-from borealis_py.log.messages import Description, Heartbeat, beat_key, encode
+from borealis_py.log.messages import Description, beat_key, encode
 from borealis_py.query import App
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
+from tests.support.heartbeats import heartbeat
 from tests.support.statuses import status
 
 NAME = "shop"
@@ -44,7 +45,7 @@ class World:
         self.memory.broker.append(NewRecord(Feed(topic, partition), value, key))
 
     def beat(self, uid: str, node: str = "q", partition: int = 1) -> None:
-        value = encode(Heartbeat("a1", 1, 7, uid, "STABLE", 0, 0, False, None, 0, -1))
+        value = encode(heartbeat(1, 7, uid=uid))
         self.put(topics.control(NAME), value, beat_key(node, 1), partition)
 
     def alive(self, *meanwhile: Any) -> list[Alive]:

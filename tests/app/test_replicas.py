@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from borealis_py.app import replicas
+from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import (
     ProcessName,
     ReplicaProcesses,
@@ -93,13 +95,16 @@ def test_a_damaged_pid_file_is_no_process(processes: ReplicaProcesses, text: str
     assert processes.running() == {}
 
 
-def test_the_end_of_the_log_tells_why_it_ended(processes: ReplicaProcesses) -> None:
+def test_the_end_of_the_log_tells_why_it_ended(
+    tmp_path: Path, processes: ReplicaProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
     three = ProcessName(3)
-    processes.start(three, ["--nonsense"])
+    monkeypatch.setattr(replicas, "COMMAND", (*replicas.COMMAND, "--nonsense"))
+    processes.start(three, ProcessSpec("nowhere:1", tmp_path))
     child = processes._started[three]
     assert child.wait(60) == 2
     assert processes.ended(three) == 2
-    assert "--bootstrap" in processes.log_tail(three)
+    assert "--nonsense" in processes.log_tail(three)
     assert processes.running() == {}
     processes.release()
 

@@ -16,8 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from borealis_py.app import exit_codes, supervision
+from borealis_py.app import exit_codes, replicas, supervision
 from borealis_py.app.errors import LaunchError
+from borealis_py.app.process_spec import VARIABLE, ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.supervision import Fate, ProcessStart, start_supervisor, stop_supervisor, supervisor_of
 from borealis_py.app.supervisor import run_notes
@@ -38,7 +39,7 @@ def here(tmp_path: Path) -> Iterator[ReplicaProcesses]:
 def keep(here: ReplicaProcesses, *codes: str, first: tuple[str, ...] = ()) -> int:
     """A supervisor of toys: replica k runs `codes[k]`."""
     starts = [ProcessStart(ProcessName(k).stem, ["-c", code], first) for k, code in enumerate(codes)]
-    return start_supervisor(here.directory, [sys.executable], starts, {})
+    return start_supervisor(here.directory, [sys.executable], starts)
 
 
 def pid_of(here: ReplicaProcesses, name: ProcessName = ONE) -> int | None:
@@ -106,6 +107,37 @@ def test_an_end_by_name_is_final(here: ReplicaProcesses, end: exit_codes.ExitCod
     assert psutil.wait_procs([supervisor], 10)[1] == []
 
 
+def test_each_start_is_told_the_same_and_secrets_are_neither_arguments_nor_files(
+    here: ReplicaProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each process has a spec of its own; `--take-over` is for the first start alone."""
+    code = f"import os, sys; print(os.environ['{VARIABLE}'].count('hush'), sys.argv[1:], flush=True); {LIVES}"
+    monkeypatch.setattr(replicas, "COMMAND", (sys.executable, "-c", code))
+    spec = ProcessSpec("nowhere:1", here.directory.parent, {"sasl.password": "hush"}, http="127.0.0.1:9400")
+    specs = {ONE: spec, TWO: spec.at(1)}
+    here.keep(specs, take_over=True)
+
+    def said(name: ProcessName) -> list[str]:
+        return [line for line in here.log_file(name).read_text().splitlines() if line.startswith("1 ")]
+
+    until(lambda: [len(said(name)) for name in specs] == [1, 1], "both have said what they were told")
+    first = pid_of(here)
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    another(here, first)
+    until(lambda: len(said(ONE)) == 2, "the second has said it, too")
+    told = [ProcessSpec.from_environment(here.running()[name].environ()) for name in specs]
+    assert told == list(specs.values())
+    assert [it.http for it in told] == ["127.0.0.1:9400", "127.0.0.1:9401"]
+    log = str(here.log_file(ONE))
+    assert [f"['--app', 'app', '--replica', '0', '--log', '{log}'" in line for line in said(ONE)] == [True, True]
+    assert ["--take-over" in line for line in said(ONE)] == [True, False]
+    assert "hush" not in " ".join(arg for process in here.running().values() for arg in process.cmdline()[3:])
+    files = [path for path in here.directory.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if "hush" in path.read_text()]
+
+
 def test_one_that_could_not_start_at_all_is_not_tried_for_ever(here: ReplicaProcesses) -> None:
     keep(here, "import sys; sys.exit('no broker')")
     until(lambda: not here.kept, "the supervisor gave up")
@@ -126,7 +158,7 @@ sys.exit(1)
 
 def test_one_that_was_ready_is_tried_until_it_comes_with_growing_pauses(here: ReplicaProcesses) -> None:
     start = ProcessStart(ONE.stem, ["-c", READY_ONCE, str(here.directory)])
-    start_supervisor(here.directory, [sys.executable], [start], {})
+    start_supervisor(here.directory, [sys.executable], [start])
     until(lambda: len(lines(here)) >= 3, "it failed some times", 30)
     assert [line["next_start_s"] for line in lines(here)[:3]] == [0.0, 1.0, 2.0]
     assert (fate(here).final, fate(here).how) == (False, exit_codes.described(1))
@@ -238,7 +270,7 @@ def test_with_its_directory_gone_it_ends(here: ReplicaProcesses) -> None:
 
 
 def test_what_cannot_be_executed_is_told_and_tried_again(here: ReplicaProcesses) -> None:
-    start_supervisor(here.directory, ["/nowhere/python"], [ProcessStart(ONE.stem, [])], {})
+    start_supervisor(here.directory, ["/nowhere/python"], [ProcessStart(ONE.stem, [])])
     (line,) = lines(here)
     assert "/nowhere/python" in line["why"]
     assert here.kept
@@ -274,18 +306,22 @@ def test_a_process_is_known_by_its_start_not_by_the_clock(tmp_path: Path) -> Non
     assert not run_notes.running({})
 
 
-def test_without_a_supervisor_whoever_starts_the_next_says_how_the_last_one_ended(here: ReplicaProcesses) -> None:
+def test_without_a_supervisor_whoever_starts_the_next_says_how_the_last_one_ended(
+    here: ReplicaProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "COMMAND", (*replicas.COMMAND, "--nonsense"))
+    spec = ProcessSpec("nowhere:1", here.directory.parent)
     for code in ("2", None):
-        here.start(ONE, ["--nonsense"])
+        here.start(ONE, spec)
         here._started[ONE].wait(60)
         if code:
             path = str(here.directory / ONE.stem)
             run_notes.write(f"{path}.end", {"run": run_notes.read(f"{path}.pid")["run"], "code": int(code)})
-    here.start(ONE, ["--nonsense"])
+    here.start(ONE, spec)
     here._started[ONE].wait(60)
     hows = [line["how"] for line in lines(here)]
     assert hows == [exit_codes.described(2), "ended unseen: killed, or crashed"]
-    assert here.log_file(ONE).read_text().count("--bootstrap BOOTSTRAP") == 3  # nothing is truncated
+    assert here.log_file(ONE).read_text().count("unrecognized arguments: --nonsense") == 3  # nothing is truncated
     here.release()
 
 

@@ -34,12 +34,13 @@ from borealis_py.bench.measure.redo_ways import AtOnce, Quiet, Ringing, Submitte
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Description
+from borealis_py.log.topics import redo_feeds
 from borealis_py.protocol.redo import RedoFailed
 from borealis_py.protocol.settings import Timing
-from reconcile.redo_router import ThreadRedo
-from reconcile.replay_context import evict_all
+from reconcile.redo_job import evict_all
+from reconcile.thread_redo import ThreadRedo
 from tests.reconcile.list_world import StubLog
-from tests.reconcile.rpc_log import LetterLog
+from tests.reconcile.rpc_log import RpcLog
 
 ROWS = Steady((4, 3, 3), 60)
 
@@ -149,11 +150,16 @@ class OwnJob:
         return list(self._items)
 
 
+def messages_of(struck: Struck) -> RpcLog:
+    """A log with the topics of all its redos."""
+    return RpcLog(*(redo_feeds(struck.app.name, work.query, 0)[0] for work in struck.works))
+
+
 def test_jobs_that_are_asked_for_by_letter_give_the_same() -> None:
     bell, context = Ringing(), OwnContext()
     with (
         closing(Struck(ListStage(), ROWS, "1s")) as short,
-        closing(Desks(context, short, LetterLog(), bell)) as desks,
+        closing(Desks(context, short, messages_of(short), bell)) as desks,
     ):
         first = bits_of(ran(short.inline(short.job(600, 1)), short.live(), Ringing()).results[0], short.kernel)
         for number, slots in enumerate(SLOTS):

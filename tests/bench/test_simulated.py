@@ -101,8 +101,8 @@ def test_a_failure_shorter_than_what_may_be_waited_shows_nothing_tentative() -> 
 def test_a_product_that_waits_too_long_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     usual = delay.ready_at
 
-    def later(*args: Any) -> int | None:
-        at = usual(*args)
+    def later(*args: Any, **waits: int) -> int | None:
+        at = usual(*args, **waits)
         return None if at is None else at + 800_000
 
     monkeypatch.setattr(delay, "ready_at", later)

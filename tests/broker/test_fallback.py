@@ -17,7 +17,7 @@ from borealis_py.protocol.redo import RedoJob
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.runtime.threads import make_redos
-from reconcile.redo_router import RedoRouter, RedoRunner
+from reconcile.redo_client import RedoRouter, RedoRunner
 from tests.support.redos import FailingRedo
 from tests.support.running import MakeRedos, RunningApp, running, until
 

@@ -67,7 +67,7 @@ def test_the_second_way_is_tried_when_the_first_fails(ways: Callable[[Way, Way],
     [
         ({"one-1.0.jar": b"one"}, "brought no two-2.0.jar"),
         ({**CONTENT, "evil.jar": b""}, "evil.jar, which does not belong"),
-        ({**CONTENT, "two-2.0.jar": b"tw0"}, "two-2.0.jar is not the jar it should be"),
+        ({**CONTENT, "two-2.0.jar": b"tw0"}, "two-2.0.jar has the wrong checksum"),
     ],
 )
 def test_wrong_jars_are_refused_and_leave_no_cache(
@@ -124,7 +124,7 @@ def test_two_fetches_at_once_are_one(ways: Callable[[Way, Way], None]) -> None:
 def test_a_cache_that_cannot_be_made_is_said_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(BrokerError, match="XDG_CACHE_HOME names another place"):
+    with pytest.raises(BrokerError, match="Set XDG_CACHE_HOME to move them"):
         jars.fetch(JAVA)
 
 

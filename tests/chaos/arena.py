@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psutil
 
+from borealis_py.verify import Verdict
 from tests.chaos.broker import LinkedBroker
 from tests.chaos.impaired import Group, Impaired
 from tests.chaos.links import Links
 from tests.drills import family
-from tests.drills.checker import Verdict
 from tests.drills.cluster import Cluster, wall_us
 from tests.drills.network import BUCKET_US
 from tests.drills.plan import Member, Plan

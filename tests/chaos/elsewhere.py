@@ -16,11 +16,11 @@ from borealis_py.app import launch
 from borealis_py.app.exit_codes import OTHER_LIFE
 from borealis_py.app.replicas import ReplicaProcesses
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.verify import Verdict
+from borealis_py.verify.kafka_reader import TopicReader
 from tests.chaos.arena import ELSEWHERE, Arena, Steps
 from tests.chaos.faults import Fault
 from tests.drills import family
-from tests.drills.checker import Verdict
-from tests.drills.checker.read import Topics
 from tests.drills.cluster import Cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
@@ -125,7 +125,7 @@ def judged(old: Life, new: Life) -> Verdict:
 
 def strangers(new: Life) -> Sequence[bytes]:
     """Committed progress of another life. Its rows and dead letters would lie in the same transaction."""
-    topics = Topics(new.cluster.bootstrap)
+    topics = TopicReader(new.cluster.bootstrap)
     try:
         raw = [r.value for r in topics.read(f"{new.cluster.plan.name}.{QUERY}.progress") if r.value is not None]
     finally:

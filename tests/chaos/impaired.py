@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.drills.checker.evidence import Blackout
+from borealis_py.verify.evidence import Blackout
 
 
 @dataclass(frozen=True)

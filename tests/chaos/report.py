@@ -12,11 +12,11 @@ from statistics import median
 from rich.table import Table
 from rich.text import Text
 
+from borealis_py.verify import AnomalyKind, Verdict
+from borealis_py.verify.anomalies import Delay
 from tests.chaos.faults import GAP_S, kinds_of
 from tests.chaos.load import Sample, between
 from tests.chaos.run import Done
-from tests.drills.checker import Verdict, Word
-from tests.drills.checker.words import Delay
 
 LEDGER_HEAD = """# Chaos ledger
 
@@ -38,11 +38,16 @@ worst added delay | by kind |
 |---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|---|
 """
 
-LOST = (Word.LOST_WRITE, Word.UNSEEN)
-DUPLICATED = (Word.DUPLICATE,)
-DIFFERENT = (Word.STABLE_CHANGED, Word.INCONSISTENT_OFFSETS, Word.ABORTED_READ, Word.NONMONOTONIC_POLL)
-UNLABELLED = (Word.UNLABELLED_PARTIAL,)
-LATE = (Word.BOUND_BROKEN,)
+LOST = (AnomalyKind.LOST_WRITE, AnomalyKind.UNSEEN)
+DUPLICATED = (AnomalyKind.DUPLICATE,)
+DIFFERENT = (
+    AnomalyKind.STABLE_CHANGED,
+    AnomalyKind.INCONSISTENT_OFFSETS,
+    AnomalyKind.ABORTED_READ,
+    AnomalyKind.NONMONOTONIC_POLL,
+)
+UNLABELLED = (AnomalyKind.UNLABELLED_PARTIAL,)
+LATE = (AnomalyKind.BOUND_BROKEN,)
 LATE_GAP = 3
 """Late buckets so near each other have one cause."""
 
@@ -96,9 +101,9 @@ class Run:
     def rows(self) -> int:
         return self.verdict.looked_at["corrected rows"]
 
-    def count(self, words: Sequence[Word]) -> int:
-        """Anomalies of these words."""
-        return sum(len(self.verdict.of(word)) for word in words)
+    def count(self, kinds: Sequence[AnomalyKind]) -> int:
+        """Anomalies of these kinds."""
+        return self.verdict.count(*kinds)
 
     @property
     def worst(self) -> Delay | None:
@@ -194,7 +199,7 @@ def ledger_line(run: Run) -> str:
     kinds += "".join(f"; crashed: {one}" for one in run.crashed)
     if run.gap_s != GAP_S:
         kinds += '; GAP="{:g} {:g}"'.format(*run.gap_s)
-    counts = [run.count(words) for words in (LOST, DUPLICATED, DIFFERENT, UNLABELLED)]
+    counts = [run.count(kinds) for kinds in (LOST, DUPLICATED, DIFFERENT, UNLABELLED)]
     counts += [len(run.verdict.undecided), run.count(LATE)]
     cells = [
         f"{run.begin:%Y-%m-%d %H:%M}", run.commit, run.host, run.seed, len(run.faults), run.rows, *counts,

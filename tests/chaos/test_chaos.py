@@ -30,8 +30,8 @@ def test_five_faults_in_a_row_lose_repeat_and_change_nothing(tmp_path: Path) -> 
         done = run(it, faults, note)
         print(f"seed {SEED}", timeline(done, done[0].begin_us), sep="\n")
         verdict = it.end()
-    assert (verdict.words, verdict.undecided) == (set(), [])
+    assert (verdict.kinds, verdict.undecided) == (set(), [])
     assert sorted(f.fault.kind for f in done) == sorted(KINDS)
     assert told[-1] == len(KINDS)
-    assert all(verdict.looked_at[what] > 50 for what in ("corrected rows", "tentative words", "progress records"))
+    assert all(verdict.looked_at[what] > 50 for what in ("corrected rows", "tentative statements", "progress records"))
     assert verdict.looked_at["dead letters"] >= 20

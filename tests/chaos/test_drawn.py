@@ -10,6 +10,9 @@ from typing import cast
 
 import pytest
 
+from borealis_py.verify import AnomalyKind, Subject
+from borealis_py.verify.anomalies import Delay, Verdict
+from borealis_py.verify.evidence import Blackout
 from tests.chaos.__main__ import plan_of
 from tests.chaos.arena import ELSEWHERE, Arena, Steps, groups_of, link_names
 from tests.chaos.faults import (
@@ -27,9 +30,6 @@ from tests.chaos.impaired import Group, Impaired
 from tests.chaos.load import Sample
 from tests.chaos.report import Run, append, late_told, ledger_line, result, timeline
 from tests.chaos.run import DOING, Done, _Active, _next
-from tests.drills.checker import Word
-from tests.drills.checker.evidence import Blackout
-from tests.drills.checker.words import Delay, Verdict
 from tests.drills.plan import Member, Plan
 from tests.drills.poison import WHATS
 
@@ -77,10 +77,10 @@ def test_an_app_is_begun_anew_beside_one_that_is_paused_or_cut_off() -> None:
 
 def test_what_was_found_in_an_app_beside_counts() -> None:
     beside = Verdict(undecided=["sums.r0: tentative bucket 7"])
-    beside.say(Word.DUPLICATE, "corrected sums", "one")
+    beside.say(AnomalyKind.DUPLICATE, "corrected sums", "one", Subject.CORRECTED)
     beside.looked_at["corrected rows"] = 3
     whole = _run().verdict.and_beside([beside, beside])
-    assert (len(whole.of(Word.DUPLICATE)), len(whole.undecided), whole.looked_at["corrected rows"]) == (2, 2, 83)
+    assert (len(whole.of(AnomalyKind.DUPLICATE)), len(whole.undecided), whole.looked_at["corrected rows"]) == (2, 2, 83)
 
 
 def test_a_fault_says_what_it_is_and_whose() -> None:
@@ -131,9 +131,9 @@ def test_a_partition_without_replicas_excuses_no_other_partition_of_the_query() 
 
 def _run() -> Run:
     verdict = Verdict()
-    verdict.say(Word.LOST_WRITE, "sums", "one")
-    verdict.say(Word.UNSEEN, "watcher", "two")
-    verdict.say(Word.STABLE_CHANGED, "sums", "three")
+    verdict.say(AnomalyKind.LOST_WRITE, "sums", "one", Subject.CORRECTED)
+    verdict.say(AnomalyKind.UNSEEN, "watcher", "two", Subject.SUBSCRIBER)
+    verdict.say(AnomalyKind.STABLE_CHANGED, "sums", "three", Subject.STABLE)
     verdict.looked_at.update({"corrected rows": 77, "dead letters": 5, "refused by kernels": 2})
     verdict.delays += [
         Delay(1, 0, 10 * S, 12 * S, 1900.0, promised=True),

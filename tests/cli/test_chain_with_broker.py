@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from borealis_py.app.process_spec import VARIABLE, ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.commands import Borealis, statuses
 from tests.support.running import until
@@ -43,12 +44,14 @@ def test_an_index_of_all_nodes_runs_in_one_process(borealis: Borealis, processes
     assert [i["name"] for i in found["sums", 0]["inputs"]] == ["cleaned"]
 
 
-def test_an_index_of_a_node_that_runs_is_taken(bootstrap: str, site: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_index_of_a_node_that_runs_is_taken(
+    bootstrap: str, site: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from borealis_py.runtime.process import main as process
 
-    arguments = ["--bootstrap", bootstrap, "--app", APP, "--replica", "1", "--node", "cleaned", "--host", "process"]
-    assert process([*arguments, "--data-dir", str(site / "other")]) == 1
-    assert "replica 1 of node cleaned is running already" in capfd.readouterr().err
+    monkeypatch.setenv(VARIABLE, ProcessSpec(bootstrap, site / "other").environment()[VARIABLE])
+    assert process(ProcessName(1, "cleaned").arguments(APP)) == 1
+    assert "replica 1 of node cleaned is already running" in capfd.readouterr().err
 
 
 def test_up_starts_an_index_that_was_killed(borealis: Borealis, processes: ReplicaProcesses) -> None:

@@ -93,7 +93,7 @@ def test_the_same_again_says_that_nothing_changed(borealis: Borealis) -> None:
         (["threshold", "sums", "-1s"], 1, "more than zero"),
         (["threshold", "sums", "1s", "--timeout", "10"], 1, "--timeout: '10' has no unit"),
         (["threshold", "sums"], 2, "value"),
-        (["policy", "sums"], 2, "say what to change"),
+        (["policy", "sums"], 2, "nothing to change: give --failure"),
         (["policy", "sums", "--failure", "dely"], 2, "did you mean 'delay'"),
         (["policy", "sums", "--stabilization", "never"], 2, "choose process, delay or suspend"),
     ],

@@ -38,7 +38,10 @@ def refused(borealis: Borealis, *command: str) -> str:
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("nowhere://bucket/x?secret=hush", ("no checkpoints at nowhere://bucket/x: ", "Write s3://bucket/path")),
+        (
+            "nowhere://bucket/x?secret=hush",
+            ("checkpoints cannot be kept at nowhere://bucket/x: ", "Write s3://bucket/path"),
+        ),
         ("file:///dev/null/x", ("checkpoints cannot be written at file:///dev/null/x: ", "Not a directory")),
     ],
     ids=["a scheme that nobody knows", "a directory that cannot be made"],

@@ -100,7 +100,7 @@ def test_an_index_that_runs_elsewhere_is_told_and_not_tried_again(
     up(borealis, "--reset")
     said = borealis("up", "app.py", "--host", "process", "--data-dir", "elsewhere")
     assert said.code == 1
-    assert "is running already" in said.err
+    assert "is already running" in said.err
     assert "ended while starting (exit code 1, failed" in " ".join(said.err.split())
     other = ReplicaProcesses(here / "elsewhere", APP)
     until(lambda: not other.kept, "its supervisor has nothing to keep")

@@ -94,7 +94,7 @@ def test_without_java_up_says_what_runs_without(
     assert re.search("replica [01] ended while starting", words)
     assert "Spark cannot start" in words
     assert "Java 17 or newer" in words
-    assert "or let JAVA_HOME name one that is there. --host process runs them without Spark" in words
+    assert "or set JAVA_HOME to an existing one. --host process runs them without Spark" in words
     borealis("down", "--app", "no-java")
     assert not ReplicaProcesses(here / ".borealis", "no-java").running()
 

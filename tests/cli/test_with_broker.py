@@ -75,7 +75,7 @@ def test_a_taken_replica_index_is_refused(borealis: Borealis, site: Path) -> Non
     before = pids(site)
     said = borealis("up", "app.py", "--host", "process", "--no-restart", "--data-dir", "elsewhere")
     assert said.code == 1
-    assert "is running already" in said.err
+    assert "is already running" in said.err
     assert "--take-over" in said.err
     assert "ended while starting" in said.err
     borealis("down", "--app", APP, "--data-dir", "elsewhere")
@@ -99,7 +99,7 @@ def test_a_changed_query_is_refused_with_both_hashes(borealis: Borealis, site: P
 def test_the_origin_is_written_once(borealis: Borealis) -> None:
     said = borealis("up", "app.py", "--host", "process", "--no-restart", "--origin", "2013-01-01")
     assert said.code == 1
-    assert "has an origin already" in said.err
+    assert "already has an origin" in said.err
 
 
 @pytest.mark.parametrize(

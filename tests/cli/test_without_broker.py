@@ -129,7 +129,7 @@ def test_explain_shows_what_a_loss_costs(borealis: Borealis, here: Path) -> None
     assert "node cleaned sums, big" in lines
     assert "cleaned sums, big left, right 3 1625ms 125ms process" in lines
     assert "big cleaned, big 3s 2625ms 100ms 275ms 500ms process" in lines
-    assert "chain.control 3 heartbeats; a partition for each node" in lines
+    assert "chain.control 3 heartbeats; one partition per node" in lines
     found = json.loads(borealis("explain", "app.py", "--json").out)
     assert found["losses"]["left"]["sums"] == {"outcome": "tentative", "completeness": 0.5, "missing_sources": ["left"]}
     assert found["losses"]["cleaned"]["big"]["outcome"] == "silent"
@@ -221,6 +221,25 @@ def test_java_too_old(borealis: Borealis, here: Path, monkeypatch: pytest.Monkey
     said = borealis("broker", "up", "--port", str(free_port()))
     assert said.code == 1
     assert "is Java 8" in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "looks", "extra"),
+    [
+        (["demo"], "borealis_py.demo.data.find_spec", "demo"),
+        (["bench", "quick"], "borealis_py.bench.measure.catchup.find_spec", "bench"),
+        (["bench", "latency"], "borealis_py.bench.report.outcome.find_spec", "bench"),
+    ],
+)
+def test_without_an_extra(
+    borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], looks: str, extra: str
+) -> None:
+    monkeypatch.setattr(looks, lambda _: None)
+    said = borealis(*arguments)
+    assert said.code == 1
+    assert f"pip install 'borealis-py[{extra}]'" in said.err
+    assert "unexpected" not in said.err
+    assert not list(here.glob("docs"))
 
 
 def test_port_in_use(borealis: Borealis, here: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rows that bear times of their own: how late they may come, by the clock and by the data (PROTOCOL 1.2)."""
+"""Rows that bear times of their own: how late they may come, by the clock and by the data (PROTOCOL 4.2)."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ def test_late_rows_are_warned_of_once_a_minute_with_the_lateness_that_would_have
         publisher.send(row(0), world.now - 220_000)
     said = [entry["event"] for entry in logs if entry["log_level"] == "warning"]
     assert len(said) == 2
-    assert "lateness of 200ms would have done, it is 0us" in said[0]
-    assert "lateness of 300ms would have done" in said[1]
+    assert "lateness of 200ms would have sufficed, it is 0us" in said[0]
+    assert "lateness of 300ms would have sufficed" in said[1]
     assert [entry["rows"] for entry in logs] == [1, 3]
 
 

@@ -14,8 +14,8 @@ from borealis_py.client.pump import PumpProgress, ReplayPace, publish_rows
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import PublisherError, PublishFailed, StreamEnded, StreamFenced, StreamTaken
 from borealis_py.log.base import LogUnreachable
-from tests.client.folded import SCHEMA, W, inputs, row
-from tests.client.instant import InstantWorld
+from tests.client.folded import SCHEMA, W, World, inputs, row
+from tests.support.instant_log import InstantBroker, InstantLog
 
 PATIENCE_S = 20.0
 
@@ -29,17 +29,28 @@ def until(condition: Callable[[], object]) -> None:
         waited += 0.005
 
 
+class ThreadedWorld(World):
+    """A world whose publishers run in threads."""
+
+    def __init__(self, **target: Any) -> None:
+        super().__init__(**target)
+        self._broker = InstantBroker(self.memory)
+
+    def log(self, client: str) -> InstantLog:
+        return self._broker.log(client)
+
+
 @pytest.fixture
-def world() -> InstantWorld:
-    return InstantWorld(origin=wall_us() // W)
+def world() -> ThreadedWorld:
+    return ThreadedWorld(origin=wall_us() // W)
 
 
-def publisher(world: InstantWorld, name: str = "p", **options: Any) -> Publisher:
+def publisher(world: ThreadedWorld, name: str = "p", **options: Any) -> Publisher:
     target = world.target
     return Publisher(world.log(name), target.app, target.app_uid, target.source, SCHEMA, W, target.origin, **options)
 
 
-def test_rows_sent_from_several_threads_are_all_there_after_close(world: InstantWorld) -> None:
+def test_rows_sent_from_several_threads_are_all_there_after_close(world: ThreadedWorld) -> None:
     live = publisher(world).start()
 
     def send(part: int) -> None:
@@ -58,7 +69,7 @@ def test_rows_sent_from_several_threads_are_all_there_after_close(world: Instant
     assert live.counts.sent == 300
 
 
-def test_boundaries_go_on_by_themselves_while_nobody_sends(world: InstantWorld) -> None:
+def test_boundaries_go_on_by_themselves_while_nobody_sends(world: ThreadedWorld) -> None:
     with publisher(world) as live:
         live.send(row(0))
         until(lambda: len(world.folded().boundaries) >= 4)
@@ -66,7 +77,7 @@ def test_boundaries_go_on_by_themselves_while_nobody_sends(world: InstantWorld) 
     assert not world.folded().state.ended
 
 
-def test_flush_returns_when_the_rows_lie_in_the_log(world: InstantWorld) -> None:
+def test_flush_returns_when_the_rows_lie_in_the_log(world: ThreadedWorld) -> None:
     with publisher(world, boundaries=Boundaries.DATA) as history:
         history.send(row(0), wall_us())
         assert world.folded().rows == []
@@ -92,7 +103,7 @@ class Lagging:
 
 
 def test_flush_does_not_wait_for_the_boundaries_that_follow(
-    world: InstantWorld, monkeypatch: pytest.MonkeyPatch
+    world: ThreadedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = world.log("p")
     lagging: list[Lagging] = []
@@ -107,7 +118,7 @@ def test_flush_does_not_wait_for_the_boundaries_that_follow(
     live.close()
 
 
-def test_a_publisher_that_was_replaced_raises_at_the_next_send_and_at_close(world: InstantWorld) -> None:
+def test_a_publisher_that_was_replaced_raises_at_the_next_send_and_at_close(world: ThreadedWorld) -> None:
     first = publisher(world).start()
     with publisher(world, "q", take_over=True):
 
@@ -124,7 +135,7 @@ def test_a_publisher_that_was_replaced_raises_at_the_next_send_and_at_close(worl
     assert not world.folded().state.ended
 
 
-def test_a_second_publisher_is_refused_at_start_and_leaves_no_thread(world: InstantWorld) -> None:
+def test_a_second_publisher_is_refused_at_start_and_leaves_no_thread(world: ThreadedWorld) -> None:
     with publisher(world) as first:
         second = publisher(world, "q")
         with pytest.raises(StreamTaken, match="--take-over"):
@@ -133,13 +144,13 @@ def test_a_second_publisher_is_refused_at_start_and_leaves_no_thread(world: Inst
         assert not [t for t in threading.enumerate() if t.name.startswith("publisher-")][1:]
 
 
-def test_an_ended_source_is_refused_at_start(world: InstantWorld) -> None:
+def test_an_ended_source_is_refused_at_start(world: ThreadedWorld) -> None:
     publisher(world).start().close(end=True)
     with pytest.raises(StreamEnded, match="--reset"):
         publisher(world, "q").start()
 
 
-def test_a_publisher_that_is_closed_or_was_never_started_says_so(world: InstantWorld) -> None:
+def test_a_publisher_that_is_closed_or_was_never_started_says_so(world: ThreadedWorld) -> None:
     live = publisher(world)
     with pytest.raises(PublisherError, match="not started"):
         live.send(row(0))
@@ -150,27 +161,27 @@ def test_a_publisher_that_is_closed_or_was_never_started_says_so(world: InstantW
         live.send(row(0))
 
 
-def test_an_unreachable_log_is_told(world: InstantWorld) -> None:
-    world.memory.cut("p")
+def test_an_unreachable_log_is_told(world: ThreadedWorld) -> None:
+    world.log("p").cut()
     with pytest.raises(LogUnreachable, match=world.target.feed.topic):
         publisher(world).start()
 
 
-def test_close_tells_what_it_could_not_deliver(world: InstantWorld) -> None:
+def test_close_tells_what_it_could_not_deliver(world: ThreadedWorld) -> None:
     live = publisher(world).start()
-    world.memory.cut("p")
+    world.log("p").cut()
     live.send(row(0))
     with pytest.raises(PublishFailed, match="deliver its last rows"):
         live.close(timeout_s=0.05)
 
 
-def test_an_error_in_a_with_block_is_not_hidden_by_closing(world: InstantWorld) -> None:
+def test_an_error_in_a_with_block_is_not_hidden_by_closing(world: ThreadedWorld) -> None:
     with pytest.raises(ZeroDivisionError), publisher(world) as live:
         live.send({"n": 1 // 0})
     assert not world.folded().state.ended
 
 
-def test_an_input_is_published_to_its_end_with_a_report_of_progress(world: InstantWorld) -> None:
+def test_an_input_is_published_to_its_end_with_a_report_of_progress(world: ThreadedWorld) -> None:
     items = [*inputs([None] * 20), BadLine(20, 21, "malformed: no JSON", b"}{")]
     reports: list[PumpProgress] = []
     with publisher(world) as live:
@@ -183,7 +194,7 @@ def test_an_input_is_published_to_its_end_with_a_report_of_progress(world: Insta
     assert len(world.dead_letters()) == 1
 
 
-def test_a_paced_input_gets_its_exact_stimes_and_rows_without_a_time_do_not_hold_it_up(world: InstantWorld) -> None:
+def test_a_paced_input_gets_its_exact_stimes_and_rows_without_a_time_do_not_hold_it_up(world: ThreadedWorld) -> None:
     start = wall_us() + 50_000
     at = [0, 40_000_000, None, 90_000_000, 400_000_000]
     pace = ReplayPace(base_us=0, start_us=start, speed=1000)
@@ -195,7 +206,7 @@ def test_a_paced_input_gets_its_exact_stimes_and_rows_without_a_time_do_not_hold
     assert [why for why, _ in world.dead_letters()] == ["line 3: stime missing"]
 
 
-def test_history_runs_as_fast_as_possible(world: InstantWorld) -> None:
+def test_history_runs_as_fast_as_possible(world: ThreadedWorld) -> None:
     at = [wall_us() - 1_000_000 + i * 10_000 for i in range(100)]
     world.target = type(world.target)("flights", "a1", "ewr", W, at[0] // W)
     with publisher(world, boundaries=Boundaries.DATA) as history:
@@ -205,7 +216,7 @@ def test_history_runs_as_fast_as_possible(world: InstantWorld) -> None:
     assert folded.boundaries == sorted({t // W * W for t in at} - {at[0] // W * W})
 
 
-def test_publishing_stops_when_asked_to(world: InstantWorld) -> None:
+def test_publishing_stops_when_asked_to(world: ThreadedWorld) -> None:
     stop = threading.Event()
     far = ReplayPace(base_us=0, start_us=wall_us() + 3_000_000_000, speed=1)
     with publisher(world, boundaries=Boundaries.PACED) as live:
@@ -217,7 +228,7 @@ def test_publishing_stops_when_asked_to(world: InstantWorld) -> None:
     assert world.folded().rows == []
 
 
-def test_a_pace_needs_a_publisher_whose_boundaries_wait_for_rows(world: InstantWorld) -> None:
+def test_a_pace_needs_a_publisher_whose_boundaries_wait_for_rows(world: ThreadedWorld) -> None:
     with publisher(world) as live, pytest.raises(ValueError, match="belong together"):
         publish_rows(live, inputs([0]), ReplayPace(0, 0, 1))
 
@@ -227,7 +238,7 @@ def test_the_speed_of_a_replay_is_a_positive_whole_number() -> None:
         ReplayPace(0, 0, 0)
 
 
-def test_many_rows_in_one_go_come_as_they_would_one_by_one(world: InstantWorld) -> None:
+def test_many_rows_in_one_go_come_as_they_would_one_by_one(world: ThreadedWorld) -> None:
     with publisher(world, lateness_us=60_000_000) as live:
         assert live.send_many(row(n) for n in range(2_500)) == 2_500
         assert live.send_many((row(n) for n in range(2_500)), first_seq=0) == 0, "all were published already"
@@ -244,7 +255,7 @@ def test_many_rows_in_one_go_come_as_they_would_one_by_one(world: InstantWorld) 
     assert [seq for seq, _, _ in folded.letters] == [2_501]
 
 
-def test_a_row_by_the_data_leaves_by_itself_though_nothing_follows(world: InstantWorld) -> None:
+def test_a_row_by_the_data_leaves_by_itself_though_nothing_follows(world: ThreadedWorld) -> None:
     with publisher(world, boundaries=Boundaries.DATA) as live:
         live.send(row(0), wall_us())
         until(lambda: len(world.folded().rows) == 1)

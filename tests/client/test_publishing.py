@@ -1,4 +1,4 @@
-"""A publisher at work, on the simulated log (PROTOCOL 1.2, B5, B6, B9)."""
+"""A publisher at work, on the simulated log (PROTOCOL 4.2, B5, B6, B9)."""
 
 from __future__ import annotations
 

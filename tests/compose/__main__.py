@@ -6,8 +6,6 @@ import argparse
 import os
 import signal
 import sys
-import tempfile
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +13,7 @@ from rich.table import Table
 from borealis_py.kafka.broker import free_port
 from tests.compose.compose import Compose, ComposeError, compose_command
 from tests.compose.drill import Drill
+from tests.compose.page import PAGE, differences
 
 DAYS = 300
 SPEED = 86_400
@@ -40,13 +39,12 @@ def main() -> int:
     settings |= {"FLIGHTS_DAYS": str(args.days), "FLIGHTS_SPEED": str(SPEED)}
     compose = Compose(args.project, settings, command)
     print("building the image, if it must be, and starting the cluster: minutes at first", flush=True)
-    with tempfile.TemporaryDirectory(prefix="borealis-compose-") as directory:
-        drill = Drill(compose, ports, args.days, Path(directory))
-        try:
-            return _run(drill)
-        finally:
-            if not args.keep:
-                _take_down(drill)
+    drill = Drill(compose, ports, args.days)
+    try:
+        return _run(drill)
+    finally:
+        if not args.keep:
+            _take_down(drill)
 
 
 def _run(drill: Drill) -> int:
@@ -58,7 +56,9 @@ def _run(drill: Drill) -> int:
         print(f"FAILED: {exc}", file=sys.stderr, flush=True)
         return 1
     _show(drill)
-    return 0
+    for line in (unlike := differences(drill.outputs)):
+        print(f"FAILED: {PAGE.name}, {line}", file=sys.stderr, flush=True)
+    return int(bool(unlike))
 
 
 def _take_down(drill: Drill) -> None:

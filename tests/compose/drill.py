@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from borealis_py.demo.content import content_of
+from borealis_py.verify.report import show
 from tests.compose.compose import Compose
-from tests.compose.verdict import PRINTED, judge_query, judge_statements
+from tests.compose.verdict import PRINTED, judge_queries
 from tests.compose.watch import Watch, open_watch, page, wall_us
-from tests.drills.checker.table import show
 from tests.support.running import until
 
 APP = "flights"
@@ -34,7 +33,6 @@ class Drill:
     compose: Compose
     ports: dict[str, int]
     days: int
-    directory: Path
     rows: list[tuple[str, str, str]] = field(default_factory=list)
     """Of the table: what was done, how long it took, what was seen."""
     outputs: list[tuple[str, str]] = field(default_factory=list)
@@ -194,23 +192,21 @@ class Drill:
     def judges(self) -> str:
         """The corrected streams, and what every replica said, recomputed."""
         printed = self.compose.printed("subscriber")
+        verdicts = judge_queries(self.bootstrap, APP, self.watch.origin_us, self.days, printed)
         seen = []
-        for query in self.watch.state.spec.queries:
-            verdict = judge_query(self.bootstrap, APP, query, self.watch.origin_us, printed)
+        for query, verdict in verdicts.items():
             show(verdict, f"{APP}.{query}")
-            assert verdict.words == set(), f"{query}: {verdict.words}"
+            assert verdict.kinds == set(), f"{query}: {verdict.kinds}"
             assert verdict.looked_at["corrected rows"] > 0
             seen.append(f"{query} {verdict.looked_at['corrected rows']} rows")
         assert len(printed.splitlines()) > 0
-        report = judge_statements(
-            self.bootstrap, APP, self.watch.origin_us, self.days, self.directory / "statements.json"
-        )
-        assert report["ok"], json.dumps(report, indent=1)
-        assert report["tentative_results"], "no tentative result was seen: nothing was lost"
+        report = content_of(verdicts.values())
+        assert report.ok, report
+        assert report.tentative_results, "no tentative result was seen: nothing was lost"
         return (
             f"{', '.join(seen)}: 0 lost, 0 duplicated, 0 different, as are {len(printed.splitlines())} printed rows of "
-            f"{PRINTED}; {report['tuples_published']} tuples, {report['stable_results']} stable and "
-            f"{report['tentative_results']} tentative results of the replicas recomputed"
+            f"{PRINTED}; {report.tuples_published} tuples, {report.stable_results} stable and "
+            f"{report.tentative_results} tentative results of the replicas recomputed"
         )
 
     def starts_after_the_end(self) -> str:

@@ -1,45 +1,37 @@
-"""What lies on the broker in the end, judged twice: by the drills' checker and by the demo's, which share no code with
-the product. The first has the corrected streams, progress, dead letters, and what the subscriber printed; the second
-recomputes every stable and tentative statement of every replica with pandas.
+"""What lies on the broker in the end, judged by the independent checker with the demo's model of the flights, and what
+the subscriber printed with it.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
-from tests.compose.compose import ROOT
-from tests.compose.network import NETWORKS, all_comparable, comparable
-from tests.drills.checker import Verdict, read_evidence
-from tests.drills.checker.evidence import Saw, Session
-from tests.drills.checker.network import Truth
-from tests.drills.checker.published import judge_corrected, judge_dead_letters, judge_progress, judge_sources
-from tests.drills.checker.seen import judge_session
+from borealis_py.demo.content_check import evidence_of, packaged_flights
+from borealis_py.demo.model import load_flights
+from borealis_py.verify import Verdict, judge
+from borealis_py.verify.evidence import Saw, Session
+from borealis_py.verify.kafka_reader import TopicReader
 
 REPLICAS = 2
 PRINTED = "carrier_delays"
 """The query that the subscriber follows."""
 
 
-def judge_query(bootstrap: str, app: str, query: str, origin_us: int, printed: str) -> Verdict:
-    """The corrected stream of one query.
+def judge_queries(bootstrap: str, app: str, origin_us: int, days: int, printed: str) -> dict[str, Verdict]:
+    """By query.
 
     Args:
-        origin_us: start of the app's first bucket.
+        origin_us: start of the app's first bucket, at which the flights begin.
         printed: what the subscriber wrote, JSON lines.
     """
-    evidence = read_evidence(bootstrap, app, NETWORKS[query], [REPLICAS], origin_us)
-    evidence.corrected, evidence.written = all_comparable(evidence.corrected), all_comparable(evidence.written)
-    verdict = Verdict()
-    judge_sources(evidence, verdict)
-    judge_corrected(evidence, Truth(evidence.network, {s: log.rows for s, log in evidence.sources.items()}), verdict)
-    judge_progress(evidence, verdict)
-    judge_dead_letters(evidence, verdict)
-    if query == PRINTED:
-        judge_session(evidence, session_of(printed), {}, verdict)
-    return verdict
+    flights = load_flights(packaged_flights(), days, origin_us)
+    topics = TopicReader(bootstrap)
+    try:
+        evidence = evidence_of(topics, app, flights, origin_us, REPLICAS)
+    finally:
+        topics.close()
+    evidence[PRINTED].sessions = [session_of(printed)]
+    return {query: judge(of) for query, of in evidence.items()}
 
 
 def session_of(printed: str) -> Session:
@@ -48,16 +40,5 @@ def session_of(printed: str) -> Session:
     for line in printed.splitlines():
         row = json.loads(line)
         bucket, index = map(int, row["id"].split(":"))
-        seen.append(Saw(0, "ROW", bucket, bucket + 1, (comparable(row["value"]),), index=index))
+        seen.append(Saw(0, "ROW", bucket, bucket + 1, (row["value"],), index=index))
     return Session("subscriber", "corrected", seen)
-
-
-def judge_statements(bootstrap: str, app: str, origin_us: int, days: int, out: Path) -> dict[str, object]:
-    """The demo's checker in a process of its own: its report."""
-    command = [sys.executable, "-m", "borealis_py.demo.checker", "--bootstrap", bootstrap, "--app", app]
-    command += ["--t0-us", str(origin_us), "--days", str(days), "--replicas", str(REPLICAS), "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
-    if not out.exists():
-        raise AssertionError(f"the demo's checker gave no verdict: {done.stderr[-2000:]}")
-    report: dict[str, object] = json.loads(out.read_text())
-    return report

@@ -151,12 +151,12 @@ def test_the_engine_s_memory_and_the_size_of_a_row(here: Path, monkeypatch: pyte
     assert load().engine_memory_bytes == 512 << 20
     assert load().protocol_timing().row_max_bytes == 2_000_000
     monkeypatch.setenv("BOREALIS_ENGINE_MEMORY", "1MB")
-    with pytest.raises(ConfigError, match="1MB is too little for any query; at least 64MiB"):
+    with pytest.raises(ConfigError, match="1MB is too little for any query; use at least 64MiB"):
         load()
     monkeypatch.setenv("BOREALIS_ENGINE_MEMORY", "much")
     with pytest.raises(ConfigError, match="'much' is not a size"):
         load()
     monkeypatch.delenv("BOREALIS_ENGINE_MEMORY")
     write(here, "timing:\n  row_max: 9000000\n")
-    with pytest.raises(SettingsError, match="at most 7500000, for which a record has room"):
+    with pytest.raises(SettingsError, match="at most 7500000, as a record has no room for more"):
         load().protocol_timing()

@@ -11,6 +11,7 @@ from tests.contract.worlds import LogWorld
 
 LOGS = [
     pytest.param("tests.contract.worlds:MemoryWorld", id="memory"),
+    pytest.param("tests.contract.worlds:InstantWorld", id="instant"),
     pytest.param("tests.contract.kafka_world:KafkaWorld", id="kafka", marks=pytest.mark.broker),
 ]
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from borealis_py.log.base import Feed, Log, TopicSpec
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
+from tests.support.instant_log import InstantBroker
 
 T = TypeVar("T")
 
@@ -75,3 +76,19 @@ class MemoryWorld:
 
     def close(self) -> None:
         pass
+
+
+class InstantWorld(MemoryWorld):
+    """`tests.support.instant_log`. Only timeouts are left to `until`: see `test_instant_log.py`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._broker = InstantBroker()
+        self.memory, self.scheduler = self._broker.memory, self._broker.memory.scheduler
+
+    def log(self, client: str = "a") -> Log:
+        return self._broker.log(client)
+
+    def until(self, condition: Callable[[], T]) -> T:
+        """A reader of a topic that was made again is woken by its own poll, and has to poll once more."""
+        return condition() or super().until(condition)

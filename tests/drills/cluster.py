@@ -16,18 +16,19 @@ from itertools import takewhile
 from pathlib import Path
 
 from borealis_py.app import launch
-from borealis_py.app.replicas import ProcessName
+from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.replicas import ProcessName, first_arguments
 from borealis_py.app.state import AppState, StatusReader, put_settings
-from borealis_py.demo.checker.history import Raw
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError
 from borealis_py.log.messages import SourceFailure, Status
 from borealis_py.protocol.settings import Timing
+from borealis_py.verify import Verdict, judge, read_evidence
+from borealis_py.verify.envelope import Raw
+from borealis_py.verify.evidence import Blackout
+from borealis_py.verify.kafka_reader import TopicReader
+from borealis_py.verify.report import show
 from tests.drills.app import drill_app
-from tests.drills.checker import Verdict, judge, read_evidence
-from tests.drills.checker.evidence import Blackout
-from tests.drills.checker.read import Topics
-from tests.drills.checker.table import show
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import INDEX, Member, Plan
 from tests.drills.poison import KERNEL
@@ -90,21 +91,24 @@ class Cluster:
     def start(self, *members: Member) -> None:
         """Start replicas (again): the processes that run them. Does not wait."""
         for member in dict.fromkeys(map(self.plan.process, members)):
-            arguments = self._arguments(member, self.directory, self.plan.host)
-            self.replicas[member] = self._spawn(str(member), "borealis_py.runtime.process", arguments)
+            self.replicas[member] = self._replica(str(member), member, self.directory, self.plan.host)
 
     def start_old(self, member: Member) -> Process:
         """Start one of another life of the app beside it, with files of its own. It is to end by itself."""
-        arguments = self._arguments(member, self.directory / "old-life", "process")
-        process = self._spawn(f"old-{member}", "tests.chaos.old_life", arguments)
+        module, directory = "tests.chaos.old_life", self.directory / "old-life"
+        process = self._replica(f"old-{member}", member, directory, "process", module)
         process.may_end = True
         return process
 
-    def _arguments(self, member: Member, data_dir: Path, host: str) -> list[str]:
+    def _replica(
+        self, name: str, member: Member, data_dir: Path, host: str, module: str = "borealis_py.runtime.process"
+    ) -> Process:
         log = KafkaLog(self.addresses.get(str(member), self.bootstrap))
-        options = launch.ProcessOptions(log, data_dir, take_over=True, host=host)
+        spec = ProcessSpec.unconfigured(log, data_dir, host)
         apart = self.plan.chain and member.node != INDEX
-        return options.arguments(self.plan.name, ProcessName(member.k, member.node if apart else ""))
+        process = ProcessName(member.k, member.node if apart else "")
+        arguments = [*process.arguments(self.plan.name), *first_arguments(take_over=True)]
+        return self._spawn(name, module, arguments, spec.environment())
 
     def feed(self, sources: Sequence[str], take_over: bool = False) -> Process:
         """Start a publisher of these sources."""
@@ -127,9 +131,11 @@ class Cluster:
         self.watchers.append(Watcher(process, history, len(self.plan.results)))
         return self.watchers[-1]
 
-    def _spawn(self, name: str, module: str, arguments: Sequence[str]) -> Process:
+    def _spawn(
+        self, name: str, module: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Process:
         output = self.directory / f"{name}-{len(self.all_started)}.log"
-        self.all_started.append(spawn(module, arguments, output))
+        self.all_started.append(spawn(module, arguments, output, environment))
         return self.all_started[-1]
 
     # What they say ----------------------------------------------------------------------------------------------------
@@ -294,7 +300,7 @@ class Cluster:
         The first record at or after that bucket's start stays: that is where a checkpoint at `before` continues.
         """
         topic = f"{self.plan.name}.{stream}"
-        topics = Topics(self.bootstrap)
+        topics = TopicReader(self.bootstrap)
         kept = self.kept.setdefault(topic, [])
         last = kept[-1].offset if kept else -1
         kept += [record for record in topics.read(topic) if record.offset > last]
@@ -309,7 +315,11 @@ class Cluster:
         counts = [self.plan.replicas] * len(network.stages)
         histories = [w.history for w in self.watchers]
         life, origin_us = self.state.app_uid, self.origin_us
-        evidence = read_evidence(self.bootstrap, self.plan.name, network, counts, origin_us, histories, self.kept, life)
+        topics = TopicReader(self.bootstrap)
+        try:
+            evidence = read_evidence(topics, self.plan.name, network, counts, origin_us, histories, self.kept, life)
+        finally:
+            topics.close()
         evidence.healed = healed
         evidence.threshold_us = self.plan.threshold_us if self.bounded else None
         evidence.quiet_us = self.quiet_us

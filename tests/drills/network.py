@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tests.drills.checker.network import Network, Row, Stage, Value, stime_of
+from borealis_py.verify.envelope import Row, Value
+from borealis_py.verify.model.network import ModelStage, Network, stime_of
 from tests.drills.poison import refused_by_kernel
 
 SOURCES = ("a", "b", "c")
@@ -87,8 +88,8 @@ CHAIN = Network(
     COLUMNS,
     BUCKET_US,
     (
-        Stage(NODE, _INPUT, cleaned, origin=0, adds=by_row, refuses=poisoned),
-        Stage(QUERY, _OUTPUT, sums, origin=2, reach_us=WINDOW_US, adds=by_group),
+        ModelStage(NODE, _INPUT, cleaned, origin=0, adds=by_row, refuses=poisoned),
+        ModelStage(QUERY, _OUTPUT, sums, origin=2, reach_us=WINDOW_US, adds=by_group),
     ),
 )
 PARTITIONS, NODE_BY, QUERY_BY = 2, "v", "k"
@@ -100,7 +101,7 @@ PARTED = replace(
     ),
 )
 """The chain with each node in two partitions, by different keys, so that every partition feeds every other."""
-_SINGLE = Stage(QUERY, _OUTPUT, sums_of_all, origin=2, reach_us=WINDOW_US, adds=by_group, refuses=poisoned)
+_SINGLE = ModelStage(QUERY, _OUTPUT, sums_of_all, origin=2, reach_us=WINDOW_US, adds=by_group, refuses=poisoned)
 SINGLE = Network(SOURCES, COLUMNS, BUCKET_US, (_SINGLE,))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.drills.checker.network import Network
+from borealis_py.verify.model.network import Network
 from tests.drills.network import CHAIN, NODE, PARTED, PARTITIONS, QUERY, SINGLE
 
 INDEX = "replica"

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,8 +89,11 @@ class Watcher:
                 self._corrected[of] = max(self._corrected[of], saw["bucket"])
 
 
-def spawn(module: str, arguments: Sequence[str], output: Path) -> Process:
-    """`python -m module arguments`, in a session of its own; what it says goes into `output`."""
+def spawn(module: str, arguments: Sequence[str], output: Path, environment: Mapping[str, str] | None = None) -> Process:
+    """`python -m module arguments`, in a session of its own; what it says goes into `output`.
+
+    `environment`: added to that of this process.
+    """
     with output.open("wb") as file:
         popen = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -99,6 +102,6 @@ def spawn(module: str, arguments: Sequence[str], output: Path) -> Process:
             stderr=file,
             cwd=ROOT,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
         )
     return Process(popen, output)

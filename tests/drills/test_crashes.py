@@ -29,7 +29,7 @@ def test_killed_and_paused_processes(bootstrap: str, tmp_path: Path, chain: bool
         kill_all_replicas_of_the_first_node(it)
         it.finish()
         verdict = it.judge()
-        assert (verdict.words, verdict.undecided) == (set(), [])
+        assert (verdict.kinds, verdict.undecided) == (set(), [])
         assert verdict.looked_at["corrected rows"] > 100
 
 

@@ -34,8 +34,8 @@ def test_lost_sources_a_killed_broker_and_a_full_disk(broker: LocalBroker, tmp_p
         the_disk_is_full(it, disk, victim)
         it.finish()
         verdict = it.judge()
-        assert (verdict.words, verdict.undecided) == (set(), [])
-        assert verdict.looked_at["tentative words"] > 50
+        assert (verdict.kinds, verdict.undecided) == (set(), [])
+        assert verdict.looked_at["tentative statements"] > 50
         assert verdict.looked_at["dead letters"] == GARBAGE
 
 

@@ -14,19 +14,19 @@ import pytest
 
 from borealis_py.client.ingest import InputRow, read_jsonl
 from borealis_py.client.rows import BadRow, RowSchema
-from borealis_py.demo.checker.history import Raw
 from borealis_py.engine.kernel import compile_query
 from borealis_py.engine.rows import segment_schema
 from borealis_py.protocol.settings import ROW_MAX_BYTES
+from borealis_py.verify import AnomalyKind
+from borealis_py.verify.envelope import Raw, Row
+from borealis_py.verify.evidence import DeadLetterRecord, dead_letters
+from borealis_py.verify.model.network import Network, stime_of
+from borealis_py.verify.source_log import SourceRules, fold
 from tests.drills.app import drill_app
-from tests.drills.checker import Word
-from tests.drills.checker.evidence import DeadLetter, dead_letters
-from tests.drills.checker.network import Network, Row, stime_of
-from tests.drills.checker.sources import fold
-from tests.drills.handmade import B0, World, good, source_log
 from tests.drills.network import BUCKET_US, CHAIN, COLUMNS, NODE, PARTED, SOURCES, poisoned, row_of
 from tests.drills.poison import KERNEL, PUBLISHER, WHATS, Plan, line_of
-from tests.drills.records import record
+from tests.verify.handmade import B0, World, good, source_log
+from tests.verify.records import record
 
 SCHEMA = {"origin": "string", "k": "int64", "v": "int64"}
 
@@ -89,13 +89,13 @@ def poisoned_world(network: Network = CHAIN) -> World:
     world = good(network, logs)
     world.poison["a"] = {REFUSED: False, ROW: True}
     stage = network.stages[0]
-    world.dead += [DeadLetter("a", 30, "malformed", REFUSED), letter_of(stage.parts[stage.part_of(bad)], bad)]
+    world.dead += [DeadLetterRecord("a", 30, "malformed", REFUSED), letter_of(stage.parts[stage.part_of(bad)], bad)]
     return world
 
 
-def letter_of(node: str, row: Row) -> DeadLetter:
+def letter_of(node: str, row: Row) -> DeadLetterRecord:
     raw = json.dumps(dict(zip((*COLUMNS, "stime"), row, strict=True))).encode()
-    return DeadLetter("cleaned", -1, "tuple at stime", node=node, bucket=stime_of(row) // BUCKET_US, raw=raw)
+    return DeadLetterRecord("cleaned", -1, "tuple at stime", node=node, bucket=stime_of(row) // BUCKET_US, raw=raw)
 
 
 @pytest.mark.parametrize("network", [CHAIN, PARTED])
@@ -149,8 +149,8 @@ def refuses_a_row_that_is_good(w: World) -> None:
     w.dead.append(letter_of(NODE, w.sources["a"].rows[5]))
 
 
-LOST, TWICE, TORN = {Word.LOST_WRITE}, {Word.DUPLICATE}, {Word.INCONSISTENT_OFFSETS}
-FAULTS: list[tuple[Callable[[World], None], set[Word]]] = [
+LOST, TWICE, TORN = {AnomalyKind.LOST_WRITE}, {AnomalyKind.DUPLICATE}, {AnomalyKind.INCONSISTENT_OFFSETS}
+FAULTS: list[tuple[Callable[[World], None], set[AnomalyKind]]] = [
     (refuses_a_good_line, LOST),
     (takes_what_is_no_row, TORN),
     (sends_another_row, TORN),
@@ -165,11 +165,11 @@ FAULTS: list[tuple[Callable[[World], None], set[Word]]] = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "words"), [pytest.param(f, w, id=f.__name__) for f, w in FAULTS])
-def test_what_else_is_made_of_poison_is_told(fault: Callable[[World], None], words: set[Word]) -> None:
+@pytest.mark.parametrize(("fault", "kinds"), [pytest.param(f, w, id=f.__name__) for f, w in FAULTS])
+def test_what_else_is_made_of_poison_is_told(fault: Callable[[World], None], kinds: set[AnomalyKind]) -> None:
     world = poisoned_world()
     fault(world)
-    assert world.judge().words == words
+    assert world.judge().kinds == kinds
 
 
 def test_what_a_publisher_refused_has_a_position_of_its_own() -> None:
@@ -178,8 +178,11 @@ def test_what_a_publisher_refused_has_a_position_of_its_own() -> None:
     rows = [{"origin": "a", "k": n, "v": None} for n in (0, 2)]
     said = record(1, "TUPLES", 1, "u", 0, stimes, 150, "json", 0, refused, rows=rows)
     only = record(3, "TUPLES", 1, "u", 4, b"", 1 << 62, "json", 0, [[4, "malformed", b"?", 0]])
-    log = fold([record(0, "EPOCH", 1, "u"), said, replace(said, offset=2), only], COLUMNS, 90)
-    assert (log.seqs, log.refused, log.missing) == ([0, 2], {1: 1, 3: 1, 4: 3}, [])
+    log = fold(
+        [record(0, "EPOCH", 1, "u"), said, replace(said, offset=2), only],
+        SourceRules(dict.fromkeys(COLUMNS, ""), 90, 10),
+    )
+    assert (list(log.seqs), log.refused, log.missing) == ([0, 2], {1: 1, 3: 1, 4: 3}, [])
     assert [row[1] for row in log.rows] == [0, 2]
     assert dict(log.dead) == {1: 2, 3: 1}
     assert log.repeated == 4
@@ -188,4 +191,4 @@ def test_what_a_publisher_refused_has_a_position_of_its_own() -> None:
 def test_a_dead_letter_says_whose_it_is_and_of_which_line() -> None:
     headers = {"source": "a", "offset": "7", "reason": "malformed", "node": "cleaned.1", "bucket": str(B0), "seq": "9"}
     raw = Raw(0, b"{}", tuple((name, value.encode()) for name, value in headers.items()))
-    assert dead_letters([raw]) == [DeadLetter("a", 7, "malformed", 9, "cleaned.1", B0, b"{}")]
+    assert list(dead_letters([raw])) == [DeadLetterRecord("a", 7, "malformed", 9, "cleaned.1", B0, b"{}")]

@@ -23,8 +23,8 @@ def test_a_redo_runs_on_spark_and_one_that_hangs_inline(bootstrap: str, tmp_path
         a_redo_that_hangs(it, it_redoes)
         it.finish()
         verdict = it.judge()
-        assert (verdict.words, verdict.undecided) == (set(), [])
-        assert verdict.looked_at["tentative words"] > 30
+        assert (verdict.kinds, verdict.undecided) == (set(), [])
+        assert verdict.looked_at["tentative statements"] > 30
 
 
 ENOUGH = 20

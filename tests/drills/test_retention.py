@@ -30,8 +30,8 @@ def test_records_that_replicas_need_are_deleted(bootstrap: str, tmp_path: Path, 
             no_replica_upstream_has_it(it)
         no_checkpoint_helps(it)
         verdict = it.judge(healed=False)
-        assert (verdict.words, verdict.undecided) == (set(), [])
-        assert verdict.looked_at["stable words"] > 100
+        assert (verdict.kinds, verdict.undecided) == (set(), [])
+        assert verdict.looked_at["stable statements"] > 100
 
 
 def first_node(it: Cluster) -> tuple[Member, Member]:
@@ -64,7 +64,7 @@ def killed(it: Cluster, victim: Member, peer: Member, streams: Sequence[str]) ->
     begin = wall_us()
     it.start(victim)
     it.until_event(victim, "READY", begin)
-    assert "starts from a peer's" in it.replicas[victim].said
+    assert "starting from a peer's" in it.replicas[victim].said
     it.until_well()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -11,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.protocol.states import TRANSITIONS
+from borealis_py.protocol.states import TRANSITIONS, ReplicaState
+from tests.transcripts.datadriven import TESTDATA, parse, prose, transcripts
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("borealis_py", "sunion", "reconcile")
@@ -19,6 +22,8 @@ DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 README_LINES_MAX = 130
 RUNS_TESTS = "tests/protocol/test_mutations.py"
 """Runs other tests while a rule is broken."""
+RUNS_TRANSCRIPTS = "tests/transcripts/test_transcripts.py"
+PROSE_WORDS_MIN = 40
 LINES_MAX = 400
 MODULES_MAX = 20
 STARTED = {
@@ -29,8 +34,9 @@ STARTED = {
     "borealis_py.bench.report.check",
     "borealis_py.bench.report.page",
     "borealis_py.cli.main",
+    "borealis_py.cli.reference.__main__",
     "borealis_py.config.reference",
-    "borealis_py.demo.checker.__main__",
+    "borealis_py.demo.content_check",
     "borealis_py.runtime.process",
     "borealis_py.runtime.spark.daemon",
     "borealis_py.runtime.spark.make_class_archive",
@@ -115,6 +121,28 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert lost == []
 
 
+def anchors(document: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"(?m)^#+ (.+)$", document.read_text())
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_anchor_is_a_heading(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text())
+    targets = [(document.parent / file if file else document, anchor) for file, anchor in links]
+    assert [(file.name, anchor) for file, anchor in targets if anchor not in anchors(file)] == []
+
+
+def test_every_section_that_is_cited_is_in_the_protocol() -> None:
+    sections = set(re.findall(r"(?m)^#+ (\d+(?:\.\d+)?)\b", (ROOT / "PROTOCOL.md").read_text()))
+    cites = re.compile(r"PROTOCOL(?:\.md)?(?: section)? (\d+(?:\.\d+)?(?:, \d+\.\d+)*)")
+    files = [*modules().values(), *(ROOT / "tests").rglob("*.py"), *transcripts(), *DOCUMENTS]
+    cited = {(n, str(f.relative_to(ROOT))) for f in files for m in cites.findall(f.read_text()) for n in m.split(", ")}
+    assert cited
+    assert {(number, file) for number, file in cited if number not in sections} == set()
+
+
 def test_the_front_page_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= README_LINES_MAX
 
@@ -130,6 +158,24 @@ def test_every_rule_that_code_cites_is_in_the_protocol() -> None:
     }
     assert cited
     assert {(rule, name) for rule, name in cited if rule not in known} == set()
+
+
+def test_every_file_of_test_data_is_a_transcript_that_is_run() -> None:
+    there = {path for path in TESTDATA.rglob("*") if path.is_file()}
+    assert there == set(transcripts())
+    collect = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", "-k", "test_transcript"]
+    found = subprocess.run([*collect, RUNS_TRANSCRIPTS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r"::test_transcript\[(\w+)\]", found)) == {path.stem for path in there}
+
+
+@pytest.mark.parametrize("path", transcripts(), ids=lambda path: path.stem)
+def test_every_transcript_explains_its_scene(path: Path) -> None:
+    said = prose(path)
+    assert len(said.split()) >= PROSE_WORDS_MIN
+    assert re.search(r"\(PROTOCOL \d", said), "its title names the section that it shows"
+    cited = set(re.findall(r"\b[RB]\d+\b", path.read_text()))
+    assert cited <= set(re.findall(r"\b[RB]\d+\b", (ROOT / "PROTOCOL.md").read_text()))
+    assert all(step.expected for step in parse(path)), "run with --rewrite"
 
 
 def test_no_citation_leads_out_of_the_repository() -> None:
@@ -151,13 +197,30 @@ def test_every_constant_of_the_protocol_says_what_it_is_for() -> None:
     assert undocumented == set()
 
 
+def transitions() -> set[tuple[str, str]]:
+    return {(before.value, after.value) for before, after in TRANSITIONS}
+
+
 def test_the_protocol_has_the_code_s_table_of_states() -> None:
     rows = [
         tuple(cell.strip() for cell in line.strip("|").split("|")[:2])
         for line in (ROOT / "PROTOCOL.md").read_text().splitlines()
         if line.startswith("|")
     ]
-    names = {state.value for pair in TRANSITIONS for state in pair}
+    names = {state for pair in transitions() for state in pair}
     told = {(a, b) for a, b in rows if a in names and b in names}
     told |= {(a, other) for a, b in rows if a in names and b == "any other" for other in names - {a}}
-    assert told == {(a.value, b.value) for a, b in TRANSITIONS}
+    assert told == transitions()
+
+
+def test_the_protocol_s_diagram_of_states_has_the_code_s_transitions() -> None:
+    (diagram,) = re.findall(r"```mermaid\nstateDiagram-v2\n(.*?)```", (ROOT / "PROTOCOL.md").read_text(), re.DOTALL)
+    arrows = re.findall(r"^ *(\S+) --> (\S+)(?: : [\w ,]+)?$", diagram, re.MULTILINE)
+    assert len(arrows) == len(diagram.strip().splitlines()), "a line that is no arrow"
+    assert [end for start, end in arrows if start == "[*]"] == [ReplicaState.RECOVERING.value]
+    assert {arrow for arrow in arrows if arrow[0] != "[*]"} == transitions()
+
+
+def test_the_protocol_links_every_transcript() -> None:
+    links = re.findall(r"\]\((tests/testdata/[^)]+)\)", (ROOT / "PROTOCOL.md").read_text())
+    assert {ROOT / link for link in links} == set(transcripts())

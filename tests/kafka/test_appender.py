@@ -100,7 +100,7 @@ def test_a_failure_without_a_token_is_logged(
     feed = new_feed()
     appender = log.appender(waiter.wake)
     appender.append(NewRecord(feed, b"x" * 9_000_000))
-    assert f"a record was not taken: {feed.topic}" in caplog.text
+    assert f"record refused: {feed.topic}" in caplog.text
     appender.close()
 
 

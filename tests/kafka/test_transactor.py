@@ -343,7 +343,7 @@ def test_a_take_over_is_told_as_the_event_it_is_and_nothing_is_printed(
     second.transactor.close()
     (event,) = [one for one in told if "fenced" in one["event"]]
     assert event["log_level"] == "info"
-    assert "which is ordinary" in event["event"]
+    assert "which is normal" in event["event"]
     assert "borealis#producer" in event["client"]
     assert "FATAL" not in capfd.readouterr().err
 

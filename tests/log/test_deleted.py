@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import pytest
 
-from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.log.stream import StreamDecoder, deleted
 from sunion.model import Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
 from tests.log.encoders import BUCKETS, FEED, encoder
-
-
-@dataclass
-class Cut:
-    """A topic whose first records are gone."""
-
-    records: list[Record]
-    first: int
-
-    def bounds(self, feed: Feed) -> tuple[int, int]:
-        return self.first, len(self.records)
-
-    def find(self, feed: Feed, timestamp_ms: int) -> int:
-        left = (r.offset for r in self.records[self.first :] if r.timestamp_ms >= timestamp_ms)
-        return next(left, len(self.records))
-
-    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
-        assert first >= self.first
-        yield from self.records[first:end]
+from tests.support.instant_log import InstantLog
 
 
 def tentative(bucket: int) -> TentativeBucket:
@@ -67,7 +45,10 @@ SAID: list[StreamRecord] = [
     ],
 )
 def test_a_topic_is_cut_off_if_what_is_left_begins_later(first: int, bucket: int, gone: bool) -> None:
-    values = [new for said in SAID for new in encoder().encode(said)]
-    records = [Record(FEED, i, r.timestamp_ms or 0, None, r.value) for i, r in enumerate(values)]
-    assert len(records) == len(SAID)
-    assert deleted(Cut(records, first), FEED, BUCKETS, StreamDecoder(Life("a1"), "s1"), bucket) is gone  # type: ignore[arg-type]
+    log = InstantLog()
+    log.create([FEED.topic])
+    log.put(*(new for said in SAID for new in encoder().encode(said)))
+    log.delete_before(FEED, first)
+    lookup = log.lookup()
+    assert lookup.bounds(FEED) == (first, len(SAID))
+    assert deleted(lookup, FEED, BUCKETS, StreamDecoder(Life("a1"), "s1"), bucket) is gone

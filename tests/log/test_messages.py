@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from borealis_py.log.messages import Heartbeat, Incarnation, Threshold, beat_key, decode, encode, read_beat
+from borealis_py.log.messages import Incarnation, Threshold, beat_key, decode, encode, read_beat
+from tests.support.heartbeats import heartbeat
 
-BEAT = Heartbeat("a1", 1, 7, "uid", "STABLE", 5, 6, False, None, 4, -1)
+BEAT = heartbeat(1, 7, ack_s=5, ack_l=6, progress=4)
 
 
 @pytest.mark.parametrize(

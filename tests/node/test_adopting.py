@@ -120,7 +120,7 @@ def test_what_the_peer_does_not_have_is_a_sentence(world: World) -> None:
 
 
 class NoLog:
-    """A log that gives nobody a client."""
+    """A log that gives nobody a client. No simulated log: a stub of one call, which fails as none of a log's does."""
 
     def lookup(self) -> Lookup:
         raise RuntimeError("no more clients")

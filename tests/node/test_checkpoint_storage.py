@@ -314,7 +314,7 @@ def test_an_object_store_has_no_names_but_the_checkpoints() -> None:
 
 
 def test_an_unknown_file_system_is_told_without_keys() -> None:
-    with pytest.raises(LocationError, match=r"no checkpoints at nowhere://bucket/x: .*Write s3://") as told:
+    with pytest.raises(LocationError, match=r"checkpoints cannot be kept at nowhere://bucket/x: .*Write s3://") as told:
         location_at("nowhere://id:hush@bucket/x?secret=hush")
     assert "hush" not in str(told.value)
 
@@ -327,7 +327,7 @@ def test_what_a_file_system_says_is_told_in_short(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("pyarrow.fs.FileSystem", Unknown)
     with pytest.raises(
-        LocationError, match=r"no checkpoints at hdfs://h/x: no libhdfs in .* \[\.\.\.\]\. Write s3://"
+        LocationError, match=r"checkpoints cannot be kept at hdfs://h/x: no libhdfs in .* \[\.\.\.\]\. Write s3://"
     ) as told:
         location_at("hdfs://h/x")
     assert len(str(told.value)) < 600

@@ -121,7 +121,7 @@ def test_a_place_that_takes_nothing_keeps_nobody_from_ending(tmp_path: Path, mon
     it.save(checkpoint(12))
     with capture_logs() as lines:
         it.close()
-    assert [line["event"] for line in lines] == ["checkpoint given up: the place takes nothing"]
+    assert [line["event"] for line in lines] == ["checkpoint given up: its location accepts no writes"]
     assert written == []
     go.set()
     until(lambda: set(threading.enumerate()) <= others, "its thread ends")

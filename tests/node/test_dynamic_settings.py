@@ -13,7 +13,7 @@ from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.log.messages import Incarnation, Policy, SourceFailure, Threshold, encode
 from borealis_py.node.dynamic_settings import DynamicSettings, as_configured, as_enforced, declared
-from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
+from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing
 from borealis_py.query import App
 from borealis_py.query.spec import Serves
 
@@ -40,7 +40,7 @@ def policy(query: str, failure: DelayPolicy, stabilization: DelayPolicy) -> Reco
 
 def wait_ms(it: DynamicSettings) -> float:
     """D of the node."""
-    return (it.delays.threshold_us - TIMING.slack_us) / MS
+    return it.delays.wait_us / MS
 
 
 def test_what_the_apps_file_declares_is_in_force_at_first() -> None:
@@ -54,7 +54,8 @@ def test_a_threshold_of_this_query_is_in_force_at_once() -> None:
     it = settings()
     it.read(threshold("q", 500))
     it.read(threshold("other", 900))
-    assert it.delays.threshold_us == 500_000
+    assert wait_ms(it) == 500 - TIMING.slack_us / MS
+    assert it.queries["q"] == Delays(500_000)
 
 
 def test_policies_and_failures_and_incarnations() -> None:
@@ -90,7 +91,7 @@ def test_a_bad_setting_is_named_and_changes_nothing(key: str, value: bytes | Non
     it = settings()
     with capture_logs() as lines:
         it.read(record(key, value))
-    assert it.delays == Delays(3_000_000)
+    assert it.delays == NodeDelays(3_000_000 - TIMING.slack_us)
     assert it.failed_until == {}
     assert [line["key"] for line in lines] == [key]
 

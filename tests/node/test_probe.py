@@ -21,7 +21,7 @@ PAGE = "x" * 4_096
 def refused(uri: str, content: str = "") -> str:
     with pytest.raises(LocationError) as told:
         check_writable(uri, content)
-    assert "another place: `checkpoints:` in borealis.yaml" in str(told.value)
+    assert "another location: `checkpoints:` in borealis.yaml" in str(told.value)
     return str(told.value)
 
 
@@ -48,14 +48,14 @@ def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert refused(f"file://{tmp_path}/file").startswith(f"checkpoints cannot be written at file://{tmp_path}/file: ")
     with pytest.raises(
-        LocationError, match=r"at .*/file/x: .*Not a directory.*another place: `data_dir:` in borealis.yaml"
+        LocationError, match=r"at .*/file/x: .*Not a directory.*another location: `data_dir:` in borealis.yaml"
     ):
         check_directory(tmp_path / "file" / "x")
 
 
 def test_a_scheme_that_nobody_knows_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "ANSWER_S", 0.0)  # no process is asked
-    with pytest.raises(LocationError, match="no checkpoints at nowhere://bucket/x: "):
+    with pytest.raises(LocationError, match="checkpoints cannot be kept at nowhere://bucket/x: "):
         check_writable("nowhere://bucket/x")
 
 
@@ -72,7 +72,7 @@ def test_a_bucket_that_is_not_there_is_told_without_keys() -> None:
     with no_such_bucket() as uri:
         said = refused(uri)
     assert "NO_SUCH_BUCKET" in said
-    assert "a bucket has to be made" in said
+    assert "a bucket must be created first" in said
     assert KEY not in said
     assert SECRET not in said
 

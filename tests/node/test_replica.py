@@ -28,7 +28,7 @@ from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.appender import MemoryAppender
 from borealis_py.simulation.log.client import MemoryLog
-from reconcile.redo_router import RedoRouter
+from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
 from sunion.model import Input, Output, StableBucket, StableRange
 from tests.support.redos import FailingRedo
@@ -149,7 +149,7 @@ def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
     appender = world.log.client("replica").appender(lambda: None)
     reporter = Reporter(world.spec, appender, world.clock, replica.settings, lambda: "", world.glances.append)
     with capture_logs() as lines:
-        reporter.note(note, replica.manager, frozenset())
+        reporter.note(note, replica.manager.status(), frozenset())
     (line,) = lines
     return world.status, line
 
@@ -158,7 +158,7 @@ def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
     ("event", "said"),
     [
         ("REDO_FAILED", "redo failed; going on inline"),
-        ("ADOPT_FAILED", "a peer's checkpoint was not adopted; going on alone"),
+        ("ADOPT_FAILED", "a peer's checkpoint was not adopted; correcting without it"),
         ("DRIFT", "buckets run without a source that is alive: check its clock and lateness, or raise the threshold"),
     ],
 )

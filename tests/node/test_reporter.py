@@ -1,24 +1,26 @@
-"""What a replica's status tells of one input."""
+"""What a replica's status reports about one input."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from dataclasses import replace
 
-from borealis_py.node.reporter import Reporter
-from sunion.bucket import Buckets
-from sunion.input_buffers import SourceBuffer
-from sunion.source import SourceFold
+from borealis_py.protocol.input_state import InputState
+from borealis_py.protocol.settings import Timing
+from sunion.model import Input
+from tests.sunion.lists import W, batch, claim
+from tests.support.managers import toy_config
 
 
 def test_a_source_s_status_has_its_publisher_s_lateness_and_how_late_rows_came() -> None:
-    source = SourceBuffer("s", ("s",), 0, fold=SourceFold(10_000, 1, "u", -1, lateness_us=2_000))
+    state = InputState(toy_config(Input.source("s"), Input.source("t"), timing=Timing()), 0, None)
+    state.union.feed_all(0, [replace(claim(0), lateness_us=2_000), batch(1, 0, boundary=7 * W)])
+    source = state.union.sources[0]
     for late_us, rows in ((0, 60), (8, 38), (15, 1), (1_000, 1)):
         source.lateness.add(late_us, rows)
-    union = SimpleNamespace(inputs=[source], closed=lambda index: 7)
-    manager: Any = SimpleNamespace(
-        union=union, intake=SimpleNamespace(late=lambda index: True), buckets=Buckets(100_000)
-    )
-    told = Reporter._input(manager, 0, frozenset({0}))
-    assert (told.name, told.closed, told.late, told.reachable, told.ended) == ("s", 7, True, False, False)
-    assert (told.lateness_us, told.late_us) == (2_000, (0, 15, 1_000))
+    one, other = state.statuses()
+    assert (one.name, one.closed, one.tuples, one.late, one.ended) == ("s", 7, 0, False, False)
+    assert (one.lateness_us, one.late_us) == (2_000, (0, 15, 1_000))
+    assert (other.name, other.closed, other.tuples, other.late_us) == ("t", 0, 0, (0, 0, 0))
+    for feed in state.feeds[1]:
+        feed.late = True
+    assert [status.late for status in state.statuses()] == [False, True]

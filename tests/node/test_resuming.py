@@ -1,4 +1,4 @@
-"""Where a writer goes on when progress tells of more than its inputs close: it waits until it has read all of them."""
+"""Where a writer goes on when progress is ahead of what its inputs close: it waits until it has read all of them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_who_has_read_less_than_the_writer_before_waits_for_his_inputs_and_then_
     world.publish(20, rows=(12,))
     for feed in (SOURCE, STREAM):
         world.log.broker.append(NewRecord(feed, b"one more"))
-    with pytest.raises(LogError, match="q: progress tells of bucket 20, the inputs close up to 17"):
+    with pytest.raises(LogError, match="q: progress is at bucket 20, the inputs close only up to 17"):
         world.resuming(world.lookup)
     assert world.resuming.doubts
     world.turned(18)

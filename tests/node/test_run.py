@@ -19,6 +19,7 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from sunion.errors import RetentionLost
+from tests.support.instant_log import InstantLog
 
 
 class Losing:
@@ -94,38 +95,13 @@ def test_a_heart_beats_while_a_turn_lasts(tmp_path: Path, monkeypatch: pytest.Mo
     assert replica.closed
 
 
-class Absent:
-    """A log that can be opened and does not answer. `open`: what was opened and not closed."""
-
-    def __init__(self) -> None:
-        self.open: list[str] = []
-
-    def _opened(self, name: str) -> Any:
-        def refuse(*_: object) -> Any:
-            raise LogUnreachable("no broker")
-
-        self.open.append(name)
-        return SimpleNamespace(bounds=refuse, close=lambda: self.open.remove(name))
-
-    def lookup(self) -> Any:
-        return self._opened("lookup")
-
-    def reader(self, wake: object) -> Any:
-        return self._opened("reader")
-
-    def appender(self, wake: object) -> Any:
-        return self._opened("appender")
-
-    def transactor(self, *_: object) -> Any:
-        return self._opened("transactor")
-
-
 def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     """It is tried every second while there is no broker: what each left would be the end of the process."""
-    log, closed = Absent(), []
+    log, closed = InstantLog(), []
+    log.cut()
     spec: Any = ReplicaSpec(
         app="app", app_uid="a1", node="n", replica=1, inputs=(), bucket_us=100_000, origin=0, partition=0,
-        query_hash="", app_json="", delays={}, log=log, data_dir=tmp_path, timing=Timing(), serves=(), position=1,  # type: ignore[arg-type]
+        query_hash="", app_json="", delays={}, log=log, data_dir=tmp_path, timing=Timing(), serves=(), position=1,
         corrected=False,
     )  # fmt: skip
     kernel = ToyKernel(100_000, 1)
@@ -133,7 +109,7 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
     threads = threading.active_count()
     with pytest.raises(LogUnreachable):
         run_replica(spec, lambda: kernel, lambda kernel, wake, peer: redos, threading.Event(), "uid")
-    assert log.open == []
+    assert log.unclosed == 0
     assert closed == ["redos"]
     assert threading.active_count() == threads
 

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.manager import Manager
-from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.settings import NodeDelays, Timing
 from borealis_py.protocol.turn import Append, AskEnds, Effect, Turn
 from sunion.model import Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord, TentativeBucket
 from tests.protocol.toy import MS, TIMING
-from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W
+from tests.sunion.lists import FRAGMENT, W
+from tests.support.managers import toy_config
 
-X = 2_000 * MS
+D = 2_000 * MS - TIMING.slack_us
 
 
 STREAM = Input("up", 2, ("a", "b"))
+
+
+def manager(*inputs: Input, start: StartPoint | None = None, timing: Timing = TIMING, **more: Any) -> Manager:
+    """Of a node that reads these inputs, at the origin unless `start` says otherwise; `more` of its `ManagerConfig`."""
+    return Manager(
+        toy_config(*inputs, timing=timing, **more),
+        identity=Identity(0, 1, "u"),
+        start=start or StartPoint(0, FRAGMENT.initial()),
+        delays=NodeDelays(D),
+    )
 
 
 class Node:
     """The second node of a chain, fed by hand: stream `up` of two replicas, and perhaps source `c`."""
 
     def __init__(self, *inputs: Input, timing: Timing = TIMING) -> None:
-        self.manager = Manager(
-            Identity(0, 1, "u"),
-            inputs,
-            FRAGMENT,
-            OPS,
-            BUCKETS,
-            0,
-            StartPoint(0, FRAGMENT.initial()),
-            timing,
-            Delays(X),
-            2,
-        )
+        self.manager = manager(*inputs, timing=timing, position=2)
         self.said: list[StreamRecord] = []
         self.offset = 0
 

@@ -29,11 +29,11 @@ def test_a_bucket_is_created_when_it_first_shows_and_only_once() -> None:
 def test_what_upstream_waited_is_taken_off_this_bucket_and_the_next() -> None:
     creation = Creation(0)
     creation.extend(3, now=1_000)
-    creation.waited(1, now=1_000, held=300, width=100)
+    creation.waited(1, now=1_000, waited_us=300, width_us=100)
     assert [creation.at(b) for b in range(4)] == [1_000, 600, 700, 1_000]
-    creation.waited(1, now=1_000, held=10, width=100)
+    creation.waited(1, now=1_000, waited_us=10, width_us=100)
     assert creation.at(1) == 600
-    creation.waited(9, now=1_000, held=300, width=100)
+    creation.waited(9, now=1_000, waited_us=300, width_us=100)
     assert creation.at(9) is None
 
 
@@ -41,7 +41,7 @@ def test_forgotten_buckets_are_gone_and_the_rest_stay() -> None:
     creation = Creation(0)
     creation.extend(36_000, now=1)
     creation.extend(36_001, now=2)
-    creation.waited(4, now=9, held=9, width=0)
+    creation.waited(4, now=9, waited_us=9, width_us=0)
     creation.forget(10)
     assert (creation.at(9), creation.at(10), creation.at(36_001), creation.top) == (None, 1, 2, 36_001)
     creation.forget(36_002)
@@ -59,7 +59,7 @@ def test_creation_agrees_with_a_plain_table(steps: list[tuple[str, int]]) -> Non
             for bucket in range(max(low, max(table, default=low - 1) + 1), b + 1):
                 table.setdefault(bucket, now)
         elif what == "waited":
-            creation.waited(b, now, 5, 2)
+            creation.waited(b, now=now, waited_us=5, width_us=2)
             for bucket, at in ((b, now - 7), (b + 1, now - 5)):
                 if bucket in table:
                     table[bucket] = min(table[bucket], at)
@@ -152,6 +152,6 @@ MISSING_LATE = InputView(Presence.MISSING, False, True)
     ],
 )
 def test_a_bucket_may_run_from(inputs: list[InputView], process: int) -> None:
-    assert ready_at(END, inputs, PROCESS, WAIT, DELTA) == process
-    assert ready_at(END, inputs, DELAY, WAIT, DELTA) == END + WAIT
-    assert ready_at(END, inputs, SUSPEND, WAIT, DELTA) is None
+    assert ready_at(END, inputs, PROCESS, wait_us=WAIT, delta_us=DELTA) == process
+    assert ready_at(END, inputs, DELAY, wait_us=WAIT, delta_us=DELTA) == END + WAIT
+    assert ready_at(END, inputs, SUSPEND, wait_us=WAIT, delta_us=DELTA) is None

@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from borealis_py.protocol.drift import AGAIN_US, SILENT_US, WATCH_US, Drift
-from tests.protocol.toy import MS, make_world, source_log
+from borealis_py.protocol.input_state import InputState
+from borealis_py.protocol.turn import Turn
+from sunion.model import Input, SourceRecord
+from tests.protocol.toy import MS, TIMING, make_world, source_log
+from tests.sunion.lists import W, batch, claim
+from tests.support.managers import toy_config
 
 D = 750_000
 STEP = 100_000
@@ -63,6 +68,37 @@ def test_sources_of_one_clock_are_not_named_nor_one_that_was_lost_for_long() -> 
     world.replicas[0].cut = set()
     world.run(19_000 * MS)
     assert not [n for n in world.replicas[0].notes if n.event == "DRIFT"]
+
+
+WAIT_US = 750 * MS
+
+
+def notes(state: InputState, wait: int = WAIT_US) -> list[str]:
+    return [note.detail for note in state.drift_notes(0, wait)]
+
+
+def read(state: InputState, index: int, *records: SourceRecord) -> None:
+    state.read(Turn(0, inputs={index: records}), 0, 1_000)
+
+
+def test_latenesses_that_differ_by_more_than_d_are_named_once_each_time_they_change() -> None:
+    state = InputState(toy_config(Input.source("a"), Input.source("b"), timing=TIMING), 0, None)
+    read(state, 0, replace(claim(0), lateness_us=1_000 * MS))
+    assert notes(state) == [], "nobody owns b yet"
+    read(state, 1, replace(claim(0), lateness_us=250 * MS))
+    assert notes(state) == [], "they differ by just D"
+    read(state, 1, replace(claim(1, epoch=2), lateness_us=200 * MS))
+    state.read(Turn(0), 0, 1_000)
+    assert notes(state) == [
+        "the publisher of a waits 1 s for late rows, that of b 0.2 s: these differ by more than D = 0.75 s, "
+        "so buckets run without a"
+    ]
+    assert notes(state) == []
+    read(state, 0, batch(1, 0, boundary=W))
+    assert notes(state) == [], "nothing has changed"
+    assert len(notes(state, 700 * MS)) == 1, "D has"
+    read(state, 1, replace(batch(2, 0, boundary=2**62), epoch=2))
+    assert notes(state, 600 * MS) == [], "b has ended"
 
 
 @pytest.mark.parametrize(("late_ms", "named"), [(700, False), (5_000, True)])

@@ -5,20 +5,16 @@ from __future__ import annotations
 import pytest
 
 from borealis_py.protocol.history import TURNS
-from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.manager import Manager
-from borealis_py.protocol.settings import Delays
 from borealis_py.protocol.turn import Turn
 from sunion.errors import IllegalTransition
 from sunion.model import Input
-from tests.protocol.toy import TIMING
-from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim
+from tests.protocol.chain_node import manager
+from tests.sunion.lists import W, batch, claim
 
 
 def make() -> Manager:
-    start = StartPoint(0, FRAGMENT.initial())
-    inputs = (Input.source("a"),)
-    return Manager(Identity(0, 1, "u"), inputs, FRAGMENT, OPS, BUCKETS, 0, start, TIMING, Delays(2_000_000))
+    return manager(Input.source("a"))
 
 
 def test_a_broken_rule_comes_with_what_led_to_it() -> None:

@@ -8,11 +8,13 @@ from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.settings import Timing
 from sunion.model import Input, Output, TentativeBucket
-from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, batch, claim
+from tests.sunion.lists import AHEAD_US, W, batch, claim
+from tests.support.managers import toy_config
 
 
 def state(*inputs: Input) -> InputState:
-    return InputState(inputs, 0, BUCKETS, OPS, AHEAD_US, 0, None, {i: lambda rows: rows for i in range(len(inputs))})
+    unpack = {i: lambda rows: rows for i in range(len(inputs))}
+    return InputState(toy_config(*inputs, timing=Timing(ahead_max_us=AHEAD_US), unpack=unpack), 0, None)
 
 
 def filled(*counts: int) -> InputState:

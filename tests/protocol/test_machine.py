@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from borealis_py.protocol.settings import DelayPolicy, Delays
+from borealis_py.protocol.settings import DelayPolicy, NodeDelays
 from borealis_py.protocol.states import ReplicaState
 from tests.examples import examples
 from tests.protocol.toy import MS, TIMING, Broken, Replica, make_world
@@ -125,7 +125,7 @@ class Lives(RuleBasedStateMachine):
         stabilization=st.sampled_from(DelayPolicy),
     )
     def settings_change(self, threshold: int, failure: DelayPolicy, stabilization: DelayPolicy) -> None:
-        self.world.delays = Delays(threshold * MS, failure, stabilization)
+        self.world.delays = NodeDelays(threshold * MS - self.world.timing.slack_us, failure, stabilization)
         for replica in [*self.all(), *self.world.zombies]:
             replica.delays = self.world.delays
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from borealis_py.protocol.settings import DelayPolicy, Delays
+from borealis_py.protocol.settings import DelayPolicy, NodeDelays
 from borealis_py.protocol.turn import Append, AskEnds, ReadAgain, Turn
 from sunion.model import Input, StreamRecord, TentativeBucket
-from tests.protocol.chain_node import STREAM, Node, X, stable, tentative
+from tests.protocol.chain_node import STREAM, D, Node, stable, tentative
 from tests.protocol.toy import TIMING
 from tests.sunion.lists import W, batch, claim
 
@@ -21,7 +21,7 @@ class Rereading(Node):
         self.asked: list[ReadAgain] = []
         self.most = 0
 
-    def hears(self, now: int, *records: StreamRecord, delays: Delays | None = None) -> None:
+    def hears(self, now: int, *records: StreamRecord, delays: NodeDelays | None = None) -> None:
         """Both replicas upstream say it; turns until nothing more happens."""
         said: list[tuple[int, StreamRecord]] = []
         for record in records:
@@ -43,7 +43,7 @@ class Rereading(Node):
                 return
 
 
-SUSPEND = Delays(X, DelayPolicy.SUSPEND, DelayPolicy.SUSPEND)
+SUSPEND = NodeDelays(D, DelayPolicy.SUSPEND, DelayPolicy.SUSPEND)
 
 
 def test_tentative_rows_of_a_stream_that_nobody_uses_yet_do_not_fill_the_memory() -> None:
@@ -63,7 +63,7 @@ def test_tentative_rows_that_memory_had_no_room_for_are_read_again_when_their_tu
         one.hears(0, stable(0), delays=SUSPEND)
         for bucket in range(1, 40):
             one.hears((bucket + 1) * W, tentative(bucket, "a"))
-        one.hears(60 * W, delays=Delays(X))
+        one.hears(60 * W, delays=NodeDelays(D))
     assert [t.bucket for t in node.tentative()] == list(range(1, 40))
     assert node.tentative() == roomy.tentative(), "no row is left out, none is named as missing"
     assert (roomy.asked, node.most, roomy.most) == ([], 16, 2 * 39)
@@ -105,7 +105,7 @@ def test_what_lies_behind_a_cursor_that_waited_is_read_before_it_counts_as_missi
     manager.handle(Turn(2 * W, streams=late, inputs={1: [claim(0), batch(1, 0, [], boundary=9 * W)]}, delays=SUSPEND))
     assert (manager.waiting, manager.f_l) == ({(0, 0)}, 1)
     manager.handle(Turn(now - 1, read_to=2 * W))
-    found = manager.handle(Turn(now, streams={0: [(1, stable(1))]}, read_to=now - 1, delays=Delays(X)))
+    found = manager.handle(Turn(now, streams={0: [(1, stable(1))]}, read_to=now - 1, delays=NodeDelays(D)))
     assert (manager.waiting, manager.f_s, manager.f_l) == (frozenset(), 3, 3), "the stream's end was not asked for yet"
     assert any(isinstance(e, AskEnds) for e in found)
     manager.handle(Turn(now + 1, read_to=now))

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from borealis_py.protocol import manager as manager_module
 from borealis_py.protocol.checkpointing import Checkpointing
-from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.delay import FeedState
 from borealis_py.protocol.heartbeat import HeartbeatTimer
-from borealis_py.protocol.incarnation import Recovery
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.settings import DelayPolicy
-from borealis_py.protocol.turn import SaveCheckpoint, WriterReady
+from borealis_py.protocol.turn import Effect, SaveCheckpoint, SendHeartbeat, WriterReady
 from sunion import output as output_module
 from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition, RetentionLost
@@ -31,6 +31,7 @@ from sunion.view import View
 from tests.protocol import test_control, test_reader, test_scenarios, test_starting
 from tests.protocol.toy import MS, make_world
 from tests.sunion import lists, test_stream, test_union
+from tests.transcripts.acting import transcript
 
 Patch = pytest.MonkeyPatch
 CAUGHT = (AssertionError, IllegalTransition, RetentionLost)
@@ -92,13 +93,14 @@ def late_result_applied(patch: Patch) -> None:
     """Any answer counts, whichever job is current and wherever F_s is."""
     jobs, start = {}, Reconciliation.start
 
-    def started(self: Reconciliation, *args: Any) -> None:
-        start(self, *args)
+    def started(self: Reconciliation, *args: Any) -> list[Effect]:
+        effects = start(self, *args)
         if self.job is not None:
             jobs[self.job.id] = self.job
+        return effects
 
     patch.setattr(Reconciliation, "start", started)
-    patch.setattr(Reconciliation, "answered", lambda self, now, result, stable, effects: (jobs[result.id], result))
+    patch.setattr(Reconciliation, "answered", lambda self, now, result, stable: ((jobs[result.id], result), []))
 
 
 def ranges_without_fold(patch: Patch) -> None:
@@ -111,10 +113,10 @@ def newer_incarnation_keeps_ask(patch: Patch) -> None:
     """The ask of a dead incarnation stays in the queue."""
     kept = ControlFold.read
 
-    def read(self: ControlFold, beat: Any) -> None:
+    def read(self: ControlFold, offset: int, beat: Any) -> None:
         before = self.peers.get(beat.replica)
         ask = before.ask if before is not None else None
-        kept(self, beat)
+        kept(self, offset, beat)
         peer = self.peers[beat.replica]
         if peer is not before and peer.ask is None:
             peer.ask = ask
@@ -147,7 +149,7 @@ def waiting_from_creation(patch: Patch) -> None:
     """The wait counts from a bucket's creation, not from its end."""
     kept = manager_module.delay.ready_at
     width = lists.W
-    patch.setattr(manager_module.delay, "ready_at", lambda end, *rest: kept(end - 2 * width, *rest))
+    patch.setattr(manager_module.delay, "ready_at", lambda end, *rest, **waits: kept(end - 2 * width, *rest, **waits))
 
 
 def never_forgiven(patch: Patch) -> None:
@@ -235,8 +237,8 @@ def suspend_processes(patch: Patch) -> None:
     """suspend is treated as process."""
     kept = manager_module.delay.ready_at
 
-    def ready_at(end: int, inputs: Any, policy: DelayPolicy, wait: int, delta: int) -> int | None:
-        return kept(end, inputs, DelayPolicy.PROCESS if policy is DelayPolicy.SUSPEND else policy, wait, delta)
+    def ready_at(end: Any, inputs: Any, policy: DelayPolicy, **waits: int) -> int | None:
+        return kept(end, inputs, DelayPolicy.PROCESS if policy is DelayPolicy.SUSPEND else policy, **waits)
 
     patch.setattr(manager_module.delay, "ready_at", ready_at)
 
@@ -272,7 +274,7 @@ def starting_peers_set_goals(patch: Patch) -> None:
     patch.setattr(
         ControlFold,
         "live_peers",
-        lambda self: [replace(p, beat=replace(p.beat, recovering=False)) for p in kept(self)],
+        lambda self: [replace(p, beat=replace(p.beat, state="STABLE")) for p in kept(self)],
     )
 
 
@@ -291,7 +293,7 @@ def old_ask_for_a_new_run(patch: Patch) -> None:
     kept = HeartbeatTimer.beat
 
     def beat(self: HeartbeatTimer, *args: Any) -> Any:
-        return [replace(b, ask_offset=args[4]) for b in kept(self, *args)]
+        return [SendHeartbeat(replace(b.heartbeat, ask_offset=args[4])) for b in kept(self, *args)]
 
     patch.setattr(HeartbeatTimer, "beat", beat)
 
@@ -331,15 +333,11 @@ def hung_redo() -> None:
     test_scenarios.test_a_redo_that_fails_or_hangs_runs_inline("hold")
 
 
-def short_failure() -> None:
-    test_scenarios.test_a_failure_shorter_than_d_gives_nothing_tentative(600 * MS)
-
-
 def lag_without_luck() -> None:
     """Boundaries of the lagging input and live runs fall so that the input is never heard in between."""
     feed = FeedState(said=5)
     feed.ran(5)
-    feed.word(5, False, 9)
+    feed.word(5, tentative=False, live=9)
     feed.ran(8)
     feed.forgive()
     assert not feed.late
@@ -357,7 +355,7 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
     (newer_incarnation_keeps_ask, test_control.test_a_newer_incarnation_clears_the_older_ones_ask),
     (progress_not_read_after_fencing, take_over_by_one_who_did_not_read),
     (expiry_before_reading, test_scenarios.test_a_bucket_does_not_expire_while_its_input_lies_unread_in_the_log),
-    (waiting_from_creation, short_failure),
+    (waiting_from_creation, partial(transcript, "lost_input")),
     (never_forgiven, test_scenarios.test_an_input_that_heals_with_a_lag_between_delta_and_d_is_waited_for_again),
     (heard_is_forgotten, lag_without_luck),
     (unacknowledged_rows_read_back, test_scenarios.test_rows_beyond_memory_are_published_from_the_own_topic),
@@ -365,8 +363,8 @@ MUTANTS: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
     (zombies_heard, zombie_in_a_topic),
     (evicted_rows_kept, test_union.test_rows_that_come_for_an_evicted_bucket_are_counted_and_not_kept),
     (waiting_is_a_reason_to_turn, test_scenarios.test_who_waits_for_the_ends_to_take_over_does_not_spin),
-    (policy_of_failure_only, test_scenarios.test_a_node_that_suspends_while_it_corrects_says_nothing_tentative_then),
-    (suspend_processes, test_scenarios.test_a_node_that_suspends_while_it_corrects_says_nothing_tentative_then),
+    (policy_of_failure_only, partial(transcript, "suspend")),
+    (suspend_processes, partial(transcript, "suspend")),
     (repeats_have_waited, test_stream.test_what_a_repeat_was_held_does_not_count),
     (goal_moves, test_starting.test_the_goal_of_a_start_is_what_the_peers_had_reached_at_the_first_echo),
     (starting_peers_set_goals, test_starting.test_a_peer_that_is_starting_itself_sets_no_goal),

@@ -142,6 +142,45 @@ def test_nobody_takes_over_on_an_old_look_at_the_progress(unfit: str) -> None:
     assert driven.publishing.wants_ends(standing) is (unfit == "stale")
 
 
+def test_a_writer_that_is_ready_and_lost_in_one_turn_is_reported_and_abandoned() -> None:
+    driven = Driven(replica=0)
+    assert driven.turn(0) == [FenceWriter(1)]
+    standing = PublishContext(1, 0, 0, False, 1, 100)
+    effects = driven.publishing.turn(Turn(1, writer=(WriterReady(1, 0), WriterLost(1, True))), standing, driven.output)
+    assert [type(effect) for effect in effects] == [EmitEvent, AbandonWriter]
+    assert driven.publishing.phase is Phase.IDLE
+
+
+LATER = FIRST_PATIENCE + TIMING.gap_us
+
+
+@pytest.mark.parametrize(
+    ("now", "read_to", "stable", "wanted"),
+    [
+        (LATER, LATER - TIMING.gap_us - 1, 1, True),
+        (LATER, LATER - TIMING.gap_us, 1, False),  # the last look is fresh enough
+        (FIRST_PATIENCE, FIRST_PATIENCE - TIMING.gap_us - 1, 1, True),
+        (FIRST_PATIENCE - 1, 0, 1, False),  # its patience is not over
+        (LATER, 0, 0, False),  # it has nothing to publish
+    ],
+)
+def test_the_ends_are_asked_for_when_a_take_over_waits_for_nothing_else(
+    now: int, read_to: int, stable: int, wanted: bool
+) -> None:
+    driven = Driven()
+    driven.turn(0, progress=(0,))
+    assert driven.publishing.wants_ends(PublishContext(now, stable, 0, False, read_to, 100)) is wanted
+
+
+def test_the_lowest_replica_asks_for_the_ends_at_once_while_nothing_was_published() -> None:
+    driven = Driven(replica=0)
+    standing = PublishContext(0, 0, 0, False, -(10**9), 100)
+    assert driven.publishing.wants_ends(standing)
+    driven.turn(0)
+    assert driven.publishing.phase is Phase.TAKING
+    assert not driven.publishing.wants_ends(standing)
+
+
 def ready(driven: Driven, now: int = 0, progress: int | None = 0) -> None:
     driven.turn(now, progress=() if progress is None else (progress,))
     driven.turn(now + FIRST_PATIENCE)

@@ -33,8 +33,16 @@ def union(rows_per_bucket: int = 2, buckets: int = 10) -> SUnion:
 def begun(now: int = 0) -> tuple[Reconciliation, list[Effect], SUnion]:
     redo, effects, made = made_for(TIMING), [], union()
     redo.begin()
-    redo.start(now, made, 0, 10, "S", effects)
+    effects += redo.start(now, made, 0, 10, "S")
     return redo, effects, made
+
+
+def answered(
+    redo: Reconciliation, now: int, result: RedoResult, stable: int, effects: list[Effect]
+) -> tuple[RedoJob, RedoDone] | None:
+    found, decided = redo.answered(now, result, stable)
+    effects += decided
+    return found
 
 
 def done(job: int, seconds: float = 0.001) -> RedoDone:
@@ -98,43 +106,43 @@ def test_each_job_of_a_grant_may_be_twice_as_long_as_the_one_before_up_to_a_limi
     first, sizes = 0, []
     for _ in range(4):
         effects: list[Effect] = []
-        redo.start(0, made, first, 40, "S", effects)
+        effects += redo.start(0, made, first, 40, "S")
         (started,) = effects
         assert isinstance(started, StartRedo)
-        assert redo.answered(1, done(started.job.id, s_per_row * started.job.rows), first, []) is not None
+        assert answered(redo, 1, done(started.job.id, s_per_row * started.job.rows), first, []) is not None
         first = started.job.end
         sizes.append(started.job.rows)
     assert sizes == rows
     redo.begin()
-    redo.start(0, made, first, 40, "S", effects := [])
+    effects = redo.start(0, made, first, 40, "S")
     assert [e.job.rows for e in effects if isinstance(e, StartRedo)] == [2]
 
 
 def test_one_bucket_larger_than_a_job_is_a_job() -> None:
     redo, effects = made_for(TIMING), []
-    redo.start(0, union(9), 0, 10, "S", effects)
+    effects += redo.start(0, union(9), 0, 10, "S")
     assert (effects[0].job.first, effects[0].job.end) == (0, 1)
 
 
 def test_the_result_of_the_current_job_at_the_same_frontier_counts_once() -> None:
     redo, effects, _ = begun()
     job = effects[0].job
-    assert redo.answered(1, done(job.id), 0, effects) == (job, done(job.id))
+    assert answered(redo, 1, done(job.id), 0, effects) == (job, done(job.id))
     assert redo.job is None
-    assert redo.answered(2, done(job.id), 0, effects) is None
+    assert answered(redo, 2, done(job.id), 0, effects) is None
 
 
 @pytest.mark.parametrize(("result", "stable"), [(done(99), 0), (done(1), 1), (RedoFailed(99, "old"), 0)])
 def test_any_other_result_is_ignored(result: RedoResult, stable: int) -> None:
     redo, effects, _ = begun()
     before = list(effects)
-    assert redo.answered(1, result, stable, effects) is None
+    assert answered(redo, 1, result, stable, effects) is None
     assert (effects, redo.job) == (before, before[0].job)
 
 
 def test_a_failed_job_makes_the_rest_of_this_reconciliation_inline() -> None:
     redo, effects, made = begun()
-    assert redo.answered(1, RedoFailed(1, "no worker"), 0, effects) is None
+    assert answered(redo, 1, RedoFailed(1, "no worker"), 0, effects) is None
     assert effects[1:] == [EmitEvent("REDO_FAILED", "no worker")]
     assert redo.inline(made, 0, 10)
     redo.begin()
@@ -143,37 +151,37 @@ def test_a_failed_job_makes_the_rest_of_this_reconciliation_inline() -> None:
 
 def test_at_its_deadline_a_job_is_cancelled_and_its_late_answer_ignored() -> None:
     redo, effects, _ = begun()
-    redo.check_deadline(TIMING.redo_deadline_us - 1, effects)
+    effects += redo.check_deadline(TIMING.redo_deadline_us - 1)
     assert redo.job is not None
-    redo.check_deadline(TIMING.redo_deadline_us, effects)
-    assert effects[1] == CancelRedo(1)
-    assert redo.answered(TIMING.redo_deadline_us, done(1), 0, effects) is None
+    effects += redo.check_deadline(TIMING.redo_deadline_us)
+    assert effects[1:] == [CancelRedo(1), EmitEvent("REDO_FAILED", "no answer within 2.5 s")]
+    assert answered(redo, TIMING.redo_deadline_us, done(1), 0, effects) is None
 
 
 def test_when_spark_has_failed_evicted_rows_are_read_again_locally_with_a_rest_between_tries() -> None:
     redo, effects, made = begun()
-    redo.answered(1, RedoFailed(1, "no worker"), 0, effects)
+    answered(redo, 1, RedoFailed(1, "no worker"), 0, effects)
     made.evict(9)
     assert not redo.inline(made, 0, 10)
-    redo.start(2, made, 0, 10, "S", effects)
+    effects += redo.start(2, made, 0, 10, "S")
     assert (effects[-1].place, redo.deadline, redo.wakeup()) == (RedoPlace.LOG, None, None)
-    redo.answered(3, RedoFailed(2, "log unreachable"), 0, effects)
+    answered(redo, 3, RedoFailed(2, "log unreachable"), 0, effects)
     assert redo.resting(3)
     before = len(effects)
-    redo.start(4, made, 0, 10, "S", effects)
+    effects += redo.start(4, made, 0, 10, "S")
     assert (len(effects), redo.wakeup()) == (before, 3 + TIMING.retry_us)
-    redo.start(3 + TIMING.retry_us, made, 0, 10, "S", effects)
+    effects += redo.start(3 + TIMING.retry_us, made, 0, 10, "S")
     assert effects[-1].job.id == 3
 
 
 def test_after_spark_has_failed_one_local_job_follows_the_other_at_once() -> None:
     redo, effects, made = begun()
-    redo.answered(1, RedoFailed(1, "no worker"), 0, effects)
+    answered(redo, 1, RedoFailed(1, "no worker"), 0, effects)
     made.evict(9)
-    redo.start(2, made, 0, 10, "S", effects)
-    assert redo.answered(3, done(2), 0, effects) is not None
+    effects += redo.start(2, made, 0, 10, "S")
+    assert answered(redo, 3, done(2), 0, effects) is not None
     assert not redo.resting(3)
-    redo.start(3, made, effects[-2].job.end, 10, "S", effects)
+    effects += redo.start(3, made, effects[-2].job.end, 10, "S")
     assert (effects[-1].job.id, effects[-1].place) == (3, RedoPlace.LOG)
 
 
@@ -184,18 +192,18 @@ def test_without_spark_all_runs_from_memory_and_what_left_it_by_local_jobs() -> 
         assert redo.inline(made, 0, 10)
     made.evict(2)
     assert not redo.inline(made, 0, 10)
-    redo.start(0, made, 0, 10, "S", effects)
+    effects += redo.start(0, made, 0, 10, "S")
     assert (effects[-1].place, redo.deadline) == (RedoPlace.LOG, None)
     assert redo.inline(made, 2, 10)
 
 
 def test_slices_in_a_row_are_told_as_one() -> None:
     redo, effects = made_for(TIMING), []
-    redo.note_inline(0, effects)
+    effects += redo.note_inline(0)
     assert effects == []
     redo.ran_inline(0, 2, 5, 1_000_000)
     redo.ran_inline(2, 4, 7, 2_000_000)
-    redo.note_inline(3_000_000, effects)
+    effects += redo.note_inline(3_000_000)
     assert effects == [EmitEvent("REDO", "", (0, 4, 12, "inline", 2.0))]
 
 
@@ -203,8 +211,8 @@ def test_jobs_that_only_chase_the_live_frontier_give_way_to_inline() -> None:
     """Found by the simulator: each job took as long as life needed to add the next one's buckets (seed 32)."""
     redo, effects, made = made_for(TIMING), [], union(buckets=20)
     redo.begin()
-    redo.start(0, made, 0, 2, "S", effects, to_live=True)
-    assert redo.answered(1, done(effects[0].job.id), 0, effects) is not None
+    effects += redo.start(0, made, 0, 2, "S", to_live=True)
+    assert answered(redo, 1, done(effects[0].job.id), 0, effects) is not None
     assert redo.inline(made, 2, 12), "10 buckets came while 2 were redone"
     assert redo.inline(made, 3, 12), "and that stays so until the end of this reconciliation"
     redo.begin()
@@ -214,15 +222,15 @@ def test_jobs_that_only_chase_the_live_frontier_give_way_to_inline() -> None:
 def test_while_jobs_chase_what_comes_during_the_next_one_stays_in_memory() -> None:
     redo, effects, made = made_for(TIMING), [], union(buckets=20)
     redo.begin()
-    redo.start(0, made, 0, 2, "S", effects, to_live=True)
+    effects += redo.start(0, made, 0, 2, "S", to_live=True)
     assert redo.keep_from(0, 12) == 12, "over the budget all that a redo can read again may go"
-    assert redo.answered(1, done(1), 0, effects) is not None
+    assert answered(redo, 1, done(1), 0, effects) is not None
     made.evict(12)
     assert not redo.inline(made, 2, 12), "evicted: another job"
-    redo.start(1, made, 2, 12, "S", effects)
+    effects += redo.start(1, made, 2, 12, "S")
     end = effects[-1].job.end
     assert redo.keep_from(2, 14) == end
-    assert redo.answered(2, done(2), 2, effects) is not None
+    assert answered(redo, 2, done(2), 2, effects) is not None
     assert redo.keep_from(end, 15) == end
     redo.end()
     assert redo.keep_from(end, 16) == 16
@@ -231,8 +239,8 @@ def test_while_jobs_chase_what_comes_during_the_next_one_stays_in_memory() -> No
 def test_a_job_that_did_not_reach_the_live_frontier_says_nothing_of_the_next_one() -> None:
     redo, effects, made = made_for(TIMING), [], union(buckets=20)
     redo.begin()
-    redo.start(0, made, 0, 2, "S", effects)
-    assert redo.answered(1, done(effects[0].job.id), 0, effects) is not None
+    effects += redo.start(0, made, 0, 2, "S")
+    assert answered(redo, 1, done(effects[0].job.id), 0, effects) is not None
     assert not redo.inline(made, 2, 12)
 
 
@@ -240,18 +248,18 @@ def test_rows_that_neither_memory_nor_the_log_has_end_the_replica_by_name() -> N
     """Simulator, seed 5192: the redo was tried again every second, for ever."""
     redo, effects, made = begun()
     gone = "source s0: offset 7 is no longer in the log"
-    assert redo.answered(1, RedoFailed(effects[0].job.id, gone, lost=True), 0, effects) is None, "memory may have them"
+    assert answered(redo, 1, RedoFailed(effects[0].job.id, gone, lost=True), 0, effects) is None, "memory may have them"
     made.evict(10)
-    redo.start(2, made, 0, 10, "S", effects)
+    effects += redo.start(2, made, 0, 10, "S")
     with pytest.raises(RetentionLost, match="offset 7"):
-        redo.answered(3, RedoFailed(effects[-1].job.id, gone, lost=True), 0, effects)
+        answered(redo, 3, RedoFailed(effects[-1].job.id, gone, lost=True), 0, effects)
 
 
 def test_an_adoption_is_a_job_with_a_number_of_its_own() -> None:
     """With a number that was used before, an answer that comes late would count for it."""
     redo, effects, made = begun()
-    redo.adopt(1, 2, 0, 9, "S", effects)
-    redo.start(2, made, 0, 10, "S", effects)
+    effects += redo.adopt(1, 2, 0, 9, "S")
+    effects += redo.start(2, made, 0, 10, "S")
     assert effects[1] == StartRedo(RedoJob(2, 0, 9, "S", (), 0, peer=2), RedoPlace.PEER)
     assert [e.job.id for e in effects] == [1, 2, 3]
 
@@ -260,24 +268,24 @@ def test_after_an_adoption_without_an_answer_the_next_one_waits_twice_as_long_ea
     redo, effects, now, waits = made_for(TIMING), [], 0, []
     for end in range(9, 17):
         assert redo.may_adopt(now, 1, 99)
-        redo.adopt(now, 1, 0, end, "S", effects)
-        redo.check_deadline(now + TIMING.adopt_deadline_us, effects)
+        effects += redo.adopt(now, 1, 0, end, "S")
+        effects += redo.check_deadline(now + TIMING.adopt_deadline_us)
         assert redo.job is None
         began = now = now + TIMING.adopt_deadline_us
         while not redo.may_adopt(now, 1, 99):
             now += TIMING.adopt_deadline_us
         waits.append((now - began) // TIMING.adopt_deadline_us)
     assert waits == [2, 4, 8, 16, 32, 32, 32, 32]
-    redo.adopt(now, 1, 0, 17, "S", effects)
-    assert redo.answered(now, done(effects[-1].job.id), 0, effects) is not None
-    redo.adopt(now, 1, 0, 18, "S", effects)
-    redo.check_deadline(now + TIMING.adopt_deadline_us, effects)
+    effects += redo.adopt(now, 1, 0, 17, "S")
+    assert answered(redo, now, done(effects[-1].job.id), 0, effects) is not None
+    effects += redo.adopt(now, 1, 0, 18, "S")
+    effects += redo.check_deadline(now + TIMING.adopt_deadline_us)
     assert redo.may_adopt(now + 3 * TIMING.adopt_deadline_us, 1, 99)
 
 
 def test_a_peers_checkpoint_that_is_gone_is_no_loss() -> None:
     redo, effects = made_for(TIMING), []
-    redo.adopt(0, 1, 0, 9, "S", effects)
+    effects += redo.adopt(0, 1, 0, 9, "S")
     redo._local = True
-    assert redo.answered(1, RedoFailed(effects[0].job.id, "no such file", lost=True), 0, effects) is None
+    assert answered(redo, 1, RedoFailed(effects[0].job.id, "no such file", lost=True), 0, effects) is None
     assert redo.job is None

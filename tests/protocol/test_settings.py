@@ -54,6 +54,9 @@ def test_delta_grows_along_the_chain() -> None:
         ({"delta_us": 99_999}, "at least 100000 us"),
         ({"redo_deadline_us": 3_000_000}, "below the stagger time"),
         ({"suspicion_us": 199_999}, "at least two heartbeats: 200000 us"),
+        ({"publish_buckets": 0}, "must be at least 1"),
+        ({"publish_rows": 0}, "must be at least 1"),
+        ({"publish_bytes": 0}, "must be at least 1"),
     ],
 )
 def test_timings_that_break_each_other_are_refused(change: dict[str, int], message: str) -> None:
@@ -66,5 +69,7 @@ def test_suspicion_is_counted_in_own_heartbeats(suspicion: int, beats: int) -> N
     assert Timing(suspicion_us=suspicion).suspicion_beats == beats
 
 
-def test_the_defaults_hold() -> None:
+def test_the_defaults_hold_and_so_do_the_least_allowed() -> None:
     TIMING.validate()
+    Timing(suspicion_us=200_000, publish_buckets=1, publish_rows=1, publish_bytes=1).validate()
+    assert grow_delta(TIMING) == TIMING.delta_us

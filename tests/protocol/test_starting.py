@@ -5,39 +5,40 @@ from __future__ import annotations
 from dataclasses import replace
 
 from borealis_py.protocol.checkpointing import Checkpointing
-from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.heartbeat import HeartbeatTimer
-from borealis_py.protocol.incarnation import Recovery
+from borealis_py.protocol.incarnation import Heartbeat, Identity
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.protocol.turn import ReceivedHeartbeat, SaveCheckpoint
+from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.output import SOutput
 from tests.protocol.settling import cut, settled
 from tests.protocol.toy import MS, TIMING, make_world
 from tests.sunion.lists import FRAGMENT, OPS
 from tests.sunion.unions import union
+from tests.support.heartbeats import heartbeat
 
-OWN = ReceivedHeartbeat(1, 0, 1, "u0.1", True, 0, 0, False)
-PEER = ReceivedHeartbeat(0, 1, 1, "u1.1", False, 20, 20, False)
+OWN = heartbeat(0, state="RECOVERING")
+PEER = heartbeat(1, ack_s=20, ack_l=20)
 
 
-def heard(*beats: ReceivedHeartbeat) -> ControlFold:
+def heard(*beats: Heartbeat) -> ControlFold:
     control = ControlFold(0, 1, "u0.1", 10)
-    for beat in beats:
-        control.read(beat)
+    for offset, beat in enumerate(beats):
+        control.read(offset, beat)
     return control
 
 
 def test_the_goal_of_a_start_is_what_the_peers_had_reached_at_the_first_echo() -> None:
     recovery, control = Recovery(), heard(PEER, OWN)
     assert not recovery.done(control, 19, False)
-    control.read(replace(PEER, offset=2, ack_s=90, ack_l=90))
+    control.read(2, replace(PEER, ack_s=90, ack_l=90))
     assert not recovery.done(control, 19, False)
     assert recovery.done(control, 20, False), "a goal that moves is never reached (B42)"
 
 
 def test_a_peer_that_is_starting_itself_sets_no_goal() -> None:
-    assert Recovery().done(heard(replace(PEER, recovering=True), OWN), 3, False)
+    assert Recovery().done(heard(replace(PEER, state="RECOVERING"), OWN), 3, False)
     assert not Recovery().done(heard(PEER, OWN), 3, False)
 
 
@@ -54,13 +55,13 @@ def test_who_was_not_acknowledged_is_not_ready() -> None:
 
 
 def test_a_new_run_of_asking_does_not_carry_the_offset_of_the_one_before() -> None:
-    heart, output, now = HeartbeatTimer(Timing()), SOutput(1, 0, OPS), 0
+    heart, output, now = HeartbeatTimer(Identity(0, 1, "u"), Timing()), SOutput(1, 0, OPS), 0
 
     def says(asking: bool, ask: int | None) -> int | None:
         nonlocal now
         now += Timing().heartbeat_us
-        (beat,) = heart.beat(now, ReplicaState.UP_FAILURE, output, asking, ask, 0, -1)
-        return beat.ask_offset
+        (sent,) = heart.beat(now, ReplicaState.UP_FAILURE, output, asking, ask, 0, -1)
+        return sent.heartbeat.ask_offset
 
     assert (says(True, None), says(True, 5)) == (None, 5)
     assert says(False, 5) == 5  # not asking: nobody looks at it

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from random import Random
 
-from borealis_py.protocol.incarnation import Identity, StartPoint
+from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
-from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.settings import NodeDelays, Timing
 from borealis_py.protocol.states import ReplicaState, derive
 from borealis_py.protocol.stream_view import StreamView
 from borealis_py.protocol.turn import (
@@ -30,7 +30,6 @@ from borealis_py.protocol.turn import (
     ExitReplica,
     FenceWriter,
     Publish,
-    ReceivedHeartbeat,
     SaveCheckpoint,
     SendHeartbeat,
     StartRedo,
@@ -55,10 +54,11 @@ from sunion.portion import end_of
 from sunion.union import Mark, SUnion
 from sunion.view import Change
 from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim, truth, with_rejects
+from tests.support.managers import toy_config
 
 MS = 1000
 TIMING = Timing(inline_us=6, redo_rows=20, slice_buckets=5, slice_rows=10, publish_buckets=4, checkpoint_us=500 * MS)
-DELAYS = Delays(1_000 * MS)
+DELAYS = NodeDelays(1_000 * MS - TIMING.slack_us)
 TURN = 20 * MS
 
 
@@ -138,10 +138,10 @@ class World:
 
     sources: list[SourceLog]
     timing: Timing = TIMING
-    delays: Delays = DELAYS
+    delays: NodeDelays = DELAYS
     origin: int = 0
     now: int = 0
-    control: list[ReceivedHeartbeat] = field(default_factory=list)
+    control: list[tuple[int, Heartbeat]] = field(default_factory=list)
     topics: dict[int, list[StreamRecord]] = field(default_factory=dict)
     corrected: Corrected = field(default_factory=Corrected)
     replicas: dict[int, Replica] = field(default_factory=dict)
@@ -163,8 +163,11 @@ class World:
         """A new incarnation, from the last checkpoint."""
         self.incs[index] = self.incs.get(index, 0) + 1
         self.topics.setdefault(index, [])
-        self.replicas[index] = Replica(self, index, self.incs[index], self.checkpoints.get(index))
+        self.replicas[index] = self.make_replica(index, self.incs[index], self.checkpoints.get(index))
         return self.replicas[index]
+
+    def make_replica(self, index: int, inc: int, checkpoint: SaveCheckpoint | None) -> Replica:
+        return Replica(self, index, inc, checkpoint)
 
     def run(self, until: int, step: int = TURN) -> None:
         """Advance everybody to `until`, checking every oracle at every step."""
@@ -242,15 +245,10 @@ class Replica:
         inputs = tuple(Input.source(f"s{i}") for i in range(len(world.sources)))
         self.uid = f"u{index}.{inc}"
         self.manager = Manager(
-            Identity(index, inc, self.uid),
-            inputs,
-            FRAGMENT,
-            OPS,
-            BUCKETS,
-            world.origin,
-            start,
-            world.timing,
-            world.delays,
+            toy_config(*inputs, timing=world.timing, origin=world.origin),
+            identity=Identity(index, inc, self.uid),
+            start=start,
+            delays=world.delays,
         )
         self.position = [m.offset for m in checkpoint.marks] if checkpoint else [0] * len(inputs)
         self.heard, self.progress_read = 0, 0
@@ -261,7 +259,7 @@ class Replica:
         self.results: list[RedoResult] = []
         self.writes: list[FenceWriter | Publish] = []
         self.events: list[WriterEvent] = []
-        self.delays: Delays | None = None
+        self.delays: NodeDelays | None = None
         self.notes: list[EmitEvent] = []
         self.states: list[ReplicaState] = []
         self.dead = False
@@ -340,8 +338,8 @@ class Replica:
         match effect:
             case Append(token, record):
                 self.sent.append((token, record))
-            case SendHeartbeat():
-                self._beat(effect)
+            case SendHeartbeat(heartbeat):
+                self.world.control.append((len(self.world.control), heartbeat))
             case AskEnds():
                 self.asked = self.world.now
             case StartRedo(job):
@@ -360,24 +358,6 @@ class Replica:
                 self.notes.append(effect)
             case ExitReplica():
                 self.dead = True
-
-    def _beat(self, beat: SendHeartbeat) -> None:
-        recovering = beat.state == ReplicaState.RECOVERING.value
-        offset = len(self.world.control)
-        self.world.control.append(
-            ReceivedHeartbeat(
-                offset,
-                self.index,
-                self.inc,
-                self.uid,
-                recovering,
-                beat.ack_s,
-                beat.ack_l,
-                beat.asking,
-                beat.ask_offset,
-                beat.checkpoint_bucket,
-            )
-        )
 
     def _save(self, checkpoint: SaveCheckpoint) -> None:
         if checkpoint.bucket > self.world.stable_end(self.index):
@@ -463,7 +443,7 @@ class Replica:
     def overdue(self) -> int:
         """By how much the bucket at F_l is late, by the rule that it leaves D after its end at the latest."""
         created = self.manager.intake.creation.at(self.manager.f_l)
-        wait = self.manager.delays.threshold_us - self.world.timing.slack_us
+        wait = self.manager.delays.wait_us
         return 0 if created is None else max(0, self.world.now - created - W - wait)
 
 
@@ -481,7 +461,7 @@ class Client:
     def poll(self) -> None:
         world = self.world
         if self.reader is None:
-            wait = world.delays.threshold_us - world.timing.slack_us
+            wait = world.delays.wait_us
             self.reader = StreamView("toy", max(world.topics) + 1, world.origin, BUCKETS, wait)
         records = []
         for k, topic in world.topics.items():

@@ -87,7 +87,7 @@ def test_types_have_several_spellings_and_four_meanings() -> None:
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (lambda a, s: a.source("s", schema={"x": "int"}), "source 's': app 'a' has a source of this name already"),
+        (lambda a, s: a.source("s", schema={"x": "int"}), "source 's': app 'a' already has a source of this name"),
         (lambda a, s: a.source("a/b", schema={"x": "int"}), "source name 'a/b'.*Kafka"),
         (lambda a, s: a.source("control", schema={"x": "int"}), "taken by the app's own topics"),
         (lambda a, s: a.source("t", schema={}), "source 't' has no columns"),
@@ -112,12 +112,12 @@ def test_types_have_several_spellings_and_four_meanings() -> None:
         (lambda a, s: a.union(s, small()[1]), "a stream of app 'a'; an app uses its own"),
         (lambda a, s: a.query("q", s.window("1s")), "query 'q' was given a window without aggregates"),
         (lambda a, s: a.query("q", "s"), "query 'q' was given str, not a stream"),
-        (lambda a, s: a.query("s", s), "has a source of this name already"),
+        (lambda a, s: a.query("s", s), "already has a source of this name"),
         (lambda a, s: a.query("q", s, delay_threshold="0s"), "delay_threshold of query 'q'.*more than zero"),
         (lambda a, s: a.query("q", s, delay_threshold="-1s"), "more than zero"),
         (lambda a, s: a.query("q", s, on_failure="ignore"), "on_failure='ignore'; choose process, delay or suspend"),
         (lambda a, s: a.query("q", s, replicas=0), "replicas=0; choose 1 to 9"),
-        (lambda a, s: App("a", bucket="1500us"), "not whole milliseconds"),
+        (lambda a, s: App("a", bucket="1500us"), "must be whole milliseconds"),
         (lambda a, s: App("1a"), "app name '1a'"),
     ],
 )  # fmt: skip

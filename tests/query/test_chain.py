@@ -115,11 +115,11 @@ def test_a_source_may_be_cut_and_a_stream_twice() -> None:
 @pytest.mark.parametrize(
     ("write", "message"),
     [
-        (lambda a, s: s.node("s"), "node 's': app 'a' has a source of this name already"),
-        (lambda a, s: (s.node("n"), s.node("n")), "node 'n': app 'a' has a node of this name already"),
-        (lambda a, s: (a.query("q", s), s.node("q")), "node 'q': app 'a' has a query of this name already"),
-        (lambda a, s: a.query("n", s.node("n")), "query 'n': app 'a' has a node of this name already"),
-        (lambda a, s: (s.node("n"), a.source("n", schema={"x": "int"})), "'n'.*has a node of this name already"),
+        (lambda a, s: s.node("s"), "node 's': app 'a' already has a source of this name"),
+        (lambda a, s: (s.node("n"), s.node("n")), "node 'n': app 'a' already has a node of this name"),
+        (lambda a, s: (a.query("q", s), s.node("q")), "node 'q': app 'a' already has a query of this name"),
+        (lambda a, s: a.query("n", s.node("n")), "query 'n': app 'a' already has a node of this name"),
+        (lambda a, s: (s.node("n"), a.source("n", schema={"x": "int"})), "'n'.*already has a node of this name"),
         (lambda a, s: s.node("a.b"), "node name 'a.b'"),
         (lambda a, s: s.node("control"), "taken by the app's own topics"),
         (lambda a, s: s.node("n", replicas=0), "node 'n': replicas=0; choose 1 to 9"),

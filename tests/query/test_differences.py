@@ -53,7 +53,7 @@ def test_an_app_with_other_partitions_than_before_is_not_started_and_nothing_of_
         refuse_changed(state, spec(source=4))
     said = str(told.value)
     assert "source 's': 2 partitions on the broker, 4 partitions in the file" in said
-    assert "keys would fall elsewhere" in said
+    assert "keys would move" in said
     assert "node 'clean': " in said  # whose results depend on it, with both hashes
     assert "borealis up --reset" in said
 

@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Build, str]] = {
     "a window by another key": (
         lambda app, s, t: sums(s, "origin").map(carrier="origin").map(carrier="carrier")
         .node("n", partitions=2, by="carrier"),
-        r"a window of it groups \(origin\): its rows would lie in several partitions",
+        r"a window of it groups \(origin\): the rows of a group would be in several partitions",
     ),
     "a map of the key": (
         lambda app, s, t: s.map(carrier="upper(carrier)").node("n", partitions=2, by="carrier"),
@@ -88,7 +88,7 @@ def test_what_cannot_be_partitioned_is_refused_by_name(why: str) -> None:
 def test_an_input_without_the_key_is_refused() -> None:
     app = App("a")
     s = app.source("s", schema={"x": "int"}).map(k="x")
-    with pytest.raises(QueryError, match=r"'s', which it reads, has no such column \(x\): cut with .node\(\) behind"):
+    with pytest.raises(QueryError, match=r"'s', which it reads, has no such column \(x\): cut with .node\(\) after"):
         s.node("n", partitions=2, by="k")
     s.node("mapped").node("n", partitions=2, by="k")
 

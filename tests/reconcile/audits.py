@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import msgspec
 
-from borealis_py.log.base import Feed, Record
+from borealis_py.log.base import Feed, Lookup, Record
 from borealis_py.log.corrected import Progress, row_headers
 from reconcile.audit import AuditSpec
-from tests.reconcile.list_world import ORIGIN, ListKernel, batch, claim, list_work
-from tests.reconcile.lived import CorrectedLog
+from tests.reconcile.list_world import ORIGIN, ListKernel, StubLog, StubLookup, batch, claim, list_work
 from tests.reconcile.replica import Replica
 
 SOURCE = [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]
 
 
 CORRECTED, PROGRESS = Feed("app.q"), Feed("app.q.progress")
+
+
+class CorrectedLog(StubLog):
+    """Also holds whole records. No simulated log, since an audit takes it to Spark's workers."""
+
+    def lookup(self) -> Lookup:
+        return CorrectedLookup(self.logs, self.lost)
+
+
+class CorrectedLookup(StubLookup):
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        for offset in range(first, end):
+            value = self.logs[feed.topic][offset]
+            if isinstance(value, Record):
+                yield msgspec.structs.replace(value, feed=feed, offset=offset)
+            elif value is not None:
+                yield from super().read(feed, offset, offset + 1)
 
 
 def published(upto: int) -> list[Record | None]:

@@ -116,7 +116,7 @@ class ListKernel:
 
 
 class StubLookup:
-    """`Lookup` over lists of values. `lost`: offsets below it are gone."""
+    """`Lookup` over lists of values. `lost`: offsets below it are gone. Spark's workers make it of a `StubLog`."""
 
     def __init__(self, logs: Mapping[str, Sequence[bytes | None]], lost: int = 0) -> None:
         self.logs = logs
@@ -143,7 +143,7 @@ class StubLookup:
 
 @dataclass(frozen=True)
 class StubLog:
-    """The part of `Log` that a redo uses. Picklable."""
+    """The part of `Log` that a redo uses. No simulated log, since it is pickled for Spark's workers."""
 
     logs: Mapping[str, Sequence[bytes | None]]
     lost: int = 0

@@ -1,56 +1,43 @@
-"""An app that has run: its sources, and what its nodes made of them, as the logs of a broker hold it."""
+"""An app that has run: its sources, and what its nodes made of them, on the simulated log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 
 import msgspec
 
+from borealis_py.app.topics import topics_of
 from borealis_py.engine import compile_query
-from borealis_py.log.base import Feed, Lookup, Record
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.corrected import Progress, dead_letter, row_headers
 from borealis_py.log.kernel import Kernel
 from borealis_py.query import AppSpec
+from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
 from reconcile.audit import AuditResult, audit, audit_specs
 from sunion.model import Input, Output
 from tests.reconcile import flights_world
-from tests.reconcile.list_world import StubLog, StubLookup
 from tests.reconcile.replica import Replica
-
-
-class CorrectedLog(StubLog):
-    """Also holds whole records, and partitions: the log of partition `n` of topic `t` is `t.n`."""
-
-    def lookup(self) -> Lookup:
-        return CorrectedLookup(self.logs, self.lost)
-
-
-class CorrectedLookup(StubLookup):
-    def bounds(self, feed):
-        return super().bounds(self._named(feed))
-
-    def read(self, feed, first, end):
-        feed = self._named(feed)
-        for offset in range(first, end):
-            value = self.logs[feed.topic][offset]
-            if isinstance(value, Record):
-                yield msgspec.structs.replace(value, feed=feed, offset=offset)
-            elif value is not None:
-                yield from super().read(feed, offset, offset + 1)
-
-    def _named(self, feed: Feed) -> Feed:
-        parted = f"{feed.topic}.{feed.partition}"
-        return Feed(parted) if parted in self.logs else feed
+from tests.support.instant_log import InstantLog
 
 
 class Lived:
-    """What the nodes of an app make of its sources, one after the other. `logs`: those of its sources."""
+    """What the nodes of an app make of its sources, one after the other. `logs`: values of its sources' records.
+
+    Attributes:
+        records: of each source, of each node's corrected stream, and of its progress, by name.
+        letters: the dead letters.
+    """
 
     def __init__(self, spec: AppSpec, logs: Mapping[str, list[bytes]]) -> None:
         self.spec, self.end = spec, flights_world.ORIGIN + 60
-        self.letters: list[Record] = []
-        self.logs: dict[str, list[object]] = {f"{spec.name}.{name}": list(values) for name, values in logs.items()}
+        self.letters: list[NewRecord] = []
+        self.records: dict[str, list[NewRecord]] = {
+            name: [NewRecord(topics.source(spec.name, name), value) for value in values]
+            for name, values in logs.items()
+        }
         self._running, self._sources = physical(spec), logs
         self._kernels: dict[str, Kernel] = {}
         self._streams: dict[str, Mapping[int, Output]] = {}
@@ -62,12 +49,15 @@ class Lived:
             kernel.close()
 
     def audit(
-        self, query: str, letters: list[Record] | None = None, parts: int | None = None, **logs: list[object]
+        self, query: str, letters: list[NewRecord] | None = None, parts: int | None = None, **changed: list[NewRecord]
     ) -> list[AuditResult]:
-        """Of each partition, or the first so many; with other dead letters or other logs than were written."""
-        told = self.letters if letters is None else letters
-        changed = {f"{self.spec.name}.{name}": values for name, values in logs.items()}
-        log = CorrectedLog({**self.logs, f"{self.spec.name}.deadletter": told, **changed})
+        """Of each partition, or the first so many; with other dead letters or other records than were written."""
+        log = InstantLog()
+        with closing(log.admin()) as admin:
+            admin.create(topics_of(self.spec))
+        log.put(*(self.letters if letters is None else letters))
+        for records in (self.records | changed).values():
+            log.put(*records)
         todo = audit_specs(self.spec, query, log, flights_world.ORIGIN, flights_world.AHEAD_US, "a1")
         return [audit(one) for one in todo[:parts]]
 
@@ -87,14 +77,16 @@ class Lived:
         return self._kernels[of.name].divide(rows, exchange.by, exchange.count)[of.partition]
 
     def _publish(self, name: str) -> None:
-        app, kernel, rows = self.spec.name, self._kernels[name], []
+        app, kernel = self.spec.name, self._kernels[name]
+        feed, rows = topics.corrected(app, name), list[NewRecord]()
         for bucket, output in self._streams[name].items():
             rejects = output.rejects if bucket < self.end else ()
-            told = [dead_letter(app, name, bucket, reject, i) for i, reject in enumerate(rejects)]
-            self.letters += [Record(Feed(""), 0, 0, None, new.value, new.headers) for new in told]
-            if output.rows is None:
+            self.letters += [dead_letter(app, name, bucket, reject, i) for i, reject in enumerate(rejects)]
+            if output.rows is None or base_name(name) not in self.spec.queries:
                 continue
             values = kernel.published(output.rows)
-            rows += [Record(Feed(""), 0, 0, None, v, row_headers(bucket, i, s)) for i, (v, s) in enumerate(values)]
-        self.logs[f"{app}.{name}"] = rows
-        self.logs[f"{app}.{name}.progress"] = [msgspec.json.encode(Progress("a1", self.end, 0, 1))]
+            rows += [NewRecord(feed, v, headers=row_headers(bucket, i, s)) for i, (v, s) in enumerate(values)]
+        self.records[name] = rows
+        self.records[f"{name}.progress"] = [
+            NewRecord(Feed(topics.progress(app, name)), msgspec.json.encode(Progress("a1", self.end, 0, 1)))
+        ]

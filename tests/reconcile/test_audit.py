@@ -51,7 +51,7 @@ def test_without_progress_there_is_nothing_to_compare():
         (lambda rows: [*rows[:5], rows[4], *rows[5:]], "row 12:0 repeated"),
         (
             lambda rows: [*rows[:5], msgspec.structs.replace(rows[4], headers=row_headers(12, 1, 5)), *rows[5:]],
-            "row 12:1 is not",
+            "row 12:1 extra: ",
         ),
         (lambda rows: [*rows[:5], msgspec.structs.replace(rows[4], headers=()), *rows[5:]], "row ? has no readable id"),
     ],
@@ -87,7 +87,7 @@ def chain() -> AppSpec:
 
 def test_a_query_that_was_cut_into_nodes_is_recomputed_from_its_sources():
     lived = Lived(chain(), CHAIN_LOGS)
-    records, letters = lived.logs["chain.totals"], lived.letters
+    records, letters = lived.records["totals"], lived.letters
     (good,) = lived.audit("totals")
     assert (good.error, good.differences, good.rows, good.upto) == (None, 0, len(records), lived.end)
     assert len(records) > 10

@@ -10,8 +10,8 @@ import pytest
 from borealis_py.engine import fingerprint
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from borealis_py.query.errors import QueryError
-from reconcile.redo_job import pack_job, run_packed, unpack_result
-from reconcile.replay_context import evict, get_cached, make_kernel, node_context
+from reconcile.redo_job import evict, get_cached, pack_job, run_packed, unpack_result
+from reconcile.replay_context import make_kernel, node_context
 from tests.engine.worlds import state_prints
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits
 from tests.reconcile.list_world import StubLog

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from borealis_py.log.base import Feed, Record
+from borealis_py.log.base import Feed, Lookup, NewRecord, Record
 from borealis_py.log.description import Life
 from borealis_py.log.stream import StreamDecoder, StreamEncoder, StreamGap, read_stable
 from borealis_py.protocol.redo import RedoJob, SourceRange
@@ -20,6 +21,7 @@ from sunion.bucket import Buckets
 from sunion.model import Input, Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
 from sunion.source import SourceFold
 from tests.reconcile.list_world import AHEAD_US, ORIGIN, WIDTH_US, ListKernel, batch, claim
+from tests.support.instant_log import InstantLog
 
 BUCKETS = Buckets(WIDTH_US)
 END = 30
@@ -35,45 +37,36 @@ class Kernel(ListKernel):
         return self
 
 
-@dataclass
-class TimedLog:
-    """Topics of records with timestamps. `read_of`: topic -> records read."""
+class StreamLog(InstantLog):
+    """Replicas' topics of one stream, and a source. `read_of`: topic -> records read."""
 
-    topics: dict[str, list[Record]] = field(default_factory=dict)
-    read_of: dict[str, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_of = Counter[str]()
+        self.create([SOURCE.name, *(feed.topic for feed in FEEDS)])
 
-    def lookup(self) -> TimedLog:
-        return self
-
-    def put(self, topic: str, value: bytes | None, timestamp_ms: int) -> None:
-        log = self.topics.setdefault(topic, [])
-        log.append(Record(Feed(topic), len(log), timestamp_ms, None, value))
+    def lookup(self) -> Lookup:
+        return cast(Lookup, CountingLookup(super().lookup(), self.read_of))
 
     def say(self, replica: int, records: Sequence[StreamRecord]) -> None:
         encoder = StreamEncoder(FEEDS[replica], "a1", BUCKETS, ListKernel(), "list")
-        self.topics.setdefault(FEEDS[replica].topic, [])
         for record in records:
-            for new in encoder.encode(record):
-                self.put(FEEDS[replica].topic, new.value, new.timestamp_ms or 0)
+            self.put(*encoder.encode(record))
 
-    def bounds(self, feed: Feed) -> tuple[int, int]:
-        return 0, len(self.topics[feed.topic])
 
-    def find(self, feed: Feed, timestamp_ms: int) -> int:
-        found = (r.offset for r in self.topics[feed.topic] if r.timestamp_ms >= timestamp_ms)
-        return next(found, len(self.topics[feed.topic]))
+class CountingLookup:
+    def __init__(self, inner: Lookup, read_of: Counter[str]) -> None:
+        self.bounds, self.find, self.close = inner.bounds, inner.find, inner.close
+        self._inner, self._read_of = inner, read_of
 
     def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
-        for record in self.topics[feed.topic][first:end]:
-            self.read_of[feed.topic] = self.read_of.get(feed.topic, 0) + 1
+        for record in self._inner.read(feed, first, end):
+            self._read_of[feed.topic] += 1
             yield record
 
-    def close(self) -> None:
-        pass
 
-
-def opened(log: TimedLog) -> OpenReplayContext:
-    work = ReplayContext("q", Kernel, log, (UP, SOURCE), (FEEDS, (Feed("t"),)), WIDTH_US, AHEAD_US, "a1")  # type: ignore[arg-type]
+def opened(log: StreamLog) -> OpenReplayContext:
+    work = ReplayContext("q", Kernel, log, (UP, SOURCE), (FEEDS, (Feed("t"),)), WIDTH_US, AHEAD_US, "a1")
     return work.open()
 
 
@@ -89,14 +82,14 @@ def whole() -> list[StreamRecord]:
     return said
 
 
-def world() -> TimedLog:
-    log = TimedLog()
-    log.put("t", claim(1, "a"), 0)
-    log.put("t", batch(1, "a", 0, [(BUCKETS.start(b) + 3, b) for b in range(ORIGIN, END)], BUCKETS.start(END)), 0)
+def world() -> StreamLog:
+    log = StreamLog()
+    rows = [(BUCKETS.start(b) + 3, b) for b in range(ORIGIN, END)]
+    log.put(*(NewRecord(Feed("t"), value) for value in (claim(1, "a"), batch(1, "a", 0, rows, BUCKETS.start(END)))))
     return log
 
 
-def straight(log: TimedLog, first: int = ORIGIN, end: int = END) -> tuple[object, dict[int, Output], int]:
+def straight(log: StreamLog, first: int = ORIGIN, end: int = END) -> tuple[object, dict[int, Output], int]:
     """The answer, bucket by bucket and by hand: state, outputs, rows of [first, end)."""
     kernel = Kernel()
     state, outputs, count = kernel.initial(), {}, 0
@@ -110,7 +103,7 @@ def straight(log: TimedLog, first: int = ORIGIN, end: int = END) -> tuple[object
     return state, outputs, count
 
 
-def job(log: TimedLog, first: int = ORIGIN, end: int = END) -> RedoJob:
+def job(log: StreamLog, first: int = ORIGIN, end: int = END) -> RedoJob:
     before = straight(log, end=first)[0]
     ranges = (SourceRange(1, 0, 2, SourceFold(BUCKETS.start(ORIGIN))),)
     return RedoJob(1, first, end, before, ranges, straight(log, first, end)[2])
@@ -126,7 +119,7 @@ def test_any_replicas_that_hold_the_buckets_between_them_give_the_same_bits(data
         tentative = TentativeBucket(1, ORIGIN + 2, rows_of(3), ("s",), ("s",), 0, 0.5, ORIGIN)
         log.say(k, [*said[:upto], tentative, Undo(1, ORIGIN), RecDone(1, ORIGIN + 1), *said[again:upto]])
     alive = data.draw(st.integers(0, 2), "one says all of it")
-    log.topics[FEEDS[alive].topic] = []
+    log.create([FEEDS[alive].topic])
     log.say(alive, said)
     first = data.draw(st.integers(ORIGIN, END - 1), "first")
     end = data.draw(st.integers(first + 1, END), "end")
@@ -153,7 +146,7 @@ def test_buckets_that_nobody_holds_are_named() -> None:
 def test_a_record_that_does_not_decode_is_passed_over() -> None:
     log, said = world(), whole()
     log.say(0, said[:5])
-    log.put(FEEDS[0].topic, b"garbage", 14)
+    log.put(NewRecord(FEEDS[0], b"garbage", timestamp_ms=14))
     log.say(0, said[5:])
     log.say(1, [])
     log.say(2, [])
@@ -165,7 +158,7 @@ def test_it_reads_no_more_than_the_buckets_it_needs() -> None:
     for k in range(3):
         log.say(k, said)
     run_job(job(log, 20, 22), opened(log))
-    assert log.read_of.get(FEEDS[0].topic, 0) <= 3
+    assert log.read_of[FEEDS[0].topic] <= 3
     assert FEEDS[1].topic not in log.read_of
 
 
@@ -184,7 +177,7 @@ def test_what_one_replica_said_of_a_range_is_read_and_no_more() -> None:
     log, said = world(), whole()
     log.say(0, said)
     reader = StreamDecoder(Life("a1"), "list")
-    found, end = read_stable(log, FEEDS[0], BUCKETS, ListKernel(), reader, 12, 16)  # type: ignore[arg-type]
+    found, end = read_stable(log.lookup(), FEEDS[0], BUCKETS, ListKernel(), reader, 12, 16)
     assert (sorted(found), end) == ([13, 14, 15], 16)
     assert log.read_of[FEEDS[0].topic] == 4
 
@@ -194,4 +187,4 @@ def test_a_replica_that_has_not_said_all_of_it_is_no_help(kept: slice) -> None:
     log = world()
     log.say(0, whole()[kept])
     with pytest.raises(StreamGap, match=r"up\.r0 holds stable buckets up to"):
-        read_stable(log, FEEDS[0], BUCKETS, ListKernel(), StreamDecoder(Life("a1"), "list"), 14, 18)  # type: ignore[arg-type]
+        read_stable(log.lookup(), FEEDS[0], BUCKETS, ListKernel(), StreamDecoder(Life("a1"), "list"), 14, 18)

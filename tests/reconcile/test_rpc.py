@@ -1,7 +1,8 @@
-"""A redo by letter: the bits of a direct run; at a deadline at the latest a sentence, whatever letters meet."""
+"""A redo by RPC gives the bits of a direct run, or a reason by the deadline, whatever happens to its messages."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,7 +17,7 @@ from reconcile.redo_server import HELD_US, WAIT_US, RedoServer, TaskChannel
 from reconcile.rpc import JobAccepted, JobResult, Reassembler, Shutdown, SubmitJob, decode, encode
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
 from tests.reconcile.replica import Replica
-from tests.reconcile.rpc_log import HandClock, LetterLog
+from tests.reconcile.rpc_log import HandClock, RpcLog
 from tests.support.running import until
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
@@ -32,40 +33,40 @@ class HandSlots:
     cancelled: list[int] = field(default_factory=list)
     _ended: list[tuple[int, bytes | str]] = field(default_factory=list)
 
-    def start(self, ticket: int, node: str, packed: bytes) -> None:
+    def execute(self, handle: int, node: str, packed: bytes) -> None:
         assert node == "q"
-        self.running[ticket] = packed
+        self.running[handle] = packed
 
-    def cancel(self, ticket: int) -> None:
-        self.cancelled.append(ticket)
+    def cancel(self, handle: int) -> None:
+        self.cancelled.append(handle)
 
-    def ended(self) -> list[tuple[int, bytes | str]]:
+    def take_finished(self) -> list[tuple[int, bytes | str]]:
         out, self._ended = self._ended, []
         return out
 
     def run(self) -> None:
         """Run all there is."""
-        for ticket, packed in self.running.items():
-            self._ended.append((ticket, run_packed(WORK, packed)))
+        for handle, packed in self.running.items():
+            self._ended.append((handle, run_packed(WORK, packed)))
         self.running.clear()
 
     def fail(self, why: str) -> None:
-        self._ended += [(ticket, why) for ticket in self.running]
+        self._ended += [(handle, why) for handle in self.running]
         self.running.clear()
 
 
-class Office:
+class Driver:
     """A driver and tasks, one after the other in this thread."""
 
     def __init__(self, count: int = 1) -> None:
-        self.log, self.clock, self.slots, self.count = LetterLog(), HandClock(), HandSlots(), count
+        self.log, self.clock, self.slots, self.count = RpcLog(ASK), HandClock(), HandSlots(), count
         self.stops: list[str] = []
         self.server = self.serve("s1")
 
     def serve(self, session: str) -> RedoServer:
         self.slots = HandSlots()
-        desks = [TaskChannel("q", ASK, ANSWER)]
-        return RedoServer(self.log, desks, session, self.slots, self.count, lambda: None, self.clock)
+        channels = [TaskChannel("q", ASK, ANSWER)]
+        return RedoServer(self.log, channels, session, self.slots, self.count, lambda: None, self.clock)
 
     def task(self, uid: str = "u1", session: str = "s1", wake: Wake = lambda: None) -> RemoteRedo:
         address = TaskAddress(session, uid, ASK, ANSWER)
@@ -82,12 +83,14 @@ def replica() -> Replica:
 
 
 @pytest.fixture
-def office() -> Office:
-    return Office()
+def office() -> Iterator[Driver]:
+    office = Driver()
+    yield office
+    assert office.log.untaken() == []
 
 
-def said(office: Office) -> list[type]:
-    return [type(decode(v)) for v in office.log.values[ANSWER]]
+def said(office: Driver) -> list[type]:
+    return [type(decode(v)) for v in office.log.values(ANSWER)]
 
 
 def test_a_job_by_letter_gives_the_bits_of_the_direct_run(office, replica):
@@ -108,7 +111,7 @@ def test_a_job_by_letter_gives_the_bits_of_the_direct_run(office, replica):
 
 
 def test_jobs_of_two_replicas_run_side_by_side_and_each_gets_its_own_answer(replica):
-    office = Office(2)
+    office = Driver(2)
     one, two = office.task("u1"), office.task("u2")
     one.start(replica.job(10, 15, id=1))
     two.start(replica.job(15, 20, id=1))
@@ -139,7 +142,7 @@ def test_a_state_too_large_to_travel_is_a_sentence(office, replica, monkeypatch)
     task = office.task()
     task.start(replica.job(10, 20, id=1))
     assert task.results() == [RedoFailed(1, "a state of 0 MB is too large to be sent to the driver")]
-    assert office.log.values[ASK] == []
+    assert office.log.values(ASK) == []
 
 
 def test_an_answer_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
@@ -171,13 +174,13 @@ def test_a_failed_job_is_answered_with_its_reason(office, replica):
 
 
 def test_without_a_driver_a_job_fails_at_the_deadline_and_a_late_answer_does_nothing(office, replica):
-    office.log.held.add(ASK)
     task = office.task()
+    office.log.hold(ASK)
     task.start(replica.job(10, 15, id=1))
     office.later(TAKE_US - 1)
     assert task.results() == []
     office.later(1)
-    why = "the driver did not take the redo within 1.3 s"
+    why = "the driver did not accept the redo within 1.3 s"
     assert task.results() == [RedoFailed(1, why)]
     assert task.why_inline == why
     office.log.release(ASK)
@@ -195,7 +198,7 @@ def test_an_answer_after_the_replica_gave_up_does_nothing(office, replica):
     task = office.task()
     task.start(replica.job(10, 15, id=1))
     office.server.turn()
-    office.log.held.add(ANSWER)
+    office.log.hold(ANSWER)
     office.slots.run()
     office.server.turn()
     task.cancel(1)
@@ -209,11 +212,11 @@ def test_a_cancelled_job_is_cancelled_at_spark_and_its_slot_counts_as_taken_for_
     office.server.turn()
     task.cancel(1)
     office.server.turn()
-    (ticket,) = office.slots.cancelled
+    (handle,) = office.slots.cancelled
     office.slots.fail("cancelled")
     task.start(replica.job(10, 15, id=2))
     office.server.turn()
-    assert ticket not in office.slots.running
+    assert handle not in office.slots.running
     assert said(office) == [JobAccepted]
     office.later(WAIT_US)
     office.server.turn()
@@ -251,7 +254,7 @@ def test_with_all_slots_taken_a_job_waits_and_then_is_refused_by_name(office, re
 
 
 def test_an_application_without_slots_for_redos_says_so_at_once(replica):
-    office = Office(count=0)
+    office = Driver(count=0)
     task = office.task()
     task.start(replica.job(10, 15, id=1))
     office.server.turn()
@@ -288,8 +291,8 @@ def test_a_new_driver_leaves_what_its_predecessor_was_asked(office, replica):
 
 def test_what_a_task_tells_reaches_its_driver_and_no_other(office):
     heard: list[bytes] = []
-    desks = [TaskChannel("q", ASK, ANSWER)]
-    server = RedoServer(office.log, desks, "s1", HandSlots(), 1, lambda: None, office.clock, heard.append)
+    channels = [TaskChannel("q", ASK, ANSWER)]
+    server = RedoServer(office.log, channels, "s1", HandSlots(), 1, lambda: None, office.clock, heard.append)
     office.task("u", "s0").tell(b"not ours")
     office.task().tell(b"well")
     server.turn()
@@ -321,19 +324,22 @@ def test_one_job_twice_is_a_mistake(office, replica):
 
 
 def test_a_task_that_lost_letters_says_so_and_hears_its_driver_again_without_waiting_for_that(office, replica):
-    task = office.task()
+    rung: list[str] = []
+    task = office.task(wake=lambda: rung.append("rung"))
     task.start(replica.job(10, 15, id=1))
     office.server.turn()
     office.slots.run()
     office.server.turn()
-    office.log.gone.add(ANSWER)
+    office.log.lose(ANSWER)
     office.log.answers.clear()  # nobody tells the end of a log
     (failed,) = task.results()
-    assert "answers cannot be read" in failed.reason
+    assert "replies cannot be read" in failed.reason
     task.start(replica.job(10, 15, id=2))
     assert [r.id for r in task.results()] == [2]
+    rung.clear()
     office.log.answers.set()
-    until(lambda: task.results() == [] and ANSWER not in office.log.gone, "the driver is heard again")
+    until(lambda: rung, "the end of the replies is found")
+    assert task.results() == [], "the driver is heard again"
     task.start(replica.job(10, 15, id=3))
     office.server.turn()
     office.slots.run()
@@ -346,7 +352,7 @@ def test_a_task_that_lost_letters_says_so_and_hears_its_driver_again_without_wai
 def test_a_driver_that_lost_letters_reads_on(office, replica):
     task = office.task()
     task.start(replica.job(10, 15, id=1))
-    office.log.gone.add(ASK)
+    office.log.lose(ASK)
     office.server.turn()
     assert office.slots.running == {}
     task.start(replica.job(10, 15, id=2))
@@ -357,12 +363,12 @@ def test_a_driver_that_lost_letters_reads_on(office, replica):
 def test_a_repeated_letter_says_nothing(office, replica):
     task = office.task()
     task.start(replica.job(10, 15, id=1))
-    office.log.values[ASK] *= 2
+    office.log.repeat(ASK)
     office.server.turn()
     assert len(office.slots.running) == 1
     office.slots.run()
     office.server.turn()
-    office.log.values[ANSWER] *= 2
+    office.log.repeat(ANSWER)
     assert [r.id for r in task.results()] == [1]
     assert office.slots.running == {}
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from borealis_py.log.base import Feed, Record
-from borealis_py.log.messages import Heartbeat, beat_key, encode
+from borealis_py.log.messages import beat_key, encode
 from borealis_py.runtime import index_in_use
 from borealis_py.runtime.index_in_use import WATCH_S, IndexTaken, ensure_free
+from tests.support.heartbeats import heartbeat
 
 NOW_S = 1_000_000.0
 NODES = 8
@@ -47,7 +48,7 @@ class Control:
         return 0, 2 if later else 1
 
     def read(self, feed: Feed, first: int, end: int) -> list[Record]:
-        value = encode(Heartbeat("a1", 0, 7, self._uid, "STABLE", 0, 0, False, None, 0, -1))
+        value = encode(heartbeat(0, 7, uid=self._uid))
         key = beat_key(f"n.{feed.partition}", 0)
         garbage = Record(feed, end - 1, int(NOW_S * 1000), key, b"[" * 100_000)  # says nothing, and stops nobody
         return [*(Record(feed, at, int(NOW_S * 1000), key, value) for at in range(first, end)), garbage]
@@ -68,7 +69,7 @@ def test_many_nodes_are_watched_as_long_as_one(monkeypatch: pytest.MonkeyPatch) 
 
 def test_one_that_goes_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     control = Control(monkeypatch, (0.5 * WATCH_S, 5))
-    with pytest.raises(IndexTaken, match=r"replica 0 of node n.5 is running already \(incarnation 7, uid\)"):
+    with pytest.raises(IndexTaken, match=r"replica 0 of node n.5 is already running \(incarnation 7, uid\)"):
         ensure_free(control, specs())  # type: ignore[arg-type]
 
 

@@ -12,13 +12,12 @@ from typing import Any, cast
 import pytest
 
 from borealis_py.app import launch
-from borealis_py.app.replicas import ProcessName
-from borealis_py.cli.commands.up import process_options
+from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.replicas import ProcessName, first_arguments
 from borealis_py.cli.context import Context
 from borealis_py.config.config import load
 from borealis_py.engine import DuckKernel
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.base import Log
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
@@ -31,8 +30,8 @@ from borealis_py.runtime.threads import ThreadHost
 from sunion.errors import EngineOutOfMemory
 from sunion.source import SourceFold
 from sunion.union import Mark
-from tests.support.empty_log import EmptyLog
-from tests.support.list_log import NAME
+from tests.support.app_log import NAME
+from tests.support.instant_log import InstantLog
 
 PARTS = 3_000_000
 SPLIT = f"CASE WHEN i > 5 THEN len(list_sort(string_split(repeat(CAST(i AS VARCHAR), {PARTS}), '9'))) ELSE i END"
@@ -45,20 +44,18 @@ class Up:
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         app = App(NAME, bucket="100ms")
         app.query("q", app.source("s", schema={"i": "int64"}).map(n=SPLIT).window("1s").agg(n="sum(n)"), "3s")
-        spec, log, timing = app.describe(), EmptyLog(), Timing()
+        spec, log, timing = app.describe(), InstantLog(), Timing()
         now_us = time.time_ns() // 1000
-        state = launch.describe(cast(Log, log), spec, launch.check(spec, timing), "now", now_us, timing)
+        state = launch.describe(log, spec, launch.check(spec, timing), "now", now_us, timing)
         monkeypatch.setattr(process, "read_app", lambda *_: state)
         self._directory, self._patch = directory, monkeypatch
 
     def replica(self, memory: str) -> ReplicaSpec:
         context = Context(load(engine_memory=memory, data_dir=self._directory), KafkaLog("nowhere:1"))
-        options = process_options(context, True, "process", None)
-        for name, value in options.environment().items():
-            self._patch.setenv(name, value)
-        arguments = process.parse(options.arguments(NAME, ProcessName(0)))
+        spec = ProcessSpec.from_environment(ProcessSpec.of(context.config, context.log, "process").environment())
+        arguments = process.parse([*ProcessName(0).arguments(NAME), *first_arguments(take_over=True)])
         with ExitStack() as opened:
-            started = process._open(arguments, ProcessNotes(self._directory / "replica-0", ""), opened)
+            started = process._open(arguments, spec, ProcessNotes(self._directory / "replica-0", ""), opened)
             assert isinstance(started, ThreadHost)
             return started._specs[0]
 

@@ -12,6 +12,7 @@ import pytest
 
 from borealis_py.app import launch
 from borealis_py.app.exit_codes import REFUSED
+from borealis_py.app.process_spec import VARIABLE, ProcessSpec
 from borealis_py.demo.flights import app
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query import App
@@ -51,7 +52,7 @@ def test_a_taken_replica_index_is_refused_and_a_free_one_is_not(bootstrap: str, 
         ensure_free(it.log, [spec])
         it.start(0)
         it.wait_ready(0)
-        with pytest.raises(IndexTaken, match=r"replica 0 of query all is running already .*--take-over"):
+        with pytest.raises(IndexTaken, match=r"replica 0 of query all is already running .*--take-over"):
             ensure_free(it.log, [spec])
         it.stop(0)
         ensure_free(it.log, [spec])
@@ -82,29 +83,56 @@ def test_each_node_of_a_chain_is_told_where_it_stands(bootstrap: str, tmp_path: 
 
 @pytest.mark.broker
 def test_a_process_of_an_unknown_node_or_index_is_told(
-    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(VARIABLE, ProcessSpec(bootstrap, tmp_path).environment()[VARIABLE])
     with running(bootstrap, small("no-such"), tmp_path):
-        arguments = ["--bootstrap", bootstrap, "--app", "no-such", "--data-dir", str(tmp_path), "--replica"]
-        assert main([*arguments, "0", "--node", "al"]) == REFUSED.code
+        assert main(["--app", "no-such", "--replica", "0", "--node", "al"]) == REFUSED.code
         assert "did you mean 'all'" in capsys.readouterr().err
-        assert main([*arguments, "1"]) == REFUSED.code
+        assert main(["--app", "no-such", "--replica", "1"]) == REFUSED.code
         assert "none of all has a replica 1" in capsys.readouterr().err
 
 
-def test_no_broker_at_start_is_told_with_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--bootstrap", "localhost:1", "--app", "x", "--replica", "0", "--data-dir", str(tmp_path)]
-    assert main(arguments) == 1
+def test_no_broker_at_start_is_told_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, ProcessSpec("localhost:1", tmp_path).environment()[VARIABLE])
+    assert main(["--app", "x", "--replica", "0"]) == 1
     said = capsys.readouterr()
     assert "borealis broker up" in said.out + said.err
 
 
 @pytest.mark.broker
-def test_an_unknown_app_is_told(bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--bootstrap", bootstrap, "--app", "nobody", "--replica", "0", "--data-dir", str(tmp_path)]
-    assert main(arguments) == 1
+def test_an_unknown_app_is_told(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, ProcessSpec(bootstrap, tmp_path).environment()[VARIABLE])
+    assert main(["--app", "nobody", "--replica", "0"]) == 1
     said = capsys.readouterr()
     assert "nobody" in said.out + said.err
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, "BOREALIS_PROCESS is not set: start replica processes with `borealis replica`"),
+        ("{", "BOREALIS_PROCESS cannot be read: Input data was truncated."),
+        ('{"bootstrap": "h:1", "data_dir": "d", "hosts": "spark"}', "Object contains unknown field `hosts`."),
+        ('{"bootstrap": "h:1", "data_dir": "d", "host": "yarn"}', "host 'yarn' is neither process nor spark."),
+        ('{"bootstrap": "h:1"}', "Object missing required field `data_dir`."),
+        ('{"bootstrap": "h:1", "data_dir": 5}', "not a path - at `$.data_dir`."),
+    ],
+)
+def test_a_process_that_is_told_nonsense_says_so_in_one_line(
+    text: str | None, why: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if text is not None:
+        monkeypatch.setenv(VARIABLE, text)
+    assert main(["--app", "x", "--replica", "0"]) == REFUSED.code
+    (line,) = "".join(capsys.readouterr()).splitlines()
+    assert VARIABLE in line
+    assert why in line
 
 
 def test_the_demos_app_is_what_the_checker_expects() -> None:

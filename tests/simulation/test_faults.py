@@ -8,8 +8,9 @@ from itertools import pairwise
 import pytest
 
 from borealis_py.log.base import Feed, Record
-from borealis_py.log.messages import Heartbeat, decode
+from borealis_py.log.messages import decode
 from borealis_py.log.records import StableHeader, unpack_stream
+from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import KINDS, Failpoint

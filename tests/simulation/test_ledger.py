@@ -26,19 +26,33 @@ def test_without_a_repository_there_is_no_commit(tmp_path: Path) -> None:
     assert commit_of(tmp_path, tmp_path / "ledger.md") == "-"
 
 
-def test_a_change_is_told_unless_it_is_the_ledgers_own(tmp_path: Path) -> None:
-    def git(*arguments: str) -> str:
-        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
-        done = subprocess.run(["git", *who, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+def git(directory: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    done = subprocess.run(["git", *who, *arguments], cwd=directory, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
-    ledger, rule = tmp_path / "ledger.md", tmp_path / "rule.py"
-    git("init", "-q")
-    for path in (ledger, rule):
+
+def committed(directory: Path, *files: Path) -> str:
+    """A new repository of these files; its commit."""
+    git(directory, "init", "-q")
+    for path in files:
         path.write_text("before\n")
-    git("add", ".")
-    git("commit", "-qm", "x")
-    commit = git("rev-parse", "--short", "HEAD")
+    git(directory, "add", ".")
+    git(directory, "commit", "-qm", "x")
+    return git(directory, "rev-parse", "--short", "HEAD")
+
+
+def test_code_installed_within_a_project_is_not_of_that_project_s_commit(tmp_path: Path) -> None:
+    committed(tmp_path, tmp_path / "theirs.py")
+    installed = tmp_path / ".venv"
+    installed.mkdir()
+    (installed / "ours.py").write_text("")
+    assert commit_of(installed, tmp_path / "ledger.md") == "-"
+
+
+def test_a_change_is_told_unless_it_is_the_ledgers_own(tmp_path: Path) -> None:
+    ledger, rule = tmp_path / "ledger.md", tmp_path / "rule.py"
+    commit = committed(tmp_path, ledger, rule)
     assert commit_of(tmp_path, ledger) == commit
     ledger.write_text("a line more\n")
     assert commit_of(tmp_path, ledger) == commit

@@ -28,11 +28,11 @@ class Meeting:
     count: int = 2
 
     def __call__(self, number: int, items: Iterator[int]) -> Iterator[tuple[int, bool]]:
-        from reconcile import replay_context
+        from reconcile import redo_job
 
         (self.directory / str(number)).touch()
         _await_files(self.directory, self.count, "the tasks never ran at once")
-        yield os.getpid(), bool(replay_context._opened)
+        yield os.getpid(), bool(redo_job._opened)
 
 
 def _await_files(directory: Path, count: int, otherwise: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from borealis_py.bench.measure.executor_redo import ExecutorRedo
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver
@@ -15,7 +16,6 @@ from borealis_py.log.kernel import Kernel
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from reconcile.audit import audit, audit_on_spark, audit_specs
 from reconcile.replay_context import node_context
-from reconcile.spark_redo import SparkRedo
 from sunion.bucket import Buckets
 from sunion.model import Output
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
@@ -65,7 +65,7 @@ def test_spark_redoes_from_kafka_with_the_replicas_bits(session, bell, kafka, qu
     work = node_context(APP, query, kafka, AHEAD_US, "a1")
     session.warm(work.pack())
     replica = lived(query, kernel)
-    redo = SparkRedo(session.context, work, kernel, bell, 60)
+    redo = ExecutorRedo(session.context, work, kernel, bell, 60)
     redone: dict[int, object] = {}
     for job in replica.jobs([1_015, 1_061, 1_120]):
         redo.start(job)
@@ -83,7 +83,7 @@ def test_a_broker_that_is_not_there_is_a_sentence(session, bell, kafka):
     work = node_context(APP, "big", KafkaLog("127.0.0.1:1"), AHEAD_US, "a1")
     kernel = work.make_kernel()
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
-    redo = SparkRedo(session.context, work, kernel, bell, 60)
+    redo = ExecutorRedo(session.context, work, kernel, bell, 60)
     redo.start(replica.job(ORIGIN, ORIGIN + 5))
     bell.wait()
     (failed,) = redo.results()

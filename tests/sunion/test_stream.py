@@ -58,7 +58,7 @@ def test_a_cursor_beyond_the_next_bucket_waits_for_the_others() -> None:
 
 def test_all_cursors_beyond_the_next_bucket_are_an_error() -> None:
     fold = StreamFold("s", 2, 0)
-    with pytest.raises(RetentionLost, match="stream s: bucket 0 is in no replica's topic any more"):
+    with pytest.raises(RetentionLost, match="stream s: retention has deleted bucket 0 from every replica's topic"):
         fold.read([(0, stable(2)), (1, StableRange(1, 1, 9))])
 
 

@@ -1,4 +1,4 @@
-"""S3 servers: one with a bucket, one that says that a bucket is not there, one that says nothing at all."""
+"""S3 servers: one with a bucket, one that reports that a bucket does not exist, one that never answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_BUCKET = b"""<?xml version="1.0" encoding="UTF-8"?>
 
 @contextmanager
 def empty_bucket(name: str) -> Iterator[str]:
-    """The URI of a place in it."""
+    """The URI of a location in the bucket."""
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:
@@ -30,7 +30,7 @@ def empty_bucket(name: str) -> Iterator[str]:
 
 @contextmanager
 def no_such_bucket(answers: bool = True) -> Iterator[str]:
-    """The URI of a place in a bucket that is not there. `answers`: False: it never says so."""
+    """The URI of a location in a bucket that does not exist. `answers`: False: the server never says so."""
     over = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
-"""A directory whose disk is full: a tiny tmpfs where this user may mount one.
+"""A directory whose disk is full: a tiny tmpfs if this user may mount one.
 
-Elsewhere files of known names lead to /dev/full; against names that nobody knows before, it is made read-only, which
+Otherwise files with known names are links to /dev/full; against unknown names the directory is made read-only, which
 root ignores.
 """
 
@@ -17,7 +17,7 @@ BALLAST = "ballast"
 
 
 class FullDisk:
-    """`directory` until `fill`, and again after `free`, is like any other."""
+    """`directory` is an ordinary one until `fill`, and again after `free`."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -30,10 +30,10 @@ class FullDisk:
         self._links: list[Path] = []
 
     def fill(self, names: Iterable[str] = ()) -> None:
-        """No byte more from now on.
+        """Make the disk full.
 
         Args:
-            names: of files that will be written, where they are known: without a mount only they meet a full disk.
+            names: of files that will be written, if known: without a mount only they meet a full disk.
 
         Raises:
             AssertionError: that cannot be done here.

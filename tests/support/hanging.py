@@ -1,7 +1,7 @@
-"""Makes what a broker leaves that loses the ends of a transaction: open records of which its coordinator knows nothing.
+"""Creates what a broker leaves that loses the ends of a transaction: open records unknown to its coordinator.
 
 They are written as the last producer of the id would, without telling the coordinator; Kafka checks for that since 3.6,
-so a broker must be told not to (`unverified`).
+so the broker must be configured not to (`unverified`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INIT_PRODUCER_ID, _PRODUCE = (22, 1), (0, 7)
 
 @contextmanager
 def unverified(bootstrap: str) -> Iterator[None]:
-    """As long as this lasts the broker takes records of a transaction without asking whether there is one."""
+    """Make the broker accept records of a transaction without asking whether there is one."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     _verify(admin, "false")
     try:
@@ -47,7 +47,7 @@ def _verify(admin: AdminClient, value: str) -> None:
 
 
 def hang(bootstrap: str, transactional_id: str, records: Sequence[NewRecord]) -> None:
-    """Write records that no end will come for. Fences like a producer that begins; needs `unverified`."""
+    """Write records whose transaction never ends. Fences like a producer that begins; needs `unverified`."""
     Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id}).init_transactions(30)
     host, port = bootstrap.split(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:

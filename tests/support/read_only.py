@@ -1,4 +1,4 @@
-"""A directory that this process may not write to, also where tests run as root: it is nobody for a while."""
+"""A directory that this process cannot write to, even if tests run as root: it runs as nobody for a while."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOBODY = 65_534
 
 @contextmanager
 def read_only_directory() -> Iterator[Path]:
-    """Everybody may read it and nobody may write. What else this process needs, it should have opened before."""
+    """Everyone may read it and no one may write. Anything else that this process needs must already be open."""
     with tempfile.TemporaryDirectory() as above:
         os.chmod(above, 0o755)
         directory = Path(above) / "read-only"

@@ -1,4 +1,4 @@
-"""Redo jobs that fail, as they do when Spark is not there or dies."""
+"""Redo jobs that fail, as when Spark is missing or dies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoResult
 
 
 class FailingRedo:
-    """Takes each job, and answers at once that it has failed."""
+    """Accepts each job, and answers at once that it has failed."""
 
     def __init__(self, reason: str, wake: Wake) -> None:
         self._reason, self._wake = reason, wake

@@ -26,7 +26,7 @@ from borealis_py.query import App
 from borealis_py.query.partitions import parts_of
 from borealis_py.runtime.specs import replica_spec
 from borealis_py.runtime.threads import make_redos
-from reconcile.redo_router import RedoRouter, RedoRunner
+from reconcile.redo_client import RedoRouter, RedoRunner
 from reconcile.replay_context import make_kernel
 
 MakeRedos = Callable[[ReplicaSpec, Kernel, Wake, RedoRunner], RedoRouter]
@@ -42,7 +42,7 @@ def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> 
 
 
 class RunningApp:
-    """An app on a broker. `start` and `stop` a replica index as often as you like."""
+    """An app on a broker. A replica index can be started and stopped repeatedly."""
 
     def __init__(self, bootstrap: str, app: App, directory: Path, timing: Timing | None = None) -> None:
         self.log = KafkaLog(bootstrap)

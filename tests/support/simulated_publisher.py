@@ -19,7 +19,7 @@ class SimPublisher:
     Args:
         log: of this publisher's client.
         rows: published as soon as the source is claimed; more may be sent with `send`.
-        pace: of `rows`; needs them in the order of time.
+        pace: of `rows`, which must be in time order.
         end: close the source with END after `rows`.
     """
 
@@ -103,7 +103,7 @@ class SimPublisher:
         self._wake()
 
     def stop(self) -> None:
-        """It never does anything again."""
+        """Stop it for good."""
         self.stopped = True
 
     def _wake(self) -> None:

@@ -37,6 +37,6 @@ def status(**changes: object) -> Status:
 def glance(
     delays: Delays | None = None, failed_until: dict[str, int] | None = None, **changes: object
 ) -> StatusSnapshot:
-    """What a loop leaves."""
+    """A snapshot as a loop leaves it."""
     found = status(**changes)
     return StatusSnapshot(found, {} if delays is None else {found.node: delays}, failed_until or {})

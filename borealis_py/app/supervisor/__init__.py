@@ -1,5 +1,5 @@
-"""The supervisor: a small process that `borealis up` leaves, one an app and machine, which starts a replica process
-that died again. `borealis down` ends it first.
+"""The supervisor: a small process started by `borealis up`, one per app and machine, that restarts replica processes
+that died. `borealis down` ends it first.
 
-It knows no broker and imports the standard library only, since it is to weigh little: see `__main__.py`.
+It knows no broker and imports only the standard library, to use little memory: see `__main__.py`.
 """

@@ -1,9 +1,10 @@
-"""The supervisor's process: starts what its plan names, adopts what runs already, and starts again what died.
+"""The supervisor process: starts what its plan names, adopts what is already running, and restarts what dies.
 
-The plan is one JSON object on standard input, since a command line is for everybody to see: `directory` of the app's
-files, `command`, and `processes`, each with `stem`, `arguments` and `first` (arguments of the first start alone). When
-all have been started once it says so on standard output. SIGTERM ends it and leaves the replicas; it ends by itself
-when nothing is left to keep, and when its note is gone or another's: after `down` or a reset it starts nothing.
+The plan is one JSON object on standard input, since it has secrets, and anyone can read a command line. It has
+`directory` of the app's files, `command`, and `processes`, each with `stem`, `arguments`, `first` (additional arguments
+of the first start) and `environment` (what each start adds to this process's). When all have been started once, it
+reports so on standard output. SIGTERM ends it but not the replicas. It ends by itself when nothing is left to keep, and
+when its note is gone or another's: after `down` or a reset it starts nothing.
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.supervised_process import SupervisedProcess, say
 
 LOOK_S = 0.5
-"""Those that it did not start itself tell it nothing: it looks."""
+"""Polling interval for processes that it did not start itself, whose end is not signalled to it."""
 CANNOT_S = 5.0
 """Pause after a start that the system refused: no memory, no disk."""
 
 
 class Supervisor:
-    """Args: plan: see above."""
+    """Args: plan: see the module's docstring."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.directory = str(plan["directory"])
         self.kept = [
-            SupervisedProcess(self.directory, one["stem"], [*plan["command"], *one["arguments"]], one["first"])
+            SupervisedProcess(
+                self.directory, one["stem"], [*plan["command"], *one["arguments"]], one["first"], one["environment"]
+            )
             for one in plan["processes"]
         ]
         self._told = False
@@ -48,7 +51,7 @@ class Supervisor:
         self._told = True
 
     def run(self) -> None:
-        """Blocks until it is told to end or nothing is left to do."""
+        """Run until told to end or nothing is left to do."""
         for one in self.kept:
             one.adopt()
         self._start_due()
@@ -67,7 +70,7 @@ class Supervisor:
         return os.path.join(self.directory, f"{run_notes.SUPERVISOR}.pid")
 
     def _in_office(self) -> bool:
-        """Its note is still its own."""
+        """Whether its note is still its own."""
         return run_notes.read(self._note_path).get("pid") == os.getpid()
 
     def _start_due(self) -> None:
@@ -90,7 +93,7 @@ class Supervisor:
                 )
 
     def _wait(self) -> None:
-        """Until a child ends, a signal comes, one is to be started, or it is time to look."""
+        """Wait until a child ends, a signal arrives, a start is due, or it is time to poll."""
         due = [one.due - time.monotonic() for one in self.kept if not one.over and not one.pid]
         looks = [LOOK_S for one in self.kept if one.pid and not one.child]
         soonest = min([*due, *looks], default=None)
@@ -99,7 +102,7 @@ class Supervisor:
 
 
 def _say_started() -> None:
-    """To whoever started it, who may be gone."""
+    """Report to the process that started this one, which may be gone."""
     with suppress(OSError):
         os.write(1, b"started\n")
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -111,7 +114,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     text = sys.stdin.read()
-    if text:  # else whoever started it is gone
+    if text:  # otherwise the process that started it is gone
         Supervisor(json.loads(text)).run()
 
 

@@ -1,8 +1,8 @@
-"""What is written beside a process: which one it is, how the one before ended, since when it is READY.
+"""Notes in files next to a process: its identity, how its predecessor ended, since when it is READY.
 
-`<stem>.pid` is written by whoever starts a process, `<stem>.ready` and `<stem>.end` by itself. A pid alone proves
-nothing since numbers come again, and a time of day proves nothing since clocks are set; so a process is known by when
-it was started in ticks since the machine's start, and by which start that was. Standard library only.
+`<stem>.pid` is written by whoever starts a process, `<stem>.ready` and `<stem>.end` by the process itself. A pid alone
+proves nothing since pids are reused, and a time of day proves nothing since clocks are set. So a process is identified
+by its start time in ticks since boot, and by the boot id. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 RUN = "BOREALIS_RUN"
-"""Environment variable of a replica process and all below it: which run of it this is."""
+"""Environment variable of a replica process and its descendants: identifies the run."""
 SUPERVISOR = "supervisor"
 """Stem of the supervisor's own files."""
 
 
 class Stat(NamedTuple):
-    """Of a process, from /proc: `ticks` since the machine's start when it was started."""
+    """Of a process, from /proc. `ticks`: its start time, since boot."""
 
     state: str
     session: int
@@ -27,7 +27,7 @@ class Stat(NamedTuple):
 
 
 def stat_of(pid: int) -> Stat | None:
-    """None: no such process, or no /proc."""
+    """The stat of a process; None: no such process, or no /proc."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -37,13 +37,13 @@ def stat_of(pid: int) -> Stat | None:
 
 
 def boot() -> str:
-    """This start of the machine. Raises OSError without /proc."""
+    """The id of this boot of the machine. Raises OSError without /proc."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 def of_process(pid: int) -> dict[str, Any]:
-    """What a note says so that the process is known again. Raises OSError when it is gone, or there is no /proc."""
+    """The part of a note that identifies a process. Raises OSError if it is gone, or without /proc."""
     stat = stat_of(pid)
     if stat is None:
         raise ProcessLookupError(f"no process {pid}")
@@ -61,7 +61,7 @@ def running(note: dict[str, Any]) -> bool:
 
 
 def write(path: str, note: dict[str, Any]) -> None:
-    """As a whole or not at all. Raises OSError."""
+    """Write a note atomically. Raises OSError."""
     partial = f"{path}.{os.getpid()}.partial"
     with open(partial, "w", encoding="utf-8") as file:
         file.write(json.dumps(note))
@@ -69,7 +69,7 @@ def write(path: str, note: dict[str, Any]) -> None:
 
 
 def read(path: str) -> dict[str, Any]:
-    """Empty where there is none, or none that can be read."""
+    """Read a note; empty if there is none, or none that can be read."""
     try:
         with open(path, encoding="utf-8") as file:
             note = json.load(file)
@@ -79,10 +79,10 @@ def read(path: str) -> dict[str, Any]:
 
 
 def exit_code(path: str, note: dict[str, Any]) -> int | None:
-    """What the process of this note wrote down when it ended; None: it had no time to.
+    """The exit code that the process of this note wrote when it ended; None: it could not write one.
 
     Args:
-        path: what its files' names begin with.
+        path: common prefix of its files.
     """
     end = read(f"{path}.end")
     code = end.get("code")
@@ -95,7 +95,7 @@ def remove(path: str) -> None:
 
 
 def end_rest(run: str) -> int:
-    """Kill what is left of a run, whoever its parent is now: Spark's JVM, its Python workers. Returns how many."""
+    """Kill what is left of a run, whatever its parent is now: Spark's JVM, its Python workers. Returns how many."""
     mark, killed = f"{RUN}={run}\0".encode(), 0
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():

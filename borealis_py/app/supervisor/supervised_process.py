@@ -1,4 +1,4 @@
-"""One replica process as its supervisor sees it: started, running, dead, to be started again, over."""
+"""One replica process as its supervisor sees it: started, running, dead, to be restarted, over."""
 
 from __future__ import annotations
 
@@ -15,43 +15,46 @@ from borealis_py.app.supervisor.backoff import Backoff
 from borealis_py.config import logfile
 
 SESSION_GONE_S = 2.0
-"""What was killed of a dead process is waited for so long, so that its memory is free for the next one."""
+"""How long to wait for the killed rest of a dead process, so that its memory is free for the next one."""
 
 
 class SupervisedProcess:
-    """What the supervisor has to keep running.
+    """One process that the supervisor keeps running.
 
     Args:
-        directory: of the app's files. stem: of this process's.
-        command: with the arguments of every start; `first`: those of the first start alone.
+        directory: of the app's files. stem: of this process's files.
+        command: with the arguments of every start; `first`: additional arguments of the first start.
+        environment: added to this process's at every start.
     """
 
-    def __init__(self, directory: str, stem: str, command: list[str], first: list[str]) -> None:
+    def __init__(
+        self, directory: str, stem: str, command: list[str], first: list[str], environment: dict[str, str]
+    ) -> None:
         self.path = os.path.join(directory, stem)
         self.pid = 0
         self.child = False
         self.over = False
         self.due = 0.0
         """When it is to be started (monotonic), while `pid` is 0."""
-        self._command, self._first = command, first
+        self._command, self._first, self._environment = command, first, environment
         self._backoff = Backoff()
         self._note: dict[str, Any] = {}
         self._started = 0.0
         self._was_ready = False
 
     def adopt(self) -> None:
-        """Go on with the process that runs there, if one does: another supervisor's, or nobody's."""
+        """Continue with the process that is running, if there is one, whether another supervisor left it or none."""
         note = run_notes.read(f"{self.path}.pid")
         if run_notes.running(note):
             self._note, self.pid, self.child, self._was_ready = note, note["pid"], False, True
             self._started, self._first = time.monotonic(), []
             return
         self._note = {"run": note["run"]} if "run" in note else {}
-        self._end_rest()  # nobody else did
+        self._end_rest()  # no other supervisor has
         say_unseen(self.path, note)
 
     def start(self) -> None:
-        """Start it, in a session of its own. Raises OSError."""
+        """Start it in its own session. Raises OSError."""
         dead, run = self._note.get("run", ""), os.urandom(4).hex()
         self._note = {**self._note, "run": run}
         self._note.pop("next_wall_us", None)
@@ -60,11 +63,12 @@ class SupervisedProcess:
         self._first = []
         run_notes.remove(f"{self.path}.ready")
         run_notes.remove(f"{self.path}.end")
-        self.pid, self.child, self._started = _spawn(command, self.path, self._note), True, time.monotonic()
+        self.pid = _spawn(command, self._environment, self.path, self._note)
+        self.child, self._started = True, time.monotonic()
         self._note = run_notes.read(f"{self.path}.pid")
 
     def ended(self) -> bool:
-        """Look whether it has ended; if so everything that follows from it is done and noted."""
+        """Check whether it has ended; if so, handle and note everything that follows."""
         if not self.child:
             if run_notes.running(self._note):
                 return False
@@ -73,18 +77,18 @@ class SupervisedProcess:
         found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if found is None:
             return False
-        self._end_rest()  # before it is reaped: its number is still its own
+        self._end_rest()  # before it is reaped: until then its pid is not reused
         self._died(os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1]))
         return True
 
     def _end_rest(self) -> None:
-        """Its JVM and tasks: they would hold its replicas' places, memory and ports."""
+        """Kill its JVM and tasks: they would hold its replicas' places, memory and ports."""
         run, limit = str(self._note.get("run", "")), time.monotonic() + SESSION_GONE_S
         while run and run_notes.end_rest(run) and time.monotonic() < limit:
             time.sleep(0.02)
 
     def _died(self, code: int | None) -> None:
-        """`code`: as `os.waitstatus_to_exitcode` has it; None: nobody was there to see."""
+        """`code`: as from `os.waitstatus_to_exitcode`; None: it was not our child."""
         if not self.child:
             self._end_rest()
         ready_s = self._ready_s()
@@ -122,19 +126,19 @@ class SupervisedProcess:
 
 
 def how_ended(code: int | None) -> str:
-    """`code`: as `os.waitstatus_to_exitcode` has it; None: nobody was there to see, and it left no word."""
+    """`code`: as from `os.waitstatus_to_exitcode`; None: it was no one's child, and it left no code."""
     return "ended unseen: killed, or crashed" if code is None else described(code)
 
 
 def say_unseen(path: str, note: dict[str, Any]) -> None:
-    """Say how the process of a note ended that nobody kept: whoever starts the next one does."""
+    """Log how the process of a note ended that no supervisor kept; called by whoever starts the next one."""
     if note.get("pid") and note.get("ended", {}).get("pid") != note["pid"]:
         how = how_ended(run_notes.exit_code(path, note))
         say(path, "the replica process before ended", "warning", {"pid": note["pid"], "how": how})
 
 
 def say(path: str, event: str, level: str, fields: dict[str, Any]) -> None:
-    """A line in the log of the process whose files begin with `path`, where people look."""
+    """Write a line to the log of the process whose files begin with `path`, where users look."""
     seconds, us = divmod(_wall_us(), 1_000_000)
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{us:06d}Z"
     line = {**fields, "event": event, "level": level, "logger": "borealis.supervisor", "timestamp": at}
@@ -148,10 +152,10 @@ def _wall_us() -> int:
     return time.time_ns() // 1000
 
 
-def _spawn(command: list[str], path: str, note: dict[str, Any]) -> int:
-    """The new process writes its own note before it becomes what it is to be: none runs that is not noted.
+def _spawn(command: list[str], environment: dict[str, str], path: str, note: dict[str, Any]) -> int:
+    """Fork and exec. The new process writes its own note before exec, so that no process runs unnoted.
 
-    Returns its pid once that is done. Raises OSError when it could not be.
+    Returns its pid after the exec. Raises OSError if that failed.
     """
     seen, told = os.pipe()
     pid = os.fork()
@@ -164,14 +168,14 @@ def _spawn(command: list[str], path: str, note: dict[str, Any]) -> int:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             known = run_notes.of_process(os.getpid())
             run_notes.write(f"{path}.pid", {**known, **note, **known})
-            os.execve(command[0], command, {**os.environ, run_notes.RUN: note["run"]})
+            os.execve(command[0], command, {**os.environ, **environment, run_notes.RUN: note["run"]})
         except BaseException as exc:
             os.write(told, str(exc).encode())
         finally:
             os._exit(127)
     os.close(told)
     with os.fdopen(seen, "rb") as pipe:
-        wrong = pipe.read().decode(errors="replace")  # ends when the command runs
+        wrong = pipe.read().decode(errors="replace")  # end of file when the command runs
     if wrong:
         os.waitpid(pid, 0)
         raise OSError(f"cannot start {command[0]}: {wrong}")

@@ -1,6 +1,6 @@
-"""DPC's chain: 1 to 4 nodes in a row, one of three sources lost; delay of new results, and how many are tentative.
+"""DPC's chain: 1 to 4 nodes in a row, one of three sources lost; delay of new results, and number of tentative ones.
 
-`borealis bench chain`. In the simulator: `simulated.py`.
+`borealis bench chain`. Runs in the simulator: `simulated.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from borealis_py.bench.report.runner import ExperimentOptions, Size
 X_S = 3.0
 DEPTHS, FAILURES_S = (1, 2, 3, 4), (5, 15, 30, 60)
 SHOWN_S, DEEPEST = 15, 4
-"""What most panels show: the failure of 2005, and the longest chain."""
+"""What most panels show: the failure length of 2005, and the longest chain."""
 ENDS = (1, DEEPEST)
 SEEDS = 3
 PP, DD, PS = PUBLISHED
@@ -35,11 +35,11 @@ AUTHORS: dict[str, tuple[SimulatedPoint, float]] = {
     "2 nodes of 2 s, 10 s, process": (SimulatedPoint(depth=2, failure_s=10, threshold_s=4, rate=150), 2.22),
     "2 nodes of 2 s, 10 s, delay": (SimulatedPoint(depth=2, failure_s=10, threshold_s=4, rate=150, variant=DD), 3.74),
 }
-"""The runs of which the authors' own logs tell the largest latency, in seconds (DPC)."""
+"""The runs whose largest latency, in seconds, is given by the authors' own logs (DPC)."""
 
 
 def points(size: Size) -> list[SimulatedPoint]:
-    """The worlds of a run, without the authors' own."""
+    """The worlds of a run, without the authors' own runs."""
     if size == "short":
         return [*_grid(PUBLISHED, ENDS, (5, SHOWN_S)), _point(PP, DEEPEST, SHOWN_S, A_NODE)]
     if size == "full":
@@ -55,7 +55,7 @@ def points(size: Size) -> list[SimulatedPoint]:
 
 
 def again(point: SimulatedPoint, seed: int) -> SimulatedPoint:
-    """The same with other dice."""
+    """The same point with another seed."""
     return replace(point, seed=seed)
 
 
@@ -71,12 +71,12 @@ def _point(variant: Variant, depth: int, failure_s: int, mode: str = END_TO_END,
 
 
 def _alone() -> list[SimulatedPoint]:
-    """Who suspends has nobody beside it that goes on, as in the paper."""
+    """One replica that suspends, so that no other one continues, as in the paper."""
     return [_point(PS, depth, failure_s, replicas=1) for depth in DEPTHS for failure_s in FAILURES_S]
 
 
 def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> Outcome:
-    """Raises BenchError: an oracle of the simulator failed."""
+    """Run the experiment. Raises BenchError: an oracle of the simulator failed."""
     wanted = points(options.size)
     with bars.bar("chains of nodes, simulated", len(wanted) + len(AUTHORS)) as at:
         seen = see_with(at, [*wanted, *(point for point, _ in AUTHORS.values())], processes)
@@ -84,7 +84,7 @@ def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> O
 
 
 def outcome(found: PointResults, authors: PointResults) -> Outcome:
-    """What was measured, told. `authors`: of their own runs."""
+    """The results. `authors`: of the authors' own runs."""
     ours = {name: authors.at(point) for name, (point, _) in AUTHORS.items()}
     logs = "; ".join(f"{name}: {AUTHORS[name][1]:.2f} s, here {one.added_s:.2f} s" for name, one in ours.items())
     return Outcome(
@@ -147,7 +147,7 @@ def _worse(found: PointResults) -> str:
 
 
 def _ratios(found: PointResults) -> dict[str, float]:
-    """Of points that every size has."""
+    """Ratios of points that every size has."""
     shown = _point(PP, DEEPEST, SHOWN_S)
     cell, a_node = found.at(shown), found.at(_point(PP, DEEPEST, SHOWN_S, A_NODE))
     rows = SHOWN_S * SOURCES * shown.rate

@@ -1,7 +1,8 @@
-"""`borealis bench latency`: from the end of a window to its result, live and corrected, while nothing fails.
+"""`borealis bench latency`: from the end of a window to its result, live and corrected, without failures.
 
-A bare ping through two topics runs beside each run, at the same moments: what broker, clients and machine take whatever
-a replica does. Each run is an app of its own on one broker; of the percentiles of a case's runs medians are told.
+A bare ping through two topics runs next to each run, at the same moments: the time that broker, clients and machine
+take regardless of replicas. Each run is a separate app on one broker; the report has medians of the percentiles of a
+case's runs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ RATES = (900, 50_000)
 FULL_RATES = (900, 10_000, 50_000)
 RUNS = 5
 LEAD_S = 3
-"""From deciding when the first row is due until then: readers and ping open their topics in it."""
+"""Time from scheduling the first row until it is due: readers and ping open their topics in it."""
 
 
 def cases(size: str) -> list[LatencyCase]:
@@ -57,7 +58,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
 
     Raises:
         BenchError: a run could not be measured, or its results are wrong.
-        BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
+        BrokerError, LaunchError, LogError, SparkUnavailable: something to be measured did not start.
     """
     with stage_for(options.work, bars) as stage:
         found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
@@ -65,7 +66,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
 
 
 def measure(stage: Stage, case: LatencyCase, host: str, bars: Bars) -> LatencyFound:
-    """One run, on an app of its own, which is gone in the end.
+    """One run, on a separate app, which is deleted at the end.
 
     Raises:
         BenchError: a publisher, a reader or the ping failed, or the results are not right.
@@ -103,10 +104,10 @@ def _ping(stage: Stage, case: LatencyCase, plan: FeedPlan, out: Path) -> subproc
 
 
 def judge(case: LatencyCase, plan: FeedPlan, hearing: Hearing, pings: list[tuple[int, int]]) -> LatencyFound:
-    """Delays of what was judged, the start left out.
+    """Delays of the windows after the start-up phase.
 
     Raises:
-        BenchError: a result is wrong, missing or there twice, or nothing came.
+        BenchError: a result is wrong, missing or duplicated, or nothing came.
     """
     true = truth(plan)
     ends = finals((row.value for _, row in hearing.got), true)

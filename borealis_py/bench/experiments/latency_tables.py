@@ -1,4 +1,4 @@
-"""What `borealis bench latency` tells. Pure."""
+"""The report of `borealis bench latency`. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyCase:
-    """One run. `rate`: events a second, all sources together. `seconds`: beyond the start that does not count."""
+    """One run. `rate`: events per second of all sources together. `seconds`: after the start-up phase, which does not
+    count.
+    """
 
     rate: int
     replicas: int = 2
@@ -70,8 +72,8 @@ class LatencyCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyFound:
-    """One run. Delays in microseconds, of each window or ping. `tentative`: windows that came tentative first;
-    `unheard`: of which nothing came, live or corrected.
+    """One run. Delays in microseconds, of each window or ping. `tentative`: windows that were tentative first;
+    `unheard`: windows without any result, live or corrected.
     """
 
     case: LatencyCase
@@ -81,11 +83,11 @@ class LatencyFound:
 
 
 Key = tuple[int, int]
-"""Rate and replicas: of several runs the medians are told."""
+"""Rate and replicas: the report has medians of several runs."""
 
 
 def outcome(found: Sequence[LatencyFound], host: str) -> Outcome:
-    """All of it. `found`: runs of a case one after the other."""
+    """The whole report. `found`: runs of a case one after the other."""
     groups = [(key, list(runs)) for key, runs in groupby(found, lambda each: (each.case.rate, each.case.replicas))]
     return Outcome(
         name="latency",
@@ -117,7 +119,7 @@ def middle(runs: Sequence[LatencyFound], way: str) -> Percentiles:
 
 
 def ratios(key: Key, runs: Sequence[LatencyFound]) -> dict[str, float]:
-    """The ping's median to ours, of the same runs."""
+    """The ping's median divided by ours, in the same runs."""
     rate, replicas = key
     ping = middle(runs, "ping").p50_ms
     return {
@@ -127,7 +129,7 @@ def ratios(key: Key, runs: Sequence[LatencyFound]) -> dict[str, float]:
 
 
 def worse(groups: Sequence[tuple[Key, Sequence[LatencyFound]]]) -> str:
-    """What it costs, by what was measured."""
+    """What it costs, according to the measurement."""
     said = []
     for (rate, replicas), runs in groups:
         ping, live, corrected = (middle(runs, way).p50_ms for way in ("ping", "live", "corrected"))
@@ -150,7 +152,7 @@ def _row(key: Key, runs: Sequence[LatencyFound], way: str) -> list[str]:
 
 
 def _panel(key: Key, runs: Sequence[LatencyFound]) -> Panel:
-    """What share of all runs' results came within which time."""
+    """The share of all runs' results that came within a time."""
     rate, replicas = key
     curves = []
     for way in WAYS:

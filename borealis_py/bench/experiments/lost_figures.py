@@ -1,9 +1,9 @@
-"""What a silence did to readers, from what they heard and from what was published. Pure.
+"""The effect of a silence on readers, computed from what they received and what was published. Pure.
 
-The truth is computed here, from the plan of what was published, in the plainest way; nothing of the product does it.
-A *word* is a change of the live view that speaks for the bucket with which a window ends, so it carries that window's
-results. It is *partial* if these differ from the truth, whatever it says of itself; *labelled* if it is TENTATIVE and
-names a source, of a window that reaches into the silence the silent one.
+The truth is computed here, from the plan of what was published, in the simplest way, without the product. A *word* is a
+change of the live view that covers the bucket with which a window ends, so it carries that window's results. It is
+*partial* if these differ from the truth, whatever its label; *labelled* if it is TENTATIVE and names a source: for a
+window that reaches into the silence, the silent one.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ FINAL = ("STABLE", "BOUNDARY")
 PHASES = ("before", "during", "after")
 
 WindowDelays = Mapping[int, int]
-"""Start of a window -> from its end to what was asked, microseconds."""
+"""Start of a window -> from its end to the event in question, microseconds."""
 SILENT = SOURCES - 1
 EDGE_US = events.BUCKET_US
-"""So long before a window's end the silence begins: its result has then the longest way to go without it."""
+"""The silence begins this long before a window's end, so that its result must wait longest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finals:
-    """Results of one reader against the truth. `counted`: events in them."""
+    """Results of one reader compared with the truth. `counted`: events in them."""
 
     right: int
     wrong: int
@@ -51,8 +51,8 @@ class Finals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partials:
-    """Words during a silence. `windows`: of which one was partial; `words`: partial ones; `labelled` of them;
-    `tentative`: all tentative words of those windows; `whole`: tentative words of any window that were not partial.
+    """Words during a silence. `windows`: with a partial word; `words`: partial ones; `labelled` of them; `tentative`:
+    all tentative words of those windows; `whole`: tentative words of any window that were not partial.
     """
 
     windows: int
@@ -64,12 +64,12 @@ class Partials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """Seconds from the moment at which the silent source began to send again; None: nothing had to be corrected, or it
-    was not.
+    """Seconds from when the silent source began to send again; None: nothing had to be corrected, or it was not
+    corrected.
 
-    `live`: until no bucket of the live view was tentative any more. `corrected`: until the corrected stream had all
-    windows that had been tentative until then. `replicas`: until the last replica was STABLE. `uncorrected`: buckets
-    that stayed tentative. `engines`: what the corrections ran on, how often.
+    `live`: until no bucket of the live view was tentative. `corrected`: until the corrected stream had all windows that
+    had been tentative. `replicas`: until the last replica was STABLE. `uncorrected`: buckets that stayed tentative.
+    `engines`: how often corrections ran on each engine.
     """
 
     live: float | None
@@ -81,7 +81,9 @@ class Healing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostCase:
-    """`rate`: events a second of all sources together. `before_s`, `after_s`: around the silence, without the start."""
+    """`rate`: events per second of all sources together. `before_s`, `after_s`: around the silence, without the
+    start-up phase.
+    """
 
     threshold_s: float
     silence_s: int
@@ -111,7 +113,7 @@ class LostCase:
         return math.ceil(self.startup_s) + self.before_s + self.silence_s + self.after_s
 
     def plan(self, t0_us: int) -> FeedPlan:
-        """What is published if the first row is due at `t0_us`."""
+        """The plan of what is published if the first row is due at `t0_us`."""
         silent_us = t0_us + (math.ceil(self.startup_s) + self.before_s) * 1_000_000 - EDGE_US
         return FeedPlan(
             rate=self.rate // SOURCES,
@@ -128,11 +130,12 @@ class LostFound:
     """One case.
 
     Attributes:
-        live, corrected: usable delay by phase. unheard: windows that are not in it, since nothing came, of either.
+        live, corrected: usable delay by phase. unheard: windows without a result, live or corrected, which these omit.
         published: events. dropped: those that no result of the corrected stream counts. refused: those of them that are
             dead letters or that a publisher rejected.
-        burst_s: how long what was kept back took into the log.
-        curve: of each window its end past the beginning of the silence, live and corrected delay, all in seconds.
+        burst_s: how long it took until the held-back rows were in the log.
+        curve: for each window, its end relative to the beginning of the silence, live and corrected delay, all in
+            seconds.
     """
 
     case: LostCase
@@ -151,7 +154,7 @@ class LostFound:
 
 
 def truth(plan: FeedPlan) -> Totals:
-    """Count and sum by window and key, of everything that was to be published."""
+    """Count and sum by window and key of everything that was to be published."""
     found: Totals = {}
     for source in range(SOURCES):
         for n in range(plan.count):
@@ -163,8 +166,8 @@ def truth(plan: FeedPlan) -> Totals:
 
 
 def windows(plan: FeedPlan, startup_us: int) -> dict[str, list[int]]:
-    """Phase -> starts of the windows that end in it. The first ones, which compile code, are in none; nor is the last,
-    which END closes.
+    """Phase -> starts of the windows that end in it. The first ones, during which code is compiled, are in none; nor is
+    the last, which END closes.
     """
     found: dict[str, list[int]] = {phase: [] for phase in PHASES}
     last_us = plan.t0_us + (plan.seconds - 1) * 1_000_000
@@ -176,7 +179,7 @@ def windows(plan: FeedPlan, startup_us: int) -> dict[str, list[int]]:
 
 
 def live_delays(heard: Heard) -> dict[int, int]:
-    """Of each window the delay of the first word that spoke for it."""
+    """For each window, the delay of the first word that covers it."""
     found: dict[int, int] = {}
     for at_us, change in heard:
         if change.kind in (TENTATIVE, *FINAL):
@@ -186,28 +189,28 @@ def live_delays(heard: Heard) -> dict[int, int]:
 
 
 def tentative_windows(heard: Heard) -> set[int]:
-    """Those of which a word was tentative."""
+    """The windows with a tentative word."""
     return {start for _, change in heard if change.kind == TENTATIVE for start in _windows_of(change)}
 
 
 def corrected_delays(got: Got) -> dict[int, int]:
-    """Of each window the delay of its last row."""
+    """For each window, the delay of its last row."""
     return {row.value["window_start"]: at_us - row.value["window_start"] - WINDOW_US for at_us, row in got}
 
 
 def by_phase(delays: WindowDelays, phases: Mapping[str, Sequence[int]]) -> dict[str, Percentiles | None]:
-    """None: no window of that phase was spoken for."""
+    """Percentiles by phase. None: no window of that phase was covered."""
     found = {phase: [delays[start] for start in starts if start in delays] for phase, starts in phases.items()}
     return {phase: percentiles(each) if each else None for phase, each in found.items()}
 
 
 def unheard(delays: WindowDelays, phases: Mapping[str, Sequence[int]]) -> int:
-    """Windows that nothing spoke for."""
+    """Number of windows that no word covered."""
     return sum(start not in delays for starts in phases.values() for start in starts)
 
 
 def partials(heard: Heard, true: Totals, plan: FeedPlan) -> Partials:
-    """What was said of windows before all of their input was there."""
+    """The words about windows before all of their input was there."""
     expected = _by_window(true)
     words, tentative = Counter[int](), Counter[int]()
     labelled = whole = 0
@@ -232,14 +235,14 @@ def partials(heard: Heard, true: Totals, plan: FeedPlan) -> Partials:
 
 
 def _names(change: LiveChange, plan: FeedPlan, start: int) -> bool:
-    """Whether it names what a window that begins at `start` lacks."""
+    """Whether the change names what a window that begins at `start` lacks."""
     if start < plan.silent_until_us and start + WINDOW_US > plan.silent_from_us:
         return f"s{plan.silent}" in change.missing_sources
     return bool(change.missing_sources)
 
 
 def finals(rows: Iterable[Mapping[str, Any]], true: Totals) -> Finals:
-    """Stable rows, however read, against the truth."""
+    """Compare stable rows, however read, with the truth."""
     each = Counter[tuple[int, str]]()
     right = wrong = counted = 0
     for key, value in _results(rows):
@@ -257,7 +260,7 @@ def finals(rows: Iterable[Mapping[str, Any]], true: Totals) -> Finals:
 
 
 def stable_rows(heard: Heard) -> Iterator[Mapping[str, Any]]:
-    """What the live view called stable."""
+    """The rows that the live view reported as stable."""
     return (row for _, change in heard if change.kind in FINAL for row in change.rows)
 
 

@@ -1,8 +1,8 @@
 """`borealis bench lost-input`: one of three inputs falls silent, and later sends everything at once.
 
-Each case is an app of its own on one broker: two replicas, a publisher process a source, a live subscriber and a reader
-of the corrected stream. What they heard is judged by `lost_figures`, the corrected stream as another Kafka client finds
-it.
+Each case is a separate app on one broker: two replicas, one publisher process per source, a live subscriber and a
+reader of the corrected stream. `lost_figures` judges what they received, with the corrected stream as another Kafka
+client reads it.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.measured import stage_for
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions
-from borealis_py.demo.checker.topics import CannotRead, read_all
 from borealis_py.log import topics
+from borealis_py.verify.kafka_reader import CannotRead, read_all
 
 REPLICAS = 2
 LEAD_S = 3
-"""From deciding when the first row is due until then: the readers open their streams in it."""
+"""Time from scheduling the first row until it is due: the readers open their streams in it."""
 
 
 def cases(size: str) -> list[LostCase]:
-    """Which, the shortest first."""
+    """The cases, the shortest first."""
     xs = (0.5, 3.0)
     if size == "short":
         return [LostCase(threshold_s=x, silence_s=15, before_s=4, after_s=4) for x in xs]
@@ -62,7 +62,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
 
     Raises:
         BenchError: a case could not be measured.
-        BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
+        BrokerError, LaunchError, LogError, SparkUnavailable: something to be measured did not start.
     """
     with stage_for(options.work, bars) as stage:
         found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
@@ -70,7 +70,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
 
 
 def measure(stage: Stage, case: LostCase, host: str, bars: Bars) -> LostFound:
-    """One case, on an app of its own, which is gone in the end.
+    """One case, on a separate app, which is deleted at the end.
 
     Raises:
         BenchError: a publisher or a reader failed, or the streams did not come to their end.
@@ -95,7 +95,7 @@ def measure(stage: Stage, case: LostCase, host: str, bars: Bars) -> LostFound:
 
 
 def judge(stage: Stage, case: LostCase, plan: FeedPlan, fed: Sequence[Fed], hearing: Hearing) -> LostFound:
-    """What came of it.
+    """Judge the result.
 
     Raises:
         BenchError: the corrected stream cannot be read back.

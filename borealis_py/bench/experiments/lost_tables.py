@@ -1,4 +1,4 @@
-"""What `borealis bench lost-input` tells: a table, figures, and what others have. Pure."""
+"""The report of `borealis bench lost-input`: a table, figures, and published results of others. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COLUMNS = [
 ]
 
 Key = tuple[int, float, int]
-"""Rate, X and silence: of several runs of one case the medians are told."""
+"""Rate, X and silence: the report has medians of several runs of one case."""
 
 
 def outcome(found: Sequence[LostFound], host: str) -> Outcome:
@@ -68,7 +68,7 @@ def grouped(found: Iterable[LostFound]) -> list[tuple[Key, list[LostFound]]]:
 
 
 def ratios(key: Key, runs: Sequence[LostFound]) -> dict[str, float]:
-    """What may not get worse: shares of what is promised."""
+    """What must not get worse: shares of what is promised."""
     rate, x, silence = key
     longest = median(_longest_ms(run) for run in runs)
     healed = _middle(run.healing.live for run in runs)
@@ -89,12 +89,12 @@ def ratios(key: Key, runs: Sequence[LostFound]) -> dict[str, float]:
 
 
 def goal_s(silence_s: float) -> float:
-    """How long corrections may take after so long a silence, at any rate."""
+    """How long corrections may take after a silence of this length, at any rate."""
     return 0.5 + silence_s / 50
 
 
 def worse(found: Sequence[LostFound]) -> str:
-    """What it costs, by what was measured."""
+    """What it costs, according to the measurement."""
     beyond = [each for each in found if _longest_ms(each) > each.case.threshold_s * 1000]
     slow = [each for each in found if (each.healing.live or 0.0) > goal_s(each.case.silence_s)]
     ahead = median(_p50(each.live["before"]) for each in found)

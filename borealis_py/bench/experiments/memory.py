@@ -1,8 +1,8 @@
-"""`borealis bench memory`: an input is missing while an hour of another one is read, and then brings its own hour.
+"""`borealis bench memory`: an input is missing while an hour of another one is read, and then delivers its own hour.
 
-Everything goes through two replicas: what there is runs live, tentatively, rows beyond the budget leave memory, and
-later all of it is corrected out of the log. All the time what the replicas' processes weigh is looked at; in the end
-the corrected stream must be what plain arithmetic gives.
+Everything goes through two replicas: the available input runs live, tentatively; rows beyond the budget leave memory;
+later everything is corrected from the log. The memory of the replicas' processes is sampled throughout; at the end, the
+corrected stream must equal the result of plain arithmetic.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from borealis_py.runtime.spark import class_archive
 APP, REPLICAS = "bench-memory", 2
 LOOK_S = 0.5
 STILL_S = 60.0
-"""Nothing has moved for so long: it never will."""
+"""If nothing has moved for this long, it never will."""
 TICK = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hour:
-    """`seconds` of input; the first source is there, the second one is missing at first.
+    """`seconds` of input; the first source is present, the second one is missing at first.
 
     Attributes:
-        rates: rows a second of each source, multiples of 10. budget: `buffer_rows_max` of the app.
+        rates: rows per second of each source, multiples of 10. budget: `buffer_rows_max` of the app.
     """
 
     seconds: int
@@ -68,7 +68,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
 
     Raises:
         BenchError: the replicas did not get through it.
-        BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
+        BrokerError, LaunchError, LogError, SparkUnavailable: something to be measured did not start.
     """
     if options.host == "spark":
         class_archive.prepare(bars.say)
@@ -133,7 +133,7 @@ def _fill(
 
 
 class MemoryWatch:
-    """Looks at the replicas of an app: where they are by their statuses, and what their processes weigh."""
+    """Samples the replicas of an app: their progress, from statuses, and the memory of their processes."""
 
     def __init__(self, stage: Stage, running: Running) -> None:
         self.looks: list[Look] = []
@@ -143,13 +143,13 @@ class MemoryWatch:
         self._statuses = StatusReader(stage.log, running.state.name, running.started_ms)
 
     def newest(self) -> list[Status]:
-        """What each replica last said of itself, in the order of their numbers, of those that have said anything."""
+        """The newest status of each replica that has one, in the order of replica indices."""
         self._statuses.poll()
         found = self._statuses.newest
         return [found[key] for key in sorted(found)]
 
     def look(self, phase: str) -> None:
-        """Keep what there is to see, twice a second at most."""
+        """Take a sample, at most twice a second."""
         now = time.monotonic()
         if now < self._looked + LOOK_S:
             return
@@ -173,7 +173,7 @@ class MemoryWatch:
                 self.looks.append(look)
 
     def until(self, phase: str, where: Callable[[Status], int], end: int, at: At) -> float:
-        """Look on until every replica is at bucket `end`. Returns the seconds that took.
+        """Keep sampling until every replica is at bucket `end`. Returns the seconds that took.
 
         Raises:
             BenchError: a replica has ended, or nothing moves any more.
@@ -200,7 +200,7 @@ class MemoryWatch:
 
 
 def _answer(stage: Stage, rows: Steady) -> WindowAnswer:
-    """Raises BenchError: a result is there twice."""
+    """Raises BenchError for a duplicate result."""
     true = rows.truth()
     found = totals(stage.read(topics.stream(APP, events.QUERY)))
     return WindowAnswer(

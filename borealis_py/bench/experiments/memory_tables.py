@@ -1,4 +1,6 @@
-"""What `borealis bench memory` tells: a table, figures, and whether memory stayed flat and nothing was lost. Pure."""
+"""The report of `borealis bench memory`: a table, figures, and whether memory stayed flat and
+nothing was lost. Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from borealis_py.bench.report.outcome import Curve, Outcome, Panel
 LIVE, CORRECTING = "live", "correcting"
 """Phases: the second input is missing; it is back."""
 FLAT = 1.1
-"""The highest in the second half of a phase over that in the first one: what grows with the failure is beyond."""
+"""Limit of the peak in the second half of a phase relative to the first: beyond it, memory grows with the failure."""
 COLUMNS = (
     "replica",
     "start MB",
@@ -29,7 +31,8 @@ COLUMNS = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """One replica at one moment. `rows_read`: input rows taken so far. `live`, `stable`: its frontiers, as buckets.
-    `pss_mb`: of all its processes."""
+    `pss_mb`: of all its processes.
+    """
 
     replica: int
     at_s: float
@@ -42,8 +45,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowAnswer:
-    """The corrected stream against the truth. `expected`: how many results there should be; `right`: of those;
-    `wrong`: others, or with another value. `counted`: input rows in all results."""
+    """The corrected stream compared with the truth. `expected`: number of correct results; `right`: those found;
+    `wrong`: others, or with another value. `counted`: input rows in all results.
+    """
 
     expected: int
     right: int
@@ -57,9 +61,10 @@ class Replayed:
     """One replay.
 
     Attributes:
-        seconds: of input. rows: of each source. live_s: until all replicas had run everything without the second one.
+        seconds: of input. rows: of each source. live_s: until all replicas had run everything without the second
+            source.
         corrected_s: from its first row until everything was corrected and published. restarts: of replicas.
-        tentative_buckets: the fewest that a replica ran live, of `buckets`.
+        tentative_buckets: the smallest number that a replica ran live, of `buckets`.
     """
 
     host: str
@@ -76,7 +81,7 @@ class Replayed:
 
     @property
     def lost(self) -> str:
-        """What is not as it should be; empty: nothing was lost."""
+        """Everything that is wrong; empty: nothing was lost."""
         answer, total = self.answer, sum(self.rows)
         said = {
             f"{answer.expected - answer.right} of {answer.expected} results are missing or wrong": answer.right
@@ -90,9 +95,10 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flatness:
-    """How one replica's memory went; megabytes. `live`, `correcting`: the highest in the first and in the second half
-    of the phase, by buckets, once the budget was full. `below`, `beyond`: growth for each million rows that are read,
-    until the budget is full and after that, while everything runs live."""
+    """The memory of one replica over time; megabytes. `live`, `correcting`: the peak in the first and second half of
+    the phase, by buckets, once the budget was full. `below`, `beyond`: growth per million rows read, until the budget
+    is full and after that, while everything runs live.
+    """
 
     replica: int
     start_mb: float
@@ -105,12 +111,12 @@ class Flatness:
 
     @property
     def growth(self) -> float:
-        """The second half over the first one, of the worse phase."""
+        """The second half relative to the first, in the worse phase."""
         return max(later / first for first, later in (self.live_mb, self.correcting_mb))
 
 
 def flatness(looks: Sequence[Look], replica: int, budget: int) -> Flatness:
-    """Raises ValueError: it never read so much while it ran live, or nobody saw it correct."""
+    """Raises ValueError: the replica never read that much while it ran live, or was not sampled while correcting."""
     mine = [look for look in looks if look.replica == replica]
     live = [look for look in mine if look.phase == LIVE and look.rows_read >= budget]
     correcting = [look for look in mine if look.phase == CORRECTING]
@@ -130,7 +136,7 @@ def flatness(looks: Sequence[Look], replica: int, budget: int) -> Flatness:
 
 
 def _halves(looks: Sequence[Look], at: Sequence[int]) -> tuple[float, float]:
-    """The highest in each half of the way that `at` tells. What took no time is as high as what was before."""
+    """The peak in each half of the way given by `at`. An empty half has the peak of what came before."""
     middle = (at[0] + at[-1]) / 2
     first = max(look.pss_mb for look, where in zip(looks, at, strict=True) if where <= middle)
     later = [look.pss_mb for look, where in zip(looks, at, strict=True) if where > middle]

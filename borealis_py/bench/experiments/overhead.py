@@ -1,8 +1,8 @@
-"""`borealis bench overhead`: what buckets, boundaries and checkpoints cost while nothing fails.
+"""`borealis bench overhead`: the cost of buckets, boundaries and checkpoints without failures.
 
-Delay of each row from its publisher to a live subscriber, against the bucket's width and how often boundaries are said.
-Beside each run, at the same moments, a plain union: the same rows a second through two topics with bare Kafka clients,
-which wait for nothing. Checkpoints: `stalls.py`.
+Delay of each row from its publisher to a live subscriber, against the bucket width and the boundary interval. Next to
+each run, at the same moments, a plain union: the same rows per second through two topics with bare Kafka clients, which
+wait for nothing. Checkpoints: `stalls.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WIDTHS_MS = (10, 20, 50, 100, 200, 500)
 SHORT = (10, 100)
 WARM = Setting(width_ms=10, said_ms=10, seconds=2, run=0, startup_s=0.0)
 LEAD_S = 2
-"""From deciding when the first row is due until then: readers and the plain union open their topics in it."""
+"""Time from scheduling the first row until it is due: readers and the plain union open their topics in it."""
 RUNS = 3
 KEYS = {
     "short": (100_000,),
@@ -76,7 +76,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
 
 
 def app(setting: Setting) -> App:
-    """One node that passes the rows of three sources on."""
+    """One node that passes on the rows of three sources."""
     built = App(setting.app, bucket=f"{setting.width_ms}ms")
     streams = [built.source(f"s{i}", schema=events.SCHEMA) for i in range(SOURCES)]
     built.query(QUERY, built.union(*streams), delay_threshold="3s", replicas=1)
@@ -84,7 +84,7 @@ def app(setting: Setting) -> App:
 
 
 class Meter:
-    """Processor time of the replica's processes, from when the start is over to the last look before the end."""
+    """Processor time of the replica's processes, from the end of the start-up phase to the last sample."""
 
     def __init__(self, running: Running, setting: Setting, tick: Callable[[float], None]) -> None:
         self._running, self._setting, self._tick = running, setting, tick
@@ -105,7 +105,7 @@ class Meter:
 
 
 def measure(stage: Stage, setting: Setting, host: str, bars: Bars) -> Passed:
-    """One run, on an app of its own, which is gone in the end.
+    """One run, on a separate app, which is deleted at the end.
 
     Raises:
         BenchError: a publisher, a reader or the plain union failed, or rows are missing.

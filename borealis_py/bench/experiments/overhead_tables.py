@@ -1,4 +1,4 @@
-"""What `borealis bench overhead` tells. Pure."""
+"""The report of `borealis bench overhead`. Pure."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ COLUMNS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One run. `said_ms`: between boundaries, a multiple of the bucket's width. `seconds`: beyond the start that does
-    not count.
+    """One run. `said_ms`: boundary interval, a multiple of the bucket width. `seconds`: after the start-up phase, which
+    does not count.
     """
 
     width_ms: int
@@ -68,9 +68,9 @@ class Setting:
 
 @dataclass(slots=True)
 class Came:
-    """Rows by the time at which they were sent: wall times at which they came first, and of their buckets' boundaries.
+    """Rows by the time at which they were sent: wall times of their first arrival, and of their buckets' boundaries.
 
-    `times`: how often each is in the corrected stream. `tentative`: those that came so first.
+    `times`: how often each is in the corrected stream. `tentative`: those that were tentative first.
     """
 
     live: dict[int, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Passed:
 
 
 Group = Sequence[Passed]
-"""Runs of one bucket's width and boundary interval: medians are told."""
+"""Runs of one bucket width and boundary interval: the report has their medians."""
 
 
 def outcome(found: Sequence[Passed], held: Sequence[Held], host: str) -> Outcome:
@@ -144,7 +144,7 @@ def ratios(group: Group) -> dict[str, float]:
 
 
 def held_ratios(held: Sequence[Held]) -> dict[str, float]:
-    """So that a few milliseconds more of a busy machine do not count: beside the time that a turn may take."""
+    """Relative to the time that a turn may take, so that a few milliseconds more on a busy machine do not matter."""
     turn_ms = Timing().turn_us / MS
     return {
         f"{h.keys:,} keys: {turn_ms:g} ms / that and the longest turn beside a checkpoint": turn_ms
@@ -154,7 +154,7 @@ def held_ratios(held: Sequence[Held]) -> dict[str, float]:
 
 
 def checkpoints(held: Sequence[Held]) -> str:
-    """What was measured of them, in words: the table is of delays."""
+    """The checkpoint measurements in words: the table is about delays."""
     told = [
         f"{h.keys:,} keys: {h.count} of {h.bytes / 1e6:,.1f} MB, durable in {h.durable_ms:,.0f} ms, of that "
         f"{h.written_ms:,.0f} ms writing; longest turn until then {h.beside_ms:.1f} ms (once {h.worst_ms:.1f}), of "
@@ -165,7 +165,7 @@ def checkpoints(held: Sequence[Held]) -> str:
 
 
 def worse(groups: Sequence[Group], held: Sequence[Held]) -> str:
-    """What it costs, by what was measured."""
+    """What it costs, according to the measurement."""
     said = []
     for group in groups:
         setting = group[0].setting

@@ -1,6 +1,6 @@
-"""DPC's six variants of what to do in a failure and in stabilization, on one node.
+"""DPC's six variants of the policies for failure and stabilization, on one node.
 
-`borealis bench policies`. In the simulator: `simulated.py`.
+`borealis bench policies`. Runs in the simulator: `simulated.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAILURES_S = {
     "usual": (2, 4, 6, 8, 15, 30, 60),
     "full": (2, 3, 4, 6, 8, 10, 12, 14, 15, 30, 45, 60),
 }
-"""Those of benefits2 (DPC, SIGMOD 2005), or some of them."""
+"""The failure lengths of benefits2 (DPC, SIGMOD 2005), or some of them."""
 SEEDS = {"short": 1, "usual": 1, "full": 3}
 SHOWN_S = 15
 BOTH = (2, 1)
@@ -49,7 +49,7 @@ def _point(variant: Variant, failure_s: int, replicas: int = 2) -> SimulatedPoin
 
 
 def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> Outcome:
-    """Raises BenchError: an oracle of the simulator failed."""
+    """Run the experiment. Raises BenchError: an oracle of the simulator failed."""
     wanted = points(options.size)
     with bars.bar("policies of one node, simulated", len(wanted)) as at:
         seen = see_with(at, wanted, processes)
@@ -57,7 +57,7 @@ def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> O
 
 
 def outcome(found: PointResults) -> Outcome:
-    """What was measured, told."""
+    """The results."""
     return Outcome(
         name="policies",
         title="Six variants on one node, X = 3 s: delay and tentative results against the length of a failure",

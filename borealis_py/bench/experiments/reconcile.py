@@ -1,8 +1,8 @@
-"""`borealis bench reconcile`: seconds to redo what a failure has left, by its length and by the size of the state, on
-each of the ways that a replica has, and how late live turns are meanwhile.
+"""`borealis bench reconcile`: seconds to redo what a failure has left, by its length and by the size of the state, in
+each of the ways available to a replica, and how late live turns are meanwhile.
 
-Ways: inline, in slices of a replica's own turns; in a thread that reads the log again (where rows have left memory); as
-a job on Spark, asked for by letter; and two jobs at once, of two nodes, on one slot and on two. All give the same bits,
+Ways: inline, in slices of a replica's own turns; in a thread that reads the log again (if rows have left memory); as a
+job on Spark, requested by message; and two jobs at once, of two nodes, on one slot and on two. All give the same bits,
 which is checked.
 """
 
@@ -41,18 +41,18 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.protocol.redo import RedoJob
 from borealis_py.runtime.spark import class_archive
 from borealis_py.runtime.spark.session import ReplicaSession
-from reconcile.redo_router import ThreadRedo
+from reconcile.thread_redo import ThreadRedo
 
 RATES = {1_000: (34, 33, 33), 10_000: (334, 333, 333), 50_000: (1_667, 1_667, 1_666)}
-"""Rows a second -> of each source in a bucket."""
+"""Rows per second -> rows of each source in a bucket."""
 LENGTHS, STATES = "1s", "10m"
-"""Windows: of the spells whose length is varied, and of those whose state is; the latter stays open all the time."""
+"""Windows: of the spells with varied length, and of those with varied state, whose window stays open all the time."""
 PATIENT = (("fetch.wait.max.ms", "500"),)
-"""Of the clients that letters go through, as replicas have them."""
+"""Settings of the clients that carry messages, as replicas have them."""
 QUIET_S = 2.0
-"""So long live turns run with nothing beside them, to compare with."""
+"""How long live turns run without a job, for comparison."""
 FEW = 150_000
-"""Up to so many rows each way is run several times."""
+"""Up to this many rows, each way is run several times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ Of = tuple[int, str, bool]
 
 
 def spells(grid: Grid) -> dict[Of, list[Spell]]:
-    """What is measured on each log."""
+    """The measurements on each log."""
     found: dict[Of, list[Spell]] = {}
     for rate in grid.rates:
         fits = [rows for rows in grid.rows if rows % (rate // 10) == 0]

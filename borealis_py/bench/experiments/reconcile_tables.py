@@ -1,4 +1,4 @@
-"""What `borealis bench reconcile` tells: a table, where ways cross, and what the defaults should be by that. Pure."""
+"""The report of `borealis bench reconcile`: a table, where the ways cross over, and the defaults that follow. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ALONE = INLINE, THREAD, SPARK
 """Ways of one job."""
 GOAL_ROWS, GOAL_S = 45_000, 1.0
 GOAL_RATE, GOAL_TIMES = 10_000, 20.0
-"""Tuples a second, and how many times as fast they are to be redone."""
+"""Tuples per second, and the factor by which redoing them should be faster."""
 COSTLY_ROWS = 10_000
-"""What is told of a costly query in few figures."""
+"""Number of rows for which a costly query is summarised."""
 SPARED_MS = 50.0
-"""Live turns that are later by more than that are spared something where it is less."""
+"""A delay of live turns above this is worth avoiding."""
 PUBLISHED = (
     "DPC (SIGMOD 2005; Pentium 4, 334 to 3000/s of each of 3 inputs, 5 s of failure): 5 010 to 45 000 tuples; "
     "figures not recovered, axes to 5.5 s of delay; linear in tuples, checkpoint and redo nearly flat in state (to "
@@ -35,9 +35,9 @@ SETUP = (
     "Count and sum of 100 customers by second over three sources, a record a source and 100 ms; where keys are given, "
     "by 10 minutes, with so many keys in the open window. Seconds: medians, from a job's start until its results are "
     "there, while a loop runs 900 rows/s live as a replica does. Inline: from memory, in slices of a turn. Thread: the "
-    "log read again in the same process. Spark: by letter to a driver with a warm session on this machine. 2 jobs: of "
-    "two nodes at once; r: so many were refused for want of a slot and ran inline. Live: the longest that a live turn "
-    "ended after it was due, of all runs. Saying the results is in none of it."
+    "log read again in the same process. Spark: requested by message from a driver with a warm session on this "
+    "machine. 2 jobs: of two nodes at once; r: so many were refused for want of a slot and ran inline. Live: the "
+    "longest that a live turn ended after it was due, of all runs. Writing the results is in none of it."
 )
 COLUMNS = [
     "rows/s>",
@@ -64,9 +64,9 @@ class Spell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redone:
-    """One spell, by way: seconds and longest delay of live turns of each run, and how many jobs were refused in all.
+    """One spell, by way: seconds and longest delay of live turns of each run, and the total number of refused jobs.
 
-    `quiet_s`: the longest delay of live turns with no job. `state_bytes`: of the state before, as it is sent.
+    `quiet_s`: the longest delay of live turns without a job. `state_bytes`: of the initial state, as it is sent.
     """
 
     spell: Spell
@@ -91,7 +91,7 @@ class Redone:
 
     @property
     def times(self) -> float:
-        """How many times as fast as it came, in the best way."""
+        """How many times faster than real time, in the best way."""
         return self.spell.rows / self.spell.rate / self.took_s(self.best)
 
 
@@ -131,7 +131,7 @@ def crossing(found: Sequence[Redone], redo_s: float) -> Crossing:
 
 
 def _from(found: Sequence[Redone], gain: Callable[[Redone], float]) -> float | None:
-    """From how many rows on a gain is positive for good."""
+    """The number of rows from which on a gain stays positive."""
     gains = [(one.spell.rows, gain(one)) for one in found]
     if gains[-1][1] <= 0:
         return None
@@ -156,7 +156,7 @@ def between(points: Sequence[tuple[float, float]], at: float) -> float:
 
 
 def outcome(found: Sequence[Redone], timing: Timing | None = None) -> Outcome:
-    """All of it. `timing`: the defaults that it is compared with."""
+    """The whole report. `timing`: the defaults to compare with."""
     timing = timing or Timing()
     lengths = by_rate([one for one in found if not one.spell.keys])
     crossings = [crossing(of, timing.redo_us / 1e6) for of in lengths.values()]

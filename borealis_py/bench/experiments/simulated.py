@@ -1,8 +1,8 @@
-"""One query, one lost source, lived through in the simulator: what its client saw. For experiments with many points.
+"""One query with one lost source, run in the simulator: what its client saw. For experiments with many points.
 
-The product runs unchanged on simulated clocks and a simulated log (`borealis_py.simulation`): a point is the same every
-time and on every machine. Every oracle of the simulator judges each world; only whether the bound was kept is left to
-tell.
+The product runs unchanged on simulated clocks and a simulated log (`borealis_py.simulation`): a point gives the same
+result every time and on every machine. Every oracle of the simulator judges each world; only whether the bound was kept
+is reported instead.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ WIDTH_US = 100_000
 SPAN = 10
 """Buckets in a window of the toy query."""
 FAILS_US = 6 * SECOND
-"""When the source is lost: three seconds of start are not looked at, three more tell what is usual."""
+"""When the source is lost: three seconds of start-up are ignored, the next three show the usual delay."""
 ROWS_PER_S = 45_000
-"""How fast replicas and redo jobs run rows: as one Spark slot a query of 21 us a row (docs/explanation/costs.md)."""
+"""Speed of replicas and redo jobs: that of one Spark slot with a query of 21 us per row (docs/explanation/costs.md)."""
 PROCESSES = 2
 MESSAGE_US, TURN_US = (500, 2_500), (1_000, 5_000)
 
 PROCESS, DELAY, SUSPEND = DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND
 Variant = tuple[DelayPolicy, DelayPolicy]
-"""What to do in failure, and in stabilization."""
+"""The policies for failure, and for stabilization."""
 PUBLISHED: tuple[Variant, ...] = ((PROCESS, PROCESS), (DELAY, DELAY), (PROCESS, SUSPEND))
 """The variants of the chain of 2005 (DPC, SIGMOD 2005)."""
 VARIANTS: tuple[Variant, ...] = (*PUBLISHED, (DELAY, PROCESS), (PROCESS, DELAY), (DELAY, SUSPEND))
@@ -52,8 +52,8 @@ VARIANTS: tuple[Variant, ...] = (*PUBLISHED, (DELAY, PROCESS), (PROCESS, DELAY),
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedPoint:
-    """One world. `threshold_s`: X, end to end. `rate`: rows a second of each of three sources. `depth`: nodes in a row,
-    of `replicas` each. The first source is cut off from the log for `failure_s` and sends then what it kept.
+    """One world. `threshold_s`: X, end to end. `rate`: rows per second of each of three sources. `depth`: nodes in a
+    row, with `replicas` each. The first source is cut off from the log for `failure_s` and then sends what it kept.
     """
 
     depth: int
@@ -75,7 +75,7 @@ class SimulatedPoint:
         return name_of(self.variant)
 
     def scenario(self) -> Scenario:
-        """Its world. When the source is back, each node gets time for the backlog before all must be well."""
+        """Its world. When the source is back, each node gets time for the backlog before everything must be well."""
         names = [*(f"n{i}" for i in range(1, self.depth)), QUERY]
         sources = tuple(f"s{i}" for i in range(SOURCES))
         nodes = [SimulatedNode(n, (names[i - 1],) if i else sources, self.replicas) for i, n in enumerate(names)]
@@ -103,17 +103,17 @@ class SimulatedPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointOutcome:
-    """What the client saw of a point's world.
+    """What the client of a point's world saw.
 
     Attributes:
         usual_ms: from the end of a bucket to its first word, without failure; the median.
-        added_ms: how much later than that the first word of a bucket came, at most. added_at_s: of the end of that
-            bucket, since the source was lost.
-        silent: buckets of which it heard nothing, in the time that is looked at.
-        tentative_rows, tentative_buckets: all that came tentatively.
-        corrected_s: from when the source was back until nothing tentative was left.
+        added_ms: largest additional delay of a bucket's first word. added_at_s: of the end of that bucket, since the
+            source was lost.
+        silent: buckets that it received nothing about, in the period examined.
+        tentative_rows, tentative_buckets: everything that was tentative.
+        corrected_s: from when the source was back until nothing was tentative.
         over_time: (end of the bucket in seconds since the source was lost, added milliseconds).
-        broken: what the simulator's own oracle says of the bound.
+        broken: the simulator's own verdict on the bound.
     """
 
     point: SimulatedPoint
@@ -129,11 +129,11 @@ class PointOutcome:
 
     @property
     def within(self) -> bool:
-        """The bound was kept: X, for every bucket."""
+        """Whether the bound X was kept for every bucket."""
         return self.broken is None and not self.silent and self.added_ms <= self.point.threshold_s * 1000
 
     def data(self) -> dict[str, object]:
-        """For programs."""
+        """The outcome as JSON values."""
         p = self.point
         return {
             "depth": p.depth, "failure_s": p.failure_s, "threshold_s": p.threshold_s, "variant": p.name,
@@ -146,7 +146,7 @@ class PointOutcome:
 
 
 class CountingPicture(ClientPicture):
-    """A picture that counts what was tentative in it. `corrected_us`: when nothing tentative was left, last."""
+    """A picture that counts tentative rows. `corrected_us`: when nothing tentative was left, last."""
 
     def __init__(self, origin: int) -> None:
         super().__init__(origin)
@@ -163,15 +163,15 @@ class CountingPicture(ClientPicture):
 
 
 def name_of(variant: Variant) -> str:
-    """As the papers write it."""
+    """The variant's name in the papers."""
     return " & ".join(policy.value for policy in variant)
 
 
 def see(point: SimulatedPoint) -> PointOutcome:
-    """Live through it.
+    """Run a point's world.
 
     Raises:
-        BenchError: an oracle failed: the results are wrong, or it did not heal. Not: they came too late.
+        BenchError: an oracle failed: the results are wrong, or it did not heal. Late results do not raise.
     """
     simulation, broken = Simulation(point.scenario()), None
     world = simulation.world
@@ -188,7 +188,7 @@ def see(point: SimulatedPoint) -> PointOutcome:
 
 
 def seen_of(point: SimulatedPoint, world: World, recorder: CountingPicture, broken: str | None) -> PointOutcome:
-    """What the client of a world saw that is over."""
+    """What the client of a finished world saw."""
     fails_us = world.start_us + FAILS_US
     arrivals = [Arrival(bucket, at_us, "") for bucket, at_us in recorder.arrival.items()]
     end = world.buckets.of(world.start_us + world.scenario.heal_us)
@@ -224,7 +224,7 @@ class GridCell:
 
 
 class PointResults:
-    """What was seen of many points. Points that differ in nothing but the seed are one."""
+    """The outcomes of many points. Points that differ only in the seed are combined."""
 
     def __init__(self, seen: Sequence[PointOutcome]) -> None:
         self._seen: dict[SimulatedPoint, list[PointOutcome]] = {}
@@ -261,11 +261,11 @@ class PointResults:
         return " and ".join(str(rate) for rate in sorted({point.rate for point in self._seen}))
 
     def lines(self) -> list[SimulatedPoint]:
-        """One point of each set that differs in the length of the failure alone."""
+        """One point of each set that differs only in the length of the failure."""
         return list(dict.fromkeys(replace(point, failure_s=0) for point in self._seen))
 
     def broken(self) -> list[SimulatedPoint]:
-        """Where the bound was not kept."""
+        """The points where the bound was not kept."""
         return [point for point in self._seen if not self.at(point).within]
 
     def data(self) -> list[dict[str, object]]:
@@ -275,7 +275,7 @@ class PointResults:
     def curves(
         self, lines: Iterable[Sequence[SimulatedPoint]], what: str, x: Callable[[SimulatedPoint], float]
     ) -> list[Curve]:
-        """One for each line of which something was measured; `what`: a field of `GridCell`."""
+        """A curve for each line with measurements; `what`: a field of `GridCell`."""
         found = []
         for line in lines:
             cells = [(x(point), self.get(point)) for point in line]
@@ -329,6 +329,6 @@ def see_all(points: Sequence[SimulatedPoint], processes: int = PROCESSES) -> Ite
 
 
 def _begin() -> None:
-    """Of each worker: worlds are many small objects that all go at once."""
+    """Initialise each worker: worlds are many small objects that are freed together."""
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)

@@ -1,7 +1,8 @@
-"""`borealis bench throughput`: catching up by rows a record, beside the raw loop; and what keeps up with live rates.
+"""`borealis bench throughput`: catching up by rows per record, next to the raw loop; and which live rates are kept up
+with.
 
-Catching up: replicas are at work (a first window has gone through) when their three sources are held back, filled, and
-let go. The raw loop, once before and once after, reads the same events: one a record, and as many a record as the
+Catching up: replicas are working (a first window has gone through) when their three sources are held back, filled, and
+released. The raw loop, once before and once after, reads the same events: one per record, and as many per record as the
 replicas' sources have. Both give the same results, which is checked.
 """
 
@@ -39,14 +40,14 @@ from borealis_py.runtime.spark import class_archive
 from sunion.bucket import Buckets
 
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
-"""The first window goes through before time counts."""
+"""The first window goes through before the measurement."""
 PER_RECORD = (33, 500, 5_000)
 SHORT = ((1, 33), (2, 33), (1, 5_000))
 """Replicas, and rows a record."""
 RATES = (900, 10_000, 50_000)
 EVENTS = {"short": 150_000, "usual": 1_000_000, "full": 1_000_000}
 BUCKETS = 20
-"""At least so many, in whole windows."""
+"""Minimum number of buckets, in whole windows."""
 RUNS = {"short": 1, "usual": 2, "full": 3}
 SECONDS = {"short": 3, "usual": 10, "full": 30}
 LEAD_S = 2
@@ -77,7 +78,7 @@ def loads(size: str, host: str) -> list[Load]:
 
 
 def backlog_of(least: int, per_record: int) -> Backlog:
-    """The warming window, and after it at least so many events and `BUCKETS`, in whole windows."""
+    """The warming window, and after it at least `least` events and `BUCKETS`, in whole windows."""
     window = per_record * SOURCES * WARM_BUCKETS
     windows = max(math.ceil(least / window), BUCKETS // WARM_BUCKETS)
     return Backlog((1 + windows) * window, per_record * SOURCES, SOURCES)
@@ -93,7 +94,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
 
     Raises:
         BenchError: something could not be measured, or results are wrong.
-        BrokerError, LaunchError, LogError, SparkUnavailable: what it was to be measured on did not start.
+        BrokerError, LaunchError, LogError, SparkUnavailable: something to be measured did not start.
     """
     needs_raw_loop()
     wanted = points(options.size, options.host)
@@ -183,9 +184,9 @@ def check(what: str, found: Totals, expected: Totals) -> None:
 
 
 def _caught(stage: Stage, backlog: Backlog, point: CatchUp, bars: Bars) -> tuple[Caught, Totals]:
-    """One run, on an app of its own, which is gone in the end; and its results."""
+    """One run, on a separate app, which is deleted at the end; and its results."""
     names = [f"s{i}" for i in range(SOURCES)]
-    app = events.app(point.app, SOURCES, point.replicas, policy="suspend")  # held back is no failure
+    app = events.app(point.app, SOURCES, point.replicas, policy="suspend")  # being held back is not a failure
     state = stage.describe(app, str(events.START_US))
     sources = [backlog.records(topics.source(point.app, name), state.app_uid, i) for i, name in enumerate(names)]
     _fill(stage, sources, 1 + WARM_BUCKETS)
@@ -216,16 +217,16 @@ def _caught(stage: Stage, backlog: Backlog, point: CatchUp, bars: Bars) -> tuple
 
 
 def _fill(stage: Stage, sources: Sequence[Iterator[NewRecord]], count: int | None = None) -> None:
-    """So many records of each; None: what is left."""
+    """Append this many records to each; None: the rest."""
     for source in sources:
         stage.fill(islice(source, count))
 
 
 def feed(stage: Stage, load: Load, bars: Bars) -> KeptUp:
-    """One run at a live rate, on an app of its own, which is gone in the end.
+    """One run at a live rate, on a separate app, which is deleted at the end.
 
     Raises:
-        BenchError: a publisher failed, or the replicas said nothing.
+        BenchError: a publisher failed, or the replicas reported nothing.
         LaunchError: a replica did not start.
     """
     bars.say(f"{load.what}: starting")
@@ -246,9 +247,9 @@ def feed(stage: Stage, load: Load, bars: Bars) -> KeptUp:
 
 @dataclass(frozen=True, slots=True)
 class Glimpse:
-    """One look while rows are sent. `wall_us`: when, `cpu_s`: processor time of the replicas until then, `closed_us`:
-    the boundary of the source that is furthest behind, as it lies in the log; and what the replicas have said since the
-    last look.
+    """One sample while rows are sent. `wall_us`: its time; `cpu_s`: processor time of the replicas until then;
+    `closed_us`: the boundary, in the log, of the source that is furthest behind; and the statuses since the last
+    sample.
     """
 
     wall_us: int

@@ -1,4 +1,4 @@
-"""What `borealis bench throughput` tells. Pure."""
+"""The report of `borealis bench throughput`. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from borealis_py.bench.report.outcome import Curve, Outcome, Panel
 GOAL, TWO_GOAL = 0.5, 0.45
 """A replica as a share of the raw loop, one event a record; two replicas as Spark tasks as a share of one."""
 KEEPS_UP_S = 1.0
-"""Who is never longer behind its sources keeps up."""
+"""Limit of the lag behind its sources for a replica that keeps up."""
 COLUMNS = [
     "",
     "host",
@@ -46,14 +46,14 @@ class CatchUp:
 
     @property
     def what(self) -> str:
-        """For people."""
+        """Human-readable description."""
         return f"{counted(self.replicas)} on host {self.host}, {self.per_record:,} rows a record, run {self.run}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caught:
-    """Catching up once: seconds until all results were in the own stream of the last replica, and in the corrected
-    stream; processor time of all replicas' processes until the latter.
+    """One catch-up: seconds until all results were in the last replica's own stream, and in the corrected stream;
+    processor time of all replicas' processes until the latter.
     """
 
     point: CatchUp
@@ -94,15 +94,15 @@ class Load:
 
     @property
     def what(self) -> str:
-        """For people."""
+        """Human-readable description."""
         return f"{counted(self.replicas)} on host {self.host} at {self.rate:,} events/s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptUp:
-    """At a live rate. `lag_s`: the furthest that what is stable was behind what lay in the sources, up to the time
-    between two looks too much; `fed_lag_s`: that those were behind the clock. `tentative`: buckets. Processor time is
-    of all replicas' processes, `cpu_us` for each event of the sources.
+    """One run at a live rate. `lag_s`: the largest lag of the stable results behind what was in the sources,
+    overestimated by up to the time between two samples; `fed_lag_s`: of the sources behind the clock. `tentative`:
+    buckets. Processor time is of all replicas' processes, `cpu_us` per event of the sources.
     """
 
     load: Load
@@ -173,7 +173,9 @@ def share(one: Caught, runs: Sequence[RunFigures]) -> float:
 
 
 def ratios(best: dict[Key, Caught], loops: Sequence[HandLoop]) -> dict[str, float]:
-    """Of runs beside each other: replica to raw loop in time and in processor time, two replicas to one."""
+    """Ratios of runs made next to each other: replica to raw loop in time and in processor time,
+    two replicas to one.
+    """
     found = {}
     loop_of = {loop.per_record: loop for loop in loops}
     for (host, replicas, per_record), one in best.items():
@@ -233,7 +235,7 @@ def _fed_row(one: KeptUp) -> list[str]:
 
 
 def worse(best: dict[Key, Caught], loops: Sequence[HandLoop], kept: Sequence[KeptUp]) -> str:
-    """What it costs, by what was measured."""
+    """What it costs, according to the measurement."""
     said = []
     for loop in loops:
         for key, one in best.items():

@@ -1,5 +1,5 @@
-"""What an app weighs: processor time, memory, threads and connections of each process, idle and at work, and how long
-it takes to start, and to be whole again after a kill. As a user has it: `borealis up`, two replicas of a first query.
+"""The footprint of an app: processor time, memory, threads and connections of each process, idle and busy, and how long
+it takes to start, and to recover from a kill. As a user runs it: `borealis up`, two replicas of a first query.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from borealis_py.runtime.spark import class_archive
 
 APP, SOURCES, REPLICAS = "weight", 3, 2
 RATES: Mapping[Size, tuple[int, ...]] = {"short": (900, 0), "usual": (50_000, 900, 0), "full": (50_000, 900, 0)}
-"""The busiest first: a broker that has just started compiles for a minute, which no idle app costs."""
+"""The busiest first: a broker that has just started compiles for a minute, which is no cost of an idle app."""
 """Events a second, all sources together."""
 SECONDS: Mapping[Size, float] = {"short": 5.0, "usual": 15.0, "full": 60.0}
 SETTLE_S = 4.0
@@ -50,7 +50,7 @@ app = events.app("{app}", {sources}, {replicas})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """One process over a while. `cpu_percent`: of one core. `pss_mb`: what processes share counts once."""
+    """One process over a period. `cpu_percent`: of one core. `pss_mb`: shared memory counts once."""
 
     host: str
     rate_per_s: int
@@ -73,7 +73,7 @@ class Times:
 
 
 def run(options: ExperimentOptions, bars: Bars) -> Outcome:
-    """Measure each host, or the one that was asked for.
+    """Measure each host, or the requested one.
 
     Raises:
         BenchError: `up` failed, or a replica did not come back.
@@ -96,7 +96,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
 
 @contextmanager
 def _up(stage: Stage, host: str) -> Iterator[tuple[AppState, ReplicaProcesses, float]]:
-    """The app as a user starts it; ended in the end."""
+    """The app as a user starts it; stopped at the end."""
     file, data = stage.work / "app.py", stage.work / "data"
     file.write_text(FILE.format(app=APP, sources=SOURCES, replicas=REPLICAS))
     began = time.monotonic()
@@ -113,7 +113,7 @@ def _up(stage: Stage, host: str) -> Iterator[tuple[AppState, ReplicaProcesses, f
 
 @contextmanager
 def _publishers(stage: Stage) -> Iterator[Sequence[Publisher]]:
-    """One for each source. Without them replicas would miss their input and not be STABLE."""
+    """One per source. Without them replicas would miss their input and not be STABLE."""
     with ExitStack() as stack:
         yield [
             stack.enter_context(publisher(f"s{i}", "0s", app=APP, bootstrap=stage.log.bootstrap))
@@ -135,7 +135,9 @@ def _weigh(
 
 @contextmanager
 def _sending(publishers: Sequence[Publisher], rate: int) -> Iterator[None]:
-    """So many events a second, in a thread of this process, evenly over the sources and every tenth of a second."""
+    """Send this many events per second, in a thread of this process, evenly over the sources and every tenth of a
+    second.
+    """
     stop, failed = threading.Event(), list[Exception]()
     thread = threading.Thread(target=_send, args=(publishers, rate, stop, failed), daemon=True)
     thread.start()
@@ -164,7 +166,7 @@ def _send(publishers: Sequence[Publisher], rate: int, stop: threading.Event, fai
 
 
 def _family(stage: Stage, processes: ReplicaProcesses) -> dict[psutil.Process, str]:
-    """Every process of the app and the broker, by what it is. Roles of children stand behind their replica's name."""
+    """Every process of the app and the broker, with its role. Roles of children follow their replica's name."""
     found: dict[psutil.Process, str] = {}
     for member in members(processes):
         found[member.process] = str(member.name) if member.first else f"{member.name}: {member.role}"
@@ -249,7 +251,7 @@ def outcome(weights: Sequence[Weight], times: Sequence[Times]) -> Outcome:
 
 
 def _total(of: Sequence[Weight]) -> dict[str, float]:
-    """Of all processes but the broker; its processor time apart."""
+    """The sum over all processes except the broker, whose processor time is separate."""
     own = [w for w in of if w.process != BROKER]
     return {
         "cpu_percent": sum(w.cpu_percent for w in own),

@@ -1,10 +1,10 @@
-"""Three sources that one process feeds with few rows, evenly, whatever the bucket's width.
+"""Feeds three sources from one process with few rows, evenly, whatever the bucket width.
 
     python -m borealis_py.bench.load.evenly BOOTSTRAP APP SAID_US OUT
 
-Once it owns the sources it reads a `Sending` from its standard input, a line of JSON. Each row bears the time at which
-it was handed to its publisher; no two have the same. SAID_US 0: boundaries at each bucket's end by the clock, as a
-publisher has them; else only at multiples of SAID_US. In the end OUT holds how many rows were sent, as JSON.
+Once it owns the sources it reads a `Sending` from its standard input, a line of JSON. Each row carries the time at
+which it was handed to its publisher; all times differ. SAID_US 0: boundaries at each bucket's end by the clock, as a
+publisher usually has them; else only at multiples of SAID_US. At the end, OUT holds the number of rows sent, as JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The events that are measured with: five fields, about 90 bytes of JSON, and what comes out of them. Pure.
+"""The events of the benchmarks: five fields, about 90 bytes of JSON, and the results they give. Pure.
 
 Amounts are multiples of a quarter, so that every order of addition gives the same sum.
 """
@@ -113,7 +113,7 @@ class Backlog:
         return START_US + bucket * BUCKET_US + n * (BUCKET_US // self.per_bucket)
 
     def plain(self, source: int = 0, since: int = 0) -> Iterator[bytes]:
-        """One JSON object an event of a source, as anybody would write them, from bucket number `since` on."""
+        """One JSON object per event of a source, as any program would write them, from bucket number `since` on."""
         first = since * self.per_bucket + source
         return (event_json(i, self.at_us(i)) for i in range(first, self.events, self.sources))
 

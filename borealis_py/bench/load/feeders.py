@@ -1,4 +1,4 @@
-"""The processes that feed an app's sources (`feeding.py`), as whoever measures starts them."""
+"""Starts the processes that feed an app's sources (`feeding.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOK_S = 0.1
 
 
 class Feeders:
-    """A feeding process for each source of an app. Those end with the stage."""
+    """A feeding process for each source of an app. They end with the stage."""
 
     def __init__(self, stage: Stage, app: str, boundary: Boundary = "data") -> None:
         self._stage, self._app = stage, app
@@ -39,11 +39,11 @@ class Feeders:
         }
 
     def wait_ready(self) -> None:
-        """Until each owns its source. Raises BenchError."""
+        """Wait until each owns its source. Raises BenchError."""
         wait_owned(self._stage, self._app, self.processes)
 
     def begin(self, plan: FeedPlan) -> None:
-        """Let all publish. Raises BenchError: one of them has ended."""
+        """Make all of them publish. Raises BenchError: one of them has ended."""
         for name, process in self.processes.items():
             assert process.stdin is not None
             try:
@@ -53,12 +53,12 @@ class Feeders:
                 raise BenchError(f"the publisher has ended; see {name}.log") from exc
 
     def fed(self) -> list[Fed]:
-        """What they told in the end."""
+        """Their reports at the end."""
         return [msgspec.json.decode(out.read_bytes(), type=Fed) for out in self._outs]
 
 
 def wait_owned(stage: Stage, app: str, publishers: Mapping[str, subprocess.Popen[bytes]]) -> None:
-    """Until the sources s0, s1 and s2 of an app have an owner.
+    """Wait until the sources s0, s1 and s2 of an app have an owner.
 
     Args:
         publishers: processes, by the name of their log file.

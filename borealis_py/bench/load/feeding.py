@@ -1,11 +1,11 @@
-"""Sources one of which falls silent for a while and then sends everything at once, and the process that feeds one.
+"""Sources of which one falls silent for a while and then sends everything at once, and the process that feeds one.
 
     python -m borealis_py.bench.load.feeding BOOTSTRAP APP SOURCE BOUNDARY OUT
 
-Once it owns its source it reads a `FeedPlan` from its standard input, a line of JSON. Rows bear their own times and
-keep step with the wall clock. BOUNDARY is "data", as for a publisher that hands on what it gets: while nothing comes it
-promises nothing; or "paced", by the clock up to the row that comes next, as `borealis publish --speed 1` does. In the
-end OUT holds a `Fed` as JSON.
+Once it owns its source it reads a `FeedPlan` from its standard input, a line of JSON. Rows carry their own times and
+keep step with the wall clock. BOUNDARY is "data", as for a publisher that forwards its input: while nothing comes it
+promises nothing; or "paced", by the clock up to the next row, as `borealis publish --speed 1` does. At the end, OUT
+holds a `Fed` as JSON.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def feed(
             to.hold(plan.stime(source, n))
         kept = plan.kept_back(source, n)
         if kept > n:
-            rows, stimes = plan.rows(source, n, kept)  # making them is no part of healing
+            rows, stimes = plan.rows(source, n, kept)  # making them does not count as healing
             while (healed_us := now()) < plan.silent_until_us:
                 sleep((plan.silent_until_us - healed_us) / 1e6)
             to.send_many(rows, stimes)

@@ -1,5 +1,5 @@
-"""Readers of a running query that keep everything they hear, with the wall time at which it came: a live subscriber, a
-reader of the corrected stream, and one of the replicas' statuses. Each a thread, as a user's program would have it.
+"""Readers of a running query that keep everything they receive, with its wall time of arrival: a live subscriber, a
+reader of the corrected stream, and one of the replicas' statuses. Each is a thread, as in a user's program.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from borealis_py.log.clock import SystemClock
 from sunion.errors import RetentionLost
 
 GRACE_S = 40.0
-"""After the last row: by then everything is stable, or there is no figure."""
+"""Everything must be stable this long after the last row."""
 LOOK_S = 0.2
 
 Tick = Callable[[float], None]
-"""Told how many seconds have been published."""
+"""Called with how many seconds have been published."""
 Heard = list[tuple[int, LiveChange]]
 """Changes of the live view and when they came, wall microseconds."""
 Got = list[tuple[int, Row]]
@@ -98,7 +98,7 @@ class Hearing:
 
     @property
     def story(self) -> Story:
-        """What the replicas said of themselves, if their statuses are read."""
+        """The replicas' statuses, if they are read."""
         return Story() if self._statuses is None else self._statuses.story
 
     def __enter__(self) -> Hearing:

@@ -1,4 +1,6 @@
-"""Sources of a running app that are held back, so that they can be filled, and let go; and how far the app has got."""
+"""Holds back sources of a running app, so that they can be filled, and releases them; and measures
+the app's progress.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from borealis_py.query.spec import count_of
 
 HELD_US = 2**52
 LET_GO_US = 300_000
-"""From writing that a source is to be read again until it is: by then its reader knows."""
+"""Time from writing that a source is to be read again until it is: its reader knows by then."""
 TIMEOUT_S = 180.0
 LOOK_S = 0.05
 
@@ -96,7 +98,7 @@ class Reached:
             self._reader.open(feed, 0)
 
     def wait(self, bucket: int) -> ReachedAt:
-        """Until everything below `bucket` is said and published.
+        """Wait until everything below `bucket` is emitted and published.
 
         Raises:
             BenchError: a process ended, or it takes too long.

@@ -1,8 +1,8 @@
-"""The app that `borealis bench scaling` measures with: a node that passes everything on, and a query behind it that is
-partitioned by key and has some work with every row. Pure.
+"""The app that `borealis bench scaling` measures: a node that passes everything on, followed by a query that is
+partitioned by key and does some work for every row. Pure.
 
-The work is an edit distance of two names that are lengthened at will: sums alone cost less than it takes to read what
-is summed, and partitions would have nothing to share.
+The work is an edit distance of two names of adjustable length: sums alone cost less than reading their input, so that
+partitions would have nothing to share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Two readers of a running query that note only when its streams went on. Each a thread; times are of one clock."""
+"""Two readers of a running query that note only when its streams advanced. Each is a thread; all times are of one
+clock.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from sunion.errors import RetentionLost
 from sunion.model import Kind
 
 LOOK_S = 0.1
-"""How long a listener sleeps at most: it must see that it is to stop."""
+"""Maximum sleep of a listener, so that it notices a stop."""
 
 
 class Listener(threading.Thread, ABC):

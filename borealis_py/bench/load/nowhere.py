@@ -1,4 +1,4 @@
-"""A log that keeps nothing: what is appended is delivered at once and read back once. To measure who writes, alone."""
+"""A log that keeps nothing: what is appended is delivered at once and read back once. Used to measure writers alone."""
 
 from __future__ import annotations
 

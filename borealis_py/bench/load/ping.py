@@ -1,10 +1,10 @@
-"""How long a record takes through two topics, with plain Kafka clients and nothing else.
+"""Measures how long a record takes through two topics, with plain Kafka clients and nothing else.
 
     python -m borealis_py.bench.load.ping BOOTSTRAP EVERY_US UNTIL_US OUT LAST FIRST...
 
-At all multiples of EVERY_US of the wall clock a record goes into each FIRST; a second client hands them on to LAST as
-they come, where a third one reads them: as many hops as a row takes to a live subscriber, and with several FIRST a
-union that waits for nothing. At the wall time UNTIL_US it ends; OUT is then a JSON list of [sent, delay] in
+At all multiples of EVERY_US of the wall clock a record goes into each FIRST; a second client forwards the records to
+LAST as they come, where a third one reads them: as many hops as a row takes to a live subscriber, and with several
+FIRST a union that waits for nothing. It ends at the wall time UNTIL_US; OUT then holds a JSON list of [sent, delay] in
 microseconds.
 """
 

@@ -1,5 +1,5 @@
-"""Where it is measured: a broker of its own on a free port, and apps whose replicas are processes, as `borealis up`
-starts them. Everything ends with the stage.
+"""The test bed: a separate broker on a free port, and apps whose replicas are processes, as `borealis up` starts them.
+Everything ends with the stage.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from borealis_py.app import launch
 from borealis_py.app.child_processes import end as end
+from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.state import AppState
 from borealis_py.app.topics import redo_topics_of, topics_of
@@ -44,7 +45,7 @@ class Running:
 
 
 class Stage:
-    """A running broker and what is done with it."""
+    """A running broker and the operations on it."""
 
     def __init__(self, work: Path, broker: LocalBroker) -> None:
         self.work = work
@@ -67,7 +68,7 @@ class Stage:
         processes = ReplicaProcesses(self.work, state.name)
         self.endings.callback(processes.stop)
         started_ms = SystemClock().wall_us() // 1000
-        pids = launch.start(state, processes, launch.ProcessOptions(self.log, self.work, host=host), names)
+        pids = launch.start(state, processes, ProcessSpec.unconfigured(self.log, self.work, host), names)
         return Running(state, processes, pids, started_ms)
 
     def wait_ready(self, running: Running) -> None:
@@ -89,7 +90,7 @@ class Stage:
         return process
 
     def create(self, *names: str) -> None:
-        """Topics of one partition that are no app's."""
+        """Create topics of one partition that belong to no app."""
         admin = self.log.admin()
         try:
             admin.create([TopicSpec(name) for name in names])
@@ -139,7 +140,7 @@ class Stage:
 
 @contextmanager
 def directory(given: Path | None) -> Iterator[Path]:
-    """Where a run keeps its data and logs: a directory of its own below `given`, else one that is gone in the end."""
+    """The directory for a run's data and logs: a new one below `given`, else a temporary one."""
     if given is not None:
         yield given.resolve() / time.strftime("%Y%m%d-%H%M%S")  # a broker's data of another run would be measured, too
         return

@@ -1,7 +1,8 @@
 """How long a publisher takes to start on a long log: `python -m borealis_py.bench.load.starting 3000000`.
 
-A local broker of its own, a source with so many idle boundaries (three and a half days at 100 ms are 3 000 000), and
-publishers that take it one after the other: watching first whether the one before still writes (1.5 s), or not.
+A separate local broker, a source with this many idle boundaries (three and a half days at 100 ms are 3 000 000), and
+publishers that take it one after the other: with or without first watching whether the previous one still writes (1.5
+s).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Backlogs of several sources at steady rates, in the sources' logs as their publishers write them: a record a bucket.
-Pure; `events.Backlog` is one source's whose records are large.
+"""Backlogs of several sources at steady rates, as their publishers write them to the sources' logs: one record per
+bucket. Pure; `events.Backlog` is that of one source with large records.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a failure leaves to be redone, of any length: in the sources' logs, and in the memory of a replica that still
 has all of it.
 
-Two queries do the same over three sources, so that one failure strikes both.
+Two queries do the same over three sources, so that one failure affects both.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
 from borealis_py.log.source_records import decode_source
 from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.redo import RedoJob, SourceRange
+from borealis_py.protocol.settings import ManagerConfig
 from reconcile.replay_context import ReplayContext, node_context
 from sunion.model import State
 from sunion.source import SourceFold
+from sunion.units import Bucket, Offset
 
 SOURCES = 3
 NODES = "totals", "alike"
@@ -90,9 +92,10 @@ class Struck:
         """The first `rows` rows, whole buckets of them. `keys`: one of those given; 0: the state before anything."""
         buckets = rows // sum(self.rows.per_bucket)
         fold = SourceFold(BUCKETS.start(ORIGIN))
-        ranges = tuple(SourceRange(i, 0, 1 + buckets, fold) for i in range(SOURCES))  # the claim, then one a bucket
+        end = Offset(1 + buckets)  # the claim, then one record a bucket
+        ranges = tuple(SourceRange(i, Offset(0), end, fold) for i in range(SOURCES))
         state = self._states[keys] if keys else self.kernel.initial()
-        return RedoJob(number, ORIGIN, ORIGIN + buckets, state, ranges, rows)
+        return RedoJob(number, ORIGIN, Bucket(ORIGIN + buckets), state, ranges, rows)
 
     def state_bytes(self, keys: int) -> int:
         """What a state takes where it is sent."""
@@ -114,7 +117,7 @@ class Struck:
         return topics.source(self.app.name, f"s{source}")
 
     def _filled(self, rows: Steady, records: int, logs: Sequence[Iterator[Record]] = ()) -> InputState:
-        """What a replica holds that has read so many records of each source."""
+        """The state of a replica that has read this many records of each source."""
         intake = self._empty(ORIGIN)
         for i in range(SOURCES):
             log = logs[i] if logs else lying(rows.records(self._feed(i), self.app.app_uid, i))
@@ -123,10 +126,16 @@ class Struck:
                 self._take(intake, i, some)
         return intake
 
-    def _empty(self, origin: int) -> InputState:
-        return InputState(
-            self.works[0].inputs, origin, BUCKETS, self.kernel, self.timing.ahead_max_us, origin, None, {}
+    def _empty(self, origin: Bucket) -> InputState:
+        config = ManagerConfig(
+            inputs=self.works[0].inputs,
+            fragment=self.kernel,
+            ops=self.kernel,
+            buckets=BUCKETS,
+            origin=origin,
+            timing=self.timing,
         )
+        return InputState(config, origin, None)
 
     def _take(self, intake: InputState, source: int, records: Sequence[Record]) -> None:
         codec, life = self.kernel.source_codec(f"s{source}"), Life(self.app.app_uid)
@@ -134,7 +143,7 @@ class Struck:
 
     def _with_keys(self, keys: int) -> State:
         """The state after a bucket in which each of so many customers has bought once, just before the first row."""
-        intake, uid = self._empty(ORIGIN - 1), self.app.app_uid
+        intake, uid = self._empty(Bucket(ORIGIN - 1)), self.app.app_uid
         at = BUCKETS.start(ORIGIN - 1)
         bought = [{"at": at, "customer": f"k-{n:06d}", "amount": 0.25, "shop": "", "kind": ""} for n in range(keys)]
         header = BatchHeader(uid, 1, UID, 0, pack_stimes([at] * keys), BUCKETS.end(ORIGIN - 1), "json")

@@ -1,7 +1,7 @@
-"""One replica over a backlog of JSON events, against the raw loop over the same events in a topic of its own.
+"""One replica over a backlog of JSON events, compared with the raw loop over the same events in a separate topic.
 
-The raw loop's topic has one event a record. A source's log has what a publisher writes: one record a bucket, its rows a
-JSON array; that both parse the same JSON and give the same results is checked.
+The raw loop's topic has one event per record. A source's log has what a publisher writes: one record per bucket, its
+rows a JSON array. It is checked that both parse the same JSON and give the same results.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ONLY = ProcessName(0)
 """The one process of the app."""
 
 Tick = Callable[[int], None]
-"""Told how many events have been written."""
+"""Called with how many events have been written."""
 
 
 class _LoopResult(msgspec.Struct):

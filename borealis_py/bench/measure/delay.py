@@ -36,7 +36,7 @@ GRACE_S = 30.0
 LOOK_S = 0.2
 
 Tick = Callable[[float], None]
-"""Told how many seconds have been published."""
+"""Called with how many seconds have been published."""
 
 
 def start(stage: Stage, host: str) -> Running:

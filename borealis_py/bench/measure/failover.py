@@ -1,11 +1,11 @@
-"""`borealis bench failover`: how long readers of a query stand still when one of its replicas is killed.
+"""`borealis bench failover`: how long readers of a query stall when one of its replicas is killed.
 
-A real broker, a chain of two nodes with two replicas each, every one a process of its own, publishers that keep step
+A real broker, a chain of two nodes with two replicas each, every one in a separate process, publishers that keep step
 with the wall clock, and two readers: a live subscriber and a reader of the corrected stream. A third of the kills (kill
 -9) hits a replica that the subscriber reads, a third one that the second node reads, each index in turn, and a third
-whoever writes the corrected stream. The gap of a kill is the longest time between two consecutive arrivals at the
-reader around it, minus the ordinary one (`bench.gaps`). A killed replica is started again and ready before the next
-kill. In the end the corrected stream is read by another Kafka client, which counts what is repeated or missing.
+the writer of the corrected stream. The gap of a kill is the longest time between two consecutive arrivals at the reader
+around it, minus the ordinary one (`gaps`). A killed replica is restarted and ready before the next kill. At the
+end, another Kafka client reads the corrected stream and counts what is repeated or missing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ import psutil
 
 from borealis_py.app import launch
 from borealis_py.app.child_processes import terminated_as_interrupt
+from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName
 from borealis_py.bench.load.listening import CorrectedListener, Listener, LiveListener
 from borealis_py.bench.load.stage import Running, Stage, directory, staged
 from borealis_py.bench.measure.gaps import GapFigures, Kill, gap_figures
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.demo.checker.topics import read_all
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.corrected import Progress
 from borealis_py.query import App
+from borealis_py.verify.kafka_reader import read_all
 
 NODE, QUERY = "cleaned", "rows"
 SOURCES = 2
@@ -51,19 +52,19 @@ CORRECTED_TARGET_MS = 2_500.0
 LEAD_S = 5
 BASE_US = 1_000_000
 QUIET_S = 1.2
-"""Before each kill nothing is disturbed for so long; what is ordinary is measured in it."""
+"""Undisturbed time before each kill, in which ordinary spacings are measured."""
 LIVE_WATCH_S = 1.0
 CORRECTED_WATCH_S = 0.5
-"""After somebody else writes it."""
+"""Observation time after another replica has taken over."""
 TAKEOVER_S = 20.0
 READY_S = 60.0
 KINDS = 3
 KILL_S = 25
-"""No kill takes so long, with its restart: the publishers have rows for that."""
+"""Upper bound of a kill with its restart: the publishers have rows for that long."""
 LOOK_S = 0.05
 
 Tick = Callable[[int, str], None]
-"""Told how many kills are done, and what happens now."""
+"""Called with how many kills are done, and the current step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def measure(stage: Stage, kills: int, tick: Tick) -> FailoverFigures:
 
 
 class _Drill:
-    """The app under test, its publishers and readers, and what is done to its replicas."""
+    """The app under test, its publishers and readers, and the actions on its replicas."""
 
     def __init__(self, stage: Stage, stack: ExitStack, kills: int) -> None:
         self._stage = stage
@@ -212,7 +213,7 @@ class _Drill:
         return Kill(quiet, at, until)
 
     def corrected(self, tick: Tick, number: int) -> Kill:
-        """Kill whoever writes the corrected stream."""
+        """Kill the writer of the corrected stream."""
         quiet = self._quiet(tick, number, "kill -9 of the replica that writes the corrected stream")
         writer = self._writer().replica
         name = ProcessName(writer, QUERY)
@@ -253,8 +254,8 @@ class _Drill:
         running, log = self.running, self._stage.log
         self._until(lambda: running.processes.ended(name) is not None, 10.0, f"{name} survived kill -9")
         since_ms = self._clock.wall_us() // 1000
-        options = launch.ProcessOptions(log, self._stage.work, take_over=True)
-        running.pids = launch.start(running.state, running.processes, options, PROCESSES)
+        spec = ProcessSpec.unconfigured(log, self._stage.work)
+        running.pids = launch.start(running.state, running.processes, spec, PROCESSES, take_over=True)
         only = {name: running.pids[name]}
         launch.wait_ready(log, running.state, running.processes, only, since_ms, timeout_s=READY_S)
 

@@ -1,4 +1,4 @@
-"""Memory of the broker and of each replica's processes: Python, its JVM, Spark's Python workers below that."""
+"""Memory of the broker and of each replica's processes: Python, its JVM, and Spark's Python workers."""
 
 from __future__ import annotations
 

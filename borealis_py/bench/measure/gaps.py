@@ -1,7 +1,7 @@
-"""How long a stream stood still around a kill: arithmetic on times of arrival. Pure.
+"""How long a stream stalled around a kill: arithmetic on arrival times. Pure.
 
-An *arrival* is a moment at which a reader saw the stream go on: a live subscriber, the first word about a bucket; a
-reader of the corrected stream, rows. A *spacing* is the time between two consecutive arrivals.
+An *arrival* is a moment at which a reader saw the stream advance: for a live subscriber, the first word about a bucket;
+for a reader of the corrected stream, rows. A *spacing* is the time between two consecutive arrivals.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Throughput of a partitioned query, by its number of partitions and where they run.
 
-One node reads the source and divides by key, in a process of its own; the query's partitions run as threads of one
-process, or as tasks of a Spark application, each in a Python worker. All of them are at work already (a first window
-has gone through, transactions are open) when the source is held back, filled, and let go: time counts from then until
-every partition has published everything.
+One node reads the source and divides it by key, in a separate process; the query's partitions run as threads of one
+process, or as tasks of a Spark application, each in a Python worker. All of them are already working (a first window
+has gone through, transactions are open) when the source is held back, filled, and released: the measurement runs from
+then until every partition has published everything.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from borealis_py.app import launch
+from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.state import AppState
 from borealis_py.bench.load import events, keyed
@@ -93,7 +94,9 @@ def measure(
             say(f"{n} partitions, {host} host, {run + 1} of {runs}")
             if state is not None:
                 stage.forget(state)
-            spec = keyed.app(f"bench-{host}-{n}-{run}", n, policy="suspend", length=length)  # held back is no failure
+            spec = keyed.app(
+                f"bench-{host}-{n}-{run}", n, policy="suspend", length=length
+            )  # being held back is not a failure
             state = stage.describe(spec, str(events.START_US))
             found[host, n].append(_run(stage, source, state, host))
             results = keyed.results(read_corrected(stage, state))
@@ -128,13 +131,13 @@ def _run(stage: Stage, source: PartitionSource, state: AppState, host: str) -> K
 
 
 def _start(stage: Stage, state: AppState, host: str) -> Running:
-    """The node in a plain process, the query as `host` says."""
+    """The node in a plain process, the query on `host`."""
     processes = ReplicaProcesses(stage.work, state.name)
     stage.endings.callback(processes.stop)
     started_ms = SystemClock().wall_us() // 1000
-    plain = launch.ProcessOptions(stage.log, stage.work)
-    processes.start(NODE_PROCESS, plain.arguments(state.name, NODE_PROCESS), plain.environment())
-    spark = launch.ProcessOptions(stage.log, stage.work, host="spark", redo_slots=0)
+    plain = ProcessSpec.unconfigured(stage.log, stage.work)
+    processes.start(NODE_PROCESS, plain)
+    spark = ProcessSpec.unconfigured(stage.log, stage.work, "spark", redo_slots=0)
     pids = launch.start(state, processes, spark if host == "spark" else plain, (NODE_PROCESS, QUERY_PROCESS))
     return Running(state, processes, pids, started_ms)
 

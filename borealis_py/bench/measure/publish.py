@@ -1,7 +1,7 @@
-"""`borealis bench publish`: how many rows a publisher sends in a second of its processor time, however they come to it.
+"""`borealis bench publish`: rows per second of processor time that a publisher sends, for each way of passing it rows.
 
-The log keeps nothing, so that only the publisher is measured: checks, boundaries, encoding, records, reading its own
-back. The yardstick is the same rows encoded as JSON one by one by msgspec, and nothing else.
+The log keeps nothing, so that only the publisher is measured: checks, boundaries, encoding, records, reading back its
+own. The yardstick is the same rows encoded as JSON one by one by msgspec, and nothing else.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run(options: PublishOptions, console: Console) -> PublishReport:
         rows = [_row(i, options.per_bucket) for i in range(options.rows)]
         ways, encoded = _ways(rows, options, Path(directory)), msgspec.json.Encoder().encode
         gc.collect()
-        gc.freeze()  # nobody's publisher has so many rows beside it, which the garbage collector goes through
+        gc.freeze()  # no real publisher has this many rows in memory, which the garbage collector would visit
         spent: dict[str, list[float]] = {name: [] for name in (YARDSTICK, *ways)}
         try:
             for n in range(options.runs):

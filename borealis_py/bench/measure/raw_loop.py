@@ -1,12 +1,13 @@
-"""The least that computes the same: consume JSON events, count and sum per second and customer, produce the results.
+"""The simplest program with the same result: consume JSON events, count and sum per second and customer, produce the
+results.
 
-Topics of one partition, one event a record (with --arrays a JSON array of events), nothing that survives a crash. It
-uses nothing of borealis, and is what `borealis bench quick` and `throughput` compare replicas with.
+Topics of one partition, one event per record (with --arrays a JSON array of events), nothing survives a crash. It uses
+nothing of borealis; `borealis bench quick` and `throughput` compare replicas with it.
 
     python -m borealis_py.bench.measure.raw_loop --bootstrap localhost:9092 --events 1000000 raw.events... raw.results
 
-Prints one JSON object: events, seconds from before the consumer is made until every result is acknowledged, seconds of
-processor time in that, results.
+Prints one JSON object: events, seconds from before the consumer is created until every result is acknowledged, seconds
+of processor time in that, results.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SILENCE_S = 15.0
 def aggregate(
     bootstrap: str, topics: list[str], events: int, arrays: bool = False
 ) -> dict[tuple[int, str], list[float]]:
-    """Count and sum of `amount` by (second, customer) over so many events."""
+    """Count and sum of `amount` by (second, customer) over `events` events."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

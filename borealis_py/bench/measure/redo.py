@@ -1,5 +1,6 @@
 """One redo job, three ways: from memory, reading the log again in this process, and as a warm Spark job. All give the
-same outputs, which is checked."""
+same outputs, which is checked.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from borealis_py.bench.load import events
 from borealis_py.bench.load.stage import Running, Stage
 from borealis_py.bench.measure.catchup import Prepared
+from borealis_py.bench.measure.executor_redo import ExecutorRedo
 from borealis_py.bench.report.figures import BenchError, RedoFigures, redo_figures
 from borealis_py.engine import DuckKernel, canonical_hash, compile_query
 from borealis_py.log.description import Life
@@ -20,13 +22,14 @@ from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.spec import AppSpec
 from borealis_py.runtime.spark.session import ReplicaSession
-from reconcile.redo_router import RedoRunner, ThreadRedo
+from reconcile.redo_client import RedoRunner
 from reconcile.replay_context import ReplayContext, node_context
-from reconcile.spark_redo import SparkRedo
+from reconcile.thread_redo import ThreadRedo
 from sunion.bucket import Buckets
 from sunion.model import Output
 from sunion.source import SourceFold
 from sunion.union import SUnion
+from sunion.units import Bucket, Offset
 
 RUNS = 3
 DEADLINE_S = 60.0
@@ -63,13 +66,13 @@ def lived(running: Running, rows: int) -> RedoCase:
     """Everything that an app has read whose sources have ended: small records, as they come in life."""
     spec, first = running.state.spec, running.state.origin
     now = Buckets(spec.bucket_us).of(time.time_ns() // 1000)
-    return RedoCase("as lived", spec, running.state.app_uid, RedoJob(0, first, now, None, (), rows))
+    return RedoCase("as lived", spec, running.state.app_uid, RedoJob(0, Bucket(first), now, None, (), rows))
 
 
 def backlog(prepared: Prepared, rows: int) -> RedoCase:
     """The first `rows` rows of the backlog, which fill whole buckets: large records."""
     first, count = prepared.backlog.origin, rows // prepared.backlog.per_bucket
-    job = RedoJob(0, first, first + count, None, (), rows)
+    job = RedoJob(0, Bucket(first), Bucket(first + count), None, (), rows)
     return RedoCase(
         "backlog", prepared.state.spec, prepared.state.app_uid, job, 1 + count
     )  # the claim, then one record a bucket
@@ -100,7 +103,7 @@ def _measure(stage: Stage, case: RedoCase, session: ReplicaSession | None) -> Re
         spark_s = []
         if session is not None:
             session.warm(work.pack())
-            spark_s = _timed(SparkRedo(session.context, work, kernel, bell, DEADLINE_S), bell, job, expected)
+            spark_s = _timed(ExecutorRedo(session.context, work, kernel, bell, DEADLINE_S), bell, job, expected)
     return redo_figures(case.what, job.rows, buckets, memory_s, thread_s, spark_s)
 
 
@@ -112,7 +115,7 @@ def _ranges(stage: Stage, work: ReplayContext, case: RedoCase) -> tuple[SourceRa
         ends = [case.records or lookup.bounds(feed)[1] for (feed,) in work.feeds]
     finally:
         lookup.close()
-    return tuple(SourceRange(i, 0, end, fold) for i, end in enumerate(ends))
+    return tuple(SourceRange(i, Offset(0), Offset(end), fold) for i, end in enumerate(ends))
 
 
 def _from_memory(stage: Stage, work: ReplayContext, kernel: DuckKernel, job: RedoJob) -> tuple[list[float], Bits, int]:

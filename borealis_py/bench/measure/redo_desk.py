@@ -1,6 +1,7 @@
-"""Redo jobs on Spark as replicas of the Spark host ask for them: by letter, of a driver that has so many slots.
+"""Redo jobs on Spark as replicas of the Spark host request them: by message, from a driver with a given number of
+slots.
 
-The driver's side runs in a thread here, the asking one in the loop that is measured; in life they are two processes.
+The driver's side runs in a thread here, the requesting one in the measured loop; in production they are two processes.
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds
 from borealis_py.runtime.spark.application import TURN_S, new_session
-from borealis_py.runtime.spark.executor import SparkExecutor
-from reconcile.redo_client import RemoteRedo, TaskAddress
-from reconcile.redo_router import RedoRunner
+from reconcile.redo_client import RedoRunner, RemoteRedo, TaskAddress
 from reconcile.redo_server import RedoServer, TaskChannel
+from reconcile.spark_executor import SparkExecutor
 
 SLOTS = 1, 2
 
@@ -27,14 +27,14 @@ SLOTS = 1, 2
 class Driver:
     """Serves the nodes of one app with `slots` slots of a SparkContext that is warm, until it is closed."""
 
-    def __init__(self, context: Any, struck: Struck, letters: Log, slots: int) -> None:
+    def __init__(self, context: Any, struck: Struck, messages: Log, slots: int) -> None:
         self.name = new_session()
         self._news, self._over = threading.Event(), threading.Event()
         works = {work.query: work.pack() for work in struck.works}
-        desks = [TaskChannel(work.query, *redo_feeds(struck.app.name, work.query, 0)) for work in struck.works]
+        channels = [TaskChannel(work.query, *redo_feeds(struck.app.name, work.query, 0)) for work in struck.works]
         run = SparkExecutor(context, works, self._news.set)
-        self._server = RedoServer(letters, desks, self.name, run, slots, self._news.set, SystemClock())
-        self._thread = threading.Thread(target=self._serve, name=f"redo letters, {slots} slots", daemon=True)
+        self._server = RedoServer(messages, channels, self.name, run, slots, self._news.set, SystemClock())
+        self._thread = threading.Thread(target=self._serve, name=f"redo messages, {slots} slots", daemon=True)
         self._thread.start()
 
     def _serve(self) -> None:
@@ -54,22 +54,22 @@ class Desks:
     """Whom jobs on `struck` are asked of. `redos`: by the number of slots, one for each of its nodes.
 
     Args:
-        context: a SparkContext that is warm for all of them. letters: has the topics of all redos.
+        context: a SparkContext that is warm for all of them. messages: has the topics of all redos.
     """
 
-    def __init__(self, context: Any, struck: Struck, letters: Log, wake: Wake) -> None:
+    def __init__(self, context: Any, struck: Struck, messages: Log, wake: Wake) -> None:
         self._opened = ExitStack()
         self.redos: Mapping[int, Sequence[RedoRunner]] = {
-            n: self._asking(context, struck, letters, n, wake) for n in SLOTS
+            n: self._asking(context, struck, messages, n, wake) for n in SLOTS
         }
 
-    def _asking(self, context: Any, struck: Struck, letters: Log, slots: int, wake: Wake) -> list[RemoteRedo]:
-        driver = Driver(context, struck, letters, slots)
+    def _asking(self, context: Any, struck: Struck, messages: Log, slots: int, wake: Wake) -> list[RemoteRedo]:
+        driver = Driver(context, struck, messages, slots)
         self._opened.callback(driver.close)
         found = []
         for work in struck.works:
             address = TaskAddress(driver.name, f"bench-{work.query}", *redo_feeds(struck.app.name, work.query, 0))
-            found.append(RemoteRedo(letters, address, struck.kernel, wake, SystemClock(), DEADLINE_S))
+            found.append(RemoteRedo(messages, address, struck.kernel, wake, SystemClock(), DEADLINE_S))
             self._opened.callback(found[-1].close)
         return found
 

@@ -1,7 +1,7 @@
-"""Ways to run one redo job, and the live turns that a replica goes on with meanwhile.
+"""Ways to run one redo job, and the live turns that a replica runs meanwhile.
 
-All of it happens in one loop, as in a replica: a slice of an inline redo and a live turn take their time from each
-other, a thread takes some of the interpreter's, a job on Spark some of the machine's.
+Everything runs in one loop, as in a replica: a slice of an inline redo and a live turn compete for time, a thread takes
+some of the interpreter's, and a job on Spark some of the machine's.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
 from borealis_py.protocol.settings import Timing
-from reconcile.redo_router import RedoRunner
+from reconcile.redo_client import RedoRunner
 from sunion.model import Output, State
+from sunion.units import Bucket
 
 WallClock = Callable[[], float]
 """Monotonic seconds."""
@@ -38,12 +39,12 @@ WORD_S = 0.1
 
 
 class RedoWay(Protocol):
-    """One way to run a job. Its results count as soon as `turn` says that it is done."""
+    """One way to run a job. Its results are valid once `turn` returns True."""
 
     def start(self) -> None: ...
 
     def turn(self) -> bool:
-        """Do what is to be done in the loop now. True: the job is done."""
+        """Do the work that is due in the loop. True: the job is done."""
 
     @property
     def idle(self) -> bool:
@@ -99,7 +100,7 @@ class Inline:
 
 
 class Quiet:
-    """No job at all, for so long."""
+    """No job at all, for the given time."""
 
     refusals = 0
     idle = True
@@ -211,7 +212,7 @@ class LiveTurns:
     ) -> None:
         self._records, self._codecs, self._life = records, codecs, life
         self._intake, self._kernel, self._clock = intake, kernel, clock
-        self._bucket, self._state = first, kernel.initial()
+        self._bucket, self._state = Bucket(first), kernel.initial()
         self.due = 0.0
         """When the next one is, by the clock."""
         self.late_s = 0.0
@@ -222,7 +223,7 @@ class LiveTurns:
         self.due, self.late_s = self._clock(), 0.0
 
     def catch_up(self) -> None:
-        """Run what is due."""
+        """Run the turns that are due."""
         while self.due <= self._clock():
             self._turn(next(self._records))
             self.late_s = max(self.late_s, self._clock() - self.due)
@@ -237,7 +238,7 @@ class LiveTurns:
             if output.rows is not None:
                 self._kernel.encode(output.rows)
         intake.union.forget(bucket + 1)
-        self._bucket = bucket + 1
+        self._bucket = Bucket(bucket + 1)
 
 
 class Ringing:

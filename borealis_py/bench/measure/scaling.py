@@ -1,4 +1,4 @@
-"""`borealis bench scaling`: what partitions and Spark slots bring, and what replicas cost, in about six minutes."""
+"""`borealis bench scaling`: what partitions and Spark slots gain, and what replicas cost, in about six minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `borealis bench scaling` measured, as values, and the arithmetic on it. Pure."""
+"""The results of `borealis bench scaling`, as values, and the arithmetic on them. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median
 from borealis_py.bench.report.figures import BenchError
 
 ALL_BUSY = 0.9
-"""So much of the cores in use is all of them: the broker needs some, too."""
+"""Fraction of the cores that counts as all of them: the broker needs some, too."""
 ONE_BUSY = 0.85
 
 
@@ -25,8 +25,9 @@ class KeyedRun:
 
 @dataclass(frozen=True, slots=True)
 class KeyedFigures:
-    """A query in `partitions` partitions; medians of `runs`. CPU seconds are per million events; `ratio`: of events/s,
-    to one partition on the same host. `limit`: what had nothing left to give."""
+    """A query in `partitions` partitions; medians of `runs`. CPU seconds are per million events; `ratio`: events/s
+    relative to one partition on the same host. `limit`: the bottleneck.
+    """
 
     host: str
     partitions: int

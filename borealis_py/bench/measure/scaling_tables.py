@@ -1,4 +1,4 @@
-"""The report of `borealis bench scaling` as tables for people. Says what is compared with what."""
+"""The report of `borealis bench scaling` as human-readable tables, which state what is compared with what."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Redo time against the number of Spark slots: every partition of a query redoes the same buckets at the same time, as
-after a failure that struck them all. One partition's redo is sequential, since state goes from bucket to bucket; more
-slots take more partitions at a time.
+after a failure that affected them all. One partition's redo is sequential, since state passes from bucket to bucket;
+more slots take more partitions at a time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from borealis_py.bench.load import keyed
 from borealis_py.bench.load.events import Backlog
 from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.measure import redo
+from borealis_py.bench.measure.executor_redo import ExecutorRedo
 from borealis_py.bench.measure.partitions import read_corrected
 from borealis_py.bench.measure.scaling_figures import SlotFigures, slot_figures
 from borealis_py.bench.report.bars import Say
@@ -26,7 +27,7 @@ from borealis_py.query.partitions import parts_of
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
 from reconcile.redo_job import run_job
 from reconcile.replay_context import ReplayContext, node_context
-from reconcile.spark_redo import SparkRedo
+from sunion.units import Bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,9 @@ def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: Ex
     kernel = compile_query(state.runs, name)
     stack.callback(kernel.close)
     rows = sum(n for n, _, _ in keyed.results([read_corrected(stage, state)[index]]).values())
-    job = RedoJob(0, backlog.origin, backlog.end, kernel.initial(), (), rows)  # a stream needs no ranges
+    job = RedoJob(
+        0, Bucket(backlog.origin), Bucket(backlog.end), kernel.initial(), (), rows
+    )  # a stream needs no ranges
     with closing(work.open()) as opened:
         _, outputs = run_job(job, opened)
     return SlotPart(work, kernel, job, redo.bits(outputs))
@@ -81,12 +84,12 @@ def _on_spark(stage: Stage, parts: Sequence[SlotPart], slots: int, runs: int) ->
         redos = []
         for part in parts:
             session.warm(part.work.pack())
-            redos.append(SparkRedo(session.context, part.work, part.kernel, bell, redo.DEADLINE_S))
+            redos.append(ExecutorRedo(session.context, part.work, part.kernel, bell, redo.DEADLINE_S))
             stack.callback(redos[-1].close)
         return [_once(parts, redos, bell, n) for n in range(runs + 1)][1:]  # the first one warms up
 
 
-def _once(parts: Sequence[SlotPart], redos: Sequence[SparkRedo], bell: redo.Bell, number: int) -> float:
+def _once(parts: Sequence[SlotPart], redos: Sequence[ExecutorRedo], bell: redo.Bell, number: int) -> float:
     """Seconds until all have answered."""
     started = time.monotonic()
     for part, spark in zip(parts, redos, strict=True):

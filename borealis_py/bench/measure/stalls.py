@@ -1,9 +1,9 @@
-"""What checkpoints cost a replica, by the size of its state: how they hold its loop up, and when they are durable.
+"""What checkpoints cost a replica, by the size of its state: how they delay its loop, and when they are durable.
 
     python -m borealis_py.bench.measure.stalls BOOTSTRAP APP DATA_DIR BUCKET SECONDS OUT
 
-A process like a replica's, with one loop that notes its turns. From when it has come to BUCKET it is watched for
-SECONDS; then OUT holds a `Watched` as JSON. The state is that of a window that stays open and has each key once.
+A process like a replica's, with one loop that records its turns. Once it has reached BUCKET it is watched for SECONDS;
+then OUT holds a `Watched` as JSON. The state is that of a window that stays open and has each key once.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from borealis_py.runtime.lean_imports import load_engine
 from borealis_py.runtime.specs import kernel_of, new_uid, replica_spec
 from borealis_py.runtime.threads import make_redos
 from sunion.bucket import Buckets
+from sunion.units import Bucket
 
 SOURCE, QUERY = "s0", "kept"
 PER_BUCKET = 5_000
@@ -52,7 +53,7 @@ MS = 1_000.0
 
 
 class Turned(msgspec.Struct, frozen=True, array_like=True):
-    """A turn, monotonic seconds: when it was due or somebody woke the loop, and when it was over."""
+    """A turn, monotonic seconds: when it was due or the loop was woken, and when it ended."""
 
     due: float
     ended: float
@@ -123,7 +124,7 @@ class Written:
         header = BatchHeader(self._uid, 1, "bench", self._seq, stimes, self._buckets.end(self.bucket), "json")
         rows = b",".join(b'{"key":%d,"amount":%d.25}' % (key, key % 100) for key in keys)
         stamp = self._buckets.timestamp_ms(self.bucket)
-        self.bucket, self._seq = self.bucket + 1, self._seq + len(keys)
+        self.bucket, self._seq = Bucket(self.bucket + 1), self._seq + len(keys)
         return NewRecord(self._feed, pack(header, b"[" + rows + b"]" if keys else b""), timestamp_ms=stamp)
 
     def all(self, keys: int) -> Iterator[NewRecord]:
@@ -243,7 +244,7 @@ class Loop:
         self._bell.set()
 
     def watch(self, bucket: int, seconds: float) -> Watched:
-        """Turn until everything below `bucket` is stable, then note for so long."""
+        """Turn until everything below `bucket` is stable, then record turns for the given time."""
         since = self._until(lambda: self._replica.manager.f_s >= bucket)
         self._turns.clear()
         self._until(lambda: time.monotonic() >= since + seconds)

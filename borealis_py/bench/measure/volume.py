@@ -1,7 +1,7 @@
-"""Bytes in Kafka's log for each byte that is published, with one replica and with two: the price of active replication.
+"""Bytes in Kafka's log per byte published, with one replica and with two: the price of active replication.
 
-Live, at a steady rate, since control and status records cost by the second and not by the tuple. Every class of topics
-is counted where the broker stores it, compressed as it is there, one copy each.
+Live, at a steady rate, since control and status records cost per second and not per tuple. Every class of topics is
+counted where the broker stores it, compressed as it is there, one copy each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a benchmark shows while it runs: a line a step, with a bar where its length is known."""
+"""Progress of a benchmark: one line per step, with a bar if its length is known."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 Say = Callable[[str], None]
-"""Tells what is done now."""
+"""Reports the current step."""
 
 
 class Bars:
-    """One line for each step, done ones stay."""
+    """One line for each step; finished ones stay."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._task: TaskID | None = None
 
     def step(self, what: str, total: float | None = None) -> TaskID:
-        """Begin a step, which ends the one before."""
+        """Begin a step, which ends the previous one."""
         self.done()
         self._task = self._progress.add_task(what, total=total)
         return self._task
 
     def say(self, what: str) -> None:
-        """A step of unknown length."""
+        """Begin a step of unknown length."""
         self.step(what)
 
     def done(self) -> None:

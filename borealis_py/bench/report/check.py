@@ -1,9 +1,9 @@
-"""Whether anything has become slower: the short form of every experiment, its ratios against those of before.
+"""Checks whether anything has become slower: compares the ratios of each experiment's short form with recorded ones.
 
     python -m borealis_py.bench.report.check [--update] [NAME ...]
 
-Ratios are taken inside one run, so that they hold on another machine. Exit code 1: one fell by more than a third or is
-no longer there, or an experiment could not run. --update writes what was measured into docs/figures/check.json instead.
+Ratios are taken within one run, so that they hold on another machine. Exit code 1: one fell by more than a third or is
+missing, or an experiment could not run. --update writes the measured ratios into docs/figures/check.json instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from borealis_py.bench.report.tables import table, wide
 
 FIGURES = Path("docs/figures/check.json")
 MOST = 1 / 3
-"""A ratio may fall by so much of what it was: machines have moods."""
+"""Relative decrease that a ratio may have: machines vary."""
 
 Ratios = Mapping[str, float]
 Measure = Callable[[str], Outcome]
@@ -58,7 +58,7 @@ class RatioChange:
 
 
 def measured(names: Sequence[str], measure: Measure) -> tuple[dict[str, Ratios], dict[str, str]]:
-    """Ratios of each experiment that ran, and why the others did not: one that fails must not keep the rest from it."""
+    """Ratios of each experiment that ran, and why the others did not: a failing one must not stop the rest."""
     found: dict[str, Ratios] = {}
     failed: dict[str, str] = {}
     for name in names:
@@ -95,7 +95,9 @@ def update(path: Path, now: Mapping[str, Ratios]) -> None:
 
 
 def judged(then: Mapping[str, Ratios], names: Sequence[str], measure: Measure, console: Console) -> bool:
-    """Run and compare. Returns whether all is well; prints the table, what fell and what could not run."""
+    """Run and compare. Returns whether all is well; prints the table, the ratios that fell and the experiments that
+    failed.
+    """
     now, failed = measured(names, measure)
     found = changes(then, now)
     table(console, "Ratios, then and now", ["experiment", "ratio", "then", "now", "change"], [c.cells for c in found])

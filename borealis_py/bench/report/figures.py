@@ -1,4 +1,4 @@
-"""What was measured, as values, and the arithmetic on it. Pure."""
+"""Measurements as values, and the arithmetic on them. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from borealis_py.demo.measure import Arrival, percentile
 
 
 class BenchError(Exception):
-    """A figure could not be had, or what was computed is wrong; the message says which."""
+    """A measurement failed, or a computed result is wrong; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Milliseconds. `count`: of what; below 100 of them p99 is the largest."""
+    """Milliseconds. `count`: number of values; below 100 of them p99 is the largest."""
 
     count: int
     p50_ms: float
@@ -25,11 +25,11 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class DelayFigures:
-    """Failure-free delay at the live subscriber, from the end of a bucket to the arrival of what speaks for it.
+    """Failure-free delay at the live subscriber, from the end of a bucket to the arrival of the change that covers it.
 
     `windows`: buckets that end a window, hence carry results. `buckets`: all. `tentative`: buckets that did not wait
-    for their input (0 on a machine that keeps up). `silent`: buckets that nothing spoke for. `tuples`: published, with
-    the start that does not count.
+    for their input (0 on a machine that keeps up). `silent`: buckets that nothing covered. `tuples`: published,
+    including the start-up phase, which does not count.
     """
 
     tuples_per_s: int
@@ -92,7 +92,7 @@ class RedoFigures:
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """Megabytes (10^6 bytes). `pss_mb` counts pages that processes share once; None: the system does not tell."""
+    """Megabytes (10^6 bytes). `pss_mb` counts shared pages once; None: the system does not report it."""
 
     process: str
     pid: int

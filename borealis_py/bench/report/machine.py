@@ -1,4 +1,4 @@
-"""Where something was measured: figures mean little without it."""
+"""The machine on which something was measured: figures mean little without it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BenchMachine:
 
     @classmethod
     def now(cls, load_before: float) -> BenchMachine:
-        """This machine, at the end of what was measured."""
+        """This machine, at the end of a measurement."""
         versions = {"kafka": KAFKA_VERSION}
         for name in PACKAGES:
             with suppress(PackageNotFoundError):  # not every figure needs all of them
@@ -34,7 +34,7 @@ class BenchMachine:
         return cls(os.cpu_count() or 0, load, platform.platform(), platform.python_version(), versions)
 
     def lines(self, seconds: float) -> tuple[str, str]:
-        """For people. `seconds`: how long it took."""
+        """Human-readable lines. `seconds`: how long it took."""
         before, after = self.load
         return (
             f"{self.cpus} cores, load {before:.1f} before and {after:.1f} after, {self.system}, Python {self.python}",

@@ -1,4 +1,4 @@
-"""What the benches that measure several things have in common: how much of it, on what, and what is told of it all."""
+"""Shared by benchmarks with several measurements: their sizes, their test bed, and the head of their reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from borealis_py.bench.report.machine import BenchMachine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How much is measured. `work`: gets a directory of the run's data and logs; None: none stays."""
+    """The sizes of a benchmark. `work`: gets a directory of the run's data and logs; None: none is kept."""
 
     events: int
     per_record: int = 5_000
@@ -27,7 +27,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Where it was measured; `seconds`: how long that took."""
+    """The machine and duration of a benchmark. `seconds`: how long it took."""
 
     machine: BenchMachine
     seconds: float
@@ -35,7 +35,7 @@ class Measured:
 
 @contextmanager
 def on_stage(sizes: Sizes, console: Console) -> Iterator[tuple[Bars, Stage]]:
-    """A broker of the run's own, and bars that tell what is done on it. Nothing of it runs on, whatever ends it.
+    """A separate broker, and progress bars. Nothing keeps running, however it ends.
 
     Raises:
         BrokerError: no Java, or the broker did not start.
@@ -46,7 +46,7 @@ def on_stage(sizes: Sizes, console: Console) -> Iterator[tuple[Bars, Stage]]:
 
 @contextmanager
 def stage_for(work: Path | None, bars: Bars) -> Iterator[Stage]:
-    """Likewise where bars are shown already. `work`: as `Sizes.work`."""
+    """The same if bars are already shown. `work`: as `Sizes.work`."""
     with directory(work) as kept, terminated_as_interrupt():
         bars.say("starting Apache Kafka")
         with staged(kept) as stage:

@@ -1,4 +1,4 @@
-"""The experiments there are, for whoever shows them: loads nothing."""
+"""The list of experiments, for display: loads nothing."""
 
 EXPERIMENTS = {
     "chain": "Delay and tentative results of chains of 1 to 4 nodes, against the length of a failure (simulated)",

@@ -1,8 +1,9 @@
-"""What an experiment found, as a table, as JSON and as a figure; beside what has been published of it."""
+"""The outcome of an experiment as a table, as JSON and as a figure, next to published results."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from borealis_py.bench.report.machine import BenchMachine
 
 PANEL_INCHES = (5.2, 3.4)
 COLUMNS = 2
-"""Panels beside each other."""
+"""Panels per row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +47,9 @@ class Outcome:
     Attributes:
         name: of the command. published: what others report, with the source. setup: what is different here. worse: what
             we do worse.
-        columns: of the table; one that ends with ">" is aligned to the right.
-        ratios: what `bench check` compares, by name: the larger the better, and free of the machine's speed.
-        data: all figures, for programs; names end with their units.
+        columns: of the table; one that ends with ">" is right-aligned.
+        ratios: what `bench check` compares, by name: larger is better, and independent of the machine's speed.
+        data: all figures, machine-readable; names end with their units.
     """
 
     name: str
@@ -63,11 +64,17 @@ class Outcome:
     panels: list[Panel] = field(default_factory=list)
 
 
+def needs_matplotlib() -> None:
+    """Raises BenchError: no figure could be drawn. Asked before an experiment that takes minutes."""
+    if find_spec("matplotlib") is None:
+        raise BenchError("figures need matplotlib: pip install 'borealis-py[bench]'")
+
+
 def write(outcome: Outcome, machine: BenchMachine, seconds: float, directory: Path) -> list[Path]:
-    """`<name>.json` and `<name>.svg`. Returns what was written.
+    """Write `<name>.json` and `<name>.svg`. Returns the files written.
 
     Raises:
-        BenchError: there is nothing that draws (`pip install 'borealis-py[bench]'`), or no place to write to.
+        BenchError: no plotting library (`pip install 'borealis-py[bench]'`), or the directory is not writable.
     """
     told = {**asdict(outcome), "machine": asdict(machine), "seconds": seconds}
     try:
@@ -82,11 +89,10 @@ def write(outcome: Outcome, machine: BenchMachine, seconds: float, directory: Pa
 
 
 def _draw(outcome: Outcome, path: Path) -> None:
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as exc:
-        raise BenchError("figures need matplotlib: pip install 'borealis-py[bench]'") from exc
+    needs_matplotlib()
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     columns = min(COLUMNS, len(outcome.panels))
     lines = -(-len(outcome.panels) // columns)
     with mpl.rc_context({"svg.hashsalt": outcome.name, "svg.fonttype": "none"}):  # the same figures, the same file

@@ -1,4 +1,4 @@
-"""docs/figures.md from docs/figures/*.json: what each experiment found, beside what others have published.
+"""Generates docs/figures.md from docs/figures/*.json: the outcome of each experiment, next to published results.
 
 python -m borealis_py.bench.report.page
 """
@@ -25,7 +25,7 @@ bench-check` compares them.
 
 
 class _Measured(msgspec.Struct):
-    """What `experiment.write` adds to an outcome."""
+    """The fields that `outcome.write` adds to an outcome."""
 
     machine: BenchMachine
     seconds: float
@@ -65,6 +65,8 @@ def _line(cells: list[str]) -> str:
 
 
 def main() -> None:
+    if not FIGURES.is_dir():
+        raise SystemExit(f"no {FIGURES} here: run this in the checkout")
     PAGE.write_text(page(FIGURES))
 
 

@@ -1,4 +1,4 @@
-"""Runs an experiment by its name (`names.py`). What it needs is loaded when it runs."""
+"""Runs an experiment by its name (`names.py`), loading its modules only then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 
 from borealis_py.bench.report.bars import Bars, bars_on
 from borealis_py.bench.report.machine import BenchMachine
-from borealis_py.bench.report.outcome import Outcome, write
+from borealis_py.bench.report.outcome import Outcome, needs_matplotlib, write
 from borealis_py.bench.report.tables import wide
 
 Size = Literal["short", "usual", "full"]
@@ -22,12 +22,12 @@ Size = Literal["short", "usual", "full"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentOptions:
-    """How an experiment runs.
+    """How to run an experiment.
 
     Attributes:
-        size: "short" is what `make bench-check` compares, "full" the whole grid.
-        host: where replicas run, as `borealis up --host` takes it. Of those in the simulator no matter.
-        work: gets data and logs of the run; None: none stays.
+        size: "short" is what `borealis_py.bench.report.check` compares, "full" the whole grid.
+        host: where replicas run, as for `borealis up --host`. Simulated experiments ignore it.
+        work: gets data and logs of the run; None: none are kept.
     """
 
     size: Size = "usual"
@@ -41,6 +41,8 @@ Run = Callable[[ExperimentOptions, Bars], Outcome]
 
 def run(name: str, options: ExperimentOptions, console: Console, directory: Path | None) -> Outcome:
     """Measure, and write figures into `directory`, if any. Raises BenchError and what `Run` does."""
+    if directory is not None:
+        needs_matplotlib()
     began, load = time.monotonic(), os.getloadavg()[0]
     measure: Run = import_module(f"borealis_py.bench.experiments.{name.replace('-', '_')}").run
     with bars_on(console) as bars:

@@ -1,4 +1,4 @@
-"""A report as tables for people. Says what is compared with what."""
+"""A report as human-readable tables, which state what is compared with what."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def show(report: QuickReport, console: Console) -> None:
 
 
 def wide(console: Console) -> Console:
-    """The same, as wide as a table needs if nobody's window is too narrow for it."""
+    """The console, as wide as a table needs unless it is a terminal."""
     return console if console.is_terminal else Console(file=console.file, width=WIDTH, highlight=False)
 
 
 def where(report: Measured, console: Console) -> None:
-    """On which machine, and how long it took."""
+    """Print the machine and the duration."""
     for line in report.machine.lines(report.seconds):
         console.print(line)
 

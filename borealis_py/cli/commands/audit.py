@@ -1,4 +1,4 @@
-"""`borealis audit`: recompute a corrected stream from its sources and compare, bit for bit."""
+"""`borealis audit`: recompute a corrected stream from its sources and compare bit for bit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def audit(
-    query: Annotated[str | None, typer.Argument(help="A query; all if none is named.", show_default=False)] = None,
+    query: Annotated[str | None, typer.Argument(help="A query; default: all of them.", show_default=False)] = None,
     file: Annotated[
         Path | None,
-        typer.Argument(help="The app's file, to audit with its queries and not the broker's.", show_default=False),
+        typer.Argument(help="The app's file: audit with its queries instead of the broker's.", show_default=False),
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Rows that were not published yet count as missing.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Count rows that are not published yet as missing.")] = False,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Recompute in this process; needs no Java.")] = False,
     bootstrap: Bootstrap = None,
     app: AppName = None,

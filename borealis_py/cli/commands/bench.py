@@ -1,4 +1,4 @@
-"""`borealis bench`: figures of this machine. A thin door to `borealis_py.bench`."""
+"""`borealis bench`: measure this machine. A thin front end to `borealis_py.bench`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PERCENT = 100
 FIGURES = Path("docs/figures")
-LOGS = "with --work DIR the logs of all processes stay there"
+LOGS = "with --work DIR the logs of all processes are kept"
 Work = Annotated[Path | None, typer.Option("--work", help="Keep logs and data here.", show_default="a temporary one")]
 
 app = typer.Typer(help="Measure this machine.", no_args_is_help=True, rich_markup_mode=None)
@@ -30,7 +30,7 @@ app = typer.Typer(help="Measure this machine.", no_args_is_help=True, rich_marku
 
 @contextmanager
 def _telling(*errors: type[Exception], hint: str | None = None) -> Iterator[None]:
-    """Errors that are for people end the command with code 1."""
+    """Report expected errors as messages, with exit code 1."""
     try:
         yield
     except errors as exc:
@@ -45,15 +45,17 @@ def bench() -> None:
 
 @app.command()
 def quick(
-    seconds: Annotated[int, typer.Option("--seconds", min=1, help="How long delays are measured.")] = 20,
-    events: Annotated[int, typer.Option("--events", help="The backlog of the throughput.")] = 1_000_000,
-    per_record: Annotated[int, typer.Option("--per-record", help="Events of one bucket.")] = 5_000,
-    redo_rows: Annotated[int, typer.Option("--redo-rows", help="Of the backlog.")] = 200_000,
+    seconds: Annotated[int, typer.Option("--seconds", min=1, help="How long to measure delays.")] = 20,
+    events: Annotated[int, typer.Option("--events", help="Backlog of the throughput measurement.")] = 1_000_000,
+    per_record: Annotated[int, typer.Option("--per-record", help="Events per bucket.")] = 5_000,
+    redo_rows: Annotated[int, typer.Option("--redo-rows", help="Rows of the backlog to redo.")] = 200_000,
     work: Work = None,
     json: Json = False,
     host: Host = "spark",
 ) -> None:
-    """Delay, throughput, redo speed and memory in under 3 minutes, on a broker of its own. Tables on standard error."""
+    """Measure delay, throughput, redo speed and memory in under 3 minutes, on its own broker.
+    Tables on standard error.
+    """
     check_host(host)
     from borealis_py.bench.measure import quick as measured
     from borealis_py.bench.report.figures import BenchError
@@ -73,17 +75,19 @@ def quick(
 
 @app.command()
 def scaling(
-    events: Annotated[int, typer.Option("--events", help="The backlog of each run.")] = 300_000,
-    per_record: Annotated[int, typer.Option("--per-record", help="Events of one bucket.")] = 5_000,
-    length: Annotated[int, typer.Option("--length", min=1, max=20, help="Of names: a row's work is its square.")] = 4,
-    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="How often each; medians are told.")] = 3,
+    events: Annotated[int, typer.Option("--events", help="Backlog of each run.")] = 300_000,
+    per_record: Annotated[int, typer.Option("--per-record", help="Events per bucket.")] = 5_000,
+    length: Annotated[
+        int, typer.Option("--length", min=1, max=20, help="Length of names; a row's work is its square.")
+    ] = 4,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="Runs of each; the median is reported.")] = 3,
     work: Work = None,
     json: Json = False,
     host: Host = "spark",
 ) -> None:
-    """What partitions and Spark slots bring and replicas cost on Kafka, in about 6 minutes, on a broker of its own.
+    """What partitions and Spark slots gain and replicas cost on Kafka: about 6 minutes, on its own broker.
 
-    Tables on standard error. With --length 1 (3 us a row) reading is what costs, with 4 (20 us) the query is. With
+    Tables on standard error. With --length 1 (3 us a row) reading is the bottleneck, with 4 (20 us) the query is. With
     --host process only that host is measured.
     """
     check_host(host)
@@ -105,19 +109,19 @@ def scaling(
 
 @app.command()
 def failover(
-    kills: Annotated[int, typer.Option("--kills", min=1, max=1_000, help="How many of each kind.")] = 30,
+    kills: Annotated[int, typer.Option("--kills", min=1, max=1_000, help="Kills of each kind.")] = 30,
     work: Work = None,
     json: Json = False,
 ) -> None:
-    """How long readers stand still when a replica is killed (kill -9), on a broker of its own. 12 s for each --kills.
+    """How long readers stall when a replica is killed (kill -9), on its own broker. 12 s for each --kills.
 
-    Exit code 1 when a target is missed, or a row of the corrected stream is repeated or missing.
+    Exit code 1 if a target is missed, or a row of the corrected stream is repeated or missing.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from borealis_py.bench.measure import failover as measured
     from borealis_py.bench.report.figures import BenchError
-    from borealis_py.demo.checker.topics import CannotRead
+    from borealis_py.verify.kafka_reader import CannotRead
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=err()) as bar:
@@ -134,14 +138,14 @@ def failover(
 
 @app.command()
 def publish(
-    rows: Annotated[int, typer.Option("--rows", min=1_000, help="Of each run.")] = 200_000,
+    rows: Annotated[int, typer.Option("--rows", min=1_000, help="Rows of each run.")] = 200_000,
     per_bucket: Annotated[
-        int, typer.Option("--per-bucket", min=1, max=100_000, help="Of those that bear times of their own.")
+        int, typer.Option("--per-bucket", min=1, max=100_000, help="Rows per bucket, for rows with their own times.")
     ] = 500,
-    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="How often each; medians are told.")] = 3,
+    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="Runs of each; the median is reported.")] = 3,
     json: Json = False,
 ) -> None:
-    """How many rows a publisher sends in a second of processor time, without a broker, in half a minute.
+    """How many rows a publisher sends per second of processor time, without a broker: half a minute.
 
     The table is on standard error.
     """
@@ -156,11 +160,11 @@ def publish(
 
 
 def _experiment(name: str, what: str) -> None:
-    """Make the command of one experiment."""
+    """Create the command of one experiment."""
 
     def command(
-        full: Annotated[bool, typer.Option("--full", help="The whole grid, however long it takes.")] = False,
-        short: Annotated[bool, typer.Option("--short", help="As `make bench-check` runs it.")] = False,
+        full: Annotated[bool, typer.Option("--full", help="Measure the whole grid, however long it takes.")] = False,
+        short: Annotated[bool, typer.Option("--short", help="Measure the smallest grid.")] = False,
         host: Host = "process",
         figures: Annotated[Path, typer.Option("--figures", help="Where NAME.json and NAME.svg go.")] = FIGURES,
         work: Work = None,
@@ -189,7 +193,7 @@ for _name, _what in EXPERIMENTS.items():
 
 
 def failover_json(figures: FailoverFigures) -> dict[str, Any]:
-    """Everything measured; times in milliseconds."""
+    """Everything measured, as JSON values; times in milliseconds."""
     gaps = {"live": figures.live, "upstream": figures.upstream, "corrected": figures.corrected}
     met = {f"{name}_met": gap.met for name, gap in gaps.items()}
     return {**asdict(figures), **met, "ok": figures.ok}

@@ -1,4 +1,4 @@
-"""`borealis broker`: a real Kafka on this machine, for those who have none."""
+"""`borealis broker`: a real Kafka on this machine, for users who have none."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Port = Annotated[int, typer.Option("--port", min=1, max=65535, help="Where clien
 def up(port: Port = PORT, data_dir: DataDir = None) -> None:
     """Start the broker and wait until it answers. Fetches Kafka once (45 MB; needs Java 17)."""
     broker = _broker(data_dir, port)
-    say(f"starting Kafka at {broker.bootstrap}")  # no spinner: a first fetch has a progress display of its own
+    say(f"starting Kafka at {broker.bootstrap}")  # no spinner: a first fetch displays its own progress
     started = broker.up()
-    say(f"Kafka {'started' if started else 'was running already'} at {broker.bootstrap}; data in {broker.data_dir}")
+    say(f"Kafka {'started' if started else 'was already running'} at {broker.bootstrap}; data in {broker.data_dir}")
 
 
 @app.command()
@@ -39,7 +39,7 @@ def down(data_dir: DataDir = None) -> None:
 
 @app.command()
 def status(data_dir: DataDir = None, json: Json = False) -> None:
-    """Show whether the broker runs, where, and how big it is. Exit code 1 if it does not."""
+    """Show whether the broker runs, its address, and its size. Exit code 1 if it does not run."""
     found = _broker(data_dir, PORT).status()
     if json:
         print_json(

@@ -1,4 +1,4 @@
-"""`borealis check`: is the app right? Needs no broker."""
+"""`borealis check`: check an app without a broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AppFile = Annotated[Path, typer.Argument(help="The Python file with the app.", s
 
 
 def check(file: AppFile, json: Json = False) -> None:
-    """Load the app and every node as a replica would, and show what they are."""
+    """Load the app and every node as a replica would, and describe them."""
     from borealis_py.app.check import check as check_app
     from borealis_py.app.check import check_places
     from borealis_py.app.loader import load_app
@@ -46,7 +46,7 @@ def _as_json(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> dict[s
             "partitions": None if parts is None else {"by": parts.by, "count": parts.count},
             "position": r.position,
             "serves": r.serves,
-            "wait_us": r.wait_us,
+            "wait_us": r.delays.wait_us,
             "hash": spec.query_hash(r.name),
             "fingerprints": r.fingerprints,
         }
@@ -75,7 +75,7 @@ def _print(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> None:
     rows = []
     for r in reports:
         result = "\n".join(f"{name} {kind}" for name, kind in r.columns)
-        replicas, wait = str(spec.node(r.name).replicas), format_duration(r.wait_us)
+        replicas, wait = str(spec.node(r.name).replicas), format_duration(r.delays.wait_us)
         parts = spec.node(r.name).partitions
         name = r.name if parts is None else f"{r.name}\n{parts.count} partitions by {', '.join(parts.by)}"
         rows.append([name, ", ".join(r.inputs), result, r.operator_class, replicas, wait])

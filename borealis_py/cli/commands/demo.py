@@ -1,4 +1,4 @@
-"""`borealis demo`: the main job on real flights. A thin door to `borealis_py.demo.scenario`."""
+"""`borealis demo`: the main job on real flights. A thin front end to `borealis_py.demo.scenario`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ YEAR = 365
 
 def demo(
     full: Annotated[bool, typer.Option("--full", help="The whole year 2013, one day a second.")] = False,
-    days: Annotated[int, typer.Option("--days", min=1, max=YEAR, help="So many days, one a second.")] = 60,
+    days: Annotated[int, typer.Option("--days", min=1, max=YEAR, help="Number of days, one a second.")] = 60,
     out: Annotated[Path, typer.Option("--out", help="Where report.json and timeline.svg go.")] = Path("demo"),
     port: Annotated[int | None, typer.Option("--port", help="Of its broker.", show_default="a free one")] = None,
     host: Host = "spark",

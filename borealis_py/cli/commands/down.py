@@ -7,7 +7,7 @@ from borealis_py.cli.options import AppName, DataDir
 
 
 def down(app: AppName = None, data_dir: DataDir = None) -> None:
-    """Stop an app's replicas on this machine. `up` continues from where they were."""
+    """Stop an app's replicas on this machine. `up` continues where they stopped."""
     from borealis_py.app.errors import LaunchError
     from borealis_py.app.replicas import ReplicaProcesses, apps_here
     from borealis_py.config.config import load

@@ -1,4 +1,4 @@
-"""`borealis explain`: what an app will be when it runs, and what the loss of an input will cost. Needs no broker."""
+"""`borealis explain`: what an app will be at run time, and the effect of losing an input. Needs no broker."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from borealis_py.app.explain import ExplainedNode, Explanation, LossEffect, QueryPlan
-    from borealis_py.protocol.settings import Delays
+    from borealis_py.protocol.settings import Delays, NodeDelays
 
 
 def explain(file: AppFile, json: Json = False) -> None:
-    """Show nodes, delay budgets, topics, and what becomes of each result while a source or node is lost."""
+    """Show nodes, delay budgets, topics, and the effect on each result while a source or node is lost."""
     from borealis_py.app.explain import explain as explained
     from borealis_py.app.loader import load_app
     from borealis_py.config.config import load
@@ -31,7 +31,7 @@ def explain(file: AppFile, json: Json = False) -> None:
 
 
 def as_json(found: Explanation) -> dict[str, Any]:
-    """Everything known, for programs."""
+    """Everything known, as JSON values."""
     spec = found.spec
     return {
         "app": spec.name,
@@ -61,10 +61,10 @@ def _node(plan: ExplainedNode) -> dict[str, Any]:
         "replicas": plan.replicas,
         "position": report.position,
         "serves": report.serves,
-        "wait_us": report.wait_us,
+        "wait_us": report.delays.wait_us,
         "delta_us": plan.delta_us,
-        "on_failure": plan.delays.failure.value,
-        "on_stabilization": plan.delays.stabilization.value,
+        "on_failure": plan.report.delays.failure.value,
+        "on_stabilization": plan.report.delays.stabilization.value,
     }
 
 
@@ -93,9 +93,9 @@ def _print(found: Explanation) -> None:
                 ", ".join(plan.report.serves),
                 ", ".join(plan.report.inputs),
                 str(plan.replicas),
-                shown(plan.report.wait_us),
+                shown(plan.report.delays.wait_us),
                 shown(plan.delta_us),
-                _policies(plan.delays),
+                _policies(plan.report.delays),
             ]
             for plan in found.nodes
         ],
@@ -139,6 +139,6 @@ def _by_outcome(effects: Mapping[str, LossEffect]) -> dict[str, list[str]]:
     return said
 
 
-def _policies(delays: Delays) -> str:
+def _policies(delays: Delays | NodeDelays) -> str:
     failure, stabilization = delays.failure.value, delays.stabilization.value
     return failure if failure == stabilization else f"{failure}, then {stabilization}"

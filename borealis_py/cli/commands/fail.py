@@ -1,4 +1,4 @@
-"""`borealis fail`: drills on a running app."""
+"""`borealis fail`: failure drills on a running app."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def source(
     app: AppName = None,
     json: Json = False,
 ) -> None:
-    """Have the replicas stop reading a source for a while, as if it could not be reached. The publisher goes on."""
+    """Make the replicas stop reading a source for a while, as if it were unreachable. Its publisher continues."""
     from borealis_py.app.state import StatusReader, put_settings
     from borealis_py.log.messages import SourceFailure
     from borealis_py.query import parse_duration
@@ -54,7 +54,7 @@ def source(
 
 
 def _wait(state: AppState, source: str, reader: StatusReader, timeout_s: float) -> list[tuple[str, int]]:
-    """The replicas that say that the source is unreachable; returns when all that speak do."""
+    """Wait until all reporting replicas report the source as unreachable; returns those that do."""
     lost: set[tuple[str, int]] = set()
     wanted = {(node, k) for node, k in state.replicas() if source in state.runs.node(node).inputs}
     deadline = time.monotonic() + timeout_s
@@ -78,6 +78,7 @@ def _tell(state: AppState, name: str, duration: str, seen: list[tuple[str, int]]
         say(f"{name} is unreachable for {names}, {duration} long, until {show(until_us)}")
     if not seen:
         say(
-            f"no replica of app {state.name!r} has said that it lost {name}: is one running? (`borealis status`)", "red"
+            f"no replica of app {state.name!r} reports that it lost {name}: is one running? (`borealis status`)",
+            "red",
         )
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`borealis policy`: change what a query does with partial input while it runs."""
+"""`borealis policy`: change how a query handles partial input while it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from borealis_py.cli.options import AppName, Bootstrap, Json
 if TYPE_CHECKING:
     from borealis_py.protocol.settings import DelayPolicy
 
-_MEANING = "process (what is there), delay (every bucket up to the threshold) or suspend (nothing tentative)"
+_MEANING = "process (the input that is there), delay (every bucket up to the threshold) or suspend (nothing tentative)"
 
 
 def policy(
@@ -33,13 +33,13 @@ def policy(
     from borealis_py.app.settings import SettingChange
 
     if failure is None and stabilization is None:
-        raise typer.BadParameter("say what to change: --failure, --stabilization or both")
+        raise typer.BadParameter("nothing to change: give --failure, --stabilization or both")
     change = SettingChange(None, chosen(failure, "--failure"), chosen(stabilization, "--stabilization"))
     carry_out(query, change, timeout, bootstrap, app, json)
 
 
 def chosen(text: str | None, option: str) -> DelayPolicy | None:
-    """The policy of that name. Raises BadParameter with the nearest ones."""
+    """The policy of that name. Raises BadParameter with the closest ones."""
     from borealis_py.protocol.settings import DelayPolicy
     from borealis_py.query.errors import did_you_mean
 

@@ -1,4 +1,4 @@
-"""`borealis publish`: rows of a file or of standard input into a source."""
+"""`borealis publish`: publish rows of a file or standard input to a source."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def publish(
     ] = None,
     base: Annotated[
         str | None,
-        typer.Option("--base", help="Which time of the input that is.", show_default="the first row's"),
+        typer.Option("--base", help="The input's time that is replayed at --start.", show_default="the first row's"),
     ] = None,
-    format: Annotated[Format | None, typer.Option("--format", help="If the name does not tell.")] = None,
+    format: Annotated[Format | None, typer.Option("--format", help="Needed where the name does not show it.")] = None,
     lateness: Annotated[
         str | None,
         typer.Option(
@@ -77,14 +77,14 @@ def publish(
     end: Annotated[
         bool | None,
         typer.Option(
-            "--end/--no-end", help="Say END afterwards: the source is complete.", show_default="END for files"
+            "--end/--no-end", help="Write END afterwards: the source is complete.", show_default="END for files"
         ),
     ] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="Replace a publisher that is at work.")] = False,
     bootstrap: Bootstrap = None,
     app: AppName = None,
 ) -> None:
-    """Publish rows to a source. Started again on the same file, it goes on where the source ends."""
+    """Publish rows to a source. Run again on the same file, it resumes where the source ends."""
     if stime is None and (speed or start or base):
         raise typer.BadParameter("a replay needs the column with each row's time", param_hint="--stime")
     if speed is None and (start or base):
@@ -142,19 +142,19 @@ def _last_of(rows: Items) -> int:
 def _lateness(
     stime: str | None, speed: int | None, lateness: str | None, boundary: BoundaryOption | None
 ) -> int | None:
-    """What the options say about rows that come late, in microseconds. Raises BadParameter, QueryError."""
+    """The lateness from the options, in microseconds. Raises BadParameter, QueryError."""
     if speed is not None and (lateness is not None or boundary is not None):
         raise typer.BadParameter(
-            "a replay knows which row comes next: neither --lateness nor --boundary goes with it", param_hint="--speed"
+            "a replay knows its next row: leave out --lateness and --boundary", param_hint="--speed"
         )
     if stime is None and (lateness is not None or boundary is BoundaryOption.data):
         raise typer.BadParameter(
-            "--lateness and --boundary data are about rows that bear their own time; name its column",
+            "--lateness and --boundary data need rows with their own times: name the column",
             param_hint="--stime",
         )
     if stime is not None and boundary is BoundaryOption.clock and lateness is None:
         raise typer.BadParameter(
-            "rows with a time of their own need it by the clock: how late may they come? 0s: never",
+            "rows with their own times need a lateness with --boundary clock; 0s: they are never late",
             param_hint="--lateness",
         )
     if lateness is None:
@@ -207,7 +207,7 @@ def _warn_early(state: AppState, stream: str, first_us: int) -> None:
 def _run(
     publisher: Any, rows: Items, pace: ReplayPace | None, positions: bool, end: bool, name: str, timed: bool
 ) -> bool:
-    """Publish to the end of the rows or Ctrl-C; True: it was that."""
+    """Publish to the end of the rows or until Ctrl-C; True: it was Ctrl-C."""
     from borealis_py.client.pump import publish_rows
 
     stop, interrupted = threading.Event(), list[bool]()
@@ -215,7 +215,7 @@ def _run(
     def interrupt() -> None:
         interrupted.append(True)
         if not positions:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # who waits for standard input reads its end now
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a thread that waits for standard input now reads its end
 
     with setting(stop, signal.SIGINT, first=interrupt), waiting(f"claiming {name}") as spinner, publisher:
 

@@ -1,5 +1,6 @@
 """`borealis sim`: random failures in simulated worlds. Failures and tables on standard output, progress on standard
-error."""
+error.
+"""
 
 from __future__ import annotations
 
@@ -20,32 +21,32 @@ if TYPE_CHECKING:
     from borealis_py.simulation.runner.shrink import Edits
 
 SHRUNK_MAX = 3
-"""So many failures are made small; more would take long and tell little."""
+"""How many failures to shrink; more would take long and add little."""
 
 
 def sim(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many worlds.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The first one.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The first seed.")] = 1,
     seconds: Annotated[
         float | None,
         typer.Option("--seconds", min=3, help="Simulated seconds until all heals.", show_default="drawn, 12 to 56"),
     ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Tell what happens (with --seeds 1).")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Print what happens (with --seeds 1).")] = False,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=1, help="How many at once.", show_default="one a core")
+        int | None, typer.Option("--processes", min=1, help="How many processes.", show_default="one a core")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option("--ledger", help="Add a line about this run to this file.")] = None,
+    ledger: Annotated[Path | None, typer.Option("--ledger", help="Append a line about this run to this file.")] = None,
     keep: Annotated[str | None, typer.Option("--keep", help="Only these faults of the scenario: 0,2 or none.")] = None,
-    brief: Annotated[float, typer.Option("--brief", help="How much of each fault's duration.")] = 1.0,
-    most_replicas: Annotated[int | None, typer.Option("--most-replicas", help="At most so many a node.")] = None,
-    heal: Annotated[float | None, typer.Option("--heal", help="Heal at this second.")] = None,
+    brief: Annotated[float, typer.Option("--brief", help="Fraction of each fault's duration.")] = 1.0,
+    most_replicas: Annotated[int | None, typer.Option("--most-replicas", help="Maximum replicas per node.")] = None,
+    heal: Annotated[float | None, typer.Option("--heal", help="Simulated second at which to heal.")] = None,
     json: Json = False,
 ) -> None:
     """Check every promise under random failures in simulated worlds.
 
     Each seed draws its own world: nodes, replicas, sources, rates, policies and failures. It runs the real protocol,
-    heals, and is judged. Exit code 1 when a promise was broken; then it prints the smallest scenario that still fails,
-    a story of one bucket, and the command that repeats it.
+    heals, and is judged. Exit code 1 if a promise was broken; then it prints the smallest scenario that still fails, a
+    story of one bucket, and the command that repeats it.
     """
     from borealis_py.simulation.runner.run import RunOptions
     from borealis_py.simulation.runner.shrink import Edits

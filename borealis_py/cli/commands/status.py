@@ -13,8 +13,8 @@ from borealis_py.cli.replica_table import fate_lines, parts_table, remarks, repl
 def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir = None, json: Json = False) -> None:
     """Show state, frontiers, grant, counts, checkpoint and inputs of each replica. Frontiers are times (UTC).
 
-    Of the processes that `up` started on this machine, below the data directory, what each takes of memory, and how
-    those that died ended.
+    For the processes that `up` started on this machine, below the data directory, also show their memory, and how those
+    that died ended.
     """
     from borealis_py.app.replicas import ReplicaProcesses
     from borealis_py.app.state import read_statuses

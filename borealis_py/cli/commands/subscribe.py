@@ -1,4 +1,4 @@
-"""`borealis subscribe`: a query's results as JSON lines."""
+"""`borealis subscribe`: follow a query's results as JSON lines."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def subscribe(
         typer.Option(
             "--view",
             help="corrected: stable rows, each once, in order. live: tentative now, stable later. "
-            "raw: what one replica says.",
+            "raw: one replica's records.",
         ),
     ] = ViewOption.corrected,
     start: Annotated[
         From | None,
         typer.Option("--from", help="beginning or now.", show_default="beginning; now for live"),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many lines.")] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after this many lines.")] = None,
     until_end: Annotated[
         bool, typer.Option("--until-end/--forever", help="End when all sources have ended, or wait on.")
     ] = True,
-    replica: Annotated[int, typer.Option("--replica", min=0, help="Whose records, for raw.")] = 0,
+    replica: Annotated[int, typer.Option("--replica", min=0, help="Replica to read, for raw.")] = 0,
     bootstrap: Bootstrap = None,
     app: AppName = None,
     json: Json = True,
 ) -> None:
-    """Follow a query's results: one JSON object a line, until Ctrl-C, --count or the end of the sources."""
+    """Follow a query's results: one JSON object per line, until Ctrl-C, --count or the end of the sources."""
     context = open_context(bootstrap)
     state = context.app(app)
     _check(state, query, view, replica)
@@ -70,7 +70,7 @@ def subscribe(
             if not stop.is_set() and not until_end:
                 stop.wait()
         finally:
-            lines.close()  # type: ignore[attr-defined]  # a generator: lets go of the consumers
+            lines.close()  # type: ignore[attr-defined]  # a generator: closes the consumers
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
 

@@ -20,8 +20,8 @@ def threshold(
 ) -> None:
     """Change a query's delay threshold while it runs, and wait until the replicas obey it.
 
-    In force at each replica as it reads it, for every bucket not yet run. Exit code 1 when it cannot hold (the least
-    that would do is named), or when a replica that runs does not obey in time.
+    It takes effect at each replica as it reads it, for every bucket not yet run. Exit code 1 if the threshold cannot
+    hold (the message names the smallest valid one), or if a running replica does not obey in time.
     """
     from borealis_py.app.settings import SettingChange
     from borealis_py.query import parse_duration

@@ -1,4 +1,4 @@
-"""`borealis top`: `borealis status`, kept up to date, and what has happened."""
+"""`borealis top`: `borealis status`, continuously updated, and recent events."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from borealis_py.observe.follower import AppSnapshot, Follower
 
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-"""They end it like q does, so that the terminal is put back."""
+"""Signals that end it as q does, so that the terminal is restored."""
 
 DRAW_S = 0.2
-"""How soon a key, a signal or a new view shows."""
+"""Maximum time until a key, a signal or a new view takes effect."""
 LEAST_US = 100_000
 QUITS = ("q", "Q", "\x1b", "\x03", "\x04")
 COLOURS = {
@@ -38,11 +38,11 @@ COLOURS = {
     "STOPPED": "red",
     "REDO_FAILED": "red",
 }
-Every = Annotated[str, typer.Option("--every", help="How often to look: 1s, 500ms.")]
+Every = Annotated[str, typer.Option("--every", help="Refresh interval: 1s, 500ms.")]
 Count = Annotated[
     int | None,
     typer.Option(
-        "--count", min=1, help="Print so many times, one below the other.", show_default="1 into a pipe or file"
+        "--count", min=1, help="Print this many times, one below the other.", show_default="1 into a pipe or file"
     ),
 ]
 
@@ -50,13 +50,13 @@ Count = Annotated[
 def top(
     bootstrap: Bootstrap = None, app: AppName = None, every: Every = "1s", count: Count = None, json: Json = False
 ) -> None:
-    """Watch all replicas of all nodes, and what happens to them, until q or Ctrl-C."""
+    """Watch all replicas of all nodes, and their events, until q or Ctrl-C."""
     from borealis_py.observe.follower import Follower
     from borealis_py.query import QueryError, parse_duration
 
     every_us = parse_duration(every, "--every")
     if every_us < LEAST_US:
-        raise QueryError(f"--every: {every} is too often; at least 100ms")
+        raise QueryError(f"--every: {every} is too short; use at least 100ms")
     follower = Follower(open_context(bootstrap).log, app)
     stop = threading.Event()
     with setting(stop, *SIGNALS):
@@ -82,7 +82,7 @@ def _print(follower: Follower, every_s: float, count: int, json: bool, stop: thr
 
 
 def watch(follower: Follower, every_s: float, stop: threading.Event) -> None:
-    """Keep a terminal's screen up to date until a key, or whoever sets `stop`, ends it. Closes the follower."""
+    """Keep a terminal's screen up to date until a key or `stop` ends it. Closes the follower."""
     looking = threading.Thread(target=_look, args=(follower, every_s, stop), name="top", daemon=True)
     console = out()
     with Keys(stop) as keys, Live(console=console, screen=True, auto_refresh=False) as screen:
@@ -96,7 +96,7 @@ def watch(follower: Follower, every_s: float, stop: threading.Event) -> None:
                 shown = now
             if any(key in QUITS for key in keys.next(DRAW_S)):
                 stop.set()
-    looking.join(2 * DRAW_S)  # one that waits for a broker goes with the process
+    looking.join(2 * DRAW_S)  # one that waits for a broker ends with the process
 
 
 def _look(follower: Follower, every_s: float, stop: threading.Event) -> None:
@@ -107,10 +107,10 @@ def _look(follower: Follower, every_s: float, stop: threading.Event) -> None:
 
 
 def picture(view: AppSnapshot, width: int, height: int | None, how: str) -> RenderableType:
-    """All there is to see.
+    """The whole screen.
 
     Args:
-        width, height: of the terminal; height None: as many lines as there are. how: to end it.
+        width, height: of the terminal; height None: unlimited. how: how to end it.
     """
     table = replica_table(view.state, view.statuses, view.now_us, width, view.rates)
     notes = [Text(line, "yellow") for line in remarks(view.state, view.statuses, view.now_us)]

@@ -14,7 +14,8 @@ from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.options import Bootstrap, DataDir, Http
 
 if TYPE_CHECKING:
-    from borealis_py.app.launch import Pids, ProcessOptions
+    from borealis_py.app.launch import Pids
+    from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
     from borealis_py.app.state import AppState
     from borealis_py.log.messages import Status
@@ -60,11 +61,11 @@ DescribeOnly = Annotated[
 
 
 def check_host(host: str, master: str | None = None) -> None:
-    """Raises typer.BadParameter for what cannot be."""
+    """Raises typer.BadParameter for an invalid host, or a master without Spark."""
     if host not in HOSTS:
         raise typer.BadParameter(f"{host!r}: choose {' or '.join(HOSTS)}", param_hint="--host")
     if host == "process" and master:
-        raise typer.BadParameter("with --host process there is no Spark that could have one", param_hint="--master")
+        raise typer.BadParameter("--host process runs without Spark: leave out --master", param_hint="--master")
 
 
 def up(
@@ -81,14 +82,15 @@ def up(
     describe_only: DescribeOnly = False,
     no_restart: NoRestart = False,
 ) -> None:
-    """Start an app, or what is missing of it. Safe to repeat.
+    """Start an app, or the missing parts of it. Safe to repeat.
 
-    What dies is started again by a small supervisor, until `borealis down`.
+    Processes that die are restarted by a small supervisor, until `borealis down`.
     """
     check_host(host, master)
     from borealis_py.app import launch
     from borealis_py.app.check import check_places
     from borealis_py.app.loader import load_app
+    from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
     from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
@@ -103,7 +105,7 @@ def up(
     if reset or not describe_only:
         ctx.with_resource(alone(context.data_dir, spec.name, partial(say, style="yellow")))
     if reset:
-        with waiting(f"deleting what there is of app {spec.name}"):
+        with waiting(f"deleting app {spec.name}"):
             launch.reset(context.log, spec, processes, context.config.checkpoints, take_over)
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
         before = launch.described(context.log, spec.name)
@@ -116,38 +118,21 @@ def up(
     if before is not None and processes.running():
         for node, (old, new) in launch.resized(before, state).items():
             say(
-                f"node {node} has {new} replicas now, {old} before: processes that run already go on reading {old}; "
+                f"node {node} has {new} replicas now, {old} before: running processes still read {old}; "
                 "`borealis down` and `borealis up` have all of them read",
                 "yellow",
             )
-    options = process_options(context, take_over, host, master)
-    _start(context, state, processes, options, not no_restart)
-
-
-def process_options(context: Context, take_over: bool, host: str, master: str | None) -> ProcessOptions:
-    """What replica processes are told: flags over configuration."""
-    from borealis_py.app.launch import ProcessOptions
-    from borealis_py.config.address import Address
-
-    config = context.config
-    configured, slots = config.spark.get("master"), config.spark.get("redo_slots")
-    return ProcessOptions(
-        context.log,
-        context.data_dir,
-        master or (None if configured is None else str(configured)),
-        take_over,
-        None if config.http is None else Address.parse(config.http),
-        host,
-        None if slots is None else int(slots),
-        config.slot_wait_us,
-        tuple(config.spark_properties.items()),
-        config.checkpoints,
-        config.engine_memory_bytes,
-    )
+    replicas = ProcessSpec.of(context.config, context.log, host, master)
+    _start(context, state, processes, replicas, not no_restart, take_over)
 
 
 def _start(
-    context: Context, state: AppState, processes: ReplicaProcesses, options: ProcessOptions, restart: bool
+    context: Context,
+    state: AppState,
+    processes: ReplicaProcesses,
+    spec: ProcessSpec,
+    restart: bool,
+    take_over: bool,
 ) -> None:
     from borealis_py.app import launch
     from borealis_py.app.child_processes import terminated_as_interrupt
@@ -155,7 +140,7 @@ def _start(
     from borealis_py.app.supervision import available
     from borealis_py.runtime.spark import class_archive
 
-    if options.host == "spark":
+    if spec.host == "spark":
         with waiting("starting replicas") as spinner:
             class_archive.prepare(spinner.update)
     before, kept = set(processes.running()), processes.kept
@@ -165,12 +150,12 @@ def _start(
     seen: dict[tuple[str, int], Status] = {}
     try:
         with terminated_as_interrupt(), waiting("starting replicas") as spinner:
-            pids = _started(context, state, processes, options, restart, seen, spinner)
+            pids = _started(context, state, processes, spec, restart, take_over, seen, spinner)
     except KeyboardInterrupt:
         with waiting("interrupted: stopping what was started"):
             processes.stop([name for name in processes.running() if name not in before])
             if kept and before:
-                launch.keep(state, processes, options, before)
+                launch.keep(state, processes, spec, before, take_over)
         raise typer.Exit(INTERRUPTED) from None
     finally:
         processes.release()
@@ -187,21 +172,22 @@ def _started(
     context: Context,
     state: AppState,
     processes: ReplicaProcesses,
-    options: ProcessOptions,
+    spec: ProcessSpec,
     restart: bool,
+    take_over: bool,
     seen: dict[tuple[str, int], Status],
     spinner: Any,
 ) -> Pids:
-    """Start what does not run and wait until all replicas are ready; `seen` is left their last statuses."""
+    """Start what is not running and wait until all replicas are ready; stores their last statuses in `seen`."""
     from borealis_py.app import launch
     from borealis_py.app.replicas import process_names, process_of
 
     since_ms = time.time_ns() // 1_000_000 - 1
     if restart:
-        pids = launch.keep(state, processes, options, set(process_names(state.spec)))
+        pids = launch.keep(state, processes, spec, set(process_names(state.spec)), take_over)
     else:
         processes.release_supervisor()
-        pids = launch.start(state, processes, options)
+        pids = launch.start(state, processes, spec, take_over=take_over)
 
     def show(status: Status) -> None:
         if status.pid == pids.get(process_of(pids, status.node, status.replica)):

@@ -1,1 +1,1 @@
-"""Replicas as long-lived tasks of a Spark application, one application a process."""
+"""Replicas as long-lived tasks of a Spark application, one application per process."""

@@ -1,7 +1,7 @@
-"""One life of a Spark application: its replicas' tasks, the redos they ask for, and the look-out for its end.
+"""One life of a Spark application: its replicas' tasks, the redos they request, and the detection of its failure.
 
-Holds no state of the data path. When it ends before it was told to, its host (`driver.py`) starts another one, whose
-replicas go on from their checkpoints.
+It holds no state of the data path. If it ends without being told to, its host (`driver.py`) starts another one, whose
+replicas resume from their checkpoints.
 """
 
 from __future__ import annotations
@@ -22,31 +22,30 @@ from borealis_py.log.topics import redo_feeds
 from borealis_py.runtime.ends import ALONE
 from borealis_py.runtime.restarting import TaskDied, supervise
 from borealis_py.runtime.spark.cluster import UI_PORT, executor_hosts, free_slots
-from borealis_py.runtime.spark.executor import SparkExecutor
 from borealis_py.runtime.spark.proxy_status import ProxyStatus
 from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, run_tasks, unpack_glance
 from borealis_py.runtime.spark.session import ReplicaSession
 from borealis_py.runtime.spark.slot_monitor import SlotDecision, SlotMonitor, SlotUsage
 from borealis_py.runtime.spark.slot_plan import SlotPlan, slots_there, waiting
 from reconcile.redo_server import RedoServer, TaskChannel
-from reconcile.spark_redo import explain
+from reconcile.spark_executor import SparkExecutor, explain
 
 log = structlog.get_logger("borealis.host")
 
 LOOK_S = 0.5
 TURN_S = 0.1
 STOP_S = 5.0
-"""Tasks that were told to end have not by then: they are ended with Spark."""
+"""Tasks that have not ended this long after being told to are ended with Spark."""
 
 
 class Application:
     """Runs tasks on a warm session until `stop`, or until the session has failed.
 
     Args:
-        tasks: one a node; their `session` is this application's.
-        works: of each node, packed, for redo jobs.
-        ended: exit codes of nodes that cannot go on; filled in here.
-        shortage, notices: as `ended` shared by all lives of the application.
+        tasks: one per node; their `session` is this application's.
+        works: packed replay context of each node, for redo jobs.
+        ended: exit codes of nodes that cannot continue; updated here.
+        shortage, notices: like `ended`, shared by all lives of the application.
     """
 
     def __init__(
@@ -76,8 +75,8 @@ class Application:
         )
 
     def run(self) -> str | None:
-        """Blocks. Returns why the application failed; None: it was stopped, or nothing is left to run."""
-        if self._stop.is_set():  # while it was starting
+        """Run; blocks. Returns why the application failed; None: it was stopped, or nothing is left to run."""
+        if self._stop.is_set():  # stopped while starting
             self._session.stop()
             self._server.close()
             return None
@@ -100,7 +99,7 @@ class Application:
         return ailing or short
 
     def _stop_tasks(self, threads: list[threading.Thread]) -> None:
-        """Tell them again and again: one that just starts has not heard it the first time."""
+        """Tell the tasks to stop, repeatedly: one that is just starting does not receive the first message."""
         deadline = time.monotonic() + STOP_S
         while any(t.is_alive() for t in threads) and time.monotonic() < deadline:
             self._server.stop_tasks()
@@ -110,7 +109,7 @@ class Application:
     # A replica --------------------------------------------------------------------------------------------------------
 
     def _keep(self, task: NodeTask) -> None:
-        """Run it until it ends for good; what concerns the whole process ends the others too."""
+        """Run a replica until it ends for good; an end that concerns the whole process ends the others, too."""
         code = supervise(partial(self._run, task), task.spec, self._over)
         if code:
             self._ended[task.name] = code
@@ -118,22 +117,22 @@ class Application:
             self._stop.set()
 
     def _run(self, task: NodeTask) -> None:
-        """One incarnation: a job of one task."""
+        """One incarnation: a Spark job of one task."""
         context = self._context
         try:
             context.setJobGroup(self._group(task), f"replica {task.name}", False)
             (answer,) = context.parallelize([task.pack()], 1).mapPartitions(run_tasks).collect()
         except Exception as exc:
-            raise TaskDied(f"its task died. {explain(exc)}") from exc
+            raise TaskDied(f"its Spark task died.  {explain(exc)}") from exc
         msgspec.msgpack.decode(bytes(answer), type=TaskEnd).reraise()
         if not self._over.is_set():
-            raise TaskDied("its task was ended from outside")
+            raise TaskDied("its Spark task was ended from outside")
 
     @staticmethod
     def _group(task: NodeTask) -> str:
         return f"replica {task.name} {task.session}"
 
-    # Beside them ------------------------------------------------------------------------------------------------------
+    # Helpers ----------------------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
         while not self._over.is_set():
@@ -142,7 +141,7 @@ class Application:
             try:
                 self._server.turn()
             except Exception as exc:
-                log.error("a turn of redos failed; tasks redo inline", why=str(exc), exc_info=exc)
+                log.error("serving redos failed: tasks redo inline", why=str(exc), exc_info=exc)
                 self._over.wait(LOOK_S)
 
     def _told(self, body: bytes) -> None:
@@ -151,7 +150,7 @@ class Application:
             self._notices.see(glance)
 
     def _look(self) -> None:
-        """In a thread, since a JVM that hangs does not answer."""
+        """Poll Spark from a thread, since a hanging JVM does not answer."""
         told = False
         while not self._over.wait(LOOK_S):
             try:
@@ -160,7 +159,7 @@ class Application:
             except Exception as exc:
                 self._ailing = self._session.ailing
                 if not told:
-                    log.warning("Spark was asked in vain", why=explain(exc))
+                    log.warning("Spark does not answer", why=explain(exc))
                     told = True
 
     def _stopped(self) -> str | None:
@@ -174,13 +173,13 @@ class Application:
             self._tell(advice, starved)
 
     def _tell(self, advice: SlotDecision, starved: tuple[str, ...]) -> None:
-        log.warning("slots of the Spark application", said=advice.said)
+        log.warning("Spark application's slots changed", said=advice.said)
         self._notices.stopped(starved, advice.said)
         if advice.again:
             self._short = advice.said
 
     def _free(self) -> int | None:
-        """Slots that the cluster could give beside those that are there."""
+        """Number of slots that the cluster could give in addition to those there."""
         context = self._context
         port = int(context.getConf().get("spark.master.ui.port", str(UI_PORT)))
         return free_slots(self._plan.master, port, int(context._jsc.sc().executorMemory()), executor_hosts(context))

@@ -1,8 +1,7 @@
-"""The archive of the classes that a Spark driver's JVM loads: with it a JVM starts in half the time, and drivers share
-memory.
+"""The class data archive of a Spark driver's JVM: with it, a JVM starts in half the time, and drivers share memory.
 
-Made once for a Java and a PySpark (`make_class_archive.py`), and kept in the user's cache.
-A JVM that finds it was made for other jars goes on without it.
+Made once per Java and PySpark version (`make_class_archive.py`), and kept in the user's cache. A JVM whose jars do not
+match runs without it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def archive(java: Path) -> Path:
-    """Where it is, or is to be."""
+    """The path of the archive, which may not exist yet."""
     spark = find_spec("pyspark")
     assert spark is not None, "PySpark is a dependency"
     assert spark.origin is not None, "PySpark is a package"
@@ -39,7 +38,7 @@ def archive(java: Path) -> Path:
 
 
 def options(java: Path) -> tuple[str, ...]:
-    """Of a JVM that is to use it; none where there is none."""
+    """JVM options that use the archive; empty if there is none."""
     with suppress(OSError):
         path = archive(java)
         if path.exists():
@@ -48,7 +47,7 @@ def options(java: Path) -> tuple[str, ...]:
 
 
 def there() -> bool:
-    """It need not be made, or cannot be: whoever starts Spark says why not."""
+    """Whether it exists or cannot be made (starting Spark then reports why)."""
     try:
         return archive(find_java()).exists()
     except (BrokerError, OSError):
@@ -56,14 +55,14 @@ def there() -> bool:
 
 
 def prepare(tell: Callable[[str], object]) -> None:
-    """Make it where it is missing. `tell`: given a line first, since that takes a while."""
+    """Make it if it is missing. `tell`: called with a message first, since that takes a while."""
     if not there():
         tell("preparing Spark's classes, once on this machine (about 15 s)")
         make()
 
 
 def make() -> bool:
-    """Make it, in a process of its own, unless somebody has. Returns whether it is there: all goes on without, too."""
+    """Make it in a separate process, unless it exists. Returns whether it exists; nothing depends on it."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "borealis_py.runtime.spark.make_class_archive"],

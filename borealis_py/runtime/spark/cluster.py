@@ -1,4 +1,4 @@
-"""What a standalone cluster could still give, as the pages of its master tell. Knows no replicas."""
+"""What a standalone cluster could still give, according to its master's web page. Knows no replicas."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from borealis_py.runtime.spark.slot_plan import addresses
 
 UI_PORT = 8080
-"""Where a standalone master's pages are, unless `spark.master.ui.port` says otherwise."""
+"""Port of a standalone master's pages, unless `spark.master.ui.port` sets another."""
 ANSWER_S = 2.0
 
 
 def free_slots(master: str, ui_port: int, executor_mb: int, hosts: Collection[str]) -> int | None:
-    """Cores that an application would be given beside its own, were it to start again.
+    """Number of cores that an application would get in addition to its own if it were restarted.
 
     Args:
         master: spark://host:port, or several. ui_port: of their pages.
@@ -23,7 +23,7 @@ def free_slots(master: str, ui_port: int, executor_mb: int, hosts: Collection[st
         hosts: where it has executors, whose memory it would give back.
 
     Returns:
-        None: no master that is alive tells.
+        None: no live master reports it.
     """
     for host, _ in addresses(master):
         page = _page(host, ui_port)
@@ -34,14 +34,14 @@ def free_slots(master: str, ui_port: int, executor_mb: int, hosts: Collection[st
 
 
 def executor_hosts(context: Any) -> set[str]:
-    """Where the application has executors."""
+    """The hosts of the application's executors."""
     found = context._jsc.sc().statusStore().executorList(True)
     executors = (found.apply(at) for at in range(found.size()))
     return {one.hostPort().rpartition(":")[0] for one in executors if one.id() != "driver"}
 
 
 def _free(page: Any, executor_mb: int, hosts: Collection[str]) -> int | None:
-    """Of the master's page; None for one that stands by, and for what is no such page."""
+    """The free cores on a master's page; None for a standby master, and for any other page."""
     try:
         if page["status"] != "ALIVE":
             return None

@@ -1,8 +1,8 @@
 """The parent of a Spark application's Python workers: loads what replicas and redos need once, and forks.
 
-Spark starts it in place of its own (`spark.python.daemon.module`) on every machine with executors. A worker is there at
-once then, and shares with the others what it does not change. No thread may exist before a fork: whoever held a lock
-would hold it in the child for ever.
+Spark starts it instead of its own daemon (`spark.python.daemon.module`) on every machine with executors. Workers then
+start at once and share unmodified memory. No thread may exist before a fork: a lock held by a thread would stay locked
+in the child forever.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ LOADED = (
     "borealis_py.runtime.spark.replica_task",
     "borealis_py.kafka.log",
     "confluent_kafka",
-    "reconcile.spark_redo",
+    "reconcile.spark_executor",
     "reconcile.redo_job",
 )
 
 
 def load() -> None:
-    """Everything that is shared. Starts no thread."""
+    """Load everything that is shared. Starts no thread."""
     gc.disable()  # nothing of it is garbage
     load_engine()
     for name in LOADED:
         import_module(name)
-    gc.freeze()  # else the first collection in each child would touch, and so copy, all of it
+    gc.freeze()  # otherwise the first collection in each child would touch, and so copy, all of it
     gc.enable()
 
 

@@ -1,8 +1,8 @@
-"""The process of one replica index whose replicas are Spark tasks: starts an application, and again when it failed.
+"""The process of one replica index whose replicas are Spark tasks: starts an application, and restarts it on failure.
 
-Started as `borealis_py.runtime.process --host spark`, with the arguments, files and exit codes of the process host.
-Replicas without Spark are not what was asked for: an application that cannot be started at first is an error, one that
-dies later is started again until it comes.
+Started as `borealis_py.runtime.process` with host "spark"; arguments, files and exit codes are those of the process
+host. There is no fallback to replicas without Spark: failing to start the first application is an error; one that dies
+later is restarted until it succeeds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 import structlog
 
 from borealis_py.app.exit_codes import FAILED
+from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError
 from borealis_py.node.reporter import StatusListener, ignore_status
@@ -27,63 +28,59 @@ from borealis_py.runtime.spark.proxy_status import ProxyStatus
 from borealis_py.runtime.spark.replica_task import NodeTask
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings, SparkUnavailable
 from borealis_py.runtime.spark.slot_monitor import SlotMonitor
-from borealis_py.runtime.spark.slot_plan import LATER_SLOTS_S, SlotPlan, await_slots, reach
+from borealis_py.runtime.spark.slot_plan import LATER_SLOTS_S, SlotPlan, await_slots, reach, redos_for
 from borealis_py.runtime.specs import work_of
 
 log = structlog.get_logger("borealis.host")
 
 PAUSE_S = 1.0
 PAUSE_MAX_S = 30.0
-"""Between two attempts to start again; each pause is twice the one before."""
+"""Limit of the pause between restart attempts, which doubles each time."""
 SLOT_WAIT_S = 30.0
-"""Spark replaces a lost executor within a few seconds where it can."""
+"""Without `slot_wait_us`. Spark replaces a lost executor within a few seconds if it can."""
+LOCAL = "local"
+"""Without `master`: Spark on this machine, with as many slots as replicas and redos need."""
 
 
 @dataclass(frozen=True, slots=True)
-class DriverSettings:
-    """How the application is asked for.
+class DriverFiles:
+    """Files of this driver, whose paths only its process knows; how to request the application is in `ProcessSpec`.
 
     Args:
-        redos: slots for redo jobs.
-        slot_wait_s: how long slots may be missing before the application is started again.
-        extra: Spark properties of the user; they win.
-        output: file for what Spark prints.
-        log_file: that this process's standard error is, and may be turned over; empty: it is nobody's to turn over.
+        output: file for Spark's output.
+        log: the file that is this process's standard error, if it may be rotated; empty: it may not.
     """
 
-    master: str
-    redos: int
     output: Path
-    slot_wait_s: float = SLOT_WAIT_S
-    extra: tuple[tuple[str, str], ...] = ()
-    log_file: str = ""
+    log: str = ""
 
 
 class SparkDriver:
-    """All replicas of one process as tasks of its application.
+    """Runs all replicas of one process as tasks of its application.
 
     Args:
+        process: what this process was told; master, slots and properties of the application are in it.
         fingerprints: kernels that may run the app.
-        seen: is left what each replica says of itself.
+        seen: called with each status of a replica.
     """
 
     def __init__(
         self,
         specs: list[ReplicaSpec],
-        kafka: KafkaLog,
+        process: ProcessSpec,
         fingerprints: tuple[str, ...],
-        settings: DriverSettings,
+        files: DriverFiles,
         seen: StatusListener = ignore_status,
     ) -> None:
         self.stop = threading.Event()
         self._notices = ProxyStatus(specs, seen)
         self._specs = [replace(spec, pid=os.getpid(), host=platform.node()) for spec in specs]
         self._fingerprints = fingerprints
-        self._settings = settings
-        self._plan = SlotPlan(tuple(spec.name for spec in specs), settings.redos, settings.master)
-        self._shortage = SlotMonitor(self._plan, settings.slot_wait_s)
+        self._files, self._extra = files, tuple(process.spark_properties.items())
+        self._plan = _plan_of(process, tuple(spec.name for spec in specs))
+        self._shortage = SlotMonitor(self._plan, _slot_wait_s(process))
         self._works = {spec.node: work_of(spec).pack() for spec in specs}
-        self._letters = _patient(kafka)
+        self._letters = _patient(process.log)
         self._ended: dict[str, int] = {}
 
     def run(self) -> int:
@@ -97,9 +94,9 @@ class SparkDriver:
                     break
                 if not started:
                     reason = str(exc).rstrip(".")
-                    log.error("replicas do not start", why=f"{reason}. --host process runs them without Spark")
+                    log.error("replicas not started", why=f"{reason}. --host process runs them without Spark")
                     return FAILED.code
-                log.warning("Spark does not start again", why=str(exc), next_try_s=pause_s)
+                log.warning("Spark restart failed", why=str(exc), next_try_s=pause_s)
                 self.stop.wait(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
                 continue
@@ -107,11 +104,11 @@ class SparkDriver:
             why = application.run()
             if why is None:
                 break
-            log.warning("the replicas start again in another Spark application", why=why)
+            log.warning("restarting replicas in another Spark application", why=why)
         return max(self._ended.values(), default=0)
 
     def _start(self, again: bool) -> Application:
-        """One life of the application, ready to run. Raises SparkUnavailable, LogError."""
+        """Start one life of the application, ready to run. Raises SparkUnavailable, LogError."""
         session = self._open_session(again)
         try:
             return self._application(session)
@@ -123,15 +120,15 @@ class SparkDriver:
         """A session that is warm for every node. Raises SparkUnavailable.
 
         Args:
-            again: not the first: it makes do with fewer slots than it needs, rather than run nothing.
+            again: not the first session: it accepts fewer slots than it needs rather than run nothing.
         """
-        plan, settings = self._plan, self._settings
+        plan = self._plan
         reach(plan.master)
         if plan.widened:
-            log.info("Spark's master is widened", asked=plan.asked_master, given=plan.master, why=f"it runs {plan}")
+            log.info("Spark master widened", asked=plan.asked_master, given=plan.master, why=f"it runs {plan}")
         name = f"{self._specs[0].app} {', '.join(plan.tasks)}"
-        spark = SparkSettings(plan.asked_master, plan.needed, extra=(*plan.properties, *settings.extra))
-        session = ReplicaSession.start(name, spark, settings.output)
+        spark = SparkSettings(plan.asked_master, plan.needed, extra=(*plan.properties, *self._extra))
+        session = ReplicaSession.start(name, spark, self._files.output)
         try:
             if again:
                 await_slots(session.context, plan, self.stop, LATER_SLOTS_S, least=1)
@@ -148,10 +145,10 @@ class SparkDriver:
         return session
 
     def _application(self, session: ReplicaSession) -> Application:
-        name, bounded = new_session(), self._plan.local and bool(self._settings.log_file)
-        log_file = self._settings.log_file if bounded else _shared_log() if self._plan.local else ""
+        name, bounded = new_session(), self._plan.local and bool(self._files.log)
+        log_file = self._files.log if bounded else _shared_log() if self._plan.local else ""
         tasks = [NodeTask(spec, name, self._fingerprints, self._letters, log_file, bounded) for spec in self._specs]
-        log.info("replicas are submitted as Spark tasks", session=name, slots=str(self._plan))
+        log.info("submitting replicas as Spark tasks", session=name, slots=str(self._plan))
         return Application(
             session,
             self._plan,
@@ -165,8 +162,19 @@ class SparkDriver:
         )
 
 
+def _plan_of(process: ProcessSpec, tasks: tuple[str, ...]) -> SlotPlan:
+    """The slots that the application needs to run these tasks and redos."""
+    master = process.master or LOCAL
+    redos = redos_for(master, len(tasks)) if process.redo_slots is None else process.redo_slots
+    return SlotPlan(tasks, redos, master)
+
+
+def _slot_wait_s(process: ProcessSpec) -> float:
+    return SLOT_WAIT_S if process.slot_wait_us is None else process.slot_wait_us / 1e6
+
+
 def _shared_log() -> str:
-    """This process's standard error by a name that tasks on this machine can open, to write to its end, too."""
+    """This process's standard error as a path that tasks on this machine can open for appending."""
     try:
         handle = sys.stderr.fileno()
         fcntl.fcntl(handle, fcntl.F_SETFL, fcntl.fcntl(handle, fcntl.F_GETFL) | os.O_APPEND)
@@ -178,5 +186,5 @@ def _shared_log() -> str:
 
 
 def _patient(kafka: KafkaLog) -> KafkaLog:
-    """The same log for letters: one topic a client, so that a long poll delays nothing and saves both sides work."""
+    """The log for RPC messages: one topic per client, so that long polls delay nothing and save work on both sides."""
     return KafkaLog.of(kafka.bootstrap, {"fetch.wait.max.ms": "500", **dict(kafka.properties)})

@@ -1,5 +1,6 @@
-"""`python -m borealis_py.runtime.spark.make_class_archive`: start Spark, run a job, and have its JVM write down what it
-has loaded. In a process of its own, as a driver's is."""
+"""`python -m borealis_py.runtime.spark.make_class_archive`: starts Spark, runs a job, and makes its JVM archive the
+loaded classes. Runs in a separate process, like a driver.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from borealis_py.runtime.lean_imports import without
 from borealis_py.runtime.spark.class_archive import QUIET, archive
 
 EXIT_S = 120.0
-"""A JVM writes the archive at its end."""
+"""How long a JVM may take to write the archive at its end."""
 
 
 def main() -> int:
-    """The exit code: 0, it is there."""
+    """Returns the exit code: 0 if the archive exists."""
     without("pandas", "numpy", "pyarrow")  # as a driver does
     from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
 
@@ -25,7 +26,7 @@ def main() -> int:
     with cache.locked(path.with_suffix(".lock")):
         if path.exists():
             return 0
-        for left in path.parent.glob(f"{path.stem}.partial-*"):  # of one that was killed
+        for left in path.parent.glob(f"{path.stem}.partial-*"):  # left by one that was killed
             left.unlink(missing_ok=True)
         partial = path.with_name(f"{path.stem}.partial-{os.getpid()}")
         java = (f'"-XX:ArchiveClassesAtExit={partial}"', *QUIET)

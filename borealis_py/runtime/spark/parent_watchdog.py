@@ -1,7 +1,7 @@
-"""A task's way out: what ends it when its driver cannot tell it to. For the main thread of a Python worker.
+"""Ends a task whose driver cannot tell it to end. For the main thread of a Python worker.
 
-Spark tells its workers of its end by SIGHUP, whose default kills at once; a worker that outlives its daemon gets
-another parent. Either is taken as "stop in order", and a task that does not is ended: no zombie stays behind.
+Spark signals its end to workers by SIGHUP, which kills at once by default; a worker that outlives its daemon gets
+another parent. Both are taken as "stop in order", and a task that does not stop is killed: no zombie remains.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from contextlib import contextmanager
 
 LOOK_S = 0.25
 LEAVE_S = 8.0
-"""A task that was told to end has not by then: its process ends, whatever hangs."""
+"""A task that has not ended this long after being told to is killed with its process, whatever hangs."""
 
 
 @contextmanager
 def ended_with_host(stop: threading.Event) -> Iterator[None]:
-    """While it lasts, the end of the worker's host sets `stop`; then it is also the end of this process, since nobody
-    is left to give a result to. Otherwise signals are as before afterwards.
+    """Within this context, the end of the worker's host sets `stop`. After it, the process ends if its host has ended,
+    since no one is left to take a result; otherwise signals are restored.
     """
     over, orphaned = threading.Event(), threading.Event()
     numbers: list[int] = []
 
     def told(number: int, frame: object) -> None:
-        numbers.append(number)  # takes no lock: see host/signals.py
+        numbers.append(number)  # takes no lock: see config/signals.py
 
     def watch() -> None:
         parent = os.getppid()

@@ -1,4 +1,4 @@
-"""What a driver has to say of replicas that cannot speak for themselves: in the status topic and on its own pages."""
+"""Statuses that a driver writes for replicas that cannot: to the status topic and to its own pages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ WRITTEN_S = 2.0
 
 
 class ProxyStatus:
-    """Keeps what each replica last said, to say it again with what has become of it since.
+    """Keeps each replica's last status, in order to repeat it with what has happened since.
 
     Args:
-        seen: is left what replicas say, and what is said for them.
+        seen: called with the replicas' statuses, and with those written for them.
     """
 
     def __init__(self, specs: Iterable[ReplicaSpec], seen: StatusListener = ignore_status) -> None:
@@ -31,12 +31,12 @@ class ProxyStatus:
         self._last: dict[tuple[str, int], StatusSnapshot] = {}
 
     def see(self, glance: StatusSnapshot) -> None:
-        """What a replica says of itself."""
+        """Take a status that a replica reported."""
         self._last[glance.status.node, glance.status.replica] = glance
         self._seen(glance)
 
     def stopped(self, names: Iterable[str], why: str) -> None:
-        """Say of these replicas (`sales.r0`) that they do not run; of one that never spoke there is nothing to say."""
+        """Report that these replicas (`sales.r0`) do not run. Skips replicas that never reported."""
         for key, glance in list(self._last.items()):  # a thread may add to it
             spec = self._specs[key]
             if spec.name in names:
@@ -53,6 +53,6 @@ def _write(spec: ReplicaSpec, value: bytes) -> None:
     try:
         appender.append(NewRecord(spec.status_feed, value, f"{spec.node}/{spec.replica}".encode()))
         if not appender.flush(WRITTEN_S):
-            log.warning("a status was not written: is the broker reachable?", task=spec.name)
+            log.warning("status not written: is the broker reachable?", task=spec.name)
     finally:
         appender.close()

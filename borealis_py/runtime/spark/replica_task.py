@@ -1,7 +1,7 @@
-"""What a Spark task runs: one incarnation of one replica, the same `run_replica` as in a process.
+"""A Spark task: one incarnation of one replica, by the same `run_replica` as in a process.
 
-A task is told everything as a value and gives back how its incarnation ended; whether there will be another is the
-driver's to decide (`application.py`), so that every reason is in the driver's log.
+A task receives everything as a value and returns how its incarnation ended. The driver decides whether there will be
+another (`application.py`), so that every reason is in the driver's log.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.ends import ENDS, KernelDiffers
 from borealis_py.runtime.spark.parent_watchdog import ended_with_host
 from borealis_py.runtime.specs import kernel_of, new_uid, work_of
-from reconcile.redo_client import RemoteRedo, TaskAddress
-from reconcile.redo_router import RedoRouter, RedoRunner, ThreadRedo
-from reconcile.replay_context import evict_all
+from reconcile.redo_client import RedoRouter, RedoRunner, RemoteRedo, TaskAddress
+from reconcile.redo_job import evict_all
+from reconcile.thread_redo import ThreadRedo
 
 log = structlog.get_logger("borealis.host")
 
@@ -46,7 +46,7 @@ class TaskEnd(msgspec.Struct, array_like=True, frozen=True):
     why: str = ""
 
     def reraise(self) -> None:
-        """Raise in the driver what the incarnation ended with."""
+        """Raise in the driver the error that ended the incarnation."""
         if self.kind in _ENDS:
             raise _ENDS[self.kind](self.why)
         if self.kind:
@@ -55,13 +55,13 @@ class TaskEnd(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NodeTask:
-    """One replica of one node, or of one of its partitions, which are nodes of their own where they run.
+    """One replica of one node, or of one of its partitions, which run as nodes of their own.
 
     Args:
         session: of the driver's application. fingerprints: kernels that may run the app.
-        letters: the log to its driver (the data's, with patience where that costs nothing).
-        log_file: where this machine's driver writes its log; empty, or gone: the worker's own standard error is used.
-    log_bounded: it is turned over when it is too large, by whoever sees it.
+        letters: the log for messages to its driver (the data's, with longer polls).
+        log_file: where the driver writes its log on this machine; empty, or gone: the worker's standard error is used.
+        log_bounded: whether that file is rotated when it is too large, by any process that notices.
     """
 
     spec: ReplicaSpec
@@ -79,7 +79,7 @@ class NodeTask:
         return pickle.dumps(self)
 
     def run(self) -> TaskEnd:
-        """One incarnation, in this thread, which is the worker's main one."""
+        """Run one incarnation in this thread, which is the worker's main one."""
         from borealis_py.engine.fingerprint import ingredients  # here: drivers load no engine
         from borealis_py.runtime.kernel_check import check_kernel
 
@@ -113,7 +113,7 @@ class NodeTask:
 
 
 class _Link:
-    """Sends what the loop leaves to be seen to the driver, once it can."""
+    """Forwards the loop's statuses to the driver, once it can."""
 
     asking: RemoteRedo | None = None
 
@@ -127,7 +127,7 @@ def pack_glance(glance: StatusSnapshot) -> bytes:
 
 
 def unpack_glance(body: bytes) -> StatusSnapshot | None:
-    """None for another version's."""
+    """Decode a snapshot; None: written by another version."""
     try:
         return msgspec.msgpack.decode(body, type=StatusSnapshot)
     except msgspec.MsgspecError:
@@ -139,12 +139,12 @@ def _end_of(exc: Exception) -> TaskEnd:
         if isinstance(exc, type_):
             return TaskEnd(kind, str(exc))
     if not isinstance(exc, LogError):
-        log.error("the replica failed", why=f"{type(exc).__name__}: {exc}", exc_info=exc)
+        log.error("replica failed", why=f"{type(exc).__name__}: {exc}", exc_info=exc)
     return TaskEnd("failed", str(exc) if isinstance(exc, LogError) else f"{type(exc).__name__}: {exc}")
 
 
 def different(described: Iterable[tuple[str, str]], worker: Mapping[str, str], host: str) -> str:
-    """Which ingredients of two kernels are not the same."""
+    """Which components of two kernels differ."""
     pairs = [(name, there, worker.get(name, "none")) for name, there in described]
     found = [f"{name} {here}, described with {there}" for name, there, here in pairs if here != there]
     if not found:
@@ -153,7 +153,7 @@ def different(described: Iterable[tuple[str, str]], worker: Mapping[str, str], h
 
 
 def run_tasks(packed: Iterable[bytes]) -> Iterator[bytes]:
-    """In the worker: the tasks of a partition, of which there is one."""
+    """Runs in the worker: the tasks of a Spark partition, of which there is one."""
     for one in packed:
         task: NodeTask = pickle.loads(one)
         _say_where_the_driver_says(task.log_file)

@@ -1,7 +1,7 @@
-"""Where a Spark application keeps files that are of no use after it: a directory of its own, by process id.
+"""Temporary files of a Spark application: a directory of its own, named by process id.
 
-A JVM that is killed removes nothing. What it leaves in the machine's own temporary directory stays until somebody
-looks; here the next application of the same replica removes it.
+A killed JVM removes nothing. What it leaves in the machine's temporary directory would stay there; here the next
+application of the same replica removes it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 
 
 def taken(base: Path) -> Path:
-    """This process's directory below `base`, new and empty; those of processes that are gone are removed.
+    """Create this process's empty directory below `base`, and remove those of processes that are gone.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     base.mkdir(parents=True, exist_ok=True)
     for left in base.iterdir():
@@ -27,12 +27,12 @@ def taken(base: Path) -> Path:
 
 
 def given_back(own: Path) -> None:
-    """Remove it, and `base` when nobody else is there. What is gone already, or cannot go, is no error."""
+    """Remove the directory, and `base` if no other process uses it. Failing to remove something is not an error."""
     shutil.rmtree(own, ignore_errors=True)
     try:
         own.parent.rmdir()
     except OSError:
-        return  # another process of this replica, as a start beside the old one
+        return  # another process of this replica, such as a new one starting before the old one has ended
 
 
 def _runs(pid: int) -> bool:

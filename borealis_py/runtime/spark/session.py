@@ -1,7 +1,7 @@
 """The Spark application of a replica index, an audit or a bench: started, warmed, kept warm, stopped.
 
-One process has one: Spark allows no more, and replicas are to fail independently. Everything that the JVM
-and its workers print goes to a file; its end is quoted when the session does not start.
+A process has one: Spark allows no more, and replicas must fail independently. Everything that the JVM and its workers
+print goes to a file, whose end is quoted if the session does not start.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from borealis_py.observe.process_tree import DAEMON
 from borealis_py.runtime.spark import class_archive, scratch
-from reconcile.spark_redo import explain
+from reconcile.spark_executor import explain
 
 KEEP_WARM_S = 20.0
-"""Spark ends a Python worker that was idle for a minute."""
+"""Interval of warming: Spark ends a Python worker that was idle for a minute."""
 
 AILING_FAILURES = 2
-"""A session that could not be kept warm so often in a row has failed, whatever its JVM does."""
+"""A session that failed to be kept warm this many times in a row has failed, whatever its JVM does."""
 
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms64m", "-Xmn16m", "-Xss512k")
-"""A driver's JVM moves little: half of what it would otherwise compile, and so keep, is never worth it."""
+"""A driver's JVM does little work: half of what it would otherwise compile, and keep, never pays off."""
 STOP_S = 10.0
 EXIT_S = 3.0
-"""A JVM that has been told to end has by then."""
+"""How long a JVM may take to end when told to."""
 _NOISE = ("incubator modules", "default log4j profile", "log level", "native-hadoop")
 
 
@@ -46,13 +46,13 @@ class SparkUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """How a replica's application is started.
+    """How to start a replica's application.
 
     Args:
-        workers: Python workers to keep warm; with `local[n]` that many tasks run at once.
-        heap: of the driver's JVM. 512m with the serial collector is what a redo needs (460 MB resident).
+        workers: Python workers to keep warm; with `local[n]` this many tasks run at once.
+        heap: of the driver's JVM. A redo needs 512m with the serial collector (460 MB resident).
         java: more options of the driver's JVM.
-        extra: more Spark properties; they win.
+        extra: more Spark properties; they take precedence.
     """
 
     master: str = "local[2]"
@@ -62,13 +62,13 @@ class SparkSettings:
     extra: tuple[tuple[str, str], ...] = ()
 
     def properties(self, app_name: str, own: Path | None = None) -> dict[str, str]:
-        """Of Spark. `own`: a directory for temporary files of the driver's JVM; None: the machine's own."""
+        """The Spark properties. `own`: directory for temporary files of the driver's JVM; None: the machine's."""
         local = self.master.startswith("local")
         here = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if local else {}
         java = " ".join((*JVM, *self.java))
         if own is not None:
             java += f' "-Djava.io.tmpdir={own}"'
-            here |= {"spark.local.dir": str(own)} if local else {}  # a cluster's executors have places of their own
+            here |= {"spark.local.dir": str(own)} if local else {}  # a cluster's executors have their own directories
         return {
             "spark.app.name": app_name,
             "spark.master": self.master,
@@ -76,7 +76,7 @@ class SparkSettings:
             "spark.driver.extraJavaOptions": java,
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
-            "spark.ui.liveUpdate.period": "0",  # else a task that runs may count as waiting until the next heartbeat
+            "spark.ui.liveUpdate.period": "0",  # otherwise a running task may count as waiting until the next heartbeat
             "spark.log.level": "ERROR",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": str(self.workers),
@@ -89,9 +89,9 @@ class SparkSettings:
 
 
 class ReplicaSession:
-    """A running Spark application. Make one with `start`.
+    """A running Spark application. Create one with `start`.
 
-    `context` is the SparkContext, for RDD jobs; no SQL session is made, since its workers would be another pool.
+    `context` is the SparkContext, for RDD jobs; there is no SQL session, since its workers would form another pool.
     """
 
     def __init__(self, context: Any, process: Any, output: Path, workers: int, own: Path | None = None) -> None:
@@ -109,10 +109,10 @@ class ReplicaSession:
 
     @classmethod
     def start(cls, app_name: str, settings: SparkSettings | None = None, output: Path | None = None) -> ReplicaSession:
-        """Start Spark: 4 s. Blocks.
+        """Start Spark; blocks for about 4 s.
 
         Args:
-            output: the file for what Spark prints, beside which its temporary files lie; None: a temporary one.
+            output: file for Spark's output, next to which its temporary files are kept; None: a temporary file.
 
         Raises:
             SparkUnavailable: no Java, or the JVM ended.
@@ -134,10 +134,10 @@ class ReplicaSession:
         return cls(context, process, output, settings.workers, own)
 
     def warm(self, work: bytes | None = None) -> None:
-        """Run a small job on every worker: imports, and the query's kernel and log clients if `work` is given.
+        """Run a small job on every worker: imports, and with `work` the query's kernel and log clients.
 
         Args:
-            work: `reconcile.replay_context.ReplayContext.pack()`. Every work ever given is kept warm from then on.
+            work: from `reconcile.replay_context.ReplayContext.pack()`. It is kept warm from then on.
 
         Raises:
             SparkUnavailable: Spark does not run Python jobs.
@@ -153,24 +153,24 @@ class ReplicaSession:
         self._works = works
 
     def keep_warm(self, every_s: float = KEEP_WARM_S, workers: int | None = None) -> None:
-        """Warm again from time to time, in a thread, until `stop`. `workers`: so many from now on; None: all."""
+        """Keep warming in a thread until `stop`. `workers`: how many to warm from now on; None: all."""
         self._workers = workers or self._workers
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_warm, args=(every_s,), name="keep warm", daemon=True)
             self._thread.start()
 
     def warm_soon(self) -> None:
-        """Have the thread of `keep_warm` warm now: a worker was killed. Does not block."""
+        """Make the thread of `keep_warm` warm now, because a worker was killed. Does not block."""
         self._hurry.set()
 
     @property
     def alive(self) -> bool:
-        """The JVM runs and the session was not stopped."""
+        """Whether the JVM runs and the session was not stopped."""
         return not self._stop.is_set() and (self._process is None or self._process.poll() is None)
 
     @property
     def ailing(self) -> str | None:
-        """Why another session should take its place, if so: its JVM ended, or it ran no job several times in a row."""
+        """Why another session should replace it: its JVM ended, or it failed several jobs in a row. None: it works."""
         if self._process is not None and self._process.poll() is not None:
             return "Spark's JVM has ended or was killed"
         return self._cold if self._failures >= AILING_FAILURES else None
@@ -183,7 +183,7 @@ class ReplicaSession:
         """End the application and its JVM. May be called twice, and after the JVM died.
 
         Args:
-            exit_s: what the JVM is given for what it does at its end.
+            exit_s: how long the JVM may take to end.
         """
         self._stop.set()
         self._hurry.set()
@@ -191,7 +191,7 @@ class ReplicaSession:
         if self._thread is not None:
             self._thread.join(5)
         if self._own is not None:
-            own, self._own = self._own, None  # a later session of this process has the same
+            own, self._own = self._own, None  # a later session of this process uses the same
             scratch.given_back(own)
 
     def _keep_warm(self, every_s: float) -> None:
@@ -232,7 +232,7 @@ def _launch(properties: dict[str, str], output: Path) -> tuple[Any, Any]:
 
 @contextmanager
 def _own_interrupt() -> Iterator[None]:
-    """PySpark makes Ctrl-C cancel all jobs and raise; what it does is for our host to say."""
+    """Undo PySpark's Ctrl-C handler, which cancels all jobs and raises; our host handles Ctrl-C."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -242,7 +242,7 @@ def _own_interrupt() -> Iterator[None]:
 
 
 def _hush(context: Any) -> None:
-    """Keep PySpark from printing a traceback for every call to a JVM that died: what a job met is in its reason."""
+    """Keep PySpark from printing a traceback for every call to a dead JVM: the job's failure has the reason."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     root = logging.getLogger()  # py4j logs some of it there
     if _not_py4j not in root.filters:
@@ -259,12 +259,12 @@ def _not_py4j(record: logging.LogRecord) -> bool:
 def _end(context: Any, process: Any, exit_s: float = EXIT_S) -> None:
     """Stop Spark as far as it still answers, then make sure that its JVM is gone."""
     if context is not None and (process is None or process.poll() is None):
-        # Aside, since a JVM that hangs would never answer.
+        # In a thread, since a hanging JVM would never answer.
         aside = threading.Thread(target=_stop_context, args=(context,), name="stop Spark", daemon=True)
         aside.start()
         aside.join(STOP_S)
     elif context is not None:
-        with suppress(Exception):  # what lives in this process ends with a JVM that died, too
+        with suppress(Exception):  # also ends what this process holds of a JVM that died
             context._accumulatorServer.shutdown()
     if process is not None:
         with suppress(Exception):
@@ -283,7 +283,7 @@ def _stop_context(context: Any) -> None:
 
 
 def _forget_context() -> None:
-    """Let this process start another session: PySpark keeps the gateway and context in class attributes."""
+    """Allow this process to start another session: PySpark keeps the gateway and context in class attributes."""
     from pyspark import SparkContext
 
     with SparkContext._lock:
@@ -293,15 +293,16 @@ def _forget_context() -> None:
 
 
 def _warm_worker(works: tuple[bytes, ...], parts: Iterable[int]) -> Iterator[int]:
-    """In the worker: open what a redo will need, then stay a moment so that each worker gets one of these tasks."""
+    """Runs in the worker: opens what a redo will need, then waits a moment so that every worker gets one such task."""
     import time
 
-    import reconcile.redo_job  # noqa: F401  what a job imports
+    import reconcile.redo_job  # noqa: F401  a job imports it
     from borealis_py.log.base import LogError
-    from reconcile.replay_context import OtherKernel, get_cached
+    from reconcile.redo_job import get_cached
+    from reconcile.replay_context import OtherKernel
 
     for work in works:
-        with suppress(OtherKernel, LogError):  # its redos are refused with the reason; a log that is away comes back
+        with suppress(OtherKernel, LogError):  # redos are refused with the reason; an unreachable log comes back
             get_cached(work)
     time.sleep(0.05)
     yield from parts

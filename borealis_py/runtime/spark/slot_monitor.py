@@ -1,8 +1,8 @@
-"""An application that is short of slots: how long that is borne, what is said of it, when starting it again helps.
+"""Handles an application that is short of slots: how long to tolerate it, what to report, when a restart helps.
 
-Spark's standalone master gives an application executors as cores become free, and may leave it short for ever: where
-free cores lie on workers without memory for one more executor; where the master has started anew and does not know it.
-Started again, an application asks for everything at once. Pure: no Spark, no clock.
+Spark's standalone master gives an application executors as cores become free, but may leave it short forever: if the
+free cores are on workers without memory for another executor, or if the master was restarted and does not know it. A
+restarted application requests everything at once. Pure: no Spark, no clock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from borealis_py.runtime.spark.slot_plan import SlotPlan
 
 ASK_S = 5.0
-"""How often the cluster is asked while slots are missing."""
+"""How often to query the cluster while slots are missing."""
 PATIENCE_MAX_S = 600.0
 
 
@@ -22,7 +22,7 @@ class SlotUsage:
     """What an application has at one moment.
 
     Args:
-        given: slots.
+        given: number of slots.
         waiting: names of its tasks that run nowhere.
     """
 
@@ -32,18 +32,18 @@ class SlotUsage:
 
 @dataclass(frozen=True, slots=True)
 class SlotDecision:
-    """One line for people; and whether to start the application again."""
+    """A line for the log, and whether to restart the application."""
 
     said: str
     again: bool = False
 
 
 class SlotMonitor:
-    """The look-out of one driver, over all lives of its application.
+    """The slot monitor of one driver, over all lives of its application.
 
     Args:
-        patience_s: how long slots may be missing. Doubles with each start that was advised, until nothing is missing.
-            Counts anew when some come: what waits for them takes a moment to run.
+        patience_s: how long slots may be missing. Doubles with each advised restart, until nothing is missing. The wait
+            starts over when some slots arrive: the tasks waiting for them take a moment to run.
     """
 
     def __init__(self, plan: SlotPlan, patience_s: float) -> None:
@@ -55,16 +55,16 @@ class SlotMonitor:
         self._told: SlotUsage | None = None
 
     def begin(self) -> None:
-        """A life of the application begins: what was missing in the one before is no longer known to be."""
+        """A life of the application begins: forget what was missing in the previous one."""
         self._since_s = self._told = None
 
     def look(self, now_s: float, slots: SlotUsage, ask_free: Callable[[], int | None]) -> SlotDecision | None:
-        """What to say or do now, if anything: the same is not said twice in a row.
+        """What to report or do now, if anything. Does not repeat the same report.
 
         Args:
-            now_s: seconds that never go back.
-            ask_free: how many slots the application would be given beside those it has, were it to start again; None:
-                the cluster does not tell.
+            now_s: monotonic seconds.
+            ask_free: queries how many slots a restarted application would get in addition to its own; None: the cluster
+                does not report it.
         """
         if slots.given >= self._plan.needed and not slots.waiting:
             return self._enough()
@@ -80,7 +80,7 @@ class SlotMonitor:
         if self._helps(slots, free):
             self.begin()
             self._patience_s = min(2 * self._patience_s, PATIENCE_MAX_S)
-            return SlotDecision(f"{self._missing(slots, free)}: it is started again", again=True)
+            return SlotDecision(f"{self._missing(slots, free)}: restarting it", again=True)
         if slots == self._told:
             return None
         self._told = slots
@@ -92,7 +92,7 @@ class SlotMonitor:
         return SlotDecision(f"the application has all its slots again: {self._plan}") if told is not None else None
 
     def _helps(self, slots: SlotUsage, free: int | None) -> bool:
-        """What runs is given up for what waits only if all of it will run."""
+        """Running tasks are given up for waiting ones only if all of them will run."""
         if not slots.waiting:
             return False  # redos run inline meanwhile
         if free is None:

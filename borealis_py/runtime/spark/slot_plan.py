@@ -1,4 +1,4 @@
-"""How many slots an application needs, how it asks for them, and what there is. Asks Spark, knows no replicas."""
+"""How many slots an application needs, how it requests them, and how many it has. Queries Spark, knows no replicas."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from borealis_py.runtime.spark.session import SparkUnavailable
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 REACH_S = 3.0
 SLOTS_S = 60.0
-"""A cluster that has slots gives them within a few seconds; a busy one needs a while to start an executor."""
+"""A cluster with free slots gives them within a few seconds; a busy one needs a while to start an executor."""
 LATER_SLOTS_S = 20.0
-"""An application that is started again does not wait for all of them any longer."""
+"""A restarted application waits no longer than this for all its slots."""
 LOCAL_REDOS = 2
 LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """Slots of one application: one for good for each of `tasks`, and `redos` for redo jobs (0: they run inline).
+    """Slots of one application: one permanently for each of `tasks`, and `redos` for redo jobs (0: they run inline).
 
     Args:
-        tasks: names of what runs for good.
+        tasks: names of the permanent tasks.
         master: as given by the user.
     """
 
@@ -44,7 +44,7 @@ class SlotPlan:
 
     @property
     def asked_master(self) -> str:
-        """The master to ask. local[n] has threads for slots and not cores: it gets as many as are needed."""
+        """The master to request. The slots of local[n] are threads, not cores, so it gets as many as are needed."""
         found = _LOCAL.fullmatch(self.master)
         if found is None:
             return self.master
@@ -53,14 +53,14 @@ class SlotPlan:
 
     @property
     def widened(self) -> bool:
-        """The user asked for a number of threads, and it gets more."""
+        """Whether the user requested a number of threads that is too small."""
         found = _LOCAL.fullmatch(self.master)
         return found is not None and (found[1] or "").isdigit() and int(found[1]) < self.needed
 
     @property
     def properties(self) -> tuple[tuple[str, str], ...]:
-        """What the application tells Spark beside that."""
-        # Whatever ends a task, the driver decides what is next, and says why.
+        """The application's other Spark properties."""
+        # Whatever ends a task, the driver decides what follows, and reports why.
         own = [("spark.task.maxFailures", "1"), ("spark.speculation", "false")]
         if not self.local:
             own += [
@@ -79,8 +79,8 @@ class SlotPlan:
 
 
 def redos_for(master: str, tasks: int) -> int:
-    """Slots for redos, unless told otherwise: one; on this machine, where slots are threads, up to two, since what
-    strikes one query often strikes another, and both redo at the same time.
+    """Default number of redo slots: one; on this machine, where slots are threads, up to two, since a failure of one
+    query often affects another, and both redo at the same time.
     """
     return min(tasks, LOCAL_REDOS) if _LOCAL.fullmatch(master) else 1
 
@@ -99,7 +99,7 @@ def addresses(master: str) -> list[tuple[str, int]]:
 
 
 def reach(master: str, timeout_s: float = REACH_S) -> None:
-    """Raises SparkUnavailable when no standalone master listens there: Spark itself takes a minute to say so."""
+    """Raises SparkUnavailable if no standalone master listens there; Spark itself takes a minute to report that."""
     wanted = addresses(master)
     why = ""
     for address in wanted:
@@ -113,7 +113,7 @@ def reach(master: str, timeout_s: float = REACH_S) -> None:
 
 
 def slots_there(context: Any) -> int:
-    """Tasks that the application's executors can run at a time, as many as have come by now."""
+    """Number of tasks that the application's current executors can run at a time."""
     spark = context._jsc.sc()
     return int(spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile()))
 
@@ -124,10 +124,10 @@ def await_slots(
     """Wait until the application has the slots it needs, or `stop`.
 
     Args:
-        least: so many will do once time has run out; None: all that it needs.
+        least: this many suffice after the timeout; None: all are needed.
 
     Raises:
-        SparkUnavailable: it does not get them; names how many are needed and there.
+        SparkUnavailable: it does not get them; the message has both numbers.
     """
     enough = plan.needed if least is None else least
     deadline = time.monotonic() + timeout_s
@@ -142,7 +142,7 @@ def await_slots(
 
 
 def waiting(context: Any, group: str) -> bool:
-    """A job of this group has been submitted, and none of its tasks runs."""
+    """Whether a job of this group has been submitted but none of its tasks runs."""
     tracker = context.statusTracker()
     active = set(tracker.getJobIdsForGroup(group)) & set(tracker.getActiveJobsIds())
     stages = [s for j in active if (job := tracker.getJobInfo(j)) for s in job.stageIds]

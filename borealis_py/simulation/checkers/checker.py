@@ -1,4 +1,4 @@
-"""Judging a world that is over: every oracle of PROTOCOL 3, node by node, against the naive recomputation."""
+"""Judges a finished world: every oracle of PROTOCOL 3, node by node, against the naive recomputation."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from sunion.model import FOREVER, TupleId
 
 SKEW_US = 10_000
 LOOK_US = 200_000
-"""From a record in a log to what a replica makes of it: the ways, two turns, a question for the ends."""
+"""Time from a record in a log to a replica's reaction: the transfers, two turns, a query for the ends."""
 READ_US = 500_000
-"""A replica that can reach a log has read it to its end within this, when it matters."""
+"""Time within which a replica that can reach a log has read it to its end, if that matters."""
 
 
 def judge(world: World, observer: Observer) -> None:
@@ -64,7 +64,9 @@ def judge(world: World, observer: Observer) -> None:
 
 
 def _letters(world: World) -> list[Record]:
-    """The dead letters of all nodes. Where a life ends before somebody could mend what the broker hid: with those."""
+    """The dead letters of all nodes. If a life ends before a writer could repair what the broker hid, includes hidden
+    ones.
+    """
     feed = Feed(topics.deadletter(APP))
     seen = world.log.decided(feed)
     if not _cut_short(world):
@@ -80,14 +82,15 @@ def _letters(world: World) -> list[Record]:
 
 
 def _cut_short(world: World) -> bool:
-    """Its life, or that of a node, may have ended before somebody could mend what the broker hid."""
+    """Whether its life, or that of a node, may have ended before a writer could repair what the broker hid."""
     ended = bool(world.scenario.reset) or world.ended_by_retention is not None
     return ended and any(f.kind == "markers_lost" for f in world.scenario.faults)
 
 
 def _published(world: World, node: str) -> int:
-    """How far a node is published, with what the broker hid: of a transaction the dead letters may be seen, and not the
-    progress."""
+    """How far a node is published, including what the broker hid: the dead letters of a transaction may be visible and
+    its progress not.
+    """
     if not _cut_short(world):
         return world.progress(node)
     feed, life = Feed(topics.progress(APP, node)), Life(world.wiring.app_uid)
@@ -105,8 +108,10 @@ def _sources(world: World) -> dict[str, SourceTruth]:
 
 
 def _inputs(world: World, observer: Observer, sources: Mapping[str, SourceTruth], letters: Sequence[Record]) -> None:
-    """From what publishers were given to the source and the dead letters. Where strangers wrote in a publisher's name,
-    their records took positions of its input; where its boundaries were taken from its records, it alone knows them.
+    """Check the path from the publishers' inputs to the sources and dead letters.
+
+    If strangers wrote in a publisher's name, their records took positions of its input; if its boundaries were removed
+    from its records, only the publisher knows them.
     """
     wiring, s = world.wiring, world.scenario
     forged, mute = (
@@ -123,7 +128,7 @@ def _inputs(world: World, observer: Observer, sources: Mapping[str, SourceTruth]
 
 
 def _must_be_taken(world: World, observer: Observer, machine: SourceMachine, n: int) -> bool:
-    """The item came within its lateness to a publisher that was well."""
+    """Whether the item came within its lateness to a healthy publisher."""
     items, s = world.wiring.items[machine.index], world.scenario
     if items.lateness_us is None or items.stime(n) < world.origin * s.width_us:
         return False
@@ -135,7 +140,7 @@ def _must_be_taken(world: World, observer: Observer, machine: SourceMachine, n: 
 
 
 class DelayChecks:
-    """Everything that was promised about time."""
+    """Checks everything that is promised about time."""
 
     def __init__(self, world: World, observer: Observer, sources: Mapping[str, SourceTruth]) -> None:
         self.world, self.scenario, self.observer = world, world.scenario, observer
@@ -151,7 +156,7 @@ class DelayChecks:
 
     def judge(self) -> None:
         s = self.scenario
-        if self._memory_is_enough:  # a source that is throttled counts as unreachable (R6)
+        if self._memory_is_enough:  # a throttled source counts as unreachable (R6)
             for plan in s.nodes:
                 for k in range(plan.replicas):
                     self._needless(plan, k)
@@ -169,12 +174,12 @@ class DelayChecks:
         return s.timing.buffer_rows_max > 200_000
 
     def _ahead_us(self, bucket: int) -> int:
-        """A clock that is ahead makes buckets before their time, and gives others up so much earlier."""
+        """A clock that is ahead creates buckets before their time, and gives up on others that much earlier."""
         width_us, start = self.scenario.width_us, self.world.start_us
         return self.scenario.ahead_us(bucket * width_us - SETTLE_US - start, (bucket + 1) * width_us - start)
 
     def _in_time_us(self, bucket: int) -> int:
-        """By when a source that is well closes it."""
+        """By when a healthy source closes the bucket."""
         return (bucket + 1) * self.scenario.width_us + self.scenario.timing.delta_us - self._ahead_us(bucket)
 
     def _closed_us(self, source: str, bucket: int) -> int:
@@ -184,7 +189,7 @@ class DelayChecks:
 
     def _premature(self, plan: SimulatedNode, k: int) -> None:
         s = self.scenario
-        # behind other nodes what those have waited need not be waited for again (B12)
+        # what upstream nodes have waited need not be waited for again (B12)
         wait_us = s.timing.delta_us if self.closings.keys() >= set(plan.inputs) else 0
 
         def least_us(bucket: int, lacks: bool) -> int:
@@ -199,7 +204,7 @@ class DelayChecks:
         key = (plan.name, k)
         origins = self.world.wiring.origins
         upstream = {source for name in plan.inputs if name not in self.closings for source in origins[name]}
-        pairs = {  # what reads a source, too, may name it in what it says: then it was not this node that missed it
+        pairs = {  # not those that an upstream node reads, too: it may have missed them
             name: (self.observer.readable[key][name], self.closings[name])
             for name in plan.inputs
             if name in self.closings and name not in upstream
@@ -208,7 +213,7 @@ class DelayChecks:
         oracles.needless(f"{plan.name}.r{k}", log, ran_us, pairs, self._in_time_us, self._app_uid)
 
     def _avoidable(self, plan: SimulatedNode, k: int) -> None:
-        """Nothing tentative of a bucket that all inputs have said stably, where this replica could read it."""
+        """No bucket is tentative if all its inputs were stable in a log that this replica could read."""
         key = (plan.name, k)
         for at, _, bucket in self.observer.watch.began.get(key, ()):
             if all(self._there(name, key, bucket, at) for name in plan.inputs):
@@ -220,8 +225,9 @@ class DelayChecks:
                 raise Violation("avoidable", detail, bucket)
 
     def _limit(self, node: str, bucket: int, at: int) -> int:
-        """Until when this node may wait for the bucket, whatever threshold it has had by `at` (R13); less what looking
-        takes."""
+        """Until when this node may wait for the bucket under any threshold in force by `at` (R13), minus the time to
+        look.
+        """
         s, wiring = self.scenario, self.world.wiring
         hops = wiring.hops[node]
         least_us = s.threshold_min_us(at - self.world.start_us)
@@ -229,8 +235,9 @@ class DelayChecks:
         return (bucket + 1) * s.width_us + wait_us - LOOK_US - self._ahead_us(bucket)
 
     def _comes(self, name: str, node: str, k: int, bucket: int, limit: int) -> bool:
-        """This input, well all the time, said the bucket stably in time: a source at once, a stream by some replica
-        that was STABLE and readable (B15)."""
+        """Whether this input, healthy throughout, supplied the stable bucket in time: a source at once, a stream by a
+        replica that was STABLE and readable (B15).
+        """
         observer, path = self.observer, self.observer.paths[node, k][name]
         first = bucket * self.scenario.width_us - SETTLE_US - self._ahead_us(bucket)
         if name in self.closings:
@@ -245,7 +252,7 @@ class DelayChecks:
         return False
 
     def _there(self, name: str, reader: tuple[str, int], bucket: int, at: int) -> bool:
-        """This input's bucket lay in a log, stably, for long enough before `at`."""
+        """Whether this input's bucket was stable in a log long enough before `at`."""
         since = at - READ_US
         if not self.observer.readable[reader][name].covers(since, at):
             return False
@@ -255,7 +262,7 @@ class DelayChecks:
         return any(self._said(name, j).get(bucket, FOREVER) < since for j in range(replicas))
 
     def _said(self, node: str, k: int) -> dict[int, int]:
-        """When a replica's topic had each stable bucket first (empty ones only by the last of their range)."""
+        """When a replica's topic first had each stable bucket (of empty ones only the last of a range)."""
         if (node, k) not in self._stable:
             found: dict[int, int] = {}
             for feed in topics.own_feeds(APP, node, k, self.world.wiring.plans[node].exchange):
@@ -291,20 +298,20 @@ class DelayChecks:
         )
 
     def _bound_us(self, end: int) -> int:
-        """By when a bucket is promised that ends then, past that."""
+        """The promised time of a bucket that ends at `end`, relative to that end."""
         free_us = self._failure_free_us
         return self.scenario.threshold_us(end + free_us - self.world.start_us) + free_us
 
     def _suspended(self, until: int) -> bool:
-        """Who suspends says nothing, and whoever reads it goes without."""
+        """A node that suspends emits nothing, and its readers do without it."""
         return until >= self.world.start_us + self.scenario.speaks_until_us
 
     def _content(self) -> None:
-        """No bucket lacks a source that was well, and so was every replica that its rows pass.
+        """No bucket lacks a source that was healthy, as was every replica on the way of its rows.
 
-        Not asked where the promise is weaker (RELIABILITY.md): while a replica cannot reach a part of the log, it asks
-        for its end in vain; a lower threshold makes buckets overdue at every node at once (B19); and a node that
-        corrects under "delay" is late for one behind it that does not wait.
+        Not required where the promise is weaker (RELIABILITY.md): while a replica cannot reach part of the log, its
+        queries for the ends fail; a lower threshold makes buckets overdue at every node at once (B19); and a node that
+        corrects under "delay" is late for a reader that does not wait.
         """
         s, world = self.scenario, self.world
         for bucket, missing in world.picture.missing.items():
@@ -321,7 +328,7 @@ class DelayChecks:
                     raise Violation("content", detail, bucket)
 
     def _weaker(self, first: int, until: int) -> bool:
-        """A replica could not reach part of the log then, or the threshold changed."""
+        """Whether a replica could not reach part of the log then, or the threshold changed."""
         start = self.world.start_us
         for fault in self.world.struck:
             kind = KINDS[fault.kind]
@@ -331,7 +338,7 @@ class DelayChecks:
         return False
 
     def _all_well(self, node: str, source: str, first: int, until: int) -> bool:
-        """Every replica of every node between a source and this one's output."""
+        """Whether every replica of every node between a source and this node's output was healthy."""
         wiring, observer = self.world.wiring, self.observer
         plan = wiring.plans[node]
         for name in plan.inputs:
@@ -339,19 +346,19 @@ class DelayChecks:
                 continue
             if not all(observer.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
                 return False
-            # who was away waits D anew, and who reads it does not wait for that
+            # a replica that was away waits D again, and its readers do not wait for that
             since = first - self.scenario.threshold_max_us
             if name != source and not (self._prompt(name, since, until) and self._all_well(name, source, since, until)):
                 return False
         return True
 
     def _prompt(self, node: str, first: int, until: int) -> bool:
-        """None of its replicas held new buckets back while it corrected (policy "delay")."""
+        """Whether none of its replicas delayed new buckets while it corrected (policy "delay")."""
         replicas = range(self.world.wiring.plans[node].replicas)
         return all(self.observer.prompt[node, k].covers(first, until) for k in replicas)
 
     def _way(self, node: str, first: int, source_until: int, until: int) -> bool:
-        """Some source is clean, and from it to this node's output one replica after the other."""
+        """Whether there is a clean source, and a clean chain of replicas from it to this node's output."""
         observer = self.observer
         plan = self.world.wiring.plans[node]
         for name in plan.inputs:
@@ -366,7 +373,9 @@ class DelayChecks:
 
     @cached_property
     def _failure_free_us(self) -> int:
-        """The longest that a bucket takes to the client when all is well: at each node messages, turns; skew."""
+        """The longest time that a bucket takes to the client without faults: messages and turns at each node; clock
+        skew.
+        """
 
         class Longest(random.Random):
             def random(self) -> float:

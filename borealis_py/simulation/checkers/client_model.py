@@ -1,4 +1,4 @@
-"""What a client has been told: it believes every change, and checks that they make sense."""
+"""A client's model of the stream: it applies every change, and checks that the changes are consistent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _decode = msgspec.json.Decoder(list[list[Any]]).decode
 
 
 class ClientPicture:
-    """A client that believes the changes it is told, and checks that they make sense."""
+    """A client that applies all changes delivered to it, and checks their consistency."""
 
     def __init__(self, origin: int) -> None:
         self.start = self.stable = origin
@@ -26,13 +26,13 @@ class ClientPicture:
         self.seen = origin
         self.tentative_seen = 0
         self.missing: dict[int, tuple[str, ...]] = {}
-        """Of each bucket that was tentative at first: the sources that it itself had not then."""
+        """For each bucket that was tentative at first: the sources missing in the bucket itself."""
         self.lost: str | None = None
-        """Why it is told no more."""
+        """Why no more changes are delivered."""
         self._undone_from: int | None = None
 
     def end(self, why: str) -> None:
-        """It is told no more: what it needs next is gone."""
+        """No more changes are delivered: the next data needed is gone."""
         self.lost = why
 
     def apply(self, now_us: int, changes: Sequence[Change]) -> None:
@@ -84,6 +84,6 @@ class ClientPicture:
             self.arrival.setdefault(change.bucket, now_us)
             self.seen = max(self.seen, change.bucket + 1)
             return
-        for bucket in range(change.bucket, min(change.end, change.bucket + 10_000)):  # END closes all there ever are
+        for bucket in range(change.bucket, min(change.end, change.bucket + 10_000)):  # END closes all
             self.arrival.setdefault(bucket, now_us)
         self.seen = max(self.seen, change.end)

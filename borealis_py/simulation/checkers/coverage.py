@@ -1,4 +1,4 @@
-"""Which (transition of a replica, fault class at work) cells a world has been through."""
+"""Which cells (transition of a replica, active fault class) a world has covered."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from borealis_py.protocol.states import TRANSITIONS, ReplicaState
 from borealis_py.simulation.faults.catalogue import CLASSES
 
 AFTERMATH_US = 2_000_000
-"""A fault is at work until so long after its end: its consequences are what counts."""
+"""A fault counts as active until this long after its end: its consequences matter."""
 
 CoverageCell = tuple[str, str, str]
 """From, to, fault class."""
 
 IMPOSSIBLE: dict[CoverageCell, str] = {}
-"""Cells that cannot be, with the reason."""
+"""Cells that cannot occur, with the reason."""
 
 
 def cells() -> list[CoverageCell]:
-    """All there are."""
+    """All cells."""
     return [(a.name, b.name, label) for a, b in TRANSITIONS for label in CLASSES]
 
 
@@ -37,7 +37,7 @@ class Coverage:
         self._active[fault_class] -= 1
 
     def step(self, before: ReplicaState, after: ReplicaState) -> None:
-        """A replica has gone from one state to another."""
+        """Count a replica's state transition."""
         for label, count in self._active.items():
             if count > 0 and label:
                 self.hits[before.name, after.name, label] += 1
@@ -49,7 +49,7 @@ def missing(hits: Mapping[CoverageCell, int]) -> list[CoverageCell]:
 
 
 def total(results: Iterable[Mapping[CoverageCell, int]]) -> Counter[CoverageCell]:
-    """Of several worlds."""
+    """The sum over several worlds."""
     found: Counter[CoverageCell] = Counter()
     for hits in results:
         found.update(hits)

@@ -15,11 +15,11 @@ from sunion.input_buffers import StreamBuffer
 from sunion.model import FOREVER, StableBucket, StreamRecord, TentativeBucket
 
 OVERLAP_US = 500_000
-"""Heartbeats need this long to tell of the end of a grant; a longer overlap is one."""
+"""Time that heartbeats need to announce the end of a grant; a longer overlap is a violation."""
 
 
 def held_rows(manager: Manager) -> tuple[int, int]:
-    """What a replica holds of its inputs: all rows, and tentative ones of buckets beyond F_l among them."""
+    """Rows that a replica holds of its inputs: all of them, and the tentative ones of buckets beyond F_l."""
     kept = ahead = 0
     for source in manager.union.inputs:
         kept += sum(len(part) for parts in source.rows.values() for part in parts)
@@ -46,7 +46,7 @@ def _count(part: bytes) -> int:
 
 @dataclass
 class Overlap:
-    """How long several replicas of one node have been reconciling at once."""
+    """Measures how long several replicas of one node have been reconciling at once."""
 
     longest_us: int = 0
     _since: int | None = None
@@ -55,10 +55,11 @@ class Overlap:
     _excused_until: int = 0
 
     def look(self, now_us: int, node: str, reconciling: Sequence[Manager], excused_until: int) -> int | None:
-        """Who reconciles from now on. Returns when to `check` at the latest.
+        """Set who reconciles from now on. Returns when to call `check` at the latest.
 
         Args:
-            excused_until: FOREVER while somebody is cut off, paused or down; the time until which it counts as lately.
+            excused_until: FOREVER while a replica is cut off, paused or down; else the time until which that counts as
+                recent.
         """
         self.check(now_us, node)
         if len(reconciling) < 2:
@@ -69,13 +70,13 @@ class Overlap:
             self._unpassed_since = now_us
         if self._passed:
             self._unpassed_since = now_us
-        self._passed = any(m.stagger._passed for m in reconciling)
+        self._passed = any(m.stagger.passed for m in reconciling)
         self._excused_until = excused_until
         at = max(self._unpassed_since, excused_until) + OVERLAP_US + 1
         return at if at < FOREVER else None
 
     def check(self, now_us: int, node: str) -> None:
-        """It may not have lasted until now without an excuse."""
+        """Check that the overlap has not lasted until now without an excuse."""
         if self._since is None:
             return
         self.longest_us = max(self.longest_us, now_us - self._since)
@@ -87,9 +88,9 @@ class Overlap:
 
 @dataclass
 class Invariants:
-    """Looks on. The limits: what a replica may hold in memory, and have on its way to its own topic.
+    """Checks a replica after each turn. The limits: rows in memory, and records in flight to its own topic.
 
-    `ran_us`: for each replica (its node and index) when it ran (incarnation, bucket) live. `began`: (time, incarnation,
+    `ran_us`: for each replica (node and index), when it ran (incarnation, bucket) live. `began`: (time, incarnation,
     bucket) of each first tentative bucket.
     """
 
@@ -102,13 +103,13 @@ class Invariants:
     _frontiers: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def replica(self, now_us: int, node: str, name: str, manager: Manager) -> None:
-        """After every turn of a replica."""
+        """Check a replica after a turn."""
         f_s, f_l = manager.f_s, manager.f_l
         if f_s > f_l:
             raise Violation("frontiers", f"{name}: F_s {f_s} > F_l {f_l}", f_l)
         if (
             name not in self._frontiers
-        ):  # a peer's checkpoint that is ahead of the own topic: its buckets are said at once
+        ):  # a peer's checkpoint is ahead of the own topic: its buckets are emitted at once
             self._largest[name] = manager.output.waiting
         before = self._frontiers.get(name, (0, 0))
         if f_s < before[0] or f_l < before[1]:
@@ -118,16 +119,15 @@ class Invariants:
             self._ran(now_us, node, manager, before, f_s, f_l)
         if (manager.state is ReplicaState.STABLE) != (f_s == f_l) and manager.state is not ReplicaState.RECOVERING:
             raise Violation("state", f"{name}: {manager.state.value} at F_s {f_s}, F_l {f_l}", f_s)
-        job = manager.reconciliation.job
-        if job is not None:  # its buckets are said at once
-            self._largest[name] = max(self._largest.get(name, 0), job.end - job.first)
+        self._largest[name] = max(self._largest.get(name, 0), manager.reconciliation.job_buckets)  # output at once
         if manager.output.waiting > self.outbox_max + self._largest.get(name, 0):
             raise Violation("buffers", f"{name}: {manager.output.waiting} records are not acknowledged", f_s)
         self._memory(name, manager)
 
     def _memory(self, name: str, manager: Manager) -> None:
-        """R6, counted here: all rows within the limit; of those, tentative ones that are not used next only where there
-        is room, or a quarter of it."""
+        """R6, counted independently: all rows within the limit; tentative rows that are not used next only if there is
+        room, or up to a quarter of it.
+        """
         kept, ahead = held_rows(manager)
         if kept > self.rows_max:
             raise Violation("buffers", f"{name}: {kept} rows in memory", manager.f_s)

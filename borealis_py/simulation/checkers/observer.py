@@ -1,6 +1,7 @@
-"""Looking on while a world runs: who is clean, who reconciles, which states were passed, what became visible when.
+"""Observes a running world: which replicas are clean, which reconcile, their state transitions, and what became visible
+when.
 
-Nothing here ticks: it is told of every fault and its end, of every turn, and of every record that it needs to see.
+It does not poll: it is notified of every fault and its end, of every turn, and of every record that it needs to see.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from sunion.model import FOREVER
 from sunion.view import Change
 
 MARKS = 3
-"""Records of a turn that are no bucket's: UNDO, REC_DONE, END."""
+"""Records of a turn that belong to no bucket: UNDO, REC_DONE, END."""
 Key = tuple[str, int]
 
 
 class Observer:
-    """What is seen of one world. `moment`: told when a replica is where a fault may be aimed at."""
+    """Observations of one world. `moment`: called when a replica is at a failpoint."""
 
     def __init__(self, world: World, moment: Callable[[Failpoint, ReplicaMachine], object]) -> None:
         self._world, self._moment = world, moment
@@ -72,7 +73,7 @@ class Observer:
             world.log.broker.watchers(feed)[self._see_progress] = None
         self._rows = self._rows_at = 0
 
-    # What is told -----------------------------------------------------------------------------------------------------
+    # What it is notified of -------------------------------------------------------------------------------------------
 
     def client_changed(self, name: str, picture: ClientPicture, changes: Sequence[Change]) -> None:
         world = self._world
@@ -97,13 +98,13 @@ class Observer:
         corrected = self._world.log.broker.partition(self._corrected_feed)
         end = corrected.stable_end
         if end < len(corrected.records):
-            return  # their end was lost: the broker itself shows progress without its rows, until they are mended
+            return  # their end was lost: the broker itself shows progress without its rows until they are repaired
         self._rows += sum(1 for r in corrected.records[self._rows_at : end] if r is not None)
         self._rows_at = end
         self.progress_seen.append((self._rows, bucket))
 
     def _check_growth(self, node: str, bucket: int) -> None:
-        """It never falls within a life of the app, unless garbage may have displaced what told of it."""
+        """Progress never falls within a life of the app, unless garbage may have displaced the records that show it."""
         scribbled = any(f.kind == "bad_progress" for f in self._world.scenario.faults)
         known = self._grown.get((self._world.wiring.app_uid, node), 0)
         if bucket < known and not scribbled:
@@ -111,12 +112,12 @@ class Observer:
         self._grown[self._world.wiring.app_uid, node] = bucket
 
     def _can_be(self, bucket: int) -> bool:
-        """Nobody publishes what no source can have closed, but for the end of all."""
+        """A node publishes only buckets that a source can have closed, or the end of all."""
         far = self._world.buckets.of(self._world.scheduler.now_us + self._world.scenario.timing.ahead_max_us)
         return bucket <= far or bucket == FOREVER // self._world.scenario.width_us
 
     def after_turn(self, machine: ReplicaMachine, process: ReplicaProcess) -> None:
-        """After every turn of every replica."""
+        """Called after every turn of every replica."""
         if self._world.over:
             return
         manager = process.replica.manager
@@ -146,7 +147,7 @@ class Observer:
     # Looking ----------------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """See who is clean now, and who reconciles: after each fault, its end, and each change of a state."""
+        """Determine which replicas are clean and which reconcile: after each fault, its end, and each state change."""
         world = self._world
         if world.over:
             return
@@ -166,7 +167,7 @@ class Observer:
         names = machine.spec.inputs
         by_input = [machine.input_topics(i) for i in range(len(names))]
         own = machine.spec.own_feeds[0].topic
-        if self._seen.get(key) is not process:  # another one than before, which has to catch up first
+        if self._seen.get(key) is not process:  # a new process, which has to catch up first
             self._seen[key] = process
             for clean in (self.steady[key], self.prompt[key], *self.paths[key].values()):
                 clean.update(now, False)
@@ -192,7 +193,7 @@ class Observer:
                 for machine in world.of_node(node)
                 for process in machine.replicas
                 if process.replica.manager.state is ReplicaState.STABILIZATION
-                and process is machine.current  # a zombie may sleep in the middle of one
+                and process is machine.current  # a zombie may sleep while reconciling
             ]
             at = overlap.look(now, node, reconciling, self._excused_until(now, node))
             if at is not None:
@@ -203,7 +204,7 @@ class Observer:
             overlap.check(at, node)
 
     def _excused_until(self, now: int, node: str) -> int:
-        """Until when a node's replicas may not know of each other, as far as can be seen now."""
+        """Until when a node's replicas may be unaware of each other, as far as can be seen now."""
         machines, suspicion_us = self._world.of_node(node), self._world.scenario.timing.suspicion_us
         if any(machine.troubled for machine in machines):
             return FOREVER
@@ -211,7 +212,7 @@ class Observer:
         return max(self._troubled_until[node], started + SECOND + suspicion_us)
 
     def close(self) -> None:
-        """The world is over."""
+        """The world has ended."""
         now = self._world.scheduler.now_us
         found = [self.client, *self.sources.values(), *self.steady.values(), *self.prompt.values()]
         for some in (*self.paths.values(), *self.readable.values()):
@@ -223,7 +224,7 @@ class Observer:
     def overlap_us(self) -> int:
         return max(overlap.longest_us for overlap in self.overlaps.values())
 
-    # For people -------------------------------------------------------------------------------------------------------
+    # Human-readable ---------------------------------------------------------------------------------------------------
 
     def _trace_state(self, process: ReplicaProcess, m: Manager) -> None:
         publishes = m.publishing.phase in (Phase.READY, Phase.COMMITTING)
@@ -242,7 +243,9 @@ class Observer:
             self._world.trace(process.name, f"{' '.join(word for word in now if word)}: {detail}")
 
     def digest(self) -> str:
-        """Of all that lies in the log (status apart: it names the machine's process) and of what the client saw."""
+        """Hash of everything in the log (except statuses, which name the machine's process) and of
+        what the client saw.
+        """
         world = self._world
         digest = hashlib.sha256()
         for name in world.log.broker.topics():

@@ -1,7 +1,7 @@
-"""Invariants of the log when a world is over (PROTOCOL 3).
+"""Invariants of the log of a finished world (PROTOCOL 3).
 
-Written against the protocol's statements, not against the code: `checkers.reference_model` computes the right answer.
-`checkers.observer` and `checkers.invariants` check what must hold at every moment.
+Written against the protocol's statements, not against the code: `checkers.reference_model` computes the expected
+results. `checkers.observer` and `checkers.invariants` check what must hold at every moment.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ from sunion.model import FOREVER
 
 _rows = msgspec.json.Decoder(list[list[Any]]).decode
 Said = dict[StableHeader | TentativeHeader, dict[int, tuple[list[Any], list[TruthDeadLetter]]]]
-"""Rows and dead letters of each part of what is being said, by what its parts have in common: of two processes of one
-index the parts may mingle, even while both have one number."""
+"""Rows and dead letters of each part received so far, by the header fields that the parts share: parts of two processes
+of one index may interleave, even while both have the same number.
+"""
 
 
 def stable_records(name: str, log: Sequence[Record], truth: NodeTruth, origin: int, app_uid: str) -> int:
-    """S.r<k>: first occurrences without holes, every STABLE record the failure-free one. Returns the frontier."""
+    """S.r<k>: first occurrences have no holes, and every STABLE record equals the failure-free one. Returns the
+    frontier.
+    """
     next_ = origin
     said: Said = {}
     for record in log:
@@ -66,7 +69,7 @@ def stable_records(name: str, log: Sequence[Record], truth: NodeTruth, origin: i
 def _gathered(
     said: Said, header: StableHeader | TentativeHeader, payload: memoryview, letters: list[TruthDeadLetter]
 ) -> tuple[list[Any], list[TruthDeadLetter]] | None:
-    """The whole, with its last part; None before."""
+    """The whole bucket once its last part has arrived; None before."""
     parts = said.setdefault(msgspec.structs.replace(header, part=0), {})
     parts[header.part] = (_rows(payload) if payload else [], letters)
     if header.part + 1 < header.parts:
@@ -109,7 +112,7 @@ def _equal(
 
 
 def _label(name: str, header: TentativeHeader, rows: list[Any], truth: NodeTruth) -> None:
-    """A tentative result that differs must say what it lacks."""
+    """A tentative result that differs must name what it lacks."""
     partial, missing_sources = header.completeness < 1, set(header.missing_sources)
     if not 0 <= header.completeness <= 1 or header.diverged_from > header.bucket:
         raise Violation("label", f"{name}: {header}", header.bucket)
@@ -131,10 +134,11 @@ def _label(name: str, header: TentativeHeader, rows: list[Any], truth: NodeTruth
 
 
 def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth: NodeTruth, width_us: int) -> None:
-    """Exactly once, in order, a prefix at all times; each with its own stime and the timestamp of its bucket.
+    """The corrected stream is exact: each row once, in order, a prefix at all times, with its own stime and its
+    bucket's timestamp.
 
     Args:
-        progress: (rows visible, progress) at every moment at which progress became visible.
+        progress: (visible rows, progress) at every moment at which progress became visible.
     """
     expected = [(bucket, i, row) for bucket in sorted(truth.rows) for i, row in enumerate(truth.rows[bucket])]
     for n, record in enumerate(log):
@@ -157,10 +161,10 @@ def corrected(log: Sequence[Record], progress: Sequence[tuple[int, int]], truth:
 
 
 def dead_letters(node: str, log: Sequence[Record], parts: Sequence[tuple[NodeTruth, int]]) -> None:
-    """Those of a node's published buckets, each once.
+    """The dead letters of a node's published buckets, each once.
 
     Args:
-        parts: for each of its partitions the truth and the progress.
+        parts: the truth and the progress of each partition.
     """
     mine = [dict(r.headers) for r in log]
     found = Counter(
@@ -187,9 +191,10 @@ def inputs(
     """Each item of a publisher's input up to the last one sent is in the source or in the dead letters, once.
 
     Args:
-        letters: the dead-letter topic. published: what is below this bucket is published of the node that tells them.
-        known: all boundaries that its publishers promised lie in the log.
-        taken: whether an item that is a row may not be late.
+        letters: the dead-letter topic. published: everything below this bucket is published by the node responsible for
+            them.
+        known: all boundaries that its publishers promised are in the log.
+        taken: whether a valid item must not be late.
     """
     told = Counter[int]()
     for record in letters:
@@ -214,14 +219,14 @@ def inputs(
 
 
 def _sent(source: str, items: PublisherInput, n: int, stime: int, value: int) -> None:
-    """An accepted item: a row, with its value, at its time (or later, where it is stamped when it is sent)."""
+    """An accepted item: a row, with its value, at its time (or later, if it is stamped when sent)."""
     right = stime >= items.at(n) if items.lateness_us is None else stime == items.stime(n)
     if items.is_bad(n) or value != items.value(n) or not right:
         raise Violation("input", f"{source}: item {n} of the input was sent as {value} at {stime}")
 
 
 def _refused(source: str, items: PublisherInput, n: int, reason: str, raw: bytes, boundary: int) -> None:
-    """A refused item: no row, or one that came too late."""
+    """A refused item: not a row, or one that came too late."""
     late = reason.startswith("late") and items.stime(n) < boundary
     right = raw == items.raw(n) if items.is_bad(n) else late and msgspec.json.decode(raw) == {"v": items.value(n)}
     if not right:
@@ -229,7 +234,7 @@ def _refused(source: str, items: PublisherInput, n: int, reason: str, raw: bytes
 
 
 def client(picture: ClientPicture, truth: NodeTruth) -> None:
-    """What the client holds below its stable frontier is the failure-free output."""
+    """The client's buckets below its stable frontier equal the failure-free output."""
     if picture.stable > truth.complete:
         said = f"stable up to {picture.stable}, the sources close only {truth.complete}"
         raise Violation("client", said, truth.complete)
@@ -265,7 +270,7 @@ class Clean:
 
 
 UNREAD_US = 500_000
-"""A replica that is up and can reach a source has looked for its end within this."""
+"""A running replica that can reach a source has queried its end within this time."""
 
 
 def needless(
@@ -276,15 +281,15 @@ def needless(
     in_time_us: Callable[[int], int],
     app_uid: str,
 ) -> None:
-    """No bucket runs without a source that was in time for it and lies in the log, readable (B14).
+    """No bucket runs without a source that was in time for it and is readable in the log (B14).
 
-    One that was late for the bucket may be left out for good, if the replica had looked before it stood still.
+    A source that was late for the bucket may be left out for good, if the replica had looked before it stood still.
 
     Args:
         ran_us: when (incarnation, bucket) ran live.
-        sources: for each one that the node reads itself, when this replica could read it, and (first open bucket, time
-            at which it became so).
-        in_time_us: bucket -> by when a source has closed it that is in time.
+        sources: for each source that the node reads directly: when this replica could read it, and (first open bucket,
+            time at which it became so).
+        in_time_us: bucket -> by when a source that is in time has closed it.
     """
     for record in log:
         header, _ = unpack_stream(record.value)
@@ -312,11 +317,11 @@ def premature(
     least_us: Callable[[int, bool], int],
     app_uid: str,
 ) -> None:
-    """No bucket runs before its time (B9), nor without something that was not waited for.
+    """No bucket runs before its time (B9), nor without an input that was not waited for.
 
     Args:
         ran_us: when (incarnation, bucket) ran live.
-        least_us: (bucket, whether it lacks something) -> the earliest time at which it may run.
+        least_us: (bucket, whether it lacks an input) -> the earliest time at which it may run.
     """
     headers = [unpack_stream(record.value)[0] for record in log]
     lacking = {
@@ -330,7 +335,7 @@ def premature(
 
 
 SETTLE_US = 1_000_000
-"""How long a replica and a source must have been clean before a bucket, for a promise to be asked of it."""
+"""How long before a bucket a replica and a source must have been clean for a promise to apply."""
 
 
 def availability(
@@ -340,15 +345,15 @@ def availability(
     bounds_us: Callable[[int], int],
     could: Callable[[int, int, int], bool],
 ) -> tuple[int, int]:
-    """Every bucket that some clean way could carry from a source to the client has left within the bound.
+    """Every bucket that a clean path could carry from a source to the client has arrived within the bound.
 
     Args:
         arrival: when the client first had anything of a bucket.
-        bounds_us: a bucket's end -> X plus what a bucket takes without failures, past that.
-        could: (from, until when the source must be clean, until when replicas) -> there is such a way.
+        bounds_us: a bucket's end -> X plus the failure-free time of a bucket, relative to that end.
+        could: (from, until when the source must be clean, until when the replicas) -> whether there is such a path.
 
     Returns:
-        How many buckets the bound was asked of, and the greatest delay among them.
+        Number of buckets to which the bound applied, and the greatest delay among them.
     """
     asked = worst = 0
     for bucket in buckets:

@@ -1,6 +1,6 @@
-"""What the answer must be: a naive recomputation from the source logs, sharing only record formats with the product.
+"""The expected result: a naive recomputation from the source logs that shares only record formats with the product.
 
-Everything is held at once and nothing is clever: fold each source (PROTOCOL 1.2); node after node, sort all rows and
+Everything is held at once and nothing is optimised: fold each source (PROTOCOL 4.2); for each node, sort all rows and
 hash window by window.
 """
 
@@ -25,9 +25,9 @@ TruthDeadLetter = tuple[str, int, str]
 
 @dataclass
 class SourceTruth:
-    """What one source's log says in the end. `rows` by bucket, `letters` by bucket; `closed`: first open bucket.
+    """The final content of one source's log. `rows` and `letters` by bucket; `closed`: first open bucket.
 
-    `closings`: (first open bucket, offset of the record that made it so), ascending. By position of the publisher's
+    `closings`: (first open bucket, offset of the record that made it so), ascending. By position in the publisher's
     input: `accepted`: (stime, value); `refused`: bucket of the dead letter, reason, raw, boundary before it.
     """
 
@@ -42,7 +42,7 @@ class SourceTruth:
 def read_source(
     name: str, log: Sequence[Record], width_us: int, origin: int, ahead_max_us: int, app_uid: str
 ) -> SourceTruth:
-    """Fold a log. Rows are (stime, "row", value, 0) in order of seq. What another life of the app wrote is nothing."""
+    """Fold a log. Rows are (stime, "row", value, 0) in order of seq. Records of other lives of the app are ignored."""
     truth = SourceTruth()
     epoch, owner, last, boundary, lateness_us = 0, "", -1, origin * width_us, 0
 
@@ -102,7 +102,7 @@ def read_source(
 
 
 def _in_order(header: BatchHeader) -> bool:
-    """Its rejects lie inside the batch, each at a position of its own."""
+    """Whether its rejects lie inside the batch, each at its own position."""
     seqs = [r.seq for r in header.rejects]
     last = header.first_seq + len(header.stimes) // 8 + len(seqs) - 1
     return not seqs or (seqs == sorted(set(seqs)) and seqs[0] >= max(0, header.first_seq) and seqs[-1] <= last)
@@ -140,7 +140,7 @@ class NodeTruth:
     letters: Mapping[int, list[TruthDeadLetter]]
 
     def part(self, index: int, count: int) -> NodeTruth:
-        """What lies in one of the partitions of its stream: rows by their value, dead letters in the first."""
+        """The content of one partition of its stream: rows by value, dead letters in the first."""
         rows = {b: [row for row in found if row[2] % count == index] for b, found in self.rows.items()}
         return NodeTruth(self.complete, {b: r for b, r in rows.items() if r}, {} if index else self.letters)
 
@@ -148,8 +148,8 @@ class NodeTruth:
 def compute_all(
     scenario: Scenario, sources: Mapping[str, SourceTruth], teller: Callable[[str], str]
 ) -> dict[str, NodeTruth]:
-    """Node after node, each reading sources and what those before it have said. `teller`: source -> the node that tells
-    its dead letters.
+    """The output of each node, computed from sources and earlier nodes. `teller`: source -> the node that publishes its
+    dead letters.
     """
     truths: dict[str, NodeTruth] = {}
     for node in scenario.nodes:
@@ -173,7 +173,7 @@ def compute(
     told: Collection[str],
     picks: Collection[int] = (),
 ) -> NodeTruth:
-    """Run the toy query over everything that is complete. `told`: sources whose dead letters this node tells."""
+    """Run the toy query over everything that is complete. `told`: sources whose dead letters this node publishes."""
     complete = min(sources[name].closed if name in sources else streams[name].complete for name in node.inputs)
     everything: dict[int, list[tuple[int, int, str, int, int]]] = {}
     letters: dict[int, list[TruthDeadLetter]] = {}

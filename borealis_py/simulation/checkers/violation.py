@@ -1,10 +1,10 @@
-"""What an oracle says when it fails."""
+"""The error of a failed oracle."""
 
 from __future__ import annotations
 
 
 class Violation(Exception):
-    """An oracle failed. `oracle` is its name; `bucket`: where to look, if it is about one."""
+    """An oracle failed. `oracle` is its name; `bucket`: the bucket concerned, if any."""
 
     def __init__(self, oracle: str, detail: str, bucket: int | None = None) -> None:
         super().__init__(f"{oracle}: {detail}")

@@ -1,4 +1,4 @@
-"""How a simulated world puts product and simulated parts together: what a host does in production."""
+"""Builds a simulated world from product and simulated parts, as a host does in production."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from sunion.view import Change
 
 APP = "sim"
 APP_UIDS = ("first", "second", "third", "fourth")
-"""Of the lives of a world; later ones are counted."""
+"""Names of the lives of a world; later ones are numbered."""
 OF_A_LIFE = 10**9
-"""So far apart are the seeds of what the lives of an app have for input."""
+"""Distance between the seeds of the inputs of successive lives."""
 NOWHERE = Path("/nonexistent")
 """Simulated replicas have no files."""
 
 
 class Builder:
-    """Makes the processes of one scenario. `start_us`: when its time begins. `prefix`: of its processes' names. `life`:
-    how many there were of the app before. `over`: it has been begun anew since.
+    """Creates the processes of one scenario. `start_us`: when its time begins. `prefix`: of its processes' names.
+    `life`: number of earlier lives of the app. `over`: the app has been begun anew since.
     """
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler, log: MemoryLog, app: str = APP, life: int = 0) -> None:
@@ -60,7 +60,7 @@ class Builder:
         self.engines = {plan.name: [FlakyEngine() for _ in range(plan.replicas)] for plan in scenario.nodes}
         self.redos: list[SimRedos] = []
         self.heard: list[Recording] = []
-        """Of every process that was a replica what it has read and said."""
+        """For every process that was a replica, what it has read and written."""
         self.items = [
             PublisherInput(
                 scenario.seed + OF_A_LIFE * life,
@@ -87,7 +87,7 @@ class Builder:
         return topics.of_app(self.app, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
 
     def make_topics(self) -> None:
-        """And the description."""
+        """Create the topics and the description."""
         self.log.client("up").admin().create(self.specs)
         description = Description("{}", "hash", self.origin, "", self.app_uid)
         self.log.broker.append(NewRecord(Feed(topics.settings(self.app)), encode(description), APP_KEY.encode()))
@@ -96,12 +96,12 @@ class Builder:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Of each node in its longest chain, from 1."""
+        """Position of each node in its longest chain, from 1."""
         return self.scenario.positions
 
     @cached_property
     def hops(self) -> dict[str, int]:
-        """Of each node to the query's result, the longest way."""
+        """Length of the longest way from each node to the query's result."""
         found = {QUERY: 0}
         for plan in reversed(self.scenario.nodes):
             for name in plan.inputs:
@@ -135,7 +135,7 @@ class Builder:
         )
 
     def teller(self, source: str) -> str:
-        """The node that tells a source's dead letters: the first that reads it."""
+        """The node that publishes a source's dead letters: the first that reads it."""
         return next(plan.name for plan in self.scenario.nodes if source in plan.inputs)
 
     def spec(self, node: str, replica: int) -> ReplicaSpec:

@@ -1,6 +1,6 @@
-"""Simulated time: a heap of events, no ticks. Whatever happens in a simulated world happens in here, in one order.
+"""Simulated time: a heap of events, no ticks. Everything in a simulated world runs from here, in one order.
 
-It knows nothing of logs or replicas, and never looks at the real clock: the same calls give the same run.
+It knows nothing of logs or replicas, and never reads the real clock: the same calls give the same run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 class Scheduler:
-    """Runs functions at simulated times; those of one instant in the order in which they were asked for.
+    """Runs functions at simulated times; those of one instant in the order in which they were scheduled.
 
     Args:
         start_us: the first instant, in microseconds since 1970, so that stimes and wall clock share one scale.
@@ -34,11 +34,11 @@ class Scheduler:
 
     @property
     def next_us(self) -> int | None:
-        """When the next event is due; None when nothing is left to happen."""
+        """When the next event is due; None: there is none."""
         return self._heap[0][0] if self._heap else None
 
     def step(self) -> bool:
-        """Run the next event. False when there is none."""
+        """Run the next event. False if there is none."""
         if not self._heap:
             return False
         self.now_us, _, fn = heapq.heappop(self._heap)
@@ -46,7 +46,7 @@ class Scheduler:
         return True
 
     def run_until(self, time_us: int) -> None:
-        """Run all that is due up to and including `time_us`, and be at that time."""
+        """Run everything due up to and including `time_us`, and advance to it."""
         heap = self._heap
         while heap and heap[0][0] <= time_us:
             self.now_us, _, fn = heapq.heappop(heap)

@@ -1,4 +1,4 @@
-"""The machines of a world: one a source, one a replica of each node. What faults are done to."""
+"""The machines of a world, on which faults act: one per source, one per replica of each node."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sunion.errors import RetentionLost
 
 
 def _known_to_be_over(wiring: Builder, told: bool, why: str) -> None:
-    """Raises Violation: it is told that this life of the app is over, and it is not."""
+    """Raises Violation if a process reports that this life of the app is over although it is not."""
     if told and not wiring.over:
         raise Violation("life", why)
 
 
 class SourceMachine(Machine):
-    """Where the publisher of a source runs. `failed`: drills that keep replicas from reading it."""
+    """The machine of a source's publisher. `failed`: drills that keep replicas from reading it."""
 
     def __init__(self, wiring: Builder, index: int, skew_us: int, changed: Callable[[], None]) -> None:
         super().__init__(f"{wiring.prefix}p{index}", wiring.log, self._make, changed)
@@ -51,20 +51,20 @@ class SourceMachine(Machine):
 
     @property
     def at_work(self) -> bool:
-        """It publishes, in time."""
+        """Whether it publishes, in time."""
         return isinstance(self.current, PublisherProcess) and self.current.session.ready and not self.troubled
 
     @property
     def topics(self) -> frozenset[str]:
-        """What a publisher talks to."""
+        """The topics that a publisher uses."""
         return frozenset((self.feed.topic,))
 
 
 class ReplicaMachine(Machine):
-    """Where a replica index of a node runs.
+    """The machine of a replica index of a node.
 
     Args:
-        after: called after each turn. writing: called when a checkpoint begins to be written.
+        after: called after each turn. writing: called when writing a checkpoint begins.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ReplicaMachine(Machine):
         super().ended(process)
 
     def _for_good(self, process: ReplicaProcess) -> None:
-        """Who ends by name is not started again: only whom there is reason to end may end so."""
+        """Check that a process that ended for good, and is not restarted, had a reason to."""
         if process.final:
             _known_to_be_over(self._wiring, process.other_life, f"{process.name}: {process.why}")
             self.give_up(process.why)
@@ -137,25 +137,25 @@ class ReplicaMachine(Machine):
         return [p for p in self.processes if isinstance(p, ReplicaProcess)]
 
     def input_topics(self, index: int) -> frozenset[str]:
-        """What is read of one input."""
+        """The topics of one input."""
         return frozenset(feed.topic for feed in self.spec.feeds(index))
 
     @property
     def topics(self) -> frozenset[str]:
-        """All that a replica talks to."""
+        """All topics that a replica uses."""
         spec = self.spec
         mine = {f.topic for i in range(len(spec.inputs)) for f in spec.feeds(i)} | self.written
         return frozenset(mine | {spec.control_feed.topic, spec.settings_feed.topic})
 
     @property
     def written(self) -> frozenset[str]:
-        """Its own stream, and what it publishes."""
+        """The topics that it writes: its own stream, and those it publishes to."""
         spec = self.spec
         return frozenset((spec.own_feeds[0].topic, *self.corrected))
 
     @property
     def corrected(self) -> frozenset[str]:
-        """What it publishes."""
+        """The topics that it publishes to."""
         spec = self.spec
         rows = {topics.stream(spec.app, spec.node)} if spec.corrected else set()
         return frozenset({spec.progress_feed.topic, topics.deadletter(spec.app)} | rows)

@@ -1,5 +1,5 @@
-"""Another app on the same log: its name is a prefix of the first one's, or the other way round, and its nodes have the
-same names. No fault is done to it, so nothing in it may show that the first app has any.
+"""Another app on the same log. Its name is a prefix of the first one's, or the other way round, and its nodes have the
+same names. It suffers no fault, so it must not be affected by those of the first app.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from borealis_py.simulation.cluster.roles import ReplicaProcess
 
 LAG_US = 2 * SECOND
-"""Two nodes whose machine is slow are not further behind."""
+"""Limit of the lag of two nodes on a slow machine."""
 WRITERS_MAX = 3
 """Replicas that start together may fence each other before they have heard of each other."""
 NODES = (SimulatedNode("n1", ("s0",), 2), SimulatedNode(QUERY, ("n1", "s1"), 2))
 
 
 def calm(scenario: Scenario) -> Scenario:
-    """A small app, on machines and ways like those of the first one."""
+    """A small app, on machines and links like those of the first one."""
     return Scenario(
         seed=scenario.seed,
         sources=2,
@@ -83,7 +83,7 @@ class Neighbour:
         self.wiring.client(f"{self.wiring.prefix}client", self.wiring.origin, changed, self._picture.end).wake()
 
     def _turned(self, machine: ReplicaMachine, process: ReplicaProcess) -> None:
-        """Nobody of it has ever started a second time, or diverged, or been fenced once it was the writer."""
+        """Check that no replica of it restarts, diverges, or is fenced once it is the writer."""
         manager = process.replica.manager
         state, begun = manager.state, manager.publishing._attempt
         if begun > WRITERS_MAX:

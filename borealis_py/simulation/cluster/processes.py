@@ -1,6 +1,6 @@
-"""Processes of a simulated world, and the machines where they run.
+"""Processes of a simulated world, and the machines on which they run.
 
-Each process is a production object with the host's part around it: turns when woken and when due, each a few simulated
+Each process is a production object in a simulated host, which runs a turn when woken and when due, each a few simulated
 milliseconds long. A *machine* is where such a process runs: a source, a replica index of a node, a client. It may be
 killed, stopped, paused, cut off or doubled; faults may overlap, so each is counted.
 """
@@ -14,28 +14,29 @@ from collections.abc import Callable, Collection
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.network import Cut
+from sunion.units import MonotonicUs, WallUs
 
 RESTART_US = 300_000
-"""How soon whoever watches over a process starts it again."""
+"""Delay after which a supervisor restarts a process."""
 
 
 class LocalClock:
-    """One process's clocks: monotonic time starts anywhere, wall time is a little off, and may jump (F7)."""
+    """One process's clocks: monotonic time has an arbitrary start, wall time is slightly off, and may jump (F7)."""
 
     def __init__(self, scheduler: Scheduler, base_us: int, skew_us: int = 0) -> None:
         self._scheduler = scheduler
         self.offset_us = base_us - scheduler.now_us
         self.skew_us = skew_us
 
-    def now_us(self) -> int:
-        return self._scheduler.now_us + self.offset_us
+    def now_us(self) -> MonotonicUs:
+        return MonotonicUs(self._scheduler.now_us + self.offset_us)
 
-    def wall_us(self) -> int:
-        return self._scheduler.now_us + self.skew_us
+    def wall_us(self) -> WallUs:
+        return WallUs(self._scheduler.now_us + self.skew_us)
 
 
 class Ticker:
-    """Calls `fn` at the earliest time asked for since the last call; not while `paused`, never once `stopped`."""
+    """Calls `fn` at the earliest time requested since the last call; not while `paused`, never once `stopped`."""
 
     def __init__(self, scheduler: Scheduler, fn: Callable[[], None]) -> None:
         self._scheduler = scheduler
@@ -74,7 +75,7 @@ class Ticker:
 
 
 class Process(ABC):
-    """One process: a name of its own in the log, a ticker, and the turns that it takes."""
+    """One process: a name of its own in the log, a ticker, and its turns."""
 
     def __init__(self, scheduler: Scheduler, name: str, rng: random.Random, turn_us: tuple[int, int]) -> None:
         self.scheduler = scheduler
@@ -94,14 +95,14 @@ class Process(ABC):
         return not self.ticker.stopped
 
     def die(self) -> None:  # noqa: B027 (only some have more to lose than their memory)
-        """The process is gone, and what it had not handed to the log with it."""
+        """The process is gone, with everything that it had not handed to the log."""
 
     def close(self) -> None:  # noqa: B027 (only some have something to say)
-        """It is asked to end, and does so in order."""
+        """Ask the process to end in order."""
 
     @abstractmethod
     def turn(self) -> int | None:
-        """Do one turn; returns when the next is due, in simulated time."""
+        """Run one turn; returns when the next is due, in simulated time."""
 
     def _turn(self) -> None:
         low, high = self._turn_us
@@ -112,10 +113,10 @@ class Process(ABC):
 
 
 class Machine:
-    """A place with at most one current process, and perhaps older ones that do not know that they are replaced.
+    """A machine with at most one current process, and perhaps older ones that do not know that they are replaced.
 
     Args:
-        start: makes the process of this name and starts it; None: it could not start.
+        start: creates and starts the process of this name; None: it could not start.
         changed: called after every fault and its end, and when a process ends.
     """
 
@@ -129,7 +130,7 @@ class Machine:
         self.given_up: str | None = None
         """Why no process will ever run here again."""
         self.odd = 0
-        """Faults at work here that neither stop nor cut: slow ways, wrong clocks."""
+        """Number of active faults here that neither stop nor cut: slow links, wrong clocks."""
         self._log = log
         self._start = start
         self._changed = changed
@@ -138,25 +139,25 @@ class Machine:
 
     @property
     def troubled(self) -> bool:
-        """A fault is at work here."""
+        """Whether a fault is active here."""
         return bool(self._down or self._paused or self.cuts or self.odd or self._apart)
 
     @property
     def _apart(self) -> bool:
-        """The successor has ended first, so that who knows nothing of it has the machine."""
+        """The successor has ended first, so that the unaware process has the machine."""
         return self.current is not None and self.current.apart
 
     @property
     def down(self) -> bool:
-        """Nobody is to run here now."""
+        """Whether no process may run here now."""
         return self._down > 0
 
     def reaches(self, topic: str) -> bool:
-        """Not cut off from it."""
+        """Whether it is not cut off from the topic."""
         return not self._apart and not any(cut.blocks(topic, out) for cut in self.cuts for out in (True, False))
 
     def reaches_all(self, topics: Collection[str]) -> bool:
-        """Up, not paused, not slowed down, and cut off from none of these topics."""
+        """Whether it is up, not paused, not slowed down, and not cut off from any of these topics."""
         return not (self._down or self._paused or self.odd) and all(self.reaches(topic) for topic in topics)
 
     @property
@@ -165,7 +166,7 @@ class Machine:
         return [p for p in found if p is not None and p.alive]
 
     def start(self) -> None:
-        """A new process, if the machine is empty and nothing holds it down."""
+        """Start a process, if the machine is empty and nothing holds it down."""
         if self.current is not None or self._down or self.given_up is not None:
             return
         self._made += 1
@@ -173,7 +174,7 @@ class Machine:
         for cut in self.cuts:
             self._log.add_cut(name, cut)
         self.current = self._start(name)
-        if self.current is None:  # it could not even start: try again soon
+        if self.current is None:  # it could not even start: retry soon
             self._log.kill(name)
             self._log.scheduler.after(RESTART_US, self.start)
         elif self._paused:
@@ -181,7 +182,7 @@ class Machine:
         self._changed()
 
     def ended(self, process: Process) -> None:
-        """A process has ended by itself: when it was the last one here, another one starts soon."""
+        """A process has ended by itself; if it was the last one here, another one starts soon."""
         self._kill(process)
         if process is self.current:
             self.current = self.zombies.pop() if self.zombies else None
@@ -192,12 +193,12 @@ class Machine:
         self._changed()
 
     def give_up(self, why: str) -> None:
-        """Nothing can run here any more: the named error is what it ends with."""
+        """Nothing can run here any more, and this is the named error."""
         self.given_up = why
         self._changed()
 
     def crash(self) -> None:
-        """Every process here is gone, until `restart`."""
+        """Kill every process here, until `restart`."""
         self._down += 1
         for process in self.processes:
             self._kill(process)
@@ -205,7 +206,7 @@ class Machine:
         self._changed()
 
     def stop(self) -> None:
-        """Every process here is asked to end, and nobody starts again until `restart`."""
+        """Ask every process here to end, and start none until `restart`."""
         for process in self.processes:
             process.close()
         self.crash()
@@ -229,7 +230,7 @@ class Machine:
         self._changed()
 
     def cut(self, cut: Cut) -> None:
-        """Cut off, also who starts later, until `mend`."""
+        """Cut off the machine, including later processes, until `mend`."""
         self.cuts.append(cut)
         for process in self.processes:
             self._log.add_cut(process.name, cut)
@@ -242,7 +243,7 @@ class Machine:
         self._changed()
 
     def disturb(self) -> None:
-        """Something is odd here from now on, until `settle`."""
+        """Something is wrong here from now on, until `settle`."""
         self.odd += 1
         self._changed()
 
@@ -251,7 +252,7 @@ class Machine:
         self._changed()
 
     def double(self, cut: Cut | None) -> Process | None:
-        """A successor starts; the old process stays, cut off or (None) asleep. Returns the old one."""
+        """Start a successor; the old process stays, cut off or (None) asleep. Returns the old one."""
         old = self.current
         if old is None:
             return None

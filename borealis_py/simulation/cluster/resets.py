@@ -1,8 +1,8 @@
-"""Lives of an app in one world: at a reset all topics are deleted and made again under a new `app_uid`, while parts of
-the life before go on, and learn of it later or not at all (PROTOCOL 1.0).
+"""Several lives of an app in one world: a reset deletes and recreates all topics under a new `app_uid`, while parts of
+the previous life continue, and learn of it later or not at all (PROTOCOL 4.0).
 
-A world with resets is several ones, one after the other on the same log. Each is judged by every oracle up to its end;
-of what lives on it is asked that it ends by name, and of the life that it meets whatever is asked of any.
+A world with resets is a sequence of worlds on the same log. Every oracle judges each up to its end. Survivors of it
+must end by name; the next life must satisfy the same oracles as any.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ if TYPE_CHECKING:
 
 RESET = "reset"
 LIVES_ON = 0.6
-"""How likely each process lives on of those that a reset is about; one of them does in any case."""
+"""Probability that a process affected by a reset survives it; at least one does."""
 LATE_US = 2 * SECOND
-"""Up to how much later lands what the others had on their way."""
+"""Maximum delay of the records that the others had in flight."""
 GAPS_US = (0, 0, 300_000, 1_500_000)
-"""For how long nobody describes the app."""
+"""How long the app has no description."""
 MODES = ("away", "asleep", "deaf", "half", "blind", "there")
-"""Cut off from everything; not running; what it sends arrives, and it hears nothing; or only of what it publishes;
-it cannot read the description; nothing is in its way."""
+"""What keeps a survivor from noticing: cut off from everything; not running; its records arrive, but it hears nothing;
+or nothing about what it publishes; it cannot read the description; nothing does.
+"""
 
 
 def split(scenario: Scenario) -> list[Scenario]:
-    """One scenario a life. Faults end with the life that they began in; each life but the first begins with its reset,
-    which is over when what lives on meets the new topics."""
+    """One scenario per life. Faults end with the life in which they began; each life but the first begins with its
+    reset, which is over when the survivors meet the new topics.
+    """
     resets = [f for f in scenario.faults if f.kind == RESET and f.at_us < scenario.heal_us]
     if not resets:
         return [replace(scenario, faults=tuple(f for f in scenario.faults if f.kind != RESET))]
@@ -52,12 +54,12 @@ def split(scenario: Scenario) -> list[Scenario]:
 
 
 def about_of(fault: Fault) -> str:
-    """What the reset is about; behind a slash its detail may name a mode."""
+    """What the reset is about; after a slash its detail may name a mode."""
     return fault.detail.partition("/")[0]
 
 
 def end(world: World, fault: Fault) -> Past:
-    """What `up --reset` does: the description goes, then all topics, and the writers are fenced."""
+    """Do what `up --reset` does: delete the description, then all topics, and fence the writers."""
     rng = random.Random(f"{RESET} {world.scenario.seed} {world.wiring.life} {fault.detail}")
     world.over = world.wiring.over = True
     mode = fault.detail.partition("/")[2]
@@ -95,7 +97,7 @@ def _survivors(rng: random.Random, world: World, about: str) -> list[Machine]:
 
 
 def _part(world: World, machine: Machine, mode: str) -> LivesOn:
-    """Part it from what happens now."""
+    """Separate a survivor from what happens from now on."""
     app, settings = world.wiring.app, topics.settings(world.wiring.app)
     published = {
         topics.stream(app, QUERY),

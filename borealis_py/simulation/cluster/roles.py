@@ -21,24 +21,24 @@ from borealis_py.simulation.cluster.processes import LocalClock, Process
 from borealis_py.simulation.cluster.storage import MemoryCheckpoints, SimRedos
 from borealis_py.simulation.cluster.toy_query import UNLUCKY, KernelFailed, ToyKernel
 from borealis_py.simulation.log.client import MemoryClient
-from reconcile.redo_router import RedoRouter
+from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.view import Change
 
 Ended = Callable[[Process], None]
 EVENT_STEP_US = 10_000
-"""stimes are multiples of this, so that tuples of different sources tie."""
+"""Stimes are multiples of this, so that tuples of different sources tie."""
 BURST = 8
-"""How many times faster tuples come in a burst."""
+"""Factor by which tuples come faster in a burst."""
 
 
 class PublisherInput:
-    """What a source has to publish: item n is there from `at(n)` on. The same however often it is read.
+    """A source's input: item n is available from `at(n)` on. The same however often it is read.
 
     Args:
         bursts: (from, until) in simulated time, when items come faster.
-        bad: share of items that are no rows. lateness_us: how long after their stime most items come.
+        bad: share of items that are not rows. lateness_us: how long after their stime most items come.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class PublisherInput:
         return self._times[n]
 
     def taken(self, n: int, now_us: int) -> None:
-        """A stranger's records took the positions below `n`: what comes next is item `n`."""
+        """A stranger's records took the positions below `n`: the next item is `n`."""
         self._times += [now_us // EVENT_STEP_US * EVENT_STEP_US] * (n - len(self._times))
 
     def value(self, n: int) -> int:
@@ -80,7 +80,7 @@ class PublisherInput:
         return random.Random(f"{self._name} bad {n}").random() < self._bad
 
     def stime(self, n: int) -> int:
-        """The time that an item bears, where it is not stamped when it is sent. One of twenty comes too late."""
+        """The time of an item, unless it is stamped when sent. One item in twenty comes too late."""
         if self.lateness_us is None:
             return self.at(n)
         rng = random.Random(f"{self._name} late {n}")
@@ -89,12 +89,12 @@ class PublisherInput:
 
     @staticmethod
     def raw(n: int) -> bytes:
-        """What a bad item is."""
+        """The bytes of a bad item."""
         return b"bad item %d" % n
 
 
 class PublisherProcess(Process):
-    """Publishes its input as time goes on: rows shortly before the end of their bucket, boundaries at it."""
+    """Publishes its input as time passes: rows shortly before the end of their bucket, boundaries at it."""
 
     def __init__(
         self,
@@ -116,9 +116,9 @@ class PublisherProcess(Process):
         self._width_us = target.bucket_us
         self._was_ready = False
         self.forgotten = ""
-        """Why nobody can publish this source any more."""
+        """Why this source can no longer be published."""
         self.other_life = False
-        """It says that its life of the app is over."""
+        """Whether it reports that its life of the app is over."""
         boundaries = Boundaries.DATA if by_data else Boundaries.CLOCK
         lateness_us = input_.lateness_us or 0
         self.session = PublisherSession(
@@ -147,7 +147,7 @@ class PublisherProcess(Process):
         return (early if early > now else due) - self._clock.skew_us
 
     def _next(self) -> int | None:
-        """When the next item comes; where it is stamped when it is sent, each bucket's end is soon enough."""
+        """When the next item comes; if it is stamped when sent, the end of its bucket is early enough."""
         session, input_ = self.session, self._input
         if session.closed or session.full or (input_.lateness_us is None and session.next_boundary is not None):
             return None
@@ -165,7 +165,7 @@ class PublisherProcess(Process):
             n += 1
 
     def end(self) -> None:
-        """The input is finite, and this was the last of it."""
+        """End the finite input: no item follows."""
         if self.session.ready:
             self.session.close(end=True)
             self.wake()
@@ -176,7 +176,7 @@ class PublisherProcess(Process):
 
 
 class ReplicaProcess(Process):
-    """The production replica with a host around it."""
+    """The production replica in a simulated host."""
 
     def __init__(
         self,
@@ -199,11 +199,11 @@ class ReplicaProcess(Process):
         self.clock = clock
         self.why = ""
         self.final = False
-        """It met what another start would meet again (`node.run`)."""
+        """Whether it met an error that another start would meet again (`node.run`)."""
         self.other_life = False
-        """It says that its life of the app is over."""
+        """Whether it reports that its life of the app is over."""
         self.superseded_by: str | None = None
-        """The uid for which it made way."""
+        """The uid to which it gave way."""
         self._ended, self._after = ended, after
         self._store, self._redos = store, redos
         self._kernel, self._rows_us = kernel, rows_us
@@ -229,7 +229,7 @@ class ReplicaProcess(Process):
         return self.replica.next_wakeup() - self.clock.offset_us
 
     def _busy(self, us: int) -> None:
-        """The turn takes so much longer; its heart beats beside it."""
+        """Make the turn take that much longer; heartbeats are sent meanwhile."""
         self.ticker.not_before += us
         every_us = self.replica.spec.timing.heartbeat_us
         for at in range(every_us, us, every_us):
@@ -251,7 +251,7 @@ class ReplicaProcess(Process):
 
 
 class ClientProcess(Process):
-    """A live subscriber from bucket `origin` on. `changed` gets the changes as they come, `lost` why none come."""
+    """A live subscriber from bucket `origin` on. `changed` receives the changes, `lost` the reason why none follow."""
 
     def __init__(
         self,
@@ -283,7 +283,10 @@ class ClientProcess(Process):
     def turn(self) -> int | None:
         try:
             changes = self.subscription.poll()
-        except (RetentionLost, LogError) as exc:  # it is told, and may subscribe anew further on
+        except (
+            RetentionLost,
+            LogError,
+        ) as exc:  # an application would see it
             self._lost(str(exc))
             return None
         if changes:

@@ -30,7 +30,7 @@ KEEP = 3
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One checkpoint's content; `torn`: it will not verify."""
+    """The content of one checkpoint; `torn`: it fails verification."""
 
     state: bytes
     marks: tuple[Mark, ...]
@@ -39,13 +39,13 @@ class File:
 
 @dataclass
 class Disk:
-    """Checkpoints of one replica index, as files by bucket; survives its processes. `broken`: writes fail."""
+    """The checkpoints of one replica index, as files by bucket; survives its processes. `broken`: writes fail."""
 
     files: dict[int, File] = field(default_factory=dict)
     broken: int = 0
 
     def tear(self) -> None:
-        """The newest checkpoint turns out to be cut in half."""
+        """The newest checkpoint turns out to be truncated."""
         if self.files:
             newest = max(self.files)
             self.files[newest] = File(b"", (), torn=True)
@@ -57,7 +57,7 @@ class Disk:
 
 
 class MemoryCheckpoints:
-    """The interface of `node.checkpoints.CheckpointStore` for one process. `disks`: by replica index of the node."""
+    """Implements `node.checkpoints.CheckpointStore` for one process. `disks`: by replica index of the node."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class MemoryCheckpoints:
         pass
 
     def die(self) -> None:
-        """The process is gone: what is being written is lost, now and then leaving half a file."""
+        """The process is gone: what is being written is lost, sometimes leaving half a file."""
         if self._busy and self._rng.random() < 0.3:
             self._disks[self._replica].files.setdefault(0, File(b"", (), torn=True))
         self._alive = False
@@ -126,7 +126,7 @@ class MemoryCheckpoints:
 
 @dataclass
 class Spark:
-    """What runs one replica index's redo jobs, as faults have it. `gone`: its JVM has died."""
+    """Runs one replica index's redo jobs, subject to faults. `gone`: its JVM has died."""
 
     modes: list[str] = field(default_factory=list)
     gone: int = 0
@@ -138,7 +138,7 @@ class Spark:
 
 @dataclass
 class FlakyEngine:
-    """What a replica's kernel runs on. `shares`: of the steps that fail, as long as the faults last that want it."""
+    """The engine of a replica's kernel. `shares`: fractions of steps that fail, one for each active fault."""
 
     shares: list[float] = field(default_factory=list)
 
@@ -147,11 +147,11 @@ class FlakyEngine:
 
 
 class SimRedos:
-    """The interface of `reconcile.redo_router.RedoRouter`: the true answer, after a while, or what `spark` makes of it.
+    """Implements `reconcile.redo_client.RedoRouter`: the correct result after a while, or what `spark` makes of it.
 
-    Modes: "ok"; "slow" (past the deadline now and then); "late" (slow, and answers even when cancelled, as an answer
-    does that was on its way already); "fail"; "memory" (fails, after a while); "hang"; "gone" (fails at once, also what
-    was running). Local jobs only fail, in mode "fail". Jobs with a peer adopt its checkpoint.
+    Modes: "ok"; "slow" (past the deadline now and then); "late" (slow, and answers even when cancelled, like an answer
+    that was already in flight); "fail"; "memory" (fails after a while); "hang"; "gone" (fails at once, running jobs
+    included). Local jobs only fail, in mode "fail". Jobs with a peer adopt its checkpoint.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""The toy query of the simulator: small, ordered, stateful, and unlike anything that a wrong order would leave alone.
+"""The simulator's toy query: small, ordered, stateful, and sensitive to any wrong order.
 
 A row is (stime, kind, value, hash): of a source, kind "row" and hash 0. Each node keeps a hash over all rows of a
-window in their order (not commutative), passes odd values on with the hash so far, passes its upstream's windows on,
-and says each window's hash and count at its end. The value `UNLUCKY` is refused.
+window in their order (not commutative), passes on odd values with the hash so far, passes on its upstream's windows,
+and emits each window's hash and count at its end. The value `UNLUCKY` is refused.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sunion.model import Output, Reject
 PRIME = (1 << 61) - 1
 UNLUCKY = -13
 POISON = -17
-"""What the kernel raises on, whenever it meets it; the product finds out which row it was."""
+"""The kernel raises whenever it meets this value; the product has to find out which row it was."""
 BIG = 60
-"""Rows of an output that must be split, in most worlds."""
+"""Number of rows above which an output must be split, in most worlds."""
 ROW_BYTES = 40
-"""What a row counts for."""
+"""Size that a row counts for."""
 _PADDING = b" " * 900_001
 QUERY = "q"
 ToyRow = tuple[int, str, int, int]
@@ -70,7 +70,7 @@ def _sound() -> bool:
 
 
 class _Raises:
-    """Implements `engine.blame.Runs`: fails as a whole wherever the poison is, like an engine on a value."""
+    """Implements `engine.poison_rows.Runs`: fails as a whole on any poison, like an engine on a value."""
 
     def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         from borealis_py.engine.duck import RowError
@@ -83,10 +83,11 @@ class _Raises:
 
 
 class ToyKernel:
-    """Implements `log.kernel.Kernel`. `span`: buckets in a window; `width_us`: of a bucket; `node`: whose it is.
-    `part_rows`: an output of more rows takes more room than a record has, so that it is split. `fails`: asked before
-    each step whether that is to raise `KernelFailed`. `picks`: of these inputs the rows of one partition of `parts`,
-    which its name tells.
+    """Implements `log.kernel.Kernel`.
+
+    `span`: buckets in a window; `width_us`: of a bucket; `node`: its node. `part_rows`: an output of more rows is
+    split, as if it exceeded a record. `fails`: asked before each step whether to raise `KernelFailed`. `picks`: inputs
+    of which only one partition of `parts`, given by the node's name, is used.
     """
 
     schema_id = "toy"
@@ -108,7 +109,7 @@ class ToyKernel:
         self._node = node
         self._part_rows = part_rows
         self.ran = 0
-        """Rows so far."""
+        """Number of rows so far."""
 
     # Fragment ---------------------------------------------------------------------------------------------------------
 
@@ -155,7 +156,7 @@ class ToyKernel:
         return (window, digest, count), outputs
 
     def _without_poison(self, rows: Sequence[ToyRows]) -> tuple[list[ToyRows], list[str]]:
-        """What is left when the engine has found what is to blame; the reasons for the rest that is this node's."""
+        """The rows without those to blame, and the reasons for the rejects that belong to this node."""
         from borealis_py.engine.poison_rows import isolate_bad_rows
 
         picked = [r for r in rows if r[1] not in self._picks or r[3] % self._parts == self._part]
@@ -201,7 +202,7 @@ class ToyKernel:
         return ToySource()
 
     def stream_codec(self, name: str) -> ToyKernel:
-        return self  # all nodes' rows are alike
+        return self  # all nodes have the same row type
 
     def encode(self, rows: Sequence[ToyRow]) -> bytes:
         encoded = _encode(rows)

@@ -1,7 +1,8 @@
 """One simulated world: a query of one or several nodes with its sources, replicas, clients and log.
 
-Everything in it but the faults, the host's loop and the toy query is production code. It is deterministic: the same
-scenario gives the same history. It only is: `runner.simulation` drives it, `checkers` look on through its hooks.
+Everything in it is production code except the faults, the host's loop and the toy query. It is deterministic: the same
+scenario gives the same history. It is passive: `runner.simulation` drives it, and `checkers` observe it through its
+hooks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from borealis_py.simulation.runner.scenario import START_US, Fault, Scenario
 from sunion.view import Change
 
 SKEW_US = 10_000
-"""How far a publisher's clock may be off."""
+"""Maximum error of a publisher's clock."""
 
 
 def _nothing(*_: object) -> None:
@@ -37,19 +38,19 @@ def _nothing(*_: object) -> None:
 
 
 def writes(process: ReplicaProcess) -> bool:
-    """It has a transaction on its way, or fences to begin one."""
+    """Whether it has a transaction in flight, or fences to begin one."""
     return process.replica.manager.publishing.phase in (Phase.TAKING, Phase.COMMITTING)
 
 
 @dataclass
 class Hooks:
-    """What a world tells of itself, and whom. Nobody listens at first.
+    """The events of a world, and who is called. By default no one is.
 
     Attributes:
-        look: after each fault, its end, and each change of a state.
+        look: after each fault, its end, and each state change.
         turned: after every turn of every replica.
-        moment: a replica is where a fault may be aimed at.
-        client_changed: a client (its name, its picture) is told of changes.
+        moment: a replica is at a failpoint.
+        client_changed: changes are delivered to a client (its name, its picture).
     """
 
     look: Callable[[], object] = _nothing
@@ -62,13 +63,13 @@ class World:
     """One world.
 
     Args:
-        past: the life of the app before, on the same log.
+        past: the previous life of the app, on the same log.
     """
 
     def __init__(self, scenario: Scenario, keep_trace: bool = False, past: Past | None = None) -> None:
         self.scenario, self.past = scenario, past
         self.over = False
-        """The app has been begun anew: what goes on of this life is nobody's but the next one's affair."""
+        """The app has been begun anew: what is left of this life concerns only the next one."""
         if past is None:
             self.scheduler = Scheduler(START_US)
             self.log = MemoryLog(
@@ -87,11 +88,11 @@ class World:
         self.wiring.make_topics()
         self.commits_unknown = 0
         self.struck: list[Fault] = []
-        """What has gone wrong so far, as it happened: an aimed fault with the times at which it struck."""
+        """The faults so far, as they happened: an aimed fault with the times at which it struck."""
         self.lines: list[str] | None = [] if keep_trace else None
         self.hooks = Hooks()
         self.published: dict[str, int] = {}
-        """How far each node is published, by the last record that can be believed."""
+        """How far each node is published, by the last credible record."""
         skews = [self.rng.randrange(-SKEW_US, SKEW_US) for _ in range(scenario.sources)]
         self.sources = [SourceMachine(self.wiring, i, skew, self._look) for i, skew in enumerate(skews)]
         self.replicas = [
@@ -108,7 +109,7 @@ class World:
         self.neighbour = self._neighbour()
 
     def _neighbour(self) -> Neighbour | None:
-        """There from the first life on."""
+        """Present from the first life on."""
         if self.past is not None:
             return self.past.world.neighbour
         return Neighbour(self.scenario, self.scheduler, self.log) if self.scenario.neighbour else None
@@ -118,7 +119,7 @@ class World:
         return [machine for machine in self.replicas if machine.node == node]
 
     def put_setting(self, key: str, value: bytes) -> None:
-        """A record in the settings topic, as a command would write it."""
+        """Append a record to the settings topic, as a command would."""
         self.log.broker.append(NewRecord(Feed(topics.settings(APP)), value, key.encode()))
 
     def trace(self, what: str, detail: str) -> None:
@@ -132,7 +133,7 @@ class World:
             return rng.choice((CommitOutcome.UNTOLD, CommitOutcome.LATER, CommitOutcome.LOST))
         return CommitOutcome.COMMITTED
 
-    # Whoever listens may come after the machines that call.
+    # Listeners may be attached after the machines that call them.
 
     def _look(self) -> None:
         self.hooks.look()
@@ -158,7 +159,7 @@ class World:
         return process
 
     def start_latecomer(self) -> None:
-        """A second client, which wants to see the stream from a bucket in the middle on (B38)."""
+        """Start a second client, which reads the stream from a bucket in the middle on (B38)."""
         if self.over:
             return
         start = max(self.origin, self.picture.stable - 30)
@@ -173,7 +174,9 @@ class World:
 
     @property
     def ended_by_retention(self) -> str | None:
-        """The named error of a source, or of a node whose replicas have all ended: retention ate what was needed."""
+        """The named error of a source, or of a node whose replicas have all ended: retention
+        deleted what was needed.
+        """
         for source in self.sources:
             if source.given_up is not None and source.name in self.scenario.eaten:
                 return source.given_up
@@ -191,7 +194,7 @@ class World:
 
 @dataclass(frozen=True)
 class LivesOn:
-    """A machine of a life that is over. `mode`: see `MODES`."""
+    """A surviving machine of a past life. `mode`: see `MODES`."""
 
     machine: Machine
     mode: str
@@ -199,18 +202,18 @@ class LivesOn:
 
 
 class Past:
-    """What a life leaves to the next one: the log, the time, and what of it lives on."""
+    """What a life leaves to the next one: the log, the time, and its survivors."""
 
     def __init__(self, world: World, survivors: list[LivesOn]) -> None:
         self.world, self.survivors = world, survivors
 
     @property
     def lives(self) -> int:
-        """How many there were."""
+        """Number of lives so far."""
         return self.world.wiring.life + 1
 
     def meet(self) -> None:
-        """Who was away meets the topics as they are now."""
+        """Survivors that were away meet the topics as they are now."""
         for one in self.survivors:
             if one.cut is not None:
                 one.machine.mend(one.cut)
@@ -218,7 +221,9 @@ class Past:
                 one.machine.resume()
 
     def unaware(self) -> str | None:
-        """Who of this life, or of one before, still does not know that it is over."""
+        """A survivor of this life, or of an earlier one, that still does not know that it is over;
+        None: there is none.
+        """
         world = self.world
         for one in self.survivors:
             learnt = world.picture.lost if one.machine is world.clients else one.machine.given_up

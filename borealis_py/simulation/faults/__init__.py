@@ -1,1 +1,1 @@
-"""How each kind of fault is done to a world, and undone."""
+"""How each kind of fault is inflicted on a world, and undone."""

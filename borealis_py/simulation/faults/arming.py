@@ -1,7 +1,7 @@
-"""How each kind of fault is done to a world, and undone.
+"""How each kind of fault is inflicted on a world, and undone.
 
-A fault is a function of (world, fault) that does it and returns what undoes it. It acts on machines, links, disks, the
-log or the settings topic; it touches no product code.
+A fault is a function of (world, fault) that inflicts it and returns a function that undoes it. It acts on machines,
+links, disks, the log or the settings topic; it touches no product code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ assert FAULTS.keys() == KINDS.keys(), FAULTS.keys() ^ KINDS.keys()
 
 
 def arm(world: World, fault: Fault, failpoints: Failpoints, coverage: Coverage) -> None:
-    """Have it happen, and end, when the scenario says so; an aimed one when its moment comes."""
+    """Schedule a fault's beginning and end as in the scenario; an aimed one waits for its failpoint."""
     at = world.start_us + fault.at_us
     if fault.aim is None:
         world.scheduler.at(at, lambda: strike(world, coverage, fault))
@@ -31,7 +31,7 @@ def arm(world: World, fault: Fault, failpoints: Failpoints, coverage: Coverage) 
 
 
 def strike(world: World, coverage: Coverage, fault: Fault) -> None:
-    """Now."""
+    """Inflict a fault now."""
     world.trace("fault", str(fault))
     world.struck.append(fault)
     label = KINDS[fault.kind].fault_class

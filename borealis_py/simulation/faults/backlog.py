@@ -1,4 +1,4 @@
-"""What grows with a backlog: commits that take the longer the more they hold, a corrected stream that is away for
+"""Faults that grow with a backlog: commits that take longer the more they hold, and a corrected stream that is away for
 longer than memory holds its rows (F10, F11).
 """
 
@@ -17,19 +17,19 @@ from borealis_py.simulation.runner.scenario import ROWS_MAX, Fault
 
 
 def too_large(records: Sequence[NewRecord]) -> bool:
-    """Whether a transaction never commits within the limit: by its rows and dead letters, counted by their bucket."""
+    """Whether a transaction never commits within the limit: by its rows and dead letters, counted by bucket."""
     found = Counter(_bucket(r) for r in records if not r.feed.topic.endswith(".progress"))
     return found.total() - max(found.values(), default=0) > ROWS_MAX
 
 
 def _bucket(record: NewRecord) -> bytes:
-    """A row says it in its id; a dead letter has no timestamp that would tell it."""
+    """A row's id has it; a dead letter has no timestamp that would."""
     headers = dict(record.headers)
     return headers["id"].partition(b":")[0] if "id" in headers else headers["bucket"]
 
 
 def _commits_grow(world: World, fault: Fault) -> UndoFault:
-    """From now on, after all has healed, too: that is what commits are like."""
+    """Lasts until the end, even after everything has healed: commits are like that."""
     world.log.too_large = too_large
     return nothing
 

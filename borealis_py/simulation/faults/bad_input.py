@@ -1,4 +1,4 @@
-"""Bad records in sources, and settings that people write (F14, and what is no fault at all)."""
+"""Bad records in sources (F14), and settings that users write, which are no faults at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from borealis_py.simulation.runner.scenario import Fault
 
 
 def _garbage(world: World, fault: Fault) -> UndoFault:
-    """Records that no publisher of ours would write at this place: each is to end as a dead letter, or as nothing."""
+    """Records that none of our publishers would write here: each must end as a dead letter, or be ignored."""
     machine = source_of(world, fault)
     for value in _bad_records(world, chance(world, fault), machine):
         world.log.broker.append(NewRecord(machine.feed, value, timestamp_ms=world.scheduler.now_us // 1000))
@@ -41,8 +41,9 @@ def _state(world: World, machine: SourceMachine) -> tuple[int, str, int, int]:
 
 
 def _go_on_behind(world: World, machine: SourceMachine) -> None:
-    """By the data the next publisher says nothing until its input has come to where the log ends: to wait for as many
-    items as were forged would be a failure that outlasts all others."""
+    """Continue the input after forged records. With boundaries by the data, the next publisher sends nothing until its
+    input has reached the end of the log; waiting for as many items as were forged would outlast all other failures.
+    """
     if machine.index in world.scenario.by_data:
         world.wiring.items[machine.index].taken(_state(world, machine)[3] + 1, world.scheduler.now_us)
 
@@ -92,7 +93,9 @@ def _big(world: World, fault: Fault) -> UndoFault:
 
 
 def _poison(world: World, fault: Fault) -> UndoFault:
-    """Rows that the kernel raises on, whoever runs it and how often: each becomes one dead letter, the others count."""
+    """Rows on which the kernel raises, whoever runs it and how often: each becomes one dead letter,
+    the others count.
+    """
     machine, rng = source_of(world, fault), chance(world, fault)
     epoch, uid, boundary, seq = _state(world, machine)
     now = max(boundary, world.scheduler.now_us)

@@ -1,4 +1,4 @@
-"""What all faults have in common: which machine is meant, and things done again and again."""
+"""Shared by all faults: resolving the target machine, and repeating an action."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ Doing = Callable[["World", Fault], UndoFault]
 
 
 def replica_of(world: World, fault: Fault) -> ReplicaMachine:
-    """The replica meant: counted through all nodes."""
+    """The target replica, counted through all nodes."""
     return world.replicas[fault.index % len(world.replicas)]
 
 
 def node_of(world: World, fault: Fault) -> list[ReplicaMachine]:
-    """The replicas of the node meant."""
+    """The replicas of the target node."""
     return world.of_node(world.scenario.nodes[fault.index % len(world.scenario.nodes)].name)
 
 
 def source_of(world: World, fault: Fault) -> SourceMachine:
-    """The source meant."""
+    """The target source."""
     return world.sources[fault.index % len(world.sources)]
 
 
 def chance(world: World, fault: Fault) -> random.Random:
-    """This fault's own dice: leaving another fault out does not change its throws."""
+    """This fault's own random generator, so that removing another fault does not change its draws."""
     return random.Random(f"{fault.kind} {world.scenario.seed} {fault.at_us}")
 
 
 def again_and_again(
     world: World, fault: Fault, do: Callable[[random.Random], tuple[UndoFault, int]], pause_us: int
 ) -> UndoFault:
-    """`do` begins something that lasts so long and returns what ends it; after a pause, again, until the fault ends."""
+    """Repeat `do` until the fault ends, with pauses. `do` begins something and returns (how to end it, how long it
+    lasts).
+    """
     rng = chance(world, fault)
     over = False
     ends: list[UndoFault] = []
@@ -65,7 +67,7 @@ def again_and_again(
 
 
 def of_all(machines: Sequence[Machine], do: Callable[[Machine], object]) -> UndoFault:
-    """Does the same to each."""
+    """Apply the action to each machine."""
 
     def all_of_them() -> None:
         for machine in machines:
@@ -75,4 +77,4 @@ def of_all(machines: Sequence[Machine], do: Callable[[Machine], object]) -> Undo
 
 
 def nothing() -> None:
-    """Undoes nothing."""
+    """Undo nothing."""

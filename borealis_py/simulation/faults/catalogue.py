@@ -1,6 +1,6 @@
-"""The kinds of faults, each of one fault class F1 to F14, and the moments that a fault may be aimed at.
+"""The kinds of faults, each in one fault class F1 to F14, and the failpoints at which a fault may be aimed.
 
-Only values: how a fault is done to a world is `faults`' affair, which ones happen is drawn in `runner.generator`.
+Values only: `faults` inflicts them, `runner.generator` draws them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLASSES = {
 
 
 class FaultTarget(Enum):
-    """What a fault's index names."""
+    """What a fault's index refers to."""
 
     SOURCE = "source"
     REPLICA = "replica"
@@ -36,7 +36,7 @@ class FaultTarget(Enum):
 
 
 class Failpoint(Enum):
-    """A moment at which an aimed fault strikes: the first such one after its time."""
+    """A moment at which an aimed fault strikes: the first one after its time."""
 
     GRANTED = "a replica was granted its reconciliation: at it"
     PUBLISHER = "a replica has begun to write the corrected stream: at it"
@@ -49,12 +49,12 @@ class Failpoint(Enum):
 AT_SUBJECT = frozenset(
     {Failpoint.GRANTED, Failpoint.PUBLISHER, Failpoint.TRANSACTION, Failpoint.CHECKPOINT, Failpoint.REC_DONE}
 )
-"""Aims that choose the replica which is hit."""
+"""Failpoints that choose the replica which is hit."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """How often a kind is drawn (weight), what it is about, its longest duration, its variants."""
+    """How often a kind is drawn (weight), its target, its longest duration, its variants."""
 
     fault_class: str
     weight: int
@@ -141,7 +141,7 @@ KINDS: dict[str, FaultKind] = {
     "policy": FaultKind("", 2, _W, 0),
     "nonsense": FaultKind("", 1, _W),
 }
-"""Threshold and policy changes are of no class: nothing is wrong with them."""
+"""Threshold and policy changes are in no class: nothing is wrong with them."""
 LATER = (
     "poison",
     "twins",
@@ -158,4 +158,4 @@ LATER = (
     "markers_lost",
     "source_deaf",
 )
-"""Kinds that came when worlds were known by their seeds: dice of their own leave all else of a world as it was."""
+"""Kinds drawn by separate random generators, so that the rest of a seed's world does not depend on them."""

@@ -1,4 +1,4 @@
-"""Aimed faults: they wait for a moment instead of a time, and strike the first one."""
+"""Aimed faults: they wait for a failpoint instead of a time, and strike at the first one."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from borealis_py.simulation.runner.scenario import Fault
 
 
 class Failpoints:
-    """Faults that are armed, by the moment they wait for."""
+    """Armed faults, by the failpoint they wait for."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._armed: dict[Failpoint, list[tuple[Fault, Callable[[Fault], object]]]] = {aim: [] for aim in Failpoint}
 
     def arm(self, fault: Fault, strike: Callable[[Fault], object]) -> None:
-        """`strike` is called with the fault as it happens: with its replica and its times."""
+        """Arm a fault. `strike` is called with the fault as it happens: with its replica and its times."""
         assert fault.aim is not None
         self._armed[fault.aim].append((fault, strike))
 
     def come(self, aim: Failpoint, subject: ReplicaMachine) -> None:
-        """This moment is now, at this replica. The fault itself comes right after what is being done."""
+        """A replica has reached this failpoint. The fault strikes right after the current action."""
         armed = self._armed[aim]
         if not armed:
             return

@@ -1,5 +1,6 @@
-"""Ways that are cut, one-way, slow, lossy, or clogged, and a log that refuses or does not answer (F4, F5, F6, F10,
-F11, F13)."""
+"""Links that are cut, one-way, slow, lossy, or clogged, and a log that refuses or does not answer (F4, F5, F6, F10,
+F11, F13).
+"""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def _broker_gone(world: World, fault: Fault) -> UndoFault:
 
 
 def _leader(world: World, fault: Fault) -> UndoFault:
-    """Some topics lose their leader for a while: appends wait, nothing is read of them."""
+    """Some topics lose their leader for a while: appends wait, and reads return nothing."""
     rng = chance(world, fault)
     topics = _some(frozenset(t for t in world.log.broker.topics() if t.startswith(f"{world.wiring.app}.")), rng)
     for machine in (*world.sources, *world.replicas):
@@ -88,12 +89,12 @@ def _leader(world: World, fault: Fault) -> UndoFault:
 
 
 def _resets(world: World, fault: Fault) -> UndoFault:
-    """The connection breaks again and again: what is in flight waits, and commits have no answer."""
+    """The connection breaks repeatedly: records in flight wait, and commits get no answer."""
     return _off_and_on(world, fault, replica_of(world, fault), (20_000, 250_000), 700_000)
 
 
 def _source_flaps(world: World, fault: Fault) -> UndoFault:
-    """Cut off and back, faster than any timeout."""
+    """Cut off and reconnected, faster than any timeout."""
     return _off_and_on(world, fault, source_of(world, fault), (50_000, 600_000), 400_000)
 
 
@@ -126,7 +127,7 @@ def _every(delays: Latencies, one: Delay) -> Latencies:
 
 
 def _loss(world: World, fault: Fault) -> UndoFault:
-    """One in five messages is sent again, after a fifth of a second or two."""
+    """One message in five is sent again, after 0.2 or 0.6 s."""
 
     def lossy(usual: Delay) -> Delay:
         return lambda rng: usual(rng) + (rng.choice((200_000, 200_000, 600_000)) if rng.random() < 0.2 else 0)
@@ -143,7 +144,7 @@ def _source_slow(world: World, fault: Fault) -> UndoFault:
 
 
 def _reorder(world: World, fault: Fault) -> UndoFault:
-    """Every message takes its own time: topics overtake each other."""
+    """Every message has its own latency: topics overtake each other."""
     return _slowed(world, replica_of(world, fault), lambda d: _every(d, between(200, 120_000)))
 
 
@@ -161,7 +162,7 @@ def _clogged(world: World, fault: Fault) -> UndoFault:
 
 
 def _late_requests(world: World, fault: Fault) -> UndoFault:
-    """The process dies, and what it had sent arrives much later."""
+    """The process dies, and the records it had sent arrive much later."""
     machine = replica_of(world, fault)
     for process in machine.processes:
         world.log.late(process.name, 3_000_000)
@@ -170,7 +171,7 @@ def _late_requests(world: World, fault: Fault) -> UndoFault:
 
 
 def _refused(world: World, fault: Fault) -> UndoFault:
-    """The log refuses a record of the replica's stream: an error code."""
+    """The log refuses a record of the replica's stream with an error code."""
     machine = replica_of(world, fault)
     for process in machine.processes:
         world.log.refuse(process.name, machine.spec.own_feeds[0].topic, Refusal("NOT_ENOUGH_REPLICAS"))
@@ -178,7 +179,7 @@ def _refused(world: World, fault: Fault) -> UndoFault:
 
 
 def _sends(world: World, fault: Fault) -> UndoFault:
-    """A send times out, and has happened."""
+    """A send is reported as timed out although it has happened."""
     machine = replica_of(world, fault)
     for process in machine.processes:
         world.log.refuse(process.name, machine.spec.own_feeds[0].topic, Refusal("REQUEST_TIMED_OUT", landed=True))
@@ -203,9 +204,9 @@ def _commits(world: World, fault: Fault) -> UndoFault:
 
 
 def _markers_lost(world: World, fault: Fault) -> UndoFault:
-    """The broker takes transactions for ended, and has not written their ends into some partitions, or into any.
+    """The broker marks transactions as ended without writing their markers into some, or any, partitions.
 
-    Those of the neighbour are written: no fault is done to it.
+    Those of the neighbour are written: it suffers no fault.
     """
     rng, broker = chance(world, fault), world.log.broker
     spared = "" if world.neighbour is None else f"{world.neighbour.app}."
@@ -221,7 +222,7 @@ def _markers_lost(world: World, fault: Fault) -> UndoFault:
 
 
 def _source_mute(world: World, fault: Fault) -> UndoFault:
-    """Its boundaries are lost, its tuples are not."""
+    """Its boundaries are lost, but not its tuples."""
     machine = source_of(world, fault)
     machine.disturb()
     world.log.alter(machine.feed, _without_boundary)

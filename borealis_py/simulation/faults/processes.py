@@ -85,7 +85,7 @@ def _source_stops(world: World, fault: Fault) -> UndoFault:
 
 
 def _rolling(world: World, fault: Fault) -> UndoFault:
-    """One replica after the other is stopped and started again."""
+    """Replicas are stopped and restarted one after the other."""
     machines = node_of(world, fault)
     each_us = max(1, (fault.until_us - fault.at_us) // len(machines))
 
@@ -100,21 +100,21 @@ def _rolling(world: World, fault: Fault) -> UndoFault:
 
 
 def _zombie(world: World, fault: Fault) -> UndoFault:
-    """A successor of the same index starts while the old process only cannot read the control log, and goes on."""
+    """A successor of the same index starts while the old process continues, unable to read the control log."""
     machine = replica_of(world, fault)
     cut = cut_of({machine.spec.control_feed.topic})
     return partial(machine.reunite, machine.double(cut), cut)
 
 
 def _sleeper(world: World, fault: Fault) -> UndoFault:
-    """A successor starts while the old process is stopped; it wakes up again, and does not know."""
+    """A successor starts while the old process is paused; it resumes without knowing."""
     machine = replica_of(world, fault)
     return partial(machine.reunite, machine.double(None), None)
 
 
 def _twins(world: World, fault: Fault) -> UndoFault:
-    """After a crash two processes of the index start in one instant: one number is both theirs until one of them has
-    read of the other. "unheard": one of them cannot for as long as the fault lasts.
+    """After a crash, two processes of the index start at once: both have the same number until one has read of the
+    other. "unheard": one of them cannot while the fault lasts.
     """
     machine = replica_of(world, fault)
     machine.crash()
@@ -124,7 +124,9 @@ def _twins(world: World, fault: Fault) -> UndoFault:
 
 
 def _source_duel(world: World, fault: Fault) -> UndoFault:
-    """A successor starts while the publisher is only cut off; what that had on its way lands later, and is fenced."""
+    """A successor starts while the publisher is only cut off; records that it had in flight arrive later, and are
+    fenced.
+    """
     machine = source_of(world, fault)
     machine.take_over = True
     cut = cut_of()
@@ -132,7 +134,9 @@ def _source_duel(world: World, fault: Fault) -> UndoFault:
 
 
 def _source_deaf(world: World, fault: Fault) -> UndoFault:
-    """The same of one that hears nothing and writes on: a zombie between whose records the successor's lie."""
+    """The same for a publisher that hears nothing but keeps writing: a zombie whose records interleave with the
+    successor's.
+    """
     machine = source_of(world, fault)
     machine.take_over = True
     cut = cut_of(way=CutDirection.IN)
@@ -140,7 +144,7 @@ def _source_deaf(world: World, fault: Fault) -> UndoFault:
 
 
 def _wall_clock(world: World, fault: Fault) -> UndoFault:
-    """A replica's wall clock jumps, and back."""
+    """A replica's wall clock jumps, and later back."""
     machine, jump = replica_of(world, fault), int(float(fault.detail) * SECOND)
 
     def move(by: int) -> None:
@@ -155,7 +159,7 @@ def _wall_clock(world: World, fault: Fault) -> UndoFault:
 
 
 def _source_clock(world: World, fault: Fault) -> UndoFault:
-    """A publisher's clock jumps, and back: its stimes and boundaries with it."""
+    """A publisher's clock jumps, and later back: its stimes and boundaries with it."""
     return _source_off(world, fault, int(float(fault.detail) * SECOND))
 
 
@@ -177,7 +181,7 @@ def _source_off(world: World, fault: Fault, jump: int) -> UndoFault:
 
 
 def _source_drift(world: World, fault: Fault) -> UndoFault:
-    """A publisher's clock runs too fast or too slow for a while, and is set right in the end."""
+    """A publisher's clock runs too fast or too slow for a while, and is corrected at the end."""
     machine, rate = source_of(world, fault), float(fault.detail)
     step_us, drifted, over = 100_000, 0, False
     machine.disturb()
@@ -202,7 +206,7 @@ def _source_drift(world: World, fault: Fault) -> UndoFault:
 
 
 def _source_failed(world: World, fault: Fault) -> UndoFault:
-    """The drill: replicas are told not to read the source until a time."""
+    """A drill: replicas are told not to read the source until a given time."""
     machine = source_of(world, fault)
     until = world.start_us + fault.until_us
     world.put_setting(f"fail/{machine.name}", encode(SourceFailure(until)))
@@ -217,7 +221,7 @@ def _source_failed(world: World, fault: Fault) -> UndoFault:
 
 
 def _burst(world: World, fault: Fault) -> UndoFault:
-    """Tuples come faster for a while: the input has it from the beginning (`Wiring`)."""
+    """Tuples come faster for a while; the input contains that from the beginning (`Builder`)."""
     return nothing
 
 

@@ -1,6 +1,6 @@
-"""The app is begun anew while processes of its former life live on (F9).
+"""The app is begun anew while processes of its previous life continue (F9).
 
-`cluster.resets` does it. This fault is over when those that were away meet the topics that were made again.
+`cluster.resets` implements it. The fault is over when the survivors that were away meet the recreated topics.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from borealis_py.simulation.faults.base import Doing, UndoFault, nothing
 from borealis_py.simulation.runner.scenario import SECOND, Fault
 
 LEARN_US = 2 * SECOND
-"""Who can read all topics knows within this that they are another life's, where somebody writes into them: a replica
-does once a source may have closed a bucket."""
+"""Time within which a process that can read all topics knows that they belong to another life, once they are written: a
+replica writes as soon as a source may have closed a bucket.
+"""
 
 
 def _reset(world: World, fault: Fault) -> UndoFault:
@@ -29,7 +30,7 @@ def _reset(world: World, fault: Fault) -> UndoFault:
 
     def undo() -> None:
         past.meet()
-        if len(world.scenario.faults) == 1:  # nothing else goes wrong: everybody writes
+        if len(world.scenario.faults) == 1:  # nothing else goes wrong: every process writes
             world.scheduler.after(learn_us, must_know)
 
     return undo

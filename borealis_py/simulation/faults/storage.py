@@ -24,7 +24,7 @@ def _disk_full(world: World, fault: Fault) -> UndoFault:
 
 
 def _disk_torn(world: World, fault: Fault) -> UndoFault:
-    """The machine crashes, and the newest checkpoint turns out to be cut in half."""
+    """The machine crashes, and the newest checkpoint turns out to be truncated."""
     machine = replica_of(world, fault)
     machine.crash()
     machine.disk.tear()
@@ -32,7 +32,7 @@ def _disk_torn(world: World, fault: Fault) -> UndoFault:
 
 
 def _disk_zombie(world: World, fault: Fault) -> UndoFault:
-    """A process that was replaced writes what it had of checkpoints over those of its successor."""
+    """A process that was replaced overwrites its successor's checkpoints with its own."""
     machine = replica_of(world, fault)
     old = dict(machine.disk.files)
     machine.crash()
@@ -50,7 +50,7 @@ def _redos(world: World, fault: Fault) -> UndoFault:
 
 
 def _redo_zombie(world: World, fault: Fault) -> UndoFault:
-    """Redo jobs answer late, also when nobody wants to know any more."""
+    """Redo jobs answer late, even after they were cancelled."""
     return _mode(node_of(world, fault), "late")
 
 
@@ -66,7 +66,7 @@ def _mode(machines: list[ReplicaMachine], mode: str) -> UndoFault:
 
 
 def _jvm(world: World, fault: Fault) -> UndoFault:
-    """The JVM dies: what ran is lost, and every job fails until it is back."""
+    """The JVM dies: running jobs are lost, and every job fails until it is back."""
     machines = node_of(world, fault)
     for machine in machines:
         machine.spark.gone += 1
@@ -79,7 +79,7 @@ def _jvm(world: World, fault: Fault) -> UndoFault:
 
 
 def _kernel(world: World, fault: Fault) -> UndoFault:
-    """The engine fails, and no row is to blame: now and then, or whatever it is to do."""
+    """The engine fails, and no row is to blame: now and then, or at every step."""
     engine, share = replica_of(world, fault).engine, 1.0 if fault.detail == "always" else 0.05
     engine.shares.append(share)
 
@@ -90,7 +90,7 @@ def _kernel(world: World, fault: Fault) -> UndoFault:
 
 
 def _trim(world: World, fault: Fault) -> UndoFault:
-    """Retention as it should be: what nobody can need any more goes."""
+    """Correct retention: it deletes what no process can need any more."""
     log, wiring = world.log, world.wiring
     for source in world.sources:
         marks = [_mark(world, machine, source.name) for machine in world.replicas if _reads(machine, source.name)]
@@ -110,25 +110,25 @@ def _reads(machine: ReplicaMachine, source: str) -> bool:
 
 
 def _mark(world: World, machine: ReplicaMachine, source: str) -> int:
-    """The lowest offset of this source that a checkpoint of this replica reads on from."""
+    """The lowest offset of this source from which a checkpoint of this replica resumes."""
     sources = [of.name for of in machine.spec.inputs if not of.replicas]
     return min((file.marks[sources.index(source)].offset for file in _sound(world, machine).values()), default=0)
 
 
 def _oldest(world: World, machine: ReplicaMachine) -> int:
-    """The lowest bucket that a checkpoint of this replica goes on from."""
+    """The lowest bucket from which a checkpoint of this replica resumes."""
     return min(_sound(world, machine), default=world.origin)
 
 
 def _sound(world: World, machine: ReplicaMachine) -> dict[int, File]:
-    """Checkpoints to go by: none when those that this world tears might be all there are."""
+    """Checkpoints to rely on: none if the torn ones of this world might be all there are."""
     tears = sum(f.kind == "disk_torn" for f in world.scenario.faults)
     found = {bucket: file for bucket, file in machine.disk.files.items() if not file.torn}
     return found if len(found) > tears else {}
 
 
 def _needed(world: World, node: str) -> int:
-    """The lowest bucket of a node's stream that somebody may still ask for."""
+    """The lowest bucket of a node's stream that a process may still need."""
     readers = [machine for machine in world.replicas if any(of.name == node for of in machine.spec.inputs)]
     found = [_oldest(world, machine) for machine in (*readers, *world.of_node(node))]
     if node == QUERY:
@@ -144,7 +144,7 @@ def _last(world: World, feed: Feed) -> int:
 
 
 def _retention(world: World, fault: Fault) -> UndoFault:
-    """Some replicas stand still, and retention takes the source's records that they have not read yet."""
+    """Some replicas stand still, and retention deletes the source's records that they have not read yet."""
     source = source_of(world, fault)
     rng = chance(world, fault)
     readers = [machine for machine in world.replicas if _reads(machine, source.name)]

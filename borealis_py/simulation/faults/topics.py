@@ -1,5 +1,6 @@
-"""What befalls the topics beside the data: control, settings and progress expire, are compacted, are deleted and made
-again, or hold what nobody of ours has written (F10, F14)."""
+"""Faults of topics other than the data: control, settings and progress expire, are compacted, are deleted and
+recreated, or hold records that none of our processes wrote (F10, F14).
+"""
 
 from __future__ import annotations
 
@@ -26,17 +27,18 @@ from borealis_py.simulation.faults.base import (
 from borealis_py.simulation.runner.scenario import Fault
 
 Scribble = tuple[bytes | None, bytes | None]
-"""Key and value of a record that nobody of ours has written."""
+"""Key and value of a record that none of our processes wrote."""
 HUGE = (2**63 - 1, 2**64 - 1, 10**30)
 AHEAD = 100_000
-"""Buckets that no world comes to."""
+"""A bucket distance that no world reaches."""
 NO_JSON = (None, b"", b"\x00\xff\x00", b'{"replica": "\xff\xfe"}', b"garbage", b"{", b"[" * 100_000, b'{"a":' * 50_000)
 NO_STRUCT = (b"null", b"5", b"[]", b"{}", b'"text"', b"true", b"1e999")
 
 
 def _expired(world: World, fault: Fault) -> UndoFault:
-    """Retention takes heartbeats; "unread": at its end also what a replica that stood still has yet to read,
-    "starting": one that had just begun."""
+    """Retention deletes heartbeats; "unread": at its end also those that a paused replica has yet to read, "starting":
+    those of one that had just begun.
+    """
     machine, rng = replica_of(world, fault), chance(world, fault)
     feed = machine.spec.control_feed
 
@@ -62,7 +64,7 @@ def _expired(world: World, fault: Fault) -> UndoFault:
 
 
 def _made_again(world: World, fault: Fault) -> UndoFault:
-    """The control topic is deleted, and made again after a while: all that it told of is told anew in time."""
+    """The control topic is deleted, and recreated after a while: everything in it is repeated in time."""
     topic, admin = topics.control(APP), world.log.client("admin").admin()
     for machine in world.replicas:
         machine.disturb()
@@ -76,7 +78,7 @@ def _made_again(world: World, fault: Fault) -> UndoFault:
 
 
 def _compacted(world: World, fault: Fault) -> UndoFault:
-    """The log cleaner passes through the compacted topics again and again, whoever is reading them."""
+    """The log cleaner repeatedly compacts the compacted topics, whoever is reading them."""
 
     def once(rng: random.Random) -> tuple[UndoFault, int]:
         for topic in [topics.settings(APP), *(topics.progress(APP, plan.name) for plan in world.scenario.nodes)]:
@@ -88,19 +90,20 @@ def _compacted(world: World, fault: Fault) -> UndoFault:
 
 
 def _bad_control(world: World, fault: Fault) -> UndoFault:
-    """Garbage in a node's partition of the control log, again and again."""
+    """Garbage in a node's partition of the control log, repeatedly."""
     feed = node_of(world, fault)[0].spec.control_feed
     return _scribbling(world, fault, feed, lambda rng: _bad_beat(world, rng, feed))
 
 
 def _bad_settings(world: World, fault: Fault) -> UndoFault:
-    """Garbage in the settings, under keys that mean something and under others."""
+    """Garbage in the settings, under meaningful and other keys."""
     return _scribbling(world, fault, Feed(topics.settings(APP)), lambda rng: _bad_setting(world, rng))
 
 
 def _bad_progress(world: World, fault: Fault) -> UndoFault:
-    """Garbage in a node's progress: the cleaner may take what it displaces. Two kinds of it alone, which
-    are not drawn: "before" (the app's first bucket), "ahead" (of what any input has closed; that would be a lie)."""
+    """Garbage in a node's progress; the cleaner may remove what it displaces. Two kinds are not drawn, only set
+    explicitly: "before" (the app's first bucket), "ahead" (of what any input has closed, which would be a lie).
+    """
     feed = node_of(world, fault)[0].spec.progress_feed
     return _scribbling(world, fault, feed, lambda rng: _bad_progress_record(world, rng, fault.detail))
 
@@ -131,7 +134,7 @@ def _scribbling(world: World, fault: Fault, feed: Feed, make: Callable[[random.R
 
 
 def _bad_beat(world: World, rng: random.Random, feed: Feed) -> Scribble:
-    """Nothing that one of the node's replicas could have said: a false heartbeat in its name would be a lie."""
+    """A record that none of the node's replicas could have written: a false heartbeat in its name would be a lie."""
     others = [f for i in range(len(world.scenario.nodes)) if (f := Feed(feed.topic, i)) != feed]
     elsewhere = [r for f in others for r in world.log.committed(f)[-20:]]
     if elsewhere and rng.random() < 0.25:

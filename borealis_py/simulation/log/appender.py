@@ -1,4 +1,4 @@
-"""Appending to the simulated log: in order per feed, late, refused, or answered by silence."""
+"""Appending to the simulated log: in order per feed; records may be late, refused, or never acknowledged."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from borealis_py.log.base import Delivery, LogError, NewRecord, Wake
 from borealis_py.simulation.log.connection import Connection
 
 UNKNOWN_US = 30_000_000
-"""For how long a client takes a topic that no broker knows for one that is to be made, or made again."""
+"""How long a client waits for a topic unknown to the broker to be created, or recreated."""
 
 
 class _Lane:
-    """A feed's appends in flight, in order."""
+    """Appends of one feed in flight, in order."""
 
     __slots__ = ("acked_at_us", "acks", "broken", "landing_at_us", "queue", "topic", "waiting")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.queue: deque[tuple[NewRecord, object, int]] = deque()
-        self.waiting = 0  # how many of them stand before a cut
+        self.waiting = 0  # how many of them wait at a cut
         self.acks: deque[Delivery] = deque()
         self.broken: str | None = None  # a record was refused: none may follow it, or there would be a gap
         self.landing_at_us = self.acked_at_us = 0
@@ -53,14 +53,14 @@ class MemoryAppender:
         return delivered
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether all is delivered: simulated time does not pass in here."""
+        """Whether everything is delivered: no simulated time passes here."""
         return self._outstanding == 0
 
     def close(self) -> None:
         self._open = False
 
     def die(self, later_us: int = 0) -> None:
-        """The process is gone: of each feed a prefix of what is in flight still lands, up to `later_us` late."""
+        """The process is gone: of each feed, a prefix of what is in flight still arrives, up to `later_us` late."""
         log = self._client.log
         for lane in self._lanes.values():
             for _ in range(len(lane.queue) - log.rng.randint(0, len(lane.queue))):

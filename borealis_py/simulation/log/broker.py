@@ -1,7 +1,7 @@
 """The simulated broker: partitions, transactions, and retention with Kafka's semantics.
 
-All of it happens at once. `log.client` decides who sees it when, and what gets lost on the way. Compaction happens when
-`Partition.compact` is called.
+All operations are instantaneous. `log.client` decides who sees them when, and what is lost on the way. Compaction
+happens when `Partition.compact` is called.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from borealis_py.log.base import Feed, LogError, NewRecord, OffsetGone, Record, 
 
 
 class ProducerFenced(Exception):
-    """A newer producer of the same transactional id was there before this request."""
+    """A newer producer of the same transactional id was initialised before this request."""
 
 
 Watchers = dict[Callable[[Feed], None], None]
-"""Who is told of what comes into a feed."""
+"""Callbacks for new records of a feed."""
 
 
 class Partition:
-    """One feed. Offsets are positions in `records`; None is one that no reader sees (marker, aborted, compacted away).
+    """One feed. Offsets are positions in `records`; None is a record that no reader sees (marker, aborted, compacted
+    away).
 
-    Once `deleted`, nothing comes any more: a topic that is made again has other partitions, with the same `watchers`.
+    Once `deleted`, it never changes: a recreated topic has other partitions, with the same `watchers`.
     """
 
     __slots__ = ("_aborted", "_peaks", "appended_us", "deleted", "feed", "records", "start", "undecided", "watchers")
@@ -32,11 +33,11 @@ class Partition:
     def __init__(self, feed: Feed, watchers: Watchers) -> None:
         self.feed = feed
         self.records: list[Record | None] = []
-        self.appended_us: list[int] = []  # when each came, for those who look on
+        self.appended_us: list[int] = []  # when each was appended, for observers
         self.start = 0
         self.deleted = False
         self.watchers = watchers
-        self._peaks: list[int] = []  # highest timestamp so far: makes `find` a bisection
+        self._peaks: list[int] = []  # highest timestamp so far: lets `find` use bisection
         self.undecided: dict[str, list[int]] = {}
         self._aborted: dict[int, Record] = {}
 
@@ -46,7 +47,7 @@ class Partition:
         return min(offsets[0] for offsets in self.undecided.values()) if self.undecided else len(self.records)
 
     def append(self, record: NewRecord, now_us: int, transaction: str | None = None) -> int:
-        """Put one record at the end; with `transaction`, invisible until that is committed."""
+        """Append one record; with `transaction`, invisible until that is committed."""
         offset = len(self.records)
         stamp = now_us // 1000 if record.timestamp_ms is None else record.timestamp_ms
         self._put(Record(self.feed, offset, stamp, record.key, record.value, record.headers), stamp, now_us)
@@ -57,8 +58,9 @@ class Partition:
         return offset
 
     def finish(self, transaction: str, commit: bool, now_us: int) -> None:
-        """Write the marker. It ends all that is open here under this id, as in Kafka: also what an earlier marker would
-        have ended that was lost. Aborted records keep their offsets and are never seen."""
+        """Write the marker. It ends everything open here under this id, as in Kafka, including what a lost earlier
+        marker would have ended. Aborted records keep their offsets and are never seen.
+        """
         for offset in self.undecided.pop(transaction, ()):
             record = self.records[offset]
             if not commit and record is not None:
@@ -71,13 +73,13 @@ class Partition:
         """First offset with a timestamp at or after this one, markers included as in Kafka; else the stable end."""
         end = self.stable_end
         offset = bisect_left(self._peaks, timestamp_ms)
-        if offset < self.start:  # the peak was deleted: look at what is left
+        if offset < self.start:  # the peak was deleted: search the rest
             at = (i for i in range(self.start, end) if (r := self.records[i]) and r.timestamp_ms >= timestamp_ms)
             return next(at, end)
         return min(offset, end)
 
     def has(self, offset: int) -> bool:
-        """Whether one can read on from here: neither deleted by retention nor beyond the end."""
+        """Whether a reader can continue from here: neither deleted by retention nor beyond the end."""
         return self.start <= offset <= len(self.records)
 
     def read(self, first: int, end: int) -> list[Record]:
@@ -87,7 +89,7 @@ class Partition:
         return [r for r in self.records[first : min(end, self.stable_end)] if r is not None]
 
     def read_raw(self, first: int, end: int) -> list[Record]:
-        """Likewise those that are aborted, or whose transaction has no end."""
+        """The same including records that are aborted, or whose transaction has not ended."""
         if first < end and not self.has(first):
             raise OffsetGone(self.feed, first)
         found = (self.records[i] or self._aborted.get(i) for i in range(first, min(end, len(self.records))))
@@ -98,8 +100,9 @@ class Partition:
         self.start = max(self.start, min(offset, self.stable_end))
 
     def compact(self, below: int) -> None:
-        """The log cleaner passes: of the records before offset `below`, only those stay that no later one of their key
-        follows. Who reads meets holes in the offsets, and no error."""
+        """Run the log cleaner: of the records before offset `below`, keep only the last of each key. Readers meet holes
+        in the offsets, and no error.
+        """
         end, newer = self.stable_end, set[bytes | None]()
         for offset in range(end - 1, self.start - 1, -1):
             record = self.records[offset]
@@ -140,7 +143,7 @@ class Broker:
         self._watchers: dict[Feed, Watchers] = {}
         self._producers: dict[str, _Producer] = {}
         self.losing: list[Callable[[Sequence[Partition]], Collection[Partition]]] = []
-        """Of the partitions of a transaction that ends: those whose markers are lost, though it counts as ended."""
+        """Chooses the partitions of an ending transaction whose markers are lost, although it counts as ended."""
 
     def topics(self) -> list[str]:
         return sorted(self._topics)
@@ -159,26 +162,26 @@ class Broker:
         return name in self._topics
 
     def watchers(self, feed: Feed) -> Watchers:
-        """Of this feed, whether it exists or not, and however often it is made again."""
+        """The watchers of a feed, whether it exists or not, and however often it is recreated."""
         return self._watchers.setdefault(feed, {})
 
     def existing(self, feed: Feed) -> Partition | None:
-        """None where there is no such topic or partition."""
+        """The partition; None: there is no such topic or partition."""
         return self._partitions.get(feed)
 
     def partition(self, feed: Feed) -> Partition:
-        """Raises LogError when there is no such topic or partition."""
+        """The partition. Raises LogError if there is no such topic or partition."""
         try:
             return self._partitions[feed]
         except KeyError:
             raise LogError(f"{feed.topic}[{feed.partition}]: no such topic; `borealis up` creates topics") from None
 
     def partitions(self, name: str) -> list[Partition]:
-        """Of one topic."""
+        """The partitions of one topic."""
         return [self._partitions[Feed(name, i)] for i in range(self._topics[name])]
 
     def append(self, record: NewRecord) -> int:
-        """Raises LogError."""
+        """Append a record. Raises LogError."""
         return self.partition(record.feed).append(record, self._now_us())
 
     def init_producer(self, transactional_id: str) -> int:
@@ -205,11 +208,11 @@ class Broker:
         return producer.opened
 
     def commit(self, transactional_id: str, epoch: int) -> bool:
-        """Whether all its markers are in the log: who asks does not learn it. Raises ProducerFenced."""
+        """Returns whether all its markers are in the log, which the client does not learn. Raises ProducerFenced."""
         return self._finish(transactional_id, self._current(transactional_id, epoch), commit=True)
 
     def abort(self, transactional_id: str, epoch: int) -> None:
-        """Raises ProducerFenced."""
+        """Abort the transaction. Raises ProducerFenced."""
         self._finish(transactional_id, self._current(transactional_id, epoch), commit=False)
 
     def undecided(self, partition: Partition) -> set[int]:

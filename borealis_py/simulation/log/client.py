@@ -31,15 +31,15 @@ from borealis_py.simulation.log.transactor import MemoryTransactor
 
 
 class MemoryLog(SharedLog):
-    """The world's log. Not itself a `Log`: `client(name)` is.
+    """The world's log. It is not itself a `Log`: `client(name)` is.
 
     Args:
         seed: of every random choice in here.
-        delays: of clients without delays of their own (`set_delays`).
+        delays: of clients without their own delays (`set_delays`).
         outcomes: of commits; by default all succeed.
         append_timeout_us: an append that waits longer for a cut to heal fails.
         transaction_timeout_us: the broker aborts transactions that are open for longer.
-        poll_records_max: of one `poll`, feed by feed; None: all there is.
+        poll_records_max: of one `poll`, feed by feed; None: unlimited.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class MemoryLog(SharedLog):
         return self._clients[name]
 
     def set_delays(self, name: str, delays: Latencies) -> None:
-        """From now on this client's requests take this long."""
+        """Set the latencies of this client's requests from now on."""
         self.link(name).slow(delays)
 
     def cut(self, name: str, topics: Collection[str] | None = None) -> Cut:
@@ -73,18 +73,18 @@ class MemoryLog(SharedLog):
         return cut
 
     def add_cut(self, name: str, cut: Cut) -> None:
-        """Likewise, in one direction perhaps."""
+        """The same with an existing cut, which may be one-way."""
         self.link(name).cuts.append(cut)
 
     def heal(self, name: str, cut: Cut | None = None) -> None:
-        """End the cut (None: all): what waited goes on, in order."""
+        """End the cut (None: all): whatever waited continues, in order."""
         link = self.link(name)
         link.cuts = [] if cut is None else [c for c in link.cuts if c is not cut]
         if name in self._clients:
             self._clients[name].healed()
 
     def kill(self, name: str) -> None:
-        """The process is gone. Of what it had in flight, a prefix of each feed still lands; nothing reaches it."""
+        """The process is gone. Of what it had in flight, a prefix of each feed still arrives; nothing reaches it."""
         client = self._clients.pop(name, None)
         if client is not None:
             client.die(self._late_us.get(name, 0))
@@ -92,21 +92,21 @@ class MemoryLog(SharedLog):
     # Faults of the log ------------------------------------------------------------------------------------------------
 
     def late(self, name: str, up_to_us: int) -> None:
-        """What this client has in flight when it dies lands up to so much later (0: as ever)."""
+        """If this client dies, its records in flight arrive up to this much later (0: as usual)."""
         self._late_us[name] = up_to_us
 
     def refuse(self, name: str, topic: str, refusal: Refusal) -> None:
-        """The next append of this client to this topic is answered so."""
+        """Answer this client's next append to this topic with a refusal."""
         self._refusals[name, topic] = refusal
 
     def alter(self, feed: Feed, change: Callable[[NewRecord], NewRecord] | None) -> None:
-        """What is appended to this feed is changed on its way (None: not any more)."""
+        """Change what is appended to this feed on its way (None: no longer)."""
         self._altered.pop(feed, None)
         if change is not None:
             self._altered[feed] = change
 
     def depose(self, topics: Collection[str]) -> None:
-        """These topics have no leader: appends wait, reads bring nothing, until `elect`."""
+        """Take these topics' leaders away: appends wait, reads return nothing, until `elect`."""
         for topic in topics:
             self._leaderless[topic] = self._leaderless.get(topic, 0) + 1
 
@@ -118,7 +118,7 @@ class MemoryLog(SharedLog):
         self.healed()
 
     def healed(self) -> None:
-        """What waited for a leader or for a topic goes on."""
+        """Resume whatever waited for a leader or for a topic."""
         for client in self._clients.values():
             client.healed()
 
@@ -127,12 +127,12 @@ class MemoryLog(SharedLog):
         self.broker.partition(feed).delete_before(offset)
 
     def committed(self, feed: Feed) -> list[Record]:
-        """What ever lay in a feed, for oracles: no delay, no cut, no retention."""
+        """Everything ever committed to a feed, for oracles: no delay, no cut, no retention."""
         partition = self.broker.partition(feed)
         return [r for r in partition.records[: partition.stable_end] if r is not None]
 
     def decided(self, feed: Feed) -> list[Record]:
-        """Likewise, with what another one's open transaction hides from readers for a while."""
+        """The same including what another transaction, still open, temporarily hides from readers."""
         partition = self.broker.partition(feed)
         undecided = self.broker.undecided(partition)
         return [r for r in partition.records if r is not None and r.offset not in undecided]

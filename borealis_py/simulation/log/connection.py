@@ -1,4 +1,4 @@
-"""What the parts of one process's log share: the way to the log, and what lies at its other end."""
+"""Shared by the parts of one process's log: the connection to the log, and the broker behind it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from borealis_py.simulation.log.outcomes import CommitOutcome, CommitOutcomes
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What becomes of an append that is told to have failed; it may have `landed` all the same (F11)."""
+    """The outcome of an append reported as failed; it may have `landed` nevertheless (F11)."""
 
     reason: str
     landed: bool = False
 
 
 class SharedLog:
-    """The broker, time and chance, and what is wrong with them now: as all clients meet them.
+    """The broker, time and chance, and the current faults, as all clients meet them.
 
     Args: see `MemoryLog`.
     """
@@ -44,7 +44,7 @@ class SharedLog:
         self.broker = Broker(lambda: scheduler.now_us)
         self.outcomes = outcomes or (lambda _rng, _name: CommitOutcome.COMMITTED)
         self.too_large: Callable[[Sequence[NewRecord]], bool] = lambda _records: False
-        """Whether a transaction takes longer to commit than it has."""
+        """Whether a transaction takes longer to commit than its timeout."""
         self.append_timeout_us = append_timeout_us
         self.transaction_timeout_us = transaction_timeout_us
         self.poll_records_max = poll_records_max
@@ -57,7 +57,7 @@ class SharedLog:
         self._altered: dict[Feed, Callable[[NewRecord], NewRecord]] = {}
 
     def link(self, name: str) -> Link:
-        """The way of this client, and of those that start later under its name."""
+        """The link of this client, and of later ones with its name."""
         if name not in self._links:
             self._links[name] = Link(self._delays)
         return self._links[name]
@@ -80,7 +80,7 @@ class SharedLog:
 
 
 class Connection:
-    """One process's way to the log."""
+    """One process's connection to the log."""
 
     def __init__(self, log: SharedLog, name: str) -> None:
         self.log = log
@@ -92,11 +92,11 @@ class Connection:
         return self.alive and self.link.reaches(topic) and not self.log.leaderless(topic)
 
     def sends(self, topic: str | None) -> bool:
-        """What it sends about this topic arrives."""
+        """Whether requests about this topic arrive."""
         return self.link.sends(topic) and not self.log.leaderless(topic)
 
     def hears(self, topic: str | None) -> bool:
-        """What the log answers or sends arrives."""
+        """Whether the log's answers and records arrive."""
         return self.alive and self.link.hears(topic) and not self.log.leaderless(topic)
 
     def after(self, delay: Delay, fn: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The way between one client and the simulated log: what is cut, in which direction, and how long things take on it."""
+"""The link between one client and the simulated log: cuts, their directions, and latencies."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Cut:
 
 
 def cut_of(topics: Collection[str] | None = None, way: CutDirection = CutDirection.BOTH, but: bool = False) -> Cut:
-    """A cut of its own: two equal ones are still two."""
+    """A distinct cut: two equal ones are still two."""
     return Cut(None if topics is None else frozenset(topics), way, but)
 
 
 class Link:
-    """One client name's way to the log; it outlives the client."""
+    """One client name's link to the log; it outlives the client."""
 
     __slots__ = ("_base", "_slow", "cuts", "delays")
 
@@ -50,19 +50,19 @@ class Link:
         self._slow: list[Latencies] = []
 
     def sends(self, topic: str | None) -> bool:
-        """What the client sends about this topic arrives."""
+        """Whether the client's requests about this topic arrive."""
         return not self.cuts or not any(cut.blocks(topic, True) for cut in self.cuts)
 
     def hears(self, topic: str | None) -> bool:
-        """What the log answers or sends arrives."""
+        """Whether the log's answers and records arrive."""
         return not self.cuts or not any(cut.blocks(topic, False) for cut in self.cuts)
 
     def reaches(self, topic: str | None) -> bool:
-        """A request arrives, and its answer."""
+        """Whether a request and its answer arrive."""
         return not self.cuts or (self.sends(topic) and self.hears(topic))
 
     def slow(self, delays: Latencies) -> None:
-        """From now on things take this long, until `fast` with the same."""
+        """Set the latencies from now on, until `fast` with the same ones."""
         self._slow.append(delays)
         self.delays = delays
 

@@ -1,4 +1,4 @@
-"""What becomes of a commit."""
+"""The outcomes of a commit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class CommitOutcome(Enum):
-    """What becomes of a commit."""
+    """The outcome of a commit."""
 
     COMMITTED = "committed, and the writer is told so"
     UNTOLD = "committed, and the writer cannot know"
@@ -17,4 +17,4 @@ class CommitOutcome(Enum):
 
 
 CommitOutcomes = Callable[[random.Random, str], CommitOutcome]
-"""(random, client's name) -> what becomes of its next commit."""
+"""(random, client's name) -> the outcome of its next commit."""

@@ -1,4 +1,4 @@
-"""Reading the simulated log: cursors that see what has had the time to arrive, and blocking questions."""
+"""Reading the simulated log: cursors that see what has had time to arrive, and blocking queries."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from borealis_py.simulation.log.connection import Connection
 
 
 class _SimulatedCursor:
-    """`partition`: None while there is none; a deleted one until all that had come of it has been polled."""
+    """`partition`: None while there is none; a deleted one until everything that arrived from it has been polled."""
 
     __slots__ = ("partition", "position", "shown_at_us", "visible")
 
     def __init__(self, partition: Partition | None, offset: int) -> None:
         self.partition = partition
         self.position = offset
-        self.visible = offset  # what the fetches so far brought; records lie in the partition itself
+        self.visible = offset  # how far the fetches so far reached; the records are in the partition itself
         self.shown_at_us = 0
 
 
@@ -30,7 +30,7 @@ class MemoryReader:
         self._cursors: dict[Feed, _SimulatedCursor] = {}
 
     def open(self, feed: Feed, offset: int) -> None:
-        """See `log.base.Reader.open`. Of what does not exist nothing comes until it does."""
+        """See `log.base.Reader.open`. A feed that does not exist yields nothing until it does."""
         broker = self._client.log.broker
         self._cursors[feed] = _SimulatedCursor(broker.existing(feed), offset)
         broker.watchers(feed)[self._advanced] = None
@@ -44,8 +44,8 @@ class MemoryReader:
         """See `log.base.Reader.poll`.
 
         Raises:
-            OffsetGone: a cursor is below what the log still has.
-            LogError: a cursor is beyond the end: the topic was deleted and made again.
+            OffsetGone: a cursor is below the first offset the log still has.
+            LogError: a cursor is beyond the end: the topic was deleted and recreated.
         """
         readable = self._readable()
         records: list[Record] = []
@@ -66,7 +66,7 @@ class MemoryReader:
         return records
 
     def _readable(self) -> list[tuple[_SimulatedCursor, Partition]]:
-        """What can be read on, before any of it is: an error of one feed loses nothing of another."""
+        """The readable cursors, determined before any is read: an error of one feed loses nothing of another."""
         found = []
         for feed, cursor in self._cursors.items():
             partition = cursor.partition
@@ -88,12 +88,14 @@ class MemoryReader:
             self.stop(feed)
 
     def healed(self) -> None:
-        """A cut has ended: what had not come comes now."""
+        """A cut has ended: what was held up arrives now."""
         for feed in self._cursors:
             self._advanced(feed)
 
     def _made_again(self, feed: Feed, cursor: _SimulatedCursor) -> Partition | None:
-        """Where to read on, after the feed's partition has been deleted: there, as long as something has come of it."""
+        """Where to continue after the feed's partition was deleted: there, as long as some of what
+        arrived is unread.
+        """
         if cursor.partition is None or cursor.visible <= cursor.position:
             cursor.partition = self._client.log.broker.existing(feed)
             cursor.visible = cursor.position
@@ -142,9 +144,9 @@ class MemoryEnds:
 
 
 class MemoryLookup:
-    """Implements `log.base.Lookup`. Blocking calls answer at once: time does not pass in them.
+    """Implements `log.base.Lookup`. Blocking calls answer at once: no time passes in them.
 
-    `committed` False: sees what was aborted and what has no end yet, too.
+    `committed` False: also sees aborted and unfinished transactions.
     """
 
     def __init__(self, client: Connection, committed: bool = True) -> None:

@@ -1,6 +1,6 @@
-"""Transactions of the simulated log as their writer sees them: they take time, are fenced, or end who knows how.
+"""Transactions of the simulated log as their writer sees them: they take time, are fenced, or end in an unknown way.
 
-The broker's side (who is fenced, what becomes visible) is `log.broker`.
+`log.broker` is the broker's side (who is fenced, what becomes visible).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from borealis_py.simulation.log.outcomes import CommitOutcome
 from borealis_py.simulation.log.reader import MemoryLookup
 
 _LOOK_US = 300_000
-"""As kafka/transactor: who writes nothing into an open transaction for so long is taken for dead."""
+"""As in kafka/transactor: a writer that adds nothing to an open transaction for this long counts as dead."""
 _LATER_US = 300_000
-"""Up to how much later a commit of unknown outcome may still happen."""
+"""Maximum delay after which a commit of unknown outcome may still happen."""
 
 
 class MemoryTransactor:
@@ -57,13 +57,16 @@ class MemoryTransactor:
         self._mending = mending
         self._unended = unended
         self._doubt = False
-        """Markers of this writer's were lost, by a broker so slow that it looks after this commit or the next."""
+        """Whether markers of this writer were lost, by a broker so slow that the writer looks for it after this commit
+        or the next.
+        """
         self._attempt: int | None = None
         self._epoch = 0
         self._events: list[TransactorEvent] = []
         self._written: Sequence[NewRecord] = ()
 
     def take_over(self, attempt: int) -> None:
+        self.drop()
         self._attempt = attempt
         self._epoch = 0
         self._client.after(self._client.link.delays.fence, lambda: self._look(attempt))
@@ -75,16 +78,17 @@ class MemoryTransactor:
 
     def drop(self) -> None:
         self._attempt = None
+        self._events.clear()
 
     def events(self) -> list[TransactorEvent]:
         events, self._events = self._events, []
         return events
 
     def close(self) -> None:
-        self._attempt = None
+        self.drop()
 
     def _look(self, attempt: int) -> None:
-        """Whether somebody writes on into a transaction: nobody fences him then."""
+        """Check whether another writer is still writing into a transaction, which then is not fenced."""
         before = self._open_to(attempt)
         if before is None:
             self._fence(attempt)
@@ -112,7 +116,7 @@ class MemoryTransactor:
         if not self._client.sends(self._progress.topic):
             self._unreachable(attempt)
             return
-        self._epoch = self._broker.init_producer(self._id)  # also if its answer will not come
+        self._epoch = self._broker.init_producer(self._id)  # even if its answer does not arrive
         self._doubt = False
         self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt, 0))
 
@@ -136,7 +140,7 @@ class MemoryTransactor:
             self._answer(attempt, Unknown(attempt, str(exc)))
 
     def _left(self) -> Mend | None:
-        """What those before left to be mended."""
+        """What earlier writers left to be repaired."""
         if self._mending is None:
             return None
         return self._mending(MemoryLookup(self._client), MemoryLookup(self._client, committed=False))
@@ -163,7 +167,7 @@ class MemoryTransactor:
         self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt, steps))
 
     def _open(self, records: Sequence[NewRecord]) -> None:
-        """Write into a transaction that ends by itself if nobody ends it. Raises ProducerFenced, LogError."""
+        """Write into a transaction, which times out if it is not ended. Raises ProducerFenced, LogError."""
         opened, log = self._broker.write(self._id, self._epoch, records), self._client.log
         log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
 
@@ -196,7 +200,7 @@ class MemoryTransactor:
     def _commit(self, attempt: int, epoch: int) -> None:
         log = self._client.log
         if not self._client.alive and log.rng.random() < 0.5:
-            self._commit_late(epoch)  # it was on its way when the process died
+            self._commit_late(epoch)  # it was in flight when the process died
         if not self._current(attempt):
             return
         if not self._client.sends(self._progress.topic):
@@ -223,7 +227,7 @@ class MemoryTransactor:
         self._answer(attempt, Committed(attempt) if told else Unknown(attempt, "no answer to the commit"))
 
     def _hangs(self) -> str | None:
-        """What a look after a slow commit finds."""
+        """The result of a look after a slow commit."""
         try:
             left = self._left()
         except LogError as exc:
@@ -234,7 +238,7 @@ class MemoryTransactor:
         try:
             self._broker.commit(self._id, epoch)
         except ProducerFenced:
-            return  # the successor fenced first: the transaction was aborted by that
+            return  # the successor fenced first, which aborted the transaction
 
     def _unreachable(self, attempt: int) -> None:
         reason = f"{self._progress.topic}: no broker answered {self._client.name}"

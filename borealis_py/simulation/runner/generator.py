@@ -13,35 +13,35 @@ from borealis_py.simulation.runner.scenario import ROWS_MAX, SECOND, SIZES, Faul
 
 NODES_MAX = 4
 REPLICA_SECONDS_MAX = 75
-"""Big worlds live shorter, so that no seed takes for ever."""
+"""Big worlds live shorter, so that no seed takes forever."""
 LEAST_S, MOST_S = 12, 56
 INPUT_FAILS = ("source_cut", "source_failed", "source_hangs", "source_crashes", "source_mute", "source_flaps")
-"""What makes replicas diverge: most other faults are of interest only meanwhile."""
+"""Kinds that make replicas diverge: most other faults matter only meanwhile."""
 ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
 LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1}
-"""In which share of the worlds a kind is drawn that came later; 0.04 where none is said."""
+"""Share of worlds in which a kind of `LATER` is drawn; 0.04 if not given."""
 LATER_DICE = {"twins": "later"}
 PARTED_SHARE = 0.1
-"""Of the worlds that have partitioned sources and nodes."""
+"""Share of worlds with partitioned sources and nodes."""
 NEIGHBOURS = ("si", "sim2", "sim-q", "simq", "q")
-"""Names of a second app: the first one is "sim"."""
+"""Names of a second app; the first one is "sim"."""
 NEIGHBOUR_SHARE = 0.06
 SPARKLESS_SHARE = 0.125
 PARTS = 2
 REPLICAS_MAX = 8
 SLOW_SHARE = 0.15
-"""How often a row costs time that shows."""
+"""Share of worlds in which processing a row takes noticeable time."""
 TINY = 2
-"""Rows of a part in worlds with twins: what each of them says of a bucket must take many records to mingle."""
+"""Rows per part in worlds with twins: output of one bucket must take many records to interleave."""
 
 
 def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nodes: int | None = None) -> Scenario:
-    """The scenario of this seed.
+    """Draw the scenario of this seed.
 
     Args:
         kinds: draw faults of these kinds only.
         seconds: how long the world lives until it heals; None: drawn, 12 to 56 s.
-        nodes: how many nodes; None: drawn.
+        nodes: number of nodes; None: drawn.
     """
     rng = random.Random(f"scenario {seed}")
     sources = rng.choice((1, 1, 2, 2, 3, 4))
@@ -67,8 +67,8 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         timing=Timing(
             heartbeat_us=rng.choice((100_000, 200_000)),
             inline_us=rng.choice((0, 20, 100, 1_000_000)),
-            redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than life
-            slice_buckets=rng.choice((3, 20, 100)),  # and fewer where the outbox has less room
+            redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than real time
+            slice_buckets=rng.choice((3, 20, 100)),  # less if the outbox is smaller
             slice_us=random.Random(f"slices {seed}").choice((1_000, 20_000, 100_000)),
             outbox_max=random.Random(f"outbox {seed}").choice((20, 80, 200)),
             publish_buckets=rng.choice((5, 200)),
@@ -106,7 +106,7 @@ def small(timing: Timing) -> Timing:
 
 
 def _publishers(scenario: Scenario) -> Scenario:
-    """What comes in, and how late. Drawn apart, so that all else of the world stays as it is."""
+    """The inputs, and their lateness. Drawn separately, so that the rest of the world stays the same."""
     rng = random.Random(f"publishers {scenario.seed}")
     bad, lateness_us = rng.choice((0.0, 0.02, 0.2)), rng.choice((150_000, 400_000, 1_500_000))
     data = frozenset(i for i in range(scenario.sources) if rng.random() < 0.5)
@@ -119,7 +119,7 @@ def _publishers(scenario: Scenario) -> Scenario:
 
 
 def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[SimulatedNode, ...]:
-    """A chain, or a small graph: every source and node is read by somebody."""
+    """A chain, or a small graph: every source and node has a reader."""
     count = rng.choices((1, 2, 3, 4), (50, 32, 13, 5))[0]
     count = min(count, NODES_MAX) if wanted is None else wanted
     names = [*(f"n{i}" for i in range(1, count)), QUERY]
@@ -144,14 +144,16 @@ def _nodes(rng: random.Random, sources: int, wanted: int | None) -> tuple[Simula
 
 
 def _exchanges(seed: int, plans: tuple[SimulatedNode, ...]) -> tuple[SimulatedNode, ...]:
-    """Some nodes write their stream in partitions. Drawn apart, so that all else of the world stays as it is."""
+    """Some nodes write partitioned streams. Drawn separately, so that the rest of the world stays the same."""
     rng = random.Random(f"exchanges {seed}")
     *cut, query = plans
     return (*(replace(p, exchange=rng.choice((2, 3))) if rng.random() < 0.25 else p for p in cut), query)
 
 
 def parted(rng: random.Random, scenario: Scenario) -> Scenario:
-    """The same with sources and cut nodes in partitions: each is a source, or a node, of its own (PROTOCOL 1.6)."""
+    """The scenario with partitioned sources and cut nodes: each partition is a source, or a node, of its own (PROTOCOL
+    4.6).
+    """
     counts = {name: PARTS if rng.random() < 0.5 else 1 for name in scenario.source_names}
     *cut, _ = scenario.nodes
     replicas = scenario.replicas
@@ -165,7 +167,7 @@ def parted(rng: random.Random, scenario: Scenario) -> Scenario:
     whole = [name for name in scenario.source_names for _ in range(counts[name])]
     by_data = {name for i, name in enumerate(scenario.source_names) if i in scenario.by_data}
     more = -(-sources // scenario.sources)
-    timing = scenario.timing  # what was drawn for so many sources is for as many more
+    timing = scenario.timing  # drawn for fewer sources: scale it
     few, small = timing.redo_rows < 20_000, timing.buffer_rows_max < 2_000_000
     return replace(
         scenario,
@@ -195,7 +197,7 @@ def _parts(plan: SimulatedNode, counts: Mapping[str, int], plans: Sequence[Simul
 
 
 def _shared(seed: int, plans: tuple[SimulatedNode, ...]) -> tuple[SimulatedNode, ...]:
-    """In some worlds the query reads a source itself that a node before it reads, too. Drawn apart as well."""
+    """In some worlds the query also reads a source directly that an earlier node reads. Drawn separately, too."""
     rng = random.Random(f"shared {seed}")
     *cut, query = plans
     sources = sorted({name for p in cut for name in p.inputs if name.startswith("s")} - set(query.inputs))
@@ -225,7 +227,7 @@ def _policies(rng: random.Random) -> tuple[DelayPolicy, DelayPolicy]:
 def _faults(
     rng: random.Random, sources: int, plans: Sequence[SimulatedNode], heal_us: int, kinds: Sequence[str]
 ) -> tuple[Fault, ...]:
-    """A few inputs that fail, for long enough to matter, and other faults, most of them while those are at work."""
+    """Some input failures, long enough to matter, and other faults, most of them meanwhile."""
     counts = _counts(sources, plans)
     last_us = heal_us - SECOND
     inputs = [k for k in kinds if k in INPUT_FAILS]
@@ -250,7 +252,9 @@ def _faults(
 
 
 def _later(seed: int, sources: int, plans: Sequence[SimulatedNode], heal_us: int) -> list[Fault]:
-    """Faults of the kinds that came later: each has dice of its own, so that a new one moves none of the others."""
+    """Faults of the kinds in `LATER`: each has its own random generator, so that a new kind moves
+    none of the others.
+    """
     faults = []
     for kind in LATER:
         rng = random.Random(f"{LATER_DICE.get(kind, kind)} {seed}")
@@ -265,7 +269,7 @@ def _later(seed: int, sources: int, plans: Sequence[SimulatedNode], heal_us: int
 
 
 def _counts(sources: int, plans: Sequence[SimulatedNode]) -> dict[FaultTarget, int]:
-    """How many there are of what a fault may be about."""
+    """The number of possible targets of each kind."""
     replicas = sum(p.replicas for p in plans)
     return {
         FaultTarget.SOURCE: sources,
@@ -277,7 +281,8 @@ def _counts(sources: int, plans: Sequence[SimulatedNode]) -> dict[FaultTarget, i
 
 def _slow_start(rng: random.Random, counts: Mapping[FaultTarget, int], heal_us: int) -> list[Fault]:
     """A replica that starts while an input is gone, whose heartbeats are lost until long after that is back, so that it
-    goes on after T while it is still RECOVERING, and whose redo takes long."""
+    continues after T while it is still RECOVERING, and whose redo takes long.
+    """
     replica, at = rng.randrange(counts[FaultTarget.REPLICA]), rng.randrange(SECOND, 2 * SECOND)
     back = at + 5 * SECOND
     return [

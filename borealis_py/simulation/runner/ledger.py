@@ -1,4 +1,4 @@
-"""The ledger of simulator runs: a Markdown table that only grows, one line a run."""
+"""The ledger of simulator runs: an append-only Markdown table, one line per run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ is fixed before the next line, and told in RELIABILITY.md.
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One run. `cells`: pairs of transition and fault class that were hit, of `cells_all` possible ones."""
+    """One run. `cells`: number of (transition, fault class) pairs that were hit, of `cells_all` possible ones."""
 
     seeds: int
     first: int
@@ -36,7 +36,7 @@ class Line:
 
 
 def append(path: Path, line: Line, at: datetime | None = None, commit: str | None = None) -> None:
-    """Add a line; the file and its head are made where there is none."""
+    """Append a line; creates the file with its head if it does not exist."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(HEAD)
@@ -45,11 +45,15 @@ def append(path: Path, line: Line, at: datetime | None = None, commit: str | Non
 
 
 def commit_of(directory: Path, ledger: Path) -> str:
-    """The commit that is checked out, "+" when it was changed since; "-" where there is none.
+    """The checked-out commit, with "+" if the tree has changed since; "-" if there is none.
 
     Args:
-        ledger: the run before may have changed it; that does not count.
+        directory: of the code. If its files are not in the repository around it (an environment in somebody's project),
+            that repository's commit is not the code's.
+        ledger: ignored as a change: the previous run may have written it.
     """
+    if not _git(directory, "ls-files"):
+        return "-"
     said, top = _git(directory, "rev-parse", "--short", "HEAD"), Path(_git(directory, "rev-parse", "--show-toplevel"))
     changed = {top / name for name in _git(directory, "diff", "--name-only", "HEAD").splitlines()} - {ledger.resolve()}
     return "-" if not said else said + ("+" if changed else "")

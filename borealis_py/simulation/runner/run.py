@@ -1,4 +1,4 @@
-"""Runs seeds: each a world of its own, on all cores, and shrinks those that fail."""
+"""Runs seeds, each a separate world, on all cores, and shrinks those that fail."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from borealis_py.simulation.runner.simulation import Simulation, lives
 from borealis_py.simulation.runner.story import tell
 
 TWICE_EVERY = 20
-"""Every so many seeds one is run twice, and must give the same history."""
+"""One seed in this many is run twice, and must give the same history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class RunOptions:
 
     Attributes:
         twice: run it again and compare the histories.
-        trace: keep what happens, as lines.
+        trace: record what happens, as lines.
         digest: compute the history's hash.
         seconds: how long the world lives until it heals (None: drawn).
         edits: make it smaller.
@@ -49,7 +49,9 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class SeedResult:
-    """How one seed went. `oracle` is None when all held. `asked`: buckets that the delay bound was asked of."""
+    """The outcome of one seed. `oracle` is None if all held. `asked`: number of buckets to which the delay bound
+    applied.
+    """
 
     seed: int
     oracle: str | None
@@ -77,7 +79,7 @@ class SeedResult:
         return self.oracle is None
 
     def failure(self) -> str:
-        """What to print of a failure."""
+        """What to print about a failure."""
         lines = [f"seed {self.seed}: oracle {self.oracle!r} failed: {self.detail}", self.scenario]
         if self.story:
             lines += [f"the story of bucket {self.bucket}:", *self.story]
@@ -85,7 +87,7 @@ class SeedResult:
 
 
 def run_seed(seed: int, options: RunOptions | None = None) -> SeedResult:
-    """Live through one seed's world."""
+    """Run one seed's world."""
     options = options or RunOptions()
     scenario = options.edits.apply(draw(seed, seconds=options.seconds))
     result = run_scenario(scenario, options.trace, options.digest or options.twice)
@@ -97,7 +99,7 @@ def run_seed(seed: int, options: RunOptions | None = None) -> SeedResult:
 
 
 def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -> SeedResult:
-    """Live through one world, however its scenario came about."""
+    """Run a world from any scenario."""
     began = time.perf_counter()
     lived: list[Simulation] = []
     failed = None
@@ -108,7 +110,7 @@ def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -
                 life.run()
         except Violation as exc:
             failed = exc
-        except Exception as exc:  # the product may not raise, whatever happens to it
+        except Exception as exc:  # the product must not raise, whatever happens to it
             failed = Violation("exception", f"{type(exc).__name__}: {exc}\n{traceback.format_exc()}")
     return _result(scenario, lived, failed, time.perf_counter() - began, digest)
 
@@ -116,7 +118,7 @@ def run_scenario(scenario: Scenario, trace: bool = False, digest: bool = True) -
 def _result(
     scenario: Scenario, lived: list[Simulation], failed: Violation | None, seconds: float, digest: bool
 ) -> SeedResult:
-    """Of the lives of an app in one world: what is counted, of all; the rest of the last one."""
+    """The result over the lives of an app in one world: counts are summed; everything else is of the last life."""
     oracle, detail = (None, "") if failed is None else (failed.oracle, failed.detail)
     if not lived:
         return SeedResult(scenario.seed, oracle, detail, str(scenario), seconds=seconds)
@@ -148,14 +150,14 @@ def _result(
 
 
 def _told(world: World) -> list[str]:
-    """Its trace. The times of each life count from its beginning."""
+    """The trace. Times of each life count from its beginning."""
     lines, life = world.lines or [], world.wiring.life
     return [f"life {life + 1} of the app", *lines] if life and lines else lines
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """The product logs nothing: its clocks are simulated, and what it says of faults is expected."""
+    """Silence the product's logs: its clocks are simulated, and its messages about faults are expected."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -165,7 +167,7 @@ def quiet() -> Iterator[None]:
 
 
 def minimise(result: SeedResult, options: RunOptions) -> Edits:
-    """The smallest edits under which the seed still fails the same oracle."""
+    """The smallest edits with which the seed still fails the same oracle."""
     scenario = draw(result.seed, seconds=options.seconds)
     return shrink(scenario, lambda smaller: run_scenario(smaller, digest=False).oracle == result.oracle, options.edits)
 
@@ -177,10 +179,10 @@ def run_seeds(
     seconds: float | None = None,
     twice_every: int = TWICE_EVERY,
 ) -> Iterator[SeedResult]:
-    """Results of seeds [first, first + n) as they come. Every `twice_every`th is run twice.
+    """Results of seeds [first, first + n) as they complete. One in `twice_every` is run twice.
 
     Args:
-        processes: None: one a core.
+        processes: None: one per core.
     """
     jobs = [
         (seed, RunOptions(twice=bool(twice_every) and seed % twice_every == 0, digest=False, seconds=seconds))
@@ -215,7 +217,7 @@ def _as_they_come(
 
 
 def _begin() -> None:
-    """Of each worker: worlds are many small objects that all go at once."""
+    """Initialise each worker: worlds are many small objects that are freed together."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)

@@ -1,6 +1,6 @@
 """A scenario: sizes, latencies, policies and faults of one simulated world. Values only; `runner.generator` draws them.
 
-The same seed gives the same scenario. A scenario with fewer faults is a smaller world to look at.
+The same seed gives the same scenario. A scenario with fewer faults is a smaller world to examine.
 """
 
 from __future__ import annotations
@@ -19,19 +19,23 @@ START_US = 1_700_000_000_000_000
 SECOND = 1_000_000
 FENCE_US = (50_000, 800_000)
 SIZES = ("corrected_away", "commits_grow")
-"""Kinds of faults whose worlds keep little that is not published, and publish little at once."""
+"""Fault kinds whose worlds keep few unpublished rows, and publish few at once."""
 ROWS_MAX = 60
-"""What commits in time where commits grow, beside the largest bucket of a transaction, which goes whatever its size."""
+"""Number of rows that still commits in time where commits grow, apart from a transaction's largest bucket, which may
+have any size.
+"""
 STANDS_ROWS = 5
-"""By the data a boundary may stand for so many rows when all is well: some are bad, or later than those before."""
+"""With boundaries by the data, one may stand still for this many rows without a fault: some are bad, or later than
+earlier ones.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong from `at_us` to `until_us` (since the start).
+    """One fault from `at_us` to `until_us` (since the start).
 
-    `index`: which source, replica or node (counted through, modulo how many there are). `aim`: it strikes at the first
-    such moment after `at_us`, for as long; not at all if none comes.
+    `index`: which source, replica or node (counted through, modulo their number). `aim`: it strikes at the first such
+    failpoint after `at_us`, for the same duration; not at all if there is none.
     """
 
     kind: str
@@ -49,15 +53,16 @@ class Fault:
 
 
 def names_of(name: str, parts: int) -> list[str]:
-    """Of a source's or a node's partitions, as they run."""
+    """The names of the partitions of a source or node, as they run."""
     return [name] if parts == 1 else [part_name(name, i) for i in range(parts)]
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNode:
-    """A node: its name (its stream's too), the sources and earlier nodes it reads, its number of replicas. `exchange`:
-    in how many partitions its stream is written; each of its readers reads one. `parts`: of how many partitions of a
-    node this is one, which its name tells; it picks out its rows where its input is not apart for each of them.
+    """A node: its name (also its stream's), the sources and earlier nodes it reads, its number of replicas.
+
+    `exchange`: number of partitions of its stream; each of its readers reads one. `parts`: number of partitions of the
+    node of which this is one, given by its name; it selects its rows if its input is not separated by partition.
     """
 
     name: str
@@ -68,7 +73,7 @@ class SimulatedNode:
 
     @property
     def part(self) -> int:
-        """Which partition this is."""
+        """The partition number."""
         return part_index(self.name)
 
 
@@ -78,19 +83,19 @@ class Scenario:
 
     Attributes:
         nodes: each after those it reads; the last one is the query that clients read.
-        span: buckets in a window of the toy query. rate: tuples a second and source.
-        message_us: between which times a message takes. turn_us: likewise a turn.
+        span: buckets in a window of the toy query. rate: tuples per second and source.
+        message_us: range of a message's latency. turn_us: range of a turn's duration.
         heal_us: when everything heals. lost: replicas (counted through) that stay away then: only a core heals.
-        ends: the sources end when all is well again. latecomer: a second client comes in the middle.
-        part_rows: an output of more rows is said in parts.
-        bad: share of the sources' input that is no row. lateness_us: how late rows come, most of them; None: stamped
-            when they are sent. by_data: sources (by index) whose boundaries go by their rows' times.
+        ends: the sources end when everything is well again. latecomer: a second client comes in the middle.
+        part_rows: an output of more rows is split into parts.
+        bad: share of the sources' input that is not a row. lateness_us: how late most rows come; None: stamped when
+            sent. by_data: sources (by index) whose boundaries follow their rows' times.
         neighbour: the name of another app on the same log; empty: there is none.
-        source_parts: in how many partitions each source lies that a user would name (none said: all in one); `sources`
-            counts partitions.
-        spark: redo jobs run on Spark; without, all are local.
-        reset: it does not heal: the app is begun anew then, and this is the part of it that lives on.
-        rows_per_s: how fast a replica's kernel and a redo job run rows; None: rows take no time of their own.
+        source_parts: number of partitions of each source as a user would name it (empty: one each); `sources` counts
+            partitions.
+        spark: redo jobs run on Spark; otherwise all are local.
+        reset: it does not heal: the app is begun anew then, and this part of it survives.
+        rows_per_s: how fast a replica's kernel and a redo job process rows; None: rows take no time of their own.
     """
 
     seed: int
@@ -120,11 +125,11 @@ class Scenario:
     rows_per_s: int | None = None
 
     def rows_us(self, rows: int) -> int:
-        """How long so many rows take."""
+        """How long this many rows take."""
         return 0 if self.rows_per_s is None else rows * SECOND // self.rows_per_s
 
     def without(self, index: int) -> Scenario:
-        """The same without one fault."""
+        """The scenario without one fault."""
         return replace(self, faults=self.faults[:index] + self.faults[index + 1 :])
 
     @property
@@ -134,15 +139,15 @@ class Scenario:
 
     @property
     def lag_us(self) -> int:
-        """How long after its end a source closes a bucket when all is well: its lateness. By the data it closes it with
-        the next row whose stime is later by the lateness, and such a row may itself be as late as that.
+        """How long after its end a source closes a bucket without faults: its lateness. By the data, the next row whose
+        stime is later by the lateness closes it, and such a row may itself be that late.
         """
         lateness_us = self.lateness_us or 0
         return lateness_us + (lateness_us + 2 * SECOND // self.rate + self.width_us if self.by_data else 0)
 
     @property
     def positions(self) -> dict[str, int]:
-        """Of each node in its longest chain, from 1."""
+        """Position of each node in its longest chain, from 1."""
         found: dict[str, int] = {}
         for plan in self.nodes:
             found[plan.name] = 1 + max((found.get(name, 0) for name in plan.inputs), default=0)
@@ -150,9 +155,9 @@ class Scenario:
 
     @property
     def healed_threshold_us(self) -> int | None:
-        """To what the delay threshold is raised when all heals; None: it stays as it is.
+        """The delay threshold set when everything heals; None: unchanged.
 
-        An input by the data that stands for longer than D is missing (R3): with less, failures go on for ever.
+        An input by the data that stands still for longer than D is missing (R3): with less, failures would never end.
         """
         if not self.by_data or self.reset:
             return None
@@ -163,19 +168,19 @@ class Scenario:
         return least_us if found[-1] < least_us else None
 
     def partition(self, reader: str, of: str) -> int:
-        """Which partition of a node's stream another node reads."""
+        """The partition of a node's stream that another node reads."""
         names = [node.name for node in self.nodes]
         node = self.nodes[names.index(reader)]
         return (node.part if node.parts > 1 else names.index(reader)) % self.nodes[names.index(of)].exchange
 
     def picks(self, reader: SimulatedNode) -> frozenset[int]:
-        """Of which inputs a partition of a node picks out its rows: of the others it gets those alone."""
+        """The inputs from which a partition of a node selects its rows: from the others it gets only those."""
         divided = {node.name for node in self.nodes if node.exchange > 1}
         return frozenset(i for i, name in enumerate(reader.inputs) if reader.parts > 1 and name not in divided)
 
     @property
     def replicas(self) -> int:
-        """Of all nodes together."""
+        """Total number of replicas."""
         return sum(node.replicas for node in self.nodes)
 
     @property
@@ -189,7 +194,7 @@ class Scenario:
         return self.threshold_us(self.heal_us)
 
     def threshold_us(self, end_us: int) -> int:
-        """The largest one that may still have been in force when a bucket was due that had ended then."""
+        """The largest threshold that may still have been in force when a bucket with this end was due."""
         most = self.delays.threshold_us
         for at_us, new_us in self._thresholds():
             if at_us <= end_us + most:
@@ -197,27 +202,27 @@ class Scenario:
         return most
 
     def threshold_min_us(self, at_us: int) -> int:
-        """The smallest one until then."""
+        """The smallest threshold up to then."""
         return min([self.delays.threshold_us, *(new_us for since, new_us in self._thresholds() if since <= at_us)])
 
     def _thresholds(self) -> list[tuple[int, int]]:
-        """Changes: (from when, to what)."""
+        """Threshold changes: (from when, to what)."""
         healed_us = self.healed_threshold_us
         return self._set_thresholds() + ([] if healed_us is None else [(self.heal_us, healed_us)])
 
     def _set_thresholds(self) -> list[tuple[int, int]]:
-        """Those among the faults."""
+        """The changes among the faults."""
         return [(f.at_us, int(f.detail)) for f in self.faults if f.kind == "threshold"]
 
     @property
     def speaks_until_us(self) -> int:
-        """From then on some policy may hold tentative results back altogether."""
+        """From then on some policy may suppress tentative results altogether."""
         if DelayPolicy.SUSPEND in (self.delays.failure, self.delays.stabilization):
             return 0
         return min((f.at_us for f in self.faults if f.kind == "policy" and "suspend" in f.detail), default=FOREVER)
 
     def ahead_us(self, first_us: int, last_us: int) -> int:
-        """How far some publisher's clock is ahead at most between these times: buckets come into being that early."""
+        """How far any publisher's clock is ahead at most between these times: buckets are created that early."""
         ahead_us = 0
         for fault in self.faults:
             if fault.kind not in ("source_clock", "source_drift"):
@@ -230,7 +235,7 @@ class Scenario:
 
     @property
     def eaten(self) -> frozenset[str]:
-        """Sources of which retention may take what is still needed: then the named error is as good an end as any."""
+        """Sources of which retention may delete what is still needed: then the named error is an acceptable end."""
         return frozenset(self.source_names[f.index % self.sources] for f in self.faults if f.kind == "retention")
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A scenario made smaller, in a way that fits on a command line: what repeats a shrunk failure."""
+"""Makes a scenario smaller, by edits that fit on a command line, to reproduce a shrunk failure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ LEAST_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """What is left of a scenario.
+    """What is kept of a scenario.
 
     Attributes:
         keep: only these faults (None: all).
-        brief: how much of each fault's duration.
-        replicas: at most so many of each node (None: as drawn).
+        brief: fraction of each fault's duration.
+        replicas: maximum number per node (None: as drawn).
         heal_s: when it heals (None: as drawn).
     """
 
@@ -27,7 +27,7 @@ class Edits:
     heal_s: float | None = None
 
     def apply(self, scenario: Scenario) -> Scenario:
-        """The smaller world."""
+        """The smaller scenario."""
         keep = range(len(scenario.faults)) if self.keep is None else self.keep
         heal_us = scenario.heal_us if self.heal_s is None else int(self.heal_s * SECOND)
         faults = [scenario.faults[i] for i in keep if i < len(scenario.faults)]
@@ -38,7 +38,7 @@ class Edits:
         return replace(scenario, faults=capped, heal_us=heal_us, nodes=nodes, lost=lost)
 
     def options(self) -> str:
-        """As `borealis sim` takes them."""
+        """As options of `borealis sim`."""
         parts = []
         if self.keep is not None:
             parts.append(f"--keep {','.join(map(str, self.keep)) or 'none'}")
@@ -52,11 +52,11 @@ class Edits:
 
 
 def shrink(scenario: Scenario, fails: Callable[[Scenario], bool], before: Edits | None = None) -> Edits:
-    """The least that still fails: fewer faults (halves first, then one by one), fewer replicas, shorter faults, an
-    earlier end.
+    """The smallest scenario that still fails: fewer faults (halves first, then one by one), fewer replicas, shorter
+    faults, an earlier end.
 
     Args:
-        fails: the same way as before. before: what the scenario was edited by already.
+        fails: whether it fails in the same way as before. before: edits already applied.
     """
     best = before or Edits()
 

@@ -1,4 +1,4 @@
-"""A world lived through: faults armed, observed on the way, healed, and judged in the end."""
+"""Runs a world: arms its faults, observes it, heals it, and judges it at the end."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from sunion.model import FOREVER
 LOOK_US = 100_000
 END_MAX_US = 15 * SECOND
 CALM_US = 1_500_000
-"""How long a healed world must stay as it should be."""
+"""How long a healed world must stay well."""
 LAG_US = 800_000
-"""Stable results this far behind the clock are current: a bucket, the ways, and progress without rows."""
+"""Stable results are current if they lag at most this: a bucket, the transfers, and progress without rows."""
 
 WRITES_US, STEP_US = 1_000_000, 300
-"""Within which time a reset that is to come inside a transaction comes; how often it looks for one."""
+"""Time limit within which a reset that should hit a transaction strikes; polling interval."""
 
 
 class Simulation:
-    """One life of an app, from its start to the verdict. `run` raises `Violation` when an oracle fails."""
+    """One life of an app, from its start to the verdict. `run` raises `Violation` if an oracle fails."""
 
     def __init__(self, scenario: Scenario, keep_trace: bool = False, past: Past | None = None) -> None:
         self.world = World(scenario, keep_trace, past)
@@ -45,6 +45,11 @@ class Simulation:
 
     def run(self) -> None:
         """Live through the scenario, heal and converge, unless there is a reset then, and be judged."""
+        self.start()
+        self.finish()
+
+    def start(self) -> None:
+        """Start everybody and arm the faults."""
         for machine in (*self.world.sources, *self.world.replicas, self.world.clients):
             machine.start()
         if self.world.neighbour is not None and self.world.past is None:
@@ -53,6 +58,9 @@ class Simulation:
             self._scheduler.at(self.world.start_us + self._scenario.heal_us // 2, self.world.start_latecomer)
         for fault in self._scenario.faults:
             arm(self.world, fault, self.failpoints, self.observer.coverage)
+
+    def finish(self) -> None:
+        """Live on until it heals, converge, unless there is a reset then, and be judged."""
         self._scheduler.run_until(self.world.start_us + self._scenario.heal_us - SECOND // 2)
         for index in self._scenario.lost:
             self.world.replicas[index].crash()
@@ -69,7 +77,7 @@ class Simulation:
             self.world.neighbour.judge()
 
     def _until_somebody_writes(self) -> None:
-        """Or takes over to write: but not for long."""
+        """Run until some replica writes, or takes over to write, for a limited time."""
         limit = self._scheduler.now_us + WRITES_US
         while self._scheduler.now_us < limit and not any(
             writes(p) for machine in self.world.replicas for p in machine.replicas
@@ -79,7 +87,7 @@ class Simulation:
     def _converge(self) -> bool:
         """Within `healing.bound_us` all is well, and still is `CALM_US` later: a zombie may have been the publisher.
 
-        Returns False when retention has ended a node, by name: there is nothing to wait for then.
+        Returns False if retention has ended a node, by name: there is nothing to wait for then.
         """
         healed, well = self._scheduler.now_us, False
         within_us = bound_us(self._scenario, self.world.wiring.depth)
@@ -100,7 +108,7 @@ class Simulation:
             self._scheduler.run_until(self._scheduler.now_us + (CALM_US if well else LOOK_US))
 
     def _nobody_gave_up_in_vain(self) -> None:
-        """Only who reads a source of which retention took something may end, by name."""
+        """Only a reader of a source that lost records to retention may end, by name."""
         for machine in self.world.replicas:
             if machine.given_up is not None and self._scenario.eaten.isdisjoint(of.name for of in machine.spec.inputs):
                 raise Violation("convergence", f"{machine.label} has given up: {machine.given_up}")
@@ -133,7 +141,7 @@ class Simulation:
         return None if self.world.past is None else self.world.past.unaware()
 
     def _end(self) -> None:
-        """All sources end; so does everything else."""
+        """End all sources; everything else then ends, too."""
         for machine in self.world.sources:
             if isinstance(machine.current, PublisherProcess):
                 machine.current.end()
@@ -148,7 +156,7 @@ class Simulation:
 
 
 def lives(scenario: Scenario, keep_trace: bool = False) -> Iterator[Simulation]:
-    """The lives of an app in a scenario: each is to be run before the next is asked for."""
+    """The lives of an app in a scenario; run each before requesting the next."""
     parts = split(scenario)
     life = Simulation(parts[0], keep_trace)
     yield life

@@ -1,6 +1,6 @@
-"""The story of one bucket: when it came into being, who said what about it, when it ran, when it was published.
+"""The story of one bucket: when it was created, which processes wrote about it, when it ran, when it was published.
 
-Told from what lies in the log of a world that is over, so that telling it changes nothing.
+It is read from the log of a finished world, so that telling it changes nothing.
 """
 
 from __future__ import annotations

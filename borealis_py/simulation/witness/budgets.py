@@ -1,4 +1,4 @@
-"""Budgets of one replica counted from outside: records on their way, redo jobs, checkpoints (B43, R4, R12, R14)."""
+"""Budgets of one replica, counted from outside: records in flight, redo jobs, checkpoints (B43, R4, R12, R14)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted
 
 
 def said_in_a_step(timing: Timing, span: int) -> int:
-    """Most records that a step of complete buckets may say: half of the outbox's room in buckets with rows, windows
-    that end behind each, and empty stretches around it."""
+    """Maximum number of records that a step of complete buckets may emit: half of the outbox's room in buckets with
+    rows, windows that end after each, and empty stretches around it.
+    """
     return min(timing.slice_buckets, timing.outbox_max // 2 + 1) * (span + 1) + 1
 
 
 class Acks:
-    """What was said on the own stream, and what of it the log has told to hold, in every partition of it.
+    """What was emitted on the replica's own stream, and what of it the log has acknowledged, in each of its partitions.
 
     Args:
-        span: so many empty buckets behind one with rows may have output.
+        span: number of empty buckets after one with rows that may have output.
     """
 
     def __init__(self, feeds: Sequence[Feed], timing: Timing, span: int) -> None:
@@ -34,10 +35,10 @@ class Acks:
         self._stable_at: list[tuple[int, int]] = []  # (number of the record, where it ends)
         self._whole = dict.fromkeys(feeds, 0)
         self.stable = 0
-        """All below this bucket was said stably, and is acknowledged."""
+        """Everything below this bucket was emitted as stable and is acknowledged."""
 
     def said(self, feed: Feed, header: StreamHeader, last: bool) -> None:
-        """One record; a bucket's count as one, with its last."""
+        """Count one record; a bucket counts once, with its last record."""
         self._pieces[feed] += 1
         if not last:
             return
@@ -63,12 +64,13 @@ class Acks:
 
     @property
     def waiting(self) -> int:
-        """Records that were said and are not acknowledged."""
+        """Number of records emitted but not acknowledged."""
         return len(self._ends[self._feeds[0]]) - min(self._whole.values())
 
     def may_run(self, name: str, bucket: int) -> None:
-        """A turn's first bucket runs with no more than `outbox_max` records on their way, beside its own; the others,
-        which may be of the same step, with those that a step may say."""
+        """A turn's first bucket runs with at most `outbox_max` records in flight, besides its own; the others, which
+        may belong to the same step, with those that a step may emit.
+        """
         most = self._room + (1 if self._first else self._step)
         self._first = False
         if self.waiting > most:
@@ -77,10 +79,10 @@ class Acks:
 
 
 class Jobs:
-    """Redo jobs: one at a time, no longer than they may be, and not waited for beyond their deadline.
+    """Redo jobs: one at a time, of limited size, and not waited for beyond their deadline.
 
     Args:
-        rows: how many a complete bucket has.
+        rows: number of rows of a complete bucket.
         spark: jobs may run on Spark.
     """
 
@@ -95,7 +97,7 @@ class Jobs:
         self._rows_max = self._timing.redo_rows
 
     def turn(self, answers: Sequence[RedoResult]) -> None:
-        """What has come of them: an answer counts for the job that is out, and for no other (B4)."""
+        """Process the results: one counts for the outstanding job, and for no other (B4)."""
         self._given = range(0)
         for answer in answers:
             if self._job is None or self._job[0].id != answer.id:
@@ -128,7 +130,7 @@ class Jobs:
             self._job = None
 
     def gives(self, first: int, end: int) -> bool:
-        """These buckets are said because a job has given them in this turn."""
+        """Whether these buckets are emitted because a job has returned them in this turn."""
         return bool(self._given) and self._given.start <= first < end <= self._given.stop
 
     def turn_ended(self, name: str, now_us: int) -> None:
@@ -142,8 +144,9 @@ class Jobs:
 
 
 class Checkpoints:
-    """R14: who is STABLE again hands a checkpoint out as soon as the log has acknowledged all below it. Where another
-    checkpoint stood before it until then, one of the next turn's frontier."""
+    """R14: a replica that is STABLE again saves a checkpoint as soon as the log has acknowledged everything below it;
+    if another checkpoint was pending until then, one of the next turn's frontier.
+    """
 
     def __init__(self) -> None:
         self._due: int | None = None

@@ -1,4 +1,4 @@
-"""How soon a world that has healed must be well: all replicas STABLE, current and published (PROTOCOL 3).
+"""How soon a healed world must be well: all replicas STABLE, current and published (PROTOCOL 3).
 
 Derived from the protocol's constants. The first replica of a node may wait for a head that has died or hangs (T); once
 it is STABLE it saves a checkpoint, and the others adopt that, all at once (R14); nodes of a chain correct while those
@@ -11,12 +11,13 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.simulation.runner.scenario import SECOND, Scenario
 
 START_US = 3 * SECOND
-"""A process starts again (0.3 s, and again if its log was away), a publisher watches for a predecessor (1.5 s), the
-log's first answers and a fence take a second."""
+"""A process restarts (0.3 s, and again if its log was away), a publisher watches for a predecessor (1.5 s), and the
+log's first answers and a fence take a second.
+"""
 SAVED_US = SECOND // 2
-"""Until a checkpoint is acknowledged and written."""
+"""Time until a checkpoint is acknowledged and written."""
 INLINE_US = SECOND
-"""What a job that failed leaves, run in slices of turns: at most a few seconds' rows."""
+"""The rest of a failed job, run in slices of turns: at most a few seconds' rows."""
 
 
 def bound_us(scenario: Scenario, depth: int) -> int:

@@ -1,4 +1,4 @@
-"""An incarnation's number is above any that the log tells of (PROTOCOL R11, B30): none is ever used again."""
+"""A new incarnation's number is above any in the log (PROTOCOL R11, B30): no number is ever reused."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class _Claim(msgspec.Struct, frozen=True):
 
 
 def number_is_new(place: ReplicaPlace, heard: Recording) -> None:
-    """What a process claims when it starts.
+    """Check the number that a process claims when it starts.
 
     Raises:
-        Violation: the settings or the heartbeats, as far as they lay in the log then, tell of this number or a higher.
+        Violation: settings or heartbeats that were in the log then have this number or a higher one.
     """
     key = f"incarnation/{place.node}/{place.replica}".encode()
     said = [d.value for d in heard.turns[0].done if isinstance(d, NewRecord) and d.key == key]

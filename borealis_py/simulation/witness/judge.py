@@ -1,4 +1,4 @@
-"""Every process of a world, judged by its witness."""
+"""Judges every process of a world by its witness."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from borealis_py.simulation.witness.recorder import Recording
 from borealis_py.simulation.witness.witness import Witness
 
 ENOUGH_ROWS = 200_000
-"""Whoever has memory for fewer may leave its inputs alone for a while (R6)."""
+"""A replica with memory for fewer rows may stop reading its inputs for a while (R6)."""
 AWAY_US = 10 * SECOND
-"""A process that has taken no turn for so long is asleep, or has ended: for longer than any pause."""
+"""A process without a turn for this long is asleep, or has ended: longer than any pause."""
 
 
 Readable = Mapping[tuple[str, int], Mapping[str, Clean]]
@@ -36,7 +36,7 @@ def judge_processes(
 
 
 def _well(world: World, readable: Readable, heard: Recording, first_us: int, until_us: int) -> bool:
-    """Nobody else ran in its machine, it reached the logs of all its inputs, and had memory enough to read them."""
+    """Whether it was alone on its machine, reached the logs of all its inputs, and had enough memory to read them."""
     if world.scenario.timing.buffer_rows_max <= ENOUGH_ROWS:
         return False
     for other in world.wiring.heard:
@@ -49,7 +49,7 @@ def _well(world: World, readable: Readable, heard: Recording, first_us: int, unt
 def place_of(
     world: World, sources: Mapping[str, SourceTruth], nodes: Mapping[str, NodeTruth], node: str, replica: int
 ) -> ReplicaPlace:
-    """Where a process of this index runs. `nodes`: the failure-free output of each."""
+    """The surroundings of a process of this index. `nodes`: the failure-free output of each."""
     wiring = world.wiring
     parts = {
         other.name: nodes[other.name].part(world.scenario.partition(node, other.name), other.exchange)

@@ -1,4 +1,4 @@
-"""What a tentative result has to say of itself, exactly (PROTOCOL 1.3, Labels)."""
+"""The exact labels that a tentative result must have (PROTOCOL 4.3, Labels)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What one bucket was made of when it ran live."""
+    """What one bucket was computed from when it ran live."""
 
     missing_sources: frozenset[str]
     missing: frozenset[str]
@@ -23,7 +23,9 @@ class Made:
 
 
 def made(bucket: int, inputs: Sequence[Known], now_us: int) -> Iterator[Made]:
-    """What the inputs may have of a bucket now: all that was read, first; then without what memory may have lost."""
+    """What the inputs may have of a bucket now: first everything that was read, then without what memory may have
+    dropped.
+    """
     open_ = [known for known in inputs if known.closed <= bucket]
     stable = len(inputs) - len(open_)
     for words in product(*(known.partials(bucket, now_us) for known in open_)):
@@ -41,10 +43,10 @@ def _nothing(known: Known, bucket: int) -> TentativeWord:
 
 
 class Divergence:
-    """The buckets that ran live since stable and live frontier were one, and what each was made of.
+    """The buckets that ran live since stable and live frontier were equal, and what each was computed from.
 
     Args:
-        span: a result may depend on so many buckets: its own and those before it.
+        span: number of buckets that a result may depend on: its own and those before it.
     """
 
     def __init__(self, span: int) -> None:
@@ -52,11 +54,11 @@ class Divergence:
         self._made: dict[int, Made] = {}
 
     def over(self) -> None:
-        """The live state is the stable one again: nothing tentative is in it."""
+        """The live state equals the stable one again: nothing tentative is in it."""
         self._made.clear()
 
     def ran(self, header: TentativeHeader, inputs: Sequence[Known], now_us: int) -> str | None:
-        """A bucket was said. Returns what is wrong with what it says of itself, if anything."""
+        """Take an emitted bucket. Returns what is wrong with its labels, if anything."""
         wrong = None
         for own in made(header.bucket, inputs, now_us):
             self._made[header.bucket] = own

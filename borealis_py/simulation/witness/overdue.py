@@ -1,6 +1,6 @@
-"""By when a replica must have said a bucket, and must have ended its start (PROTOCOL R3, R11): nothing waits for ever.
+"""By when a replica must have emitted a bucket, and must have finished starting (PROTOCOL R3, R11): no wait is endless.
 
-Asked of a process that is alone in its machine, takes its turns, and reaches the logs of all that it reads.
+Applies to a process that is alone on its machine, takes its turns, and reaches the logs of all its inputs.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Callable
 from borealis_py.simulation.checkers.violation import Violation
 
 LOOK_US = 700_000
-"""What is due is said within this: a question for the ends takes up to 0.2 s, what lies there must be read."""
+"""Time within which a due bucket is emitted: a query for the ends takes up to 0.2 s, and its records must be read."""
 START_US = 2_500_000
-"""Who has caught up is READY within this: the first question of all may take a second (B14)."""
+"""Time within which a replica that has caught up is READY: the first query may take a second (B14)."""
 
 
 class Overdue:
-    """What one process owes.
+    """The obligations of one process.
 
     Args:
-        well: (from, until) -> it was alone, and reached what it reads, all that time.
+        well: (from, until) -> whether it was alone, and reached its inputs, all that time.
     """
 
     def __init__(self, name: str, well: Callable[[int, int], bool]) -> None:
@@ -28,7 +28,7 @@ class Overdue:
         self._caught_up_since: int | None = None
 
     def bucket(self, now_us: int, bucket: int, due: bool, gap: bool) -> None:
-        """At the end of each turn: the next bucket to be said, and whether anything allows to wait for it.
+        """Called after each turn, with the next bucket to emit, and whether anything allows it to wait.
 
         Raises:
             Violation: nothing has for `LOOK_US`.
@@ -42,7 +42,8 @@ class Overdue:
             raise Violation("overdue", f"{self._name}: bucket {bucket} is not said {waited}", bucket)
 
     def start(self, now_us: int, caught_up: bool, gap: bool) -> None:
-        """At the end of each turn of one that is not READY: all that READY waits for has come (B42).
+        """Called after each turn of a replica that is not READY: whether everything that READY waits for has come
+        (B42).
 
         Raises:
             Violation: it had for `START_US`.

@@ -1,4 +1,4 @@
-"""Where a process runs: what its node reads, and what everybody knows of its world."""
+"""The surroundings of a process: what its node reads, and the facts about its world."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ReplicaPlace:
     """One replica index of one node.
 
     Attributes:
-        inputs: (name, feeds), of a stream one feed a replica. origins: the sources behind each input.
-        truths: what each source's log says. streams: the failure-free output of the nodes that it reads.
+        inputs: (name, feeds), for a stream one feed per replica. origins: the sources behind each input.
+        truths: the content of each source's log. streams: the failure-free output of the nodes that it reads.
         hops: from the node to the query's result.
     """
 
@@ -54,16 +54,16 @@ class ReplicaPlace:
 
     @property
     def last(self) -> int:
-        """Where END closes to."""
+        """The bucket up to which END closes."""
         return 2**62 // self.scenario.width_us
 
     def rows(self, bucket: int) -> int:
-        """How many rows of all inputs a bucket has once it is complete."""
+        """Number of rows of all inputs in a complete bucket."""
         return sum(len(self._of(name).get(bucket, ())) for name, _ in self.inputs)
 
     def _of(self, name: str) -> Mapping[int, Sequence[object]]:
         return self.truths[name].rows if name in self.truths else self.streams[name].rows
 
     def settings(self) -> Settings:
-        """As the query was declared."""
+        """The settings as the query declares them."""
         return Settings(self.scenario, self.query, self.hops, self.depth, self.position)

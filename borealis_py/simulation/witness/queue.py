@@ -16,7 +16,7 @@ NonNegative = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class QueuedHeartbeat(msgspec.Struct, frozen=True):
-    """What PROTOCOL 1.5 says of a heartbeat, as far as the queue goes by it."""
+    """The fields of a heartbeat (PROTOCOL 4.5) that matter to the queue."""
 
     app_uid: str
     replica: NonNegative
@@ -30,7 +30,7 @@ class QueuedHeartbeat(msgspec.Struct, frozen=True):
 
 
 def heartbeat(record: Record, place: ReplicaPlace) -> QueuedHeartbeat | None:
-    """One of this node's replicas, of this life of the app; None: anything else."""
+    """Decode a heartbeat of this node's replicas in this life of the app; None: anything else."""
     try:
         beat = msgspec.json.decode(record.value or b"", type=QueuedHeartbeat)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -41,8 +41,9 @@ def heartbeat(record: Record, place: ReplicaPlace) -> QueuedHeartbeat | None:
 
 @dataclass(slots=True)
 class Member:
-    """A replica by its last valid heartbeat. `asked`: where its present run of asking began. `missed`: how many of the
-    reader's own heartbeats came since."""
+    """A replica by its last valid heartbeat. `asked`: where its present run of asking began. `missed`: number of the
+    reader's own heartbeats since.
+    """
 
     inc: int
     uid: str
@@ -67,7 +68,8 @@ class Queue:
         self._old: int | None = None
         self.goal: int | None = None
         """What the peers that are not starting themselves had reached when the own heartbeat was first read back; -1:
-        there were none. None: it was not yet."""
+        there were none; None: not yet.
+        """
 
     def read(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -97,12 +99,12 @@ class Queue:
         return index == self._index or self._members[index].missed < self._most_missed
 
     def head(self) -> int | None:
-        """Who has asked longest of those that count as live."""
+        """The live replica that has asked longest."""
         asks = [(m.asked, i) for i, m in self._members.items() if m.asked is not None and self._live(i)]
         return min(asks)[1] if asks else None
 
     def looked(self, now_us: int, gap: bool, asking: bool) -> None:
-        """At every turn: since when the head stands still."""
+        """Called at every turn: since when the head stands still."""
         head = self.head()
         seen = None if head is None else (head, self._members[head].inc, self._members[head].ack_s)
         if gap or seen != self._head or not asking:
@@ -116,7 +118,7 @@ class Queue:
             self.goal = max(peers, default=-1)
 
     def says(self, beat: Mapping[str, object]) -> None:
-        """The own heartbeat: a place in the queue is where the present run of asking began in the log (B26)."""
+        """Check the own heartbeat: its place in the queue is where the present run of asking began in the log (B26)."""
         told, asking = beat["ask_offset"], bool(beat["asking"])
         began, self._asks = asking and not self._asks, asking
         me = self._members.get(self._index)
@@ -128,7 +130,7 @@ class Queue:
             raise Violation("ask", f"{self._uid} says that it asks since {told}, read is {me}, before that {self._old}")
 
     def may_correct(self, now_us: int) -> bool:
-        """It is its turn, or the head has stood still for T."""
+        """Whether it is its turn, or the head has stood still for T."""
         me = self._members.get(self._index)
         mine = me is not None and me.uid == self._uid and me.asked is not None
         return (mine and self.head() == self._index) or now_us - self._stood_since_us >= self._timing.stagger_us

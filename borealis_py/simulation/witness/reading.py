@@ -1,6 +1,6 @@
-"""What a replica knows of its inputs after what it has read (PROTOCOL 1.2, 1.3, R1, R3, R5).
+"""What a replica knows of its inputs from what it has read (PROTOCOL 4.2, 4.3, R1, R3, R5).
 
-Shares record formats with the product, and no code. `Known` is one input: a source, or the stream of another node.
+It shares record formats with the product, but no code. `Known` is one input: a source, or the stream of another node.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from borealis_py.simulation.witness.place import ReplicaPlace
 
 NOBODY = -1
 CUT_OFF_US = 200_000
-"""A log that comes no nearer to its end for as long counts as read (B14)."""
+"""A log that makes no progress towards its end for this long counts as read (B14)."""
 
 
 @dataclass(slots=True)
 class Voice:
-    """One log that is read with a cursor of its own: what it spoke of last, and whether it is LATE.
+    """One log with its own cursor: what it covered last, and whether it is LATE.
 
-    `said`: the first bucket that it has not spoken of. `heard`: anything was read of it since it became LATE.
+    `said`: the first bucket that it has not covered. `heard`: whether anything was read of it since it became LATE.
     """
 
     said: int
@@ -49,7 +49,7 @@ class Voice:
             self.late = False
 
     def passed_over(self, bucket: int) -> None:
-        """The bucket ran, and its input was not stable in it."""
+        """The bucket ran although its input was not stable in it."""
         late = self.said <= bucket
         if late and not self.late:
             self.heard = False
@@ -64,8 +64,9 @@ class Voice:
 
 @dataclass(frozen=True, slots=True)
 class TentativeWord:
-    """What a node uses of a tentative bucket. `missing`: what the bucket lacked; `missing_sources`: what its result
-    lacks. `offset`: where it lies in the log, from its first part on."""
+    """The tentative bucket that a node uses. `missing`: what the bucket itself lacked; `missing_sources`: what its
+    result lacks. `offset`: of its first part in the log.
+    """
 
     missing_sources: frozenset[str]
     missing: frozenset[str]
@@ -76,15 +77,15 @@ class TentativeWord:
 
 @dataclass(slots=True)
 class Cursor:
-    """Where one log is read, and since when it has come no nearer to where it was.
+    """The position in one log, and since when it has made no progress towards its previous end.
 
-    A reader whose memory is full drops tentative words, and moves back for them when they are needed (R6). It waits
-    until they are read, but for no log that is cut off (B14), and not for what is deleted. What a node then has not, it
-    has to call missing, although it had read it once: so both are right, what was read and what is left of it.
+    A reader with full memory drops tentative buckets, and moves back to reread them when they are needed (R6). It waits
+    until they are read, but for no log that is cut off (B14), and not for deleted records. A node must then call
+    missing what it lacks, although it had read it once: so both are valid, what was read and what is left of it.
 
     Attributes:
-        next: the offset to be read next. end: the furthest that was so. first_seen: where each incarnation spoke first.
-            lost: [from, to) of what is deleted.
+        next: the next offset to be read. end: the furthest one so far. first_seen: first offset of each incarnation.
+            lost: [from, to) of deleted ranges.
     """
 
     next: int
@@ -94,7 +95,7 @@ class Cursor:
     lost: list[tuple[int, int]] = field(default_factory=list)
 
     def moved(self, offset: int, gone: bool, now_us: int) -> None:
-        """`gone`: because what lay there is deleted."""
+        """`gone`: because the records there were deleted."""
         if gone and offset > self.next:
             self.lost.append((self.next, offset))
         if offset < self.next:
@@ -108,18 +109,18 @@ class Cursor:
         self.first_seen[inc] = min(offset, self.first_seen.get(inc, offset))
 
     def above(self, inc: int, offset: int) -> bool:
-        """A higher incarnation had spoken before: what lies there is a zombie's, now and when it is read again."""
+        """A higher incarnation had written before: a record there is a zombie's, now and when it is reread."""
         return any(other > inc and at < offset for other, at in self.first_seen.items())
 
     def may_lack(self, offset: int, now_us: int) -> bool:
-        """What lies there was read, and memory may not have it."""
+        """Whether a record at this offset was read, but memory may have dropped it."""
         waited = self.next <= offset < self.end and now_us - self.since_us >= CUT_OFF_US
         return waited or any(first <= offset < end for first, end in self.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamWait:
-    """Somebody upstream had waited `held_us` beyond the end of a bucket when it said it."""
+    """An upstream node had waited `held_us` beyond the end of a bucket when it emitted it."""
 
     bucket: int
     held_us: int
@@ -141,19 +142,20 @@ class Known:
         return all(voice.late for voice in self.voices)
 
     def partial(self, bucket: int) -> TentativeWord | None:
-        """What there is of a bucket that is not stable."""
+        """The tentative content of a bucket that is not stable."""
         return None
 
     def partials(self, bucket: int, now_us: int) -> list[TentativeWord | None]:
-        """What a node may use of it: that, but for what memory may lack now."""
+        """What a node may use of it: the same, less what memory may lack now."""
         return [self.partial(bucket)]
 
 
 class KnownSource(Known):
-    """A source: what its log says up to an offset is known, once and for all readers.
+    """A source: what its log contains up to an offset is computed once for all readers.
 
     Args:
-        origin: the app's first bucket. last: what END closes to. offset: where this reader begins to read.
+        origin: the app's first bucket. last: the bucket up to which END closes. offset: where this reader begins to
+            read.
     """
 
     def __init__(self, name: str, truth: SourceTruth, origin: int, last: int, start: int, offset: int) -> None:
@@ -182,7 +184,7 @@ Saying = StableHeader | TentativeHeader
 
 
 class KnownStream(Known):
-    """A stream: every replica's topic, stable buckets from whoever says them first."""
+    """A stream: every replica's topic, with stable buckets from the first that has them."""
 
     def __init__(self, name: str, place: ReplicaPlace, replicas: int, start: int) -> None:
         super().__init__(name, place.origins[name], replicas, start)
@@ -209,8 +211,9 @@ class KnownStream(Known):
         return [*found, None]
 
     def read(self, said: Sequence[tuple[int, Record]], live: int, now_us: int) -> list[UpstreamWait]:
-        """(replica, record) pairs, each replica's in its log's order. Of several cursors that can go on in one turn the
-        lowest goes first."""
+        """Take (replica, record) pairs, each replica's in log order. If several cursors can advance in one turn, the
+        lowest goes first.
+        """
         for replica, record in said:
             self.cursors[replica].read(record.offset, now_us)
             whole = self._whole(replica, record)
@@ -228,7 +231,9 @@ class KnownStream(Known):
         return told
 
     def _whole(self, replica: int, record: Record) -> tuple[StreamHeader, int] | None:
-        """The header of what this record completes, and where that begins; a bucket may come in parts."""
+        """The header of the bucket or range that this record completes, and the offset where that begins; a bucket may
+        be split into parts.
+        """
         try:
             header, _ = unpack_stream(record.value)
         except EnvelopeError:
@@ -251,8 +256,9 @@ class KnownStream(Known):
         return common, min(parts.values())
 
     def _over(self, replica: int, whole: Saying) -> None:
-        """Parts still open of what was to be said before it never count: their writer has died, or is a zombie whose
-        bucket somebody has made stable."""
+        """Parts still open of earlier buckets never count: their writer has died, or is a zombie whose bucket another
+        replica has made stable.
+        """
         for other in list(self._parts[replica]):
             same = isinstance(other, TentativeHeader) and other.inc == whole.inc
             if isinstance(other, Saying) and other.bucket <= whole.bucket and (isinstance(whole, StableHeader) or same):
@@ -276,7 +282,7 @@ class KnownStream(Known):
             return False
         self.voices[replica].speaks(end - 1, False, live)
         self._opens(end)
-        if end > self.closed:  # who repeats it may have waited for reasons of its own
+        if end > self.closed:  # a replica that repeats it may have waited for its own reasons
             self.closed = end
             if held_us:
                 told.append(UpstreamWait(end - 1, held_us))

@@ -1,6 +1,6 @@
-"""What one replica process has read, said and asked for, turn by turn: heard between it and its log.
+"""Records what one replica process reads, writes and requests, turn by turn, between it and its log.
 
-Nothing here judges. The product's objects are wrapped, not changed: they cannot know that somebody listens.
+Nothing here judges. The product's objects are wrapped, not changed: they cannot know that they are recorded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from reconcile.replay_context import OpenReplayContext
 
 @dataclass(frozen=True, slots=True)
 class JobStarted:
-    """A redo job that was given out."""
+    """A redo job that was started."""
 
     job: RedoJob
     place: RedoPlace
@@ -45,14 +45,14 @@ class JobStarted:
 
 @dataclass(frozen=True, slots=True)
 class JobCancelled:
-    """A redo job that was called off."""
+    """A redo job that was cancelled."""
 
     job_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint that was handed out to be written."""
+    """A checkpoint that was handed to the store."""
 
     bucket: int
 
@@ -65,9 +65,9 @@ class RecordedTurn:
     """One turn, in the order of its parts.
 
     Attributes:
-        read: what came out of the reader. acked: feeds whose appends were told to be in the log, one entry each.
-        done: what it appended, and what it asked others to do. moved: cursors opened (offset) and stopped (None).
-        answers: of redo jobs. gone: whose next record was found to be deleted. ended: it got to its end.
+        read: records returned by the reader. acked: feeds whose appends were acknowledged, one entry each.
+        done: its appends and requests. moved: cursors opened (offset) and stopped (None).
+        answers: of redo jobs. gone: the feed whose next record was deleted. ended: whether the turn completed.
     """
 
     now_us: int
@@ -82,8 +82,9 @@ class RecordedTurn:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """Where a process began to read a log, and of control and settings what lay there before: it is compacted later,
-    expires, or is made again."""
+    """Where a process began to read a log. For control and settings also the records before, since these are compacted
+    later, expire, or are recreated.
+    """
 
     offset: int
     records: tuple[Record, ...]
@@ -93,7 +94,7 @@ class Before:
 class Recording:
     """One process from its start to its end. The first turn is its start. `bucket`: where it began to run.
 
-    `opened`: of each feed where it was opened first.
+    `opened`: where each feed was opened first.
     """
 
     node: str
@@ -105,10 +106,10 @@ class Recording:
 
 
 class Recorder:
-    """Hears one process.
+    """Records one process.
 
     Args:
-        known: what it reads to its end when it starts, before it follows it.
+        known: feeds that it reads to their end when it starts, before it follows them.
     """
 
     def __init__(self, scheduler: Scheduler, node: str, replica: int, name: str, known: Collection[Feed]) -> None:
@@ -120,7 +121,7 @@ class Recorder:
         return self.heard.turns[-1]
 
     def begin(self, read: list[Record]) -> None:
-        """A turn begins with a look at what has come."""
+        """A turn begins by polling."""
         self.heard.turns.append(RecordedTurn(self._scheduler.now_us, read))
 
     def end(self) -> None:
@@ -225,7 +226,7 @@ class RecordingLog:
 
 
 class HeardRedos(SimRedos):
-    """Tells of the jobs that it is given."""
+    """Records the jobs that it is given."""
 
     def __init__(
         self,
@@ -254,7 +255,7 @@ class HeardRedos(SimRedos):
 
 
 class HeardCheckpoints(MemoryCheckpoints):
-    """Tells of the checkpoints that it is given."""
+    """Records the checkpoints that it is given."""
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""Delay threshold and policies as one node has to obey them, by the settings that it has read (PROTOCOL 1.5, R13)."""
+"""The delay threshold and policies that one node has to obey, from the settings that it has read
+(PROTOCOL 4.5, R13).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from borealis_py.simulation.runner.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What the query's user wants, as one node has to obey it. Policies: "process", "delay" or "suspend"."""
+    """What a node has to obey. Policies: "process", "delay" or "suspend"."""
 
     wait_us: int
     delta_us: int
@@ -21,11 +23,11 @@ class Orders:
 
 
 class Settings:
-    """The settings that concern the query, as read so far; one that cannot hold changes nothing (R13).
+    """The settings of the query, as read so far; one that cannot hold changes nothing (R13).
 
     Args:
-        query: whose they are. hops: from the node to its result. depth: nodes in its longest chain. position: of the
-            node in its own, from 1.
+        query: their query. hops: from the node to its result. depth: nodes in its longest chain. position: of the node
+            in its own, from 1.
     """
 
     def __init__(self, scenario: Scenario, query: str, hops: int, depth: int, position: int) -> None:
@@ -57,7 +59,7 @@ class Settings:
 
 
 def _whole(value: object) -> int:
-    """A number of messages is 0 to 2^53 (PROTOCOL 1.5)."""
+    """A number in a message is 0 to 2^53 (PROTOCOL 4.5)."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 2**53:
         raise ValueError
     return value

@@ -1,4 +1,4 @@
-"""When a bucket came into being, when it may be said tentatively, and by when it must be (PROTOCOL R1, R3, R13)."""
+"""When a bucket was created, when it may be emitted tentatively, and by when it must be (PROTOCOL R1, R3, R13)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AT_ONCE = -(2**62)
 
 
 class Births:
-    """created[b]: the first turn in which a bucket could be known of, less what upstream had waited."""
+    """created[b]: the first turn in which a bucket could be known, less what upstream had waited."""
 
     def __init__(self, start: int, width_us: int) -> None:
         self._width_us = width_us
@@ -28,7 +28,7 @@ class Births:
             self._move(one.bucket + 1, now_us - one.held_us)
 
     def _move(self, bucket: int, at_us: int) -> None:
-        """Only what exists has waited."""
+        """Only existing buckets have waited."""
         if self._at(bucket) is not None:
             self._moved[bucket] = min(at_us, self._moved.get(bucket, at_us))
 
@@ -40,7 +40,7 @@ class Births:
         return min(at, self._moved.get(bucket, at))
 
     def end_us(self, bucket: int) -> int | None:
-        """When it should have been complete; None: nobody knows of it."""
+        """When it should have been complete; None: it does not exist yet."""
         at = self._at(bucket)
         return None if at is None else at + self._width_us
 
@@ -50,7 +50,7 @@ class Births:
 
 
 def earliest_us(end_us: int, bucket: int, inputs: Sequence[Known], orders: Orders, granted: bool) -> int | None:
-    """From when a bucket that is not complete may be said tentatively (R3 a to c). None: not at all."""
+    """When a bucket that is not complete may be emitted tentatively (R3 a to c). None: not at all."""
     policy = orders.stabilization if granted else orders.failure
     if policy == "suspend":
         return None

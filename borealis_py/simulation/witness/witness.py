@@ -1,7 +1,7 @@
-"""One process from its start to its end, judged by what it had read when it said something (PROTOCOL 2.2, 3).
+"""Judges one process from its start to its end, by what it had read when it wrote something (PROTOCOL 2.3, 3).
 
-Goes over what an `Ear` has heard, keeps the two frontiers, the divergence and the phase by what was said, and raises
-Violation where a statement of the protocol does not hold. Shares record formats with the product, and no code.
+It replays a `Recording`, tracks the two frontiers, the divergence and the phase by what was written, and raises
+Violation where a statement of the protocol does not hold. It shares record formats with the product, but no code.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from borealis_py.simulation.witness.waiting import Births, earliest_us
 
 @dataclass
 class Frontiers:
-    """By what was said: the next bucket to be said stably, and the next one to be said at all."""
+    """The next bucket to be emitted as stable, and the next one to be emitted at all."""
 
     stable: int
     live: int
 
 
 class Witness:
-    """One process.
+    """Judges one process.
 
     Args:
-        place: where it ran and what it reads. well: (from, until) -> it was alone, and reached all that it reads.
+        place: its surroundings. well: (from, until) -> whether it was alone, and reached all its inputs.
     """
 
     def __init__(self, place: ReplicaPlace, heard: Recording, well: Callable[[int, int], bool]) -> None:
@@ -117,7 +117,7 @@ class Witness:
 
     @property
     def complete(self) -> int:
-        """The first bucket that is not complete, by what was read."""
+        """The first bucket that is not complete, from what was read."""
         return min(known.closed for known in self.inputs)
 
     def _moved(self, turn: RecordedTurn) -> None:
@@ -151,7 +151,7 @@ class Witness:
         self.births.seen(turn.now_us, max(known.top for known in self.inputs), told)
 
     def _owes(self, now: int, gap: bool) -> None:
-        """What must have been said by now, and what it must have become."""
+        """Check what must have been emitted by now, and which state it must have reached."""
         at, few = self.at, self.acks.waiting <= self.place.timing.outbox_max
         end = self.births.end_us(at.live)
         earliest = None
@@ -165,7 +165,7 @@ class Witness:
             caught_up = goal is not None and goal <= at.live and not behind and not self.acks.waiting
             self.overdue.start(now, caught_up, gap)
 
-    # What it says -----------------------------------------------------------------------------------------------------
+    # What it emits ----------------------------------------------------------------------------------------------------
 
     def _says(self, turn: RecordedTurn, record: NewRecord) -> None:
         header, _ = unpack_stream(record.value)
@@ -258,7 +258,7 @@ class Witness:
         self.jobs.granted()
         self._forgive()
 
-    # What it tells others ---------------------------------------------------------------------------------------------
+    # What it reports to others ----------------------------------------------------------------------------------------
 
     def _beats(self, record: NewRecord) -> None:
         beat = json.loads(record.value or b"{}")

@@ -8,9 +8,13 @@ import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import psutil
 
+from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import StatusReader
 from borealis_py.log.messages import Status
 from borealis_py.protocol.settings import Timing
@@ -40,18 +44,24 @@ class Driven(RunningApp):
     def __init__(self, bootstrap: str, app: App, directory: Path, timing: dict[str, int] = TIMING) -> None:
         super().__init__(bootstrap, app, directory, Timing(**timing))
         self._reader, self._told = StatusReader(self.log, self.name), list[Status]()
+        self.spec = ProcessSpec(self.log.bootstrap, directory, host="spark", master="local[2]")
         self.drivers: dict[int, Process] = {}
         self.started: list[Process] = []
 
-    def drive(self, replica: int, *more: str, master: str = "local[2]", hasty: int | None = None) -> Process:
-        """Start the driver of an index. `hasty`: slots that the cluster has at most (`tests.runtime.spark.hasty`)."""
-        arguments = ["--bootstrap", self.log.bootstrap, "--app", self.name, "--replica", str(replica)]
-        arguments += ["--data-dir", str(self.directory), "--host", "spark", "--master", master, *more]
+    def drive(self, replica: int, hasty: int | None = None, **told: Any) -> Process:
+        """Start the driver of an index.
+
+        Args:
+            hasty: slots that the cluster has at most (`tests.runtime.spark.hasty`).
+            told: fields of its `ProcessSpec` that are not as in `spec`.
+        """
+        arguments = ProcessName(replica).arguments(self.name)
+        environment = msgspec.structs.replace(self.spec, **told).environment()
         output = self.directory / f"driver-{replica}-{len(self.started)}.log"
         if hasty is None:
-            self.drivers[replica] = spawn("borealis_py.runtime.process", arguments, output)
+            self.drivers[replica] = spawn("borealis_py.runtime.process", arguments, output, environment)
         else:
-            self.drivers[replica] = spawn("tests.runtime.spark.hasty", [str(hasty), *arguments], output)
+            self.drivers[replica] = spawn("tests.runtime.spark.hasty", [str(hasty), *arguments], output, environment)
         self.started.append(self.drivers[replica])
         return self.drivers[replica]
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyspark
@@ -76,9 +77,10 @@ class Cluster:
         return self.workers[-1]
 
     @property
-    def properties(self) -> dict[str, str]:
-        """What an application has to know of it."""
-        return {"spark.master.ui.port": str(self.ui_port), "spark.executor.extraJavaOptions": QUICK}
+    def told(self) -> dict[str, Any]:
+        """What a driver has to know of it: fields of its `ProcessSpec`."""
+        properties = {"spark.master.ui.port": str(self.ui_port), "spark.executor.extraJavaOptions": QUICK}
+        return {"master": self.master, "spark_properties": properties}
 
     def start_master(self) -> None:
         """Start one, after another one perhaps, and wait until it is at work and its pages tell so."""

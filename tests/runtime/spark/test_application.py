@@ -24,7 +24,7 @@ from borealis_py.runtime.spark.slot_monitor import SlotMonitor
 from borealis_py.runtime.spark.slot_plan import SlotPlan, waiting
 from reconcile.rpc import Shutdown, decode
 from tests.drills.processes import ROOT
-from tests.reconcile.rpc_log import LetterLog
+from tests.reconcile.rpc_log import RpcLog
 from tests.support.running import until
 
 Run = Callable[[], TaskEnd]
@@ -84,7 +84,8 @@ class Life:
     """An application of nodes `p` and `q`."""
 
     def __init__(self, p: list[Run], q: list[Run]) -> None:
-        self.letters, self.stop, self.ended = LetterLog(), threading.Event(), dict[str, int]()
+        self.letters = RpcLog(*(redo_feeds("app", n, 0)[0] for n in "pq"))
+        self.stop, self.ended = threading.Event(), dict[str, int]()
         self.said: list[tuple[list[str], str]] = []
         self.session = Session(Context({"p.r0": p, "q.r0": q}))
         tasks = [NodeTask(_Spec(n), "s", (), self.letters) for n in "pq"]  # type: ignore[arg-type]
@@ -101,7 +102,7 @@ class Life:
         _, answers = redo_feeds("app", node, 0)
 
         def told() -> bool:
-            return any(isinstance(decode(v), Shutdown) for v in self.letters.values[answers])
+            return any(isinstance(decode(v), Shutdown) for v in self.letters.values(answers))
 
         until(lambda: told() or self.session.ended.is_set(), "a letter to stop")
         if not told():

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from borealis_py.app import exit_codes
-from borealis_py.kafka.log import KafkaLog
+from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.log.base import LogUnreachable
 from borealis_py.runtime.spark import driver as driving
-from borealis_py.runtime.spark.driver import DriverSettings, SparkDriver
+from borealis_py.runtime.spark.driver import DriverFiles, SparkDriver
 from borealis_py.runtime.spark.session import SparkUnavailable
 
 
@@ -20,7 +20,7 @@ class Driver(SparkDriver):
     """Its applications are scripted: each is an error at its start, or what `run` gives; then comes a stop."""
 
     def __init__(self, *lives: Any) -> None:
-        super().__init__([], KafkaLog("nowhere:1"), (), DriverSettings("local", 1, Path()))
+        super().__init__([], ProcessSpec("nowhere:1", Path(), host="spark", redo_slots=1), (), DriverFiles(Path()))
         self.lives = list(lives)
         self.again: list[bool] = []
 

@@ -41,7 +41,7 @@ def test_a_replica_as_a_task_redoes_on_spark_and_ends_in_order(bootstrap: str, t
             app.drivers[0].signal(signal.SIGCONT)
         assert sorted(app.values()) == list(range(400))
         (failed,) = [s.detail for s in app.statuses() if s.event == "REDO_FAILED"]
-        assert failed == "the driver did not take the redo within 1.3 s"
+        assert failed == "the driver did not accept the redo within 1.3 s"
         children = app.children(0)
         assert len(children) >= 3  # JVM, daemon, workers
         assert app.end_all(0) == 0, app.drivers[0].said
@@ -62,7 +62,7 @@ def test_two_replicas_and_every_kind_of_death(bootstrap: str, tmp_path: Path) ->
 
             app.worker(0).kill()
             app.ready(0, times=2)
-            assert "its task died" in app.drivers[0].said
+            assert "its Spark task died" in app.drivers[0].said
             assert app.incarnations(0)[2].checkpoint_bucket > 0  # it went on from one
             send((a, b), 100, 200)
             app.published(200)

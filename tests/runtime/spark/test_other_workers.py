@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
 from borealis_py.app.exit_codes import FAILED, KERNEL, ExitCode
-from borealis_py.app.replicas import SPARK_PROPERTIES
 from tests.drills.processes import ROOT
 from tests.runtime.spark.driven import READY_S, driven, union_app
 
@@ -42,14 +40,12 @@ def test_a_worker_of_another_version_is_refused(
     said: str,
     bootstrap: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(other)
     properties = {"spark.executorEnv.PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
-    monkeypatch.setenv(SPARK_PROPERTIES, json.dumps(properties))
     with driven(bootstrap, union_app(f"other-{len(other)}"), tmp_path) as app:
-        driver = app.drive(0)
+        driver = app.drive(0, spark_properties=properties)
         assert driver.popen.wait(READY_S) == end.code, driver.said
         assert said in driver.said
         assert "Traceback" not in driver.said

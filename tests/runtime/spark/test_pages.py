@@ -51,7 +51,7 @@ def raw(url: str, sent: bytes) -> bytes:
 
 def test_a_driver_answers_for_its_tasks_and_ends_on_ctrl_c(bootstrap: str, tmp_path: Path) -> None:
     with driven(bootstrap, union_app("task-pages"), tmp_path) as app:
-        driver = app.drive(0, "--http", "127.0.0.1:0", master="local[2]")
+        driver = app.drive(0, http="127.0.0.1:0")
         app.ready(0)
         url = app.last(0).http
         with app.publisher("a") as a, app.publisher("b") as b:
@@ -103,5 +103,5 @@ def a_second_driver_is_refused(app: Driven) -> None:
     first = app.drivers[0]
     second = app.drive(0)
     assert second.popen.wait(READY_S) == 1
-    assert "replica 0 of query all is running already" in second.said
+    assert "replica 0 of query all is already running" in second.said
     app.drivers[0] = first

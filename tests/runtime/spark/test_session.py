@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.protocol.redo import RedoFailed
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings, SparkUnavailable
-from reconcile.spark_redo import SparkRedo
+from reconcile.redo_job import pack_job
+from reconcile.spark_executor import SparkExecutor
 from tests.reconcile.list_world import ListKernel, list_work
 from tests.reconcile.replica import Replica
 from tests.spark.bells import SETTINGS, Bell
@@ -37,16 +37,15 @@ def test_warm_workers_then_a_killed_jvm(tmp_path):
 
         replica, hanging = Replica(ListKernel(), LOGS), Hanging(tmp_path / "running")
         hanging.directory.mkdir()
-        redo = SparkRedo(session.context, work, ListKernel(), bell, 60, task=hanging)
-        redo.start(replica.job(10, 15, id=1))
+        executor = SparkExecutor(session.context, {"q": work.pack()}, bell, task=hanging)
+        executor.execute(1, "q", pack_job(replica.job(10, 15), ListKernel(), 60))
         hanging.await_running(1)
         os.kill(session.jvm_pid, signal.SIGKILL)
         bell.wait()
-        redo.start(replica.job(10, 15, id=2))
+        executor.execute(2, "q", pack_job(replica.job(10, 15), ListKernel(), 60))
         bell.wait()
         reason = "Spark's JVM does not answer: it has ended or was killed"
-        assert redo.results() == [RedoFailed(1, reason), RedoFailed(2, reason)]
-        redo.close()
+        assert executor.take_finished() == [(1, reason), (2, reason)]
         until(lambda: not session.alive, "the session is told to be dead", 120)
     finally:
         session.stop()

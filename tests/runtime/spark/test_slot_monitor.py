@@ -81,13 +81,13 @@ def test_what_is_said_names_replicas_and_numbers() -> None:
         "redos; it has 1, and the cluster has none free. Add a worker or cores, or end what holds them"
     )
     _, advice = Watch(free=2).until_advice(ONE_LOST)
-    assert advice.said.endswith("it has 1, and the cluster has 2 more that it could have: it is started again")
+    assert advice.said.endswith("it has 1, and the cluster has 2 more that it could have: restarting it")
     _, advice = Watch(free=None).until_advice(NO_REDOS)
     assert advice.said.startswith("redos run inline for want of slots")
     assert "it has 2, and the master does not tell what is free" in advice.said
     _, advice = Watch(free=0).until_advice(SlotUsage(3, ("big.r0",)))
     assert advice.said.startswith("big.r0 cannot run although the application has its slots: it asked for 3 slots")
-    assert advice.said.endswith("and has 3: it is started again")
+    assert advice.said.endswith("and has 3: restarting it")
 
 
 def test_the_same_is_said_once_and_the_end_is_told() -> None:

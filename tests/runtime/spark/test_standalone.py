@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from borealis_py.app.replicas import SPARK_PROPERTIES
 from tests.runtime.spark.driven import READY_S, Driven, all_gone, driven, union_app
 from tests.runtime.spark.sending import engines, redo_of, send
 from tests.runtime.spark.standalone import Cluster, standalone
 from tests.support.running import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
-SOON = ("--slot-wait-us", "5000000")
+SOON_US = 5_000_000
 CORES = 2
-STARTED_AGAIN = "start again in another Spark application"
+STARTED_AGAIN = "restarting replicas in another Spark application"
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with standalone(tmp_path_factory.mktemp("spark"), CORES) as it, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SPARK_PROPERTIES, json.dumps(it.properties))
+    with standalone(tmp_path_factory.mktemp("spark"), CORES) as it:
         yield it
 
 
 def test_a_replica_in_an_executor_redoes_survives_and_ends(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
     """It comes back without its executor, its driver, its worker, and when its master has forgotten it."""
     with driven(bootstrap, union_app("cluster"), tmp_path) as app:
-        app.drive(0, master=cluster.master)
+        app.drive(0, **cluster.told)
         app.ready(0)
         with app.publisher("a") as a, app.publisher("b") as b:
             redo_of(app, a, b)
@@ -45,7 +42,7 @@ def test_a_replica_in_an_executor_redoes_survives_and_ends(cluster: Cluster, boo
             left = [*app.children(0), *_all_of(cluster)]
             app.kill_driver(0)
             assert all_gone(left) == []
-            app.drive(0, *SOON, master=cluster.master)
+            app.drive(0, slot_wait_us=SOON_US, **cluster.told)
             app.ready(0, times=3)
 
             its_worker_is_killed(app, cluster)
@@ -82,12 +79,12 @@ def its_master_forgets_it(app: Driven, cluster: Cluster) -> None:
     before = len(told_of_slots(app))
 
     def again() -> list[str]:
-        return [why for why in told_of_slots(app)[before:] if why.endswith(": it is started again")]
+        return [why for why in told_of_slots(app)[before:] if why.endswith(": restarting it")]
 
     cluster.replace_master()
     until(lambda: again() != [], "status says that the application is started again", READY_S)
     (why,) = again()
-    assert "it has 0, and the cluster has 2 more that it could have: it is started again" in why
+    assert "it has 0, and the cluster has 2 more that it could have: restarting it" in why
     app.ready(0, times=5)
 
 
@@ -106,7 +103,7 @@ def _all_of(cluster: Cluster) -> list[psutil.Process]:
 
 def test_a_cluster_too_small_is_told_with_numbers(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
     with driven(bootstrap, union_app("small-cluster"), tmp_path) as app:
-        driver = app.drive(0, "--redo-slots", "3", master=cluster.master, hasty=CORES)
+        driver = app.drive(0, hasty=CORES, redo_slots=3, **cluster.told)
         assert driver.popen.wait(READY_S) == 1
         why = "this application needs 4 slots: 1 for all.r0 and 3 for redos; it was given 2 within"
         assert why in driver.said, driver.said

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from borealis_py.app.replicas import SPARK_PROPERTIES
 from tests.runtime.spark.driven import driven, union_app
 from tests.runtime.spark.sending import engines, redo_of, send
 from tests.runtime.spark.standalone import standalone
@@ -17,9 +15,7 @@ CORES = 4
 """Two applications of two slots."""
 
 
-def test_an_app_fails_and_corrects_beside_another_that_does_not_notice(
-    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_app_fails_and_corrects_beside_another_that_does_not_notice(bootstrap: str, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     with (
@@ -27,9 +23,8 @@ def test_an_app_fails_and_corrects_beside_another_that_does_not_notice(
         driven(bootstrap, union_app("one"), tmp_path / "one") as one,
         driven(bootstrap, union_app("two"), tmp_path / "two") as two,
     ):
-        monkeypatch.setenv(SPARK_PROPERTIES, json.dumps(cluster.properties))
         for app in (one, two):
-            app.drive(0, master=cluster.master)
+            app.drive(0, **cluster.told)
         for app in (one, two):
             app.ready(0)
         with one.publisher("a") as a, one.publisher("b") as b, two.publisher("a") as c, two.publisher("b") as d:
@@ -40,7 +35,7 @@ def test_an_app_fails_and_corrects_beside_another_that_does_not_notice(
             one.kill_driver(0)
             send((c, d), 1100, 1200)
             two.published(200)
-            one.drive(0, master=cluster.master)
+            one.drive(0, **cluster.told)
             one.ready(0, times=2)
             send((a, b), 200, 300)
             one.published(300)

@@ -10,14 +10,14 @@ import pytest
 
 from borealis_py.log.base import LogError
 from borealis_py.runtime.spark.session import _warm_worker
-from reconcile.replay_context import evict, get_cached
+from reconcile.redo_job import evict, get_cached
 from tests.reconcile.list_world import StubLog, StubLookup, batch, claim, list_work
 
 LOGS = {"s": [claim(1, "u"), batch(1, "u", 0, [(1_000, 1)], 2_000)]}
 
 
 class LogThatIsAway(StubLog):
-    """As long as there is a file where its logs' only key says."""
+    """As long as there is a file where its logs' only key says. No simulated log, since it is pickled."""
 
     def lookup(self) -> StubLookup:
         (place,) = self.logs

@@ -12,10 +12,11 @@ import msgspec
 
 from borealis_py.engine import poison_rows
 from borealis_py.log.base import LogError, OffsetGone
-from borealis_py.log.messages import Heartbeat, decode
+from borealis_py.log.messages import decode
 from borealis_py.node import dynamic_settings, input_reader
 from borealis_py.node.input_reader import InputReader, PolledInputs
 from borealis_py.node.replica import Replica
+from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.settings import Delays
 from borealis_py.simulation.cluster.toy_query import KernelFailed
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario

@@ -158,7 +158,7 @@ def _adopted_beyond_the_live_frontier() -> Any:
         ]
         for bucket, peer in sorted(kept, reverse=True):
             if peer != self.identity.replica and self.reconciliation.job is None:
-                self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s, self._effects)
+                self._effects += self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s)
 
     return mock.patch.object(Manager, "_adopt", adopt)
 

@@ -141,16 +141,17 @@ def _late_redo_counts() -> Any:
     jobs: dict[object, RedoJob] = {}
     start, answered = R.start, R.answered
 
-    def remember(self: R, *args: Any, **kwargs: Any) -> None:
-        start(self, *args, **kwargs)
+    def remember(self: R, *args: Any, **kwargs: Any) -> Any:
+        effects = start(self, *args, **kwargs)
         if self.job is not None:
             jobs[self, self.job.id] = self.job
+        return effects
 
-    def believe(self: R, now: int, result: Any, stable: int, effects: Any) -> Any:
+    def believe(self: R, now: int, result: Any, stable: int) -> Any:
         if isinstance(result, RedoFailed) or (self, result.id) not in jobs:
-            return answered(self, now, result, stable, effects)
+            return answered(self, now, result, stable)
         self.job = self.deadline = None
-        return jobs[self, result.id], result
+        return (jobs[self, result.id], result), []
 
     return mock.patch.multiple(R, start=remember, answered=believe)
 
@@ -158,23 +159,23 @@ def _late_redo_counts() -> Any:
 def _failed_redo_counts() -> Any:
     answered = R.answered
 
-    def believe(self: R, now: int, result: Any, stable: int, effects: Any) -> Any:
+    def believe(self: R, now: int, result: Any, stable: int) -> Any:
         job = self.job
         if isinstance(result, RedoFailed) and job is not None and result.id == job.id and job.peer is None:
             self.job = self.deadline = None
-            return job, reconciliation.RedoDone(job.id, job.state, {}, "spark", 0.0)
-        return answered(self, now, result, stable, effects)
+            return (job, reconciliation.RedoDone(job.id, job.state, {}, "spark", 0.0)), []
+        return answered(self, now, result, stable)
 
     return mock.patch.object(R, "answered", believe)
 
 
 def _hangs_with_its_job() -> Any:
-    return mock.patch.object(R, "check_deadline", return_value=None)
+    return mock.patch.object(R, "check_deadline", return_value=[])
 
 
 def _jobs_chase_for_ever() -> Any:
     start = R.start
-    return mock.patch.object(R, "start", lambda self, *args: start(self, *args[:6]))
+    return mock.patch.object(R, "start", lambda self, *args: start(self, *args[:5]))
 
 
 def _evicts_what_a_chase_needs() -> Any:

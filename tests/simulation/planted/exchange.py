@@ -1,4 +1,4 @@
-"""Planted in streams that are written in a partition for each of their readers' (PROTOCOL 1.6)."""
+"""Planted in streams that are written in a partition for each of their readers' (PROTOCOL 4.6)."""
 
 from __future__ import annotations
 

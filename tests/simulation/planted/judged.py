@@ -9,14 +9,14 @@ from unittest import mock
 from borealis_py.node.input_reader import InputReader
 from borealis_py.protocol import manager
 from borealis_py.protocol.checkpointing import Checkpointing
-from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.heartbeat import HeartbeatTimer
-from borealis_py.protocol.incarnation import Recovery
 from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.protocol.stagger import Stagger
+from borealis_py.protocol.turn import SendHeartbeat
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from sunion.model import TentativeBucket
@@ -56,8 +56,8 @@ def _stabilization_policy_ignored() -> Any:
 def _taken_for_process(policy: DelayPolicy) -> Any:
     before = manager.delay.ready_at
 
-    def ready_at(end: int, inputs: Any, given: DelayPolicy, wait: int, delta: int) -> int | None:
-        return before(end, inputs, DelayPolicy.PROCESS if given is policy else given, wait, delta)
+    def ready_at(end: Any, inputs: Any, given: DelayPolicy, **waits: int) -> int | None:
+        return before(end, inputs, DelayPolicy.PROCESS if given is policy else given, **waits)
 
     return mock.patch.object(manager.delay, "ready_at", ready_at)
 
@@ -144,7 +144,7 @@ def _old_ask_for_a_new_run() -> Any:
     before = HeartbeatTimer.beat
 
     def beat(self: HeartbeatTimer, *args: Any) -> Any:
-        return [replace(b, ask_offset=args[4]) for b in before(self, *args)]
+        return [SendHeartbeat(replace(b.heartbeat, ask_offset=args[4])) for b in before(self, *args)]
 
     return mock.patch.object(HeartbeatTimer, "beat", beat)
 
@@ -152,10 +152,10 @@ def _old_ask_for_a_new_run() -> Any:
 def _withdrawn_asks_keep_their_place() -> Any:
     before = ControlFold.read
 
-    def read(self: ControlFold, beat: Any) -> None:
+    def read(self: ControlFold, offset: int, beat: Any) -> None:
         known = self.peers.get(beat.replica)
         ask = None if known is None or known.inc != beat.inc else known.ask
-        before(self, beat)
+        before(self, offset, beat)
         peer = self.peers[beat.replica]
         if ask is not None:
             peer.ask = ask
@@ -189,10 +189,11 @@ def _jobs_without_bound() -> Any:
 def _deadline_twice_as_long() -> Any:
     before = Reconciliation.start
 
-    def start(self: Reconciliation, now: int, *args: Any) -> None:
-        before(self, now, *args)
+    def start(self: Reconciliation, now: int, *args: Any) -> Any:
+        effects = before(self, now, *args)
         if self.deadline is not None:
             self.deadline += self._timing.redo_deadline_us
+        return effects
 
     return mock.patch.object(Reconciliation, "start", start)
 

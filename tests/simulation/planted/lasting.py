@@ -8,10 +8,9 @@ from unittest import mock
 
 from borealis_py.node.input_reader import InputReader
 from borealis_py.protocol.checkpointing import Checkpointing
-from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.heartbeat import HeartbeatTimer
-from borealis_py.protocol.incarnation import Recovery
-from borealis_py.protocol.turn import SaveCheckpoint
+from borealis_py.protocol.turn import SaveCheckpoint, SendHeartbeat
 from tests.simulation.planted.bug import Bug
 
 
@@ -56,7 +55,8 @@ def _beats_from_nowhere() -> Any:
     before = HeartbeatTimer.beat
 
     def beat(self: HeartbeatTimer, *args: Any) -> Any:
-        return [replace(b, ack_s=b.ack_s + 1_000, ack_l=b.ack_l + 1_000) for b in before(self, *args)]
+        sent = [b.heartbeat for b in before(self, *args)]
+        return [SendHeartbeat(replace(b, ack_s=b.ack_s + 1_000, ack_l=b.ack_l + 1_000)) for b in sent]
 
     return mock.patch.object(HeartbeatTimer, "beat", beat)
 

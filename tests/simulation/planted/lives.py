@@ -1,5 +1,5 @@
 """Planted in what keeps the lives of an app apart: records of another one, fencing at a reset, progress that nobody of
-this one can have written (PROTOCOL 1.0, R10)."""
+this one can have written (PROTOCOL 4.0, R10)."""
 
 from __future__ import annotations
 

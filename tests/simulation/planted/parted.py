@@ -1,4 +1,4 @@
-"""Planted in what partitions of sources and nodes read and tell (PROTOCOL 1.6)."""
+"""Planted in what partitions of sources and nodes read and tell (PROTOCOL 4.6)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,135 @@
+"""What a replica process is told: one value, from `borealis up` or `borealis replica` to the process.
+
+It travels as JSON in the environment variable BOREALIS_PROCESS, since anyone can read a command line and it may hold
+passwords; it is never written to disk. A command line says only which process of which app this is, and what holds for
+one start alone (`borealis_py.runtime.process`). Knows no broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from borealis_py.config.address import Address
+from borealis_py.kafka.log import KafkaLog
+
+if TYPE_CHECKING:
+    from borealis_py.config.config import Config  # which replica processes need not load
+
+VARIABLE = "BOREALIS_PROCESS"
+HOSTS = ("process", "spark")
+
+
+class ProcessSpecError(ValueError):
+    """A process was told nothing, or what it does not understand. The message is one line and names the variable."""
+
+
+class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a replica process is told, the same at each restart.
+
+    Raises:
+        ValueError: no such host.
+    """
+
+    bootstrap: str
+    """Kafka brokers, `HOST:PORT`, comma-separated."""
+    data_dir: Path
+    """Directory with a directory of each app: logs, notes and, without `checkpoints`, checkpoints."""
+    kafka: dict[str, str] = {}
+    """librdkafka properties of every client, by dotted name. May hold passwords."""
+    checkpoints: str = ""
+    """URI of pyarrow.fs where checkpoints are stored, which may hold a password; empty: below `data_dir`."""
+    http: str | None = None
+    """`HOST:PORT` at which this process answers HTTP; port 0: any free one; None: no HTTP."""
+    engine_memory_bytes: int = 0
+    """Memory limit of the SQL engine of each replica, in bytes; 0: the engine's default (`engine/duck.py`)."""
+    host: str = "process"
+    """Where replicas run: "process": as threads of the process, without Spark; "spark": as tasks of its application.
+    What follows applies only to the latter.
+    """
+    master: str | None = None
+    """Spark's master; None: this machine, with as many slots as replicas and redos need."""
+    redo_slots: int | None = None
+    """Slots for redo jobs, besides one for each replica; None: as many as `slot_plan.redos_for` says."""
+    slot_wait_us: int | None = None
+    """How long slots may be missing before the application is restarted, in microseconds; None: 30 s."""
+    spark_properties: dict[str, str] = {}
+    """Spark properties that the user set; they take precedence. May hold passwords."""
+
+    def __post_init__(self) -> None:
+        if self.host not in HOSTS:
+            raise ValueError(f"host {self.host!r} is neither {' nor '.join(HOSTS)}")
+
+    @classmethod
+    def of(cls, config: Config, log: KafkaLog, host: str, master: str | None = None) -> ProcessSpec:
+        """From the configuration and the flags of a command.
+
+        Args:
+            log: the configuration's (`config.kafka.log_of`).
+            master: None: the configured one.
+        """
+        spark = config.spark
+        configured = str(spark["master"]) if "master" in spark else None
+        return cls(
+            bootstrap=log.bootstrap,
+            data_dir=config.data_dir,
+            kafka=dict(log.properties),
+            checkpoints=config.checkpoints,
+            http=config.http,
+            engine_memory_bytes=config.engine_memory_bytes,
+            host=host,
+            master=master or configured,
+            redo_slots=int(spark["redo_slots"]) if "redo_slots" in spark else None,
+            slot_wait_us=config.slot_wait_us,
+            spark_properties=config.spark_properties,
+        )
+
+    @classmethod
+    def unconfigured(
+        cls, log: KafkaLog, data_dir: Path, host: str = "process", redo_slots: int | None = None
+    ) -> ProcessSpec:
+        """With defaults whatever the user has configured: for the demo, benches and drills."""
+        return cls(log.bootstrap, data_dir, dict(log.properties), host=host, redo_slots=redo_slots)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> ProcessSpec:
+        """What `environment` made. Raises ProcessSpecError."""
+        text = environment.get(VARIABLE)
+        if text is None:
+            raise ProcessSpecError(f"{VARIABLE} is not set: start replica processes with `borealis replica`")
+        try:
+            return msgspec.json.decode(text, type=cls, dec_hook=_path)
+        except (msgspec.DecodeError, ValueError) as exc:
+            why = " ".join(str(exc).split())
+            raise ProcessSpecError(
+                f"{VARIABLE} cannot be read: {why}. `borealis up` and `borealis replica` of this version set it"
+            ) from exc
+
+    def environment(self) -> dict[str, str]:
+        """The environment variable of the process."""
+        return {VARIABLE: msgspec.json.encode(self, enc_hook=str).decode()}
+
+    def at(self, place: int) -> ProcessSpec:
+        """That of the process at this place among those on a machine, whose HTTP port is that much higher.
+
+        Raises:
+            AddressError: not an address, or beyond the last port.
+        """
+        if self.http is None:
+            return self
+        return msgspec.structs.replace(self, http=str(Address.parse(self.http).after(place)))
+
+    @property
+    def log(self) -> KafkaLog:
+        """The Kafka log. Connects to nothing yet. Raises ReservedProperty."""
+        return KafkaLog.of(self.bootstrap, self.kafka)
+
+
+def _path(kind: type, value: Any) -> Path:
+    """Decode the only fields that JSON has no type for."""
+    if kind is not Path or not isinstance(value, str):
+        raise ValueError("not a path")
+    return Path(value)

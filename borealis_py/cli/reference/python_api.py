@@ -1,0 +1,99 @@
+"""docs/reference/python.md, from the signatures and docstrings of the public names."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+
+from borealis_py import api
+from borealis_py.client import publisher, stimes, subscriber
+from borealis_py.query import app, errors
+
+HEAD = """# Python API
+
+`from borealis_py import App, QueryError, publisher, subscribe`. These return objects of the other classes on this page.
+This page is generated from the code.
+"""
+CLASSES = (app.App, app.Stream, app.Windowed)
+FUNCTIONS = (api.publisher, api.subscribe)
+RESULTS = (publisher.Publisher, stimes.PublishCounts, subscriber.Row, subscriber.LiveChange, errors.QueryError)
+MADE_BY_OTHERS = {"Stream", "Windowed", "Publisher"}
+"""Nobody calls their constructors."""
+_HEADING = re.compile(r"(Args|Returns|Raises):")
+_ITEM = re.compile(r"( {4})(\w[\w, ]*): ")
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD, *(_class(kind) for kind in CLASSES), *(_function(function) for function in FUNCTIONS)]
+    return "".join(parts) + "".join(_class(kind) for kind in RESULTS)
+
+
+def _class(kind: type) -> str:
+    (tree,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(tree, ast.ClassDef)
+    documented = ast.get_docstring(tree) or ""
+    made = "" if kind.__name__ in MADE_BY_OTHERS else _constructor(tree)
+    said = _prose(documented.partition("\nArgs:")[0] if kind.__name__ == "Publisher" else documented)
+    return f"\n## {kind.__name__}\n{made}\n{said}\n" + "".join(_method(kind.__name__, m) for m in _public(tree))
+
+
+def _constructor(tree: ast.ClassDef) -> str:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            return _code(f"{tree.name}({_arguments(node)})")
+    fields = [ast.unparse(n) for n in tree.body if isinstance(n, ast.AnnAssign)]
+    return _code("\n".join(fields)) if fields else ""
+
+
+def _public(tree: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield node
+
+
+def _method(kind: str, node: ast.FunctionDef) -> str:
+    attribute = any(ast.unparse(d) == "property" for d in node.decorator_list)
+    return _documented(f"### {kind}.{node.name}", node, attribute)
+
+
+def _function(function: object) -> str:
+    (node,) = ast.parse(inspect.getsource(function)).body  # type: ignore[arg-type]
+    assert isinstance(node, ast.FunctionDef)
+    return _documented(f"## {node.name}", node, attribute=False)
+
+
+def _documented(heading: str, node: ast.FunctionDef, attribute: bool) -> str:
+    given = "" if attribute else f"({_arguments(node)})"
+    gives = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
+    return f"\n{heading}\n{_code(node.name + given + gives)}\n{_prose(ast.get_docstring(node) or '')}\n"
+
+
+def _arguments(node: ast.FunctionDef) -> str:
+    return ast.unparse(node.args).removeprefix("self").removeprefix(", ")
+
+
+def _code(text: str) -> str:
+    return f"\n```python\n{text}\n```\n"
+
+
+def _prose(text: str) -> str:
+    """A docstring as Markdown: its headings bold, what stands under them a list."""
+    out: list[str] = []
+    listing = False
+    for line in text.splitlines():
+        heading, item = _HEADING.match(line), _ITEM.match(line)
+        if heading:
+            listing = True
+            rest = line[heading.end() :].strip()
+            out += [f"**{heading[1]}**", "", *([f"- {rest}"] if rest else [])]
+        elif listing and item:
+            out.append(f"- `{item[2].replace(', ', '`, `')}`: {line[item.end() :]}")
+        elif listing and line.strip():
+            out.append(f"  {line.strip()}" if out[-1].startswith(("-", "  ")) else f"- {line.strip()}")
+        else:
+            listing = listing and not line.strip()
+            out.append(line)
+    return "\n".join(out).strip()

@@ -1,0 +1,224 @@
+"""What the checker judges, as values: everything that lay in the topics, and what subscribers wrote down.
+
+Where it was read from is somebody else's business (`reading`), so a history made by hand is judged like a real one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from borealis_py.verify.envelope import Raw, Row
+from borealis_py.verify.history import ReplicaHistory
+from borealis_py.verify.model.network import Network
+from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.source_log import SourceHistory
+
+
+@dataclass(frozen=True)
+class CommittedRow:
+    """A row of the corrected topic. `id` is (bucket, index); None: its headers could not be read."""
+
+    offset: int
+    id: tuple[int, int] | None
+    stime: int | None
+    row: Mapping[str, Any] | None
+    partition: int = 0
+
+
+@dataclass(frozen=True)
+class ProgressRecord:
+    """Everything below `bucket` is published, says this record."""
+
+    offset: int
+    bucket: int
+    partition: int = 0
+
+
+@dataclass(frozen=True)
+class DeadLetterRecord:
+    """A record of the dead-letter topic.
+
+    `source`: or the node whose kernel refused a row, `raw`; then `offset` is -1. `node` tells it with `bucket`. `seq`:
+    of what a publisher refused. `index`: the how many-th of its node and bucket.
+    """
+
+    source: str
+    offset: int
+    reason: str
+    seq: int = -1
+    node: str = ""
+    bucket: int = 0
+    raw: bytes = b""
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Saw:
+    """One line of a subscriber's history: `kind` ROW (corrected view), or the kind of a live change.
+
+    `rows` are dicts of columns; for ROW there is one, and `index` is its place in the bucket.
+    """
+
+    at_us: int
+    kind: str
+    bucket: int
+    end: int
+    rows: tuple[Mapping[str, Any], ...] = ()
+    missing_sources: tuple[str, ...] = ()
+    index: int = 0
+    partition: int = 0
+
+
+@dataclass(frozen=True)
+class Session:
+    """What one subscriber saw, from start to end. `complete`: it stayed until the query's end; else it was killed."""
+
+    name: str
+    view: str
+    seen: Sequence[Saw]
+    complete: bool = True
+
+    def of(self, partition: int) -> list[Saw]:
+        """What it saw of one partition of the query, which goes on without the others."""
+        return [saw for saw in self.seen if saw.partition == partition]
+
+
+@dataclass(frozen=True)
+class Blackout:
+    """Wall times between which nothing could be processed or delivered, and why: the bound says nothing there.
+
+    `partition`: of the query, the others go on; None: of all.
+    """
+
+    from_us: int
+    until_us: int
+    why: str
+    partition: int | None = None
+
+    def meets(self, partition: int) -> bool:
+        """Whether nothing of this partition of the query came through."""
+        return self.partition is None or self.partition == partition
+
+
+@dataclass
+class Evidence:
+    """All that is known of one query's run.
+
+    Attributes:
+        origin: the app's first bucket.
+        replicas: for each piece of each stage, what each replica said in it.
+        corrected: rows that read_committed shows; `written`: all that were ever written, aborted ones included.
+        progress: for each stage, its records in order.
+        published: for each source, the rows that its publishers were given, where that is known: the log must hold
+            exactly those.
+        acknowledged: for each source, the last sequence number that its publisher was told is in the log.
+        poison: for each source, sequence numbers in place of which its publisher was given what nobody can use, and
+            whether it is a row, which the kernel of the first stage is to refuse; else the publisher is.
+        healed: all failures are over and the sources have ended: everything must be there.
+        threshold_us: X; None: the bound is not judged. `quiet_us`: wall times between which nothing failed.
+    """
+
+    network: Network
+    origin: int
+    sources: Mapping[str, SourceHistory]
+    replicas: Mapping[Piece, Sequence[ReplicaHistory]]
+    corrected: Sequence[CommittedRow]
+    written: Sequence[CommittedRow]
+    progress: Sequence[Sequence[ProgressRecord]]
+    dead_letters: Sequence[DeadLetterRecord] = ()
+    sessions: Sequence[Session] = ()
+    acknowledged: Mapping[str, int] = field(default_factory=dict)
+    poison: Mapping[str, Mapping[int, bool]] = field(default_factory=dict)
+    healed: bool = True
+    threshold_us: int | None = None
+    quiet_us: tuple[int, int] = (0, 0)
+    blackouts: Sequence[Blackout] = ()
+    published: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+
+    @property
+    def complete_until(self) -> int:
+        """The first bucket that some source has not closed."""
+        closed = [log.boundary // self.network.bucket_us if log.boundary else 0 for log in self.sources.values()]
+        return min(closed)
+
+    @property
+    def aborted(self) -> list[CommittedRow]:
+        """Rows that were written in a transaction that never committed."""
+        committed = {(row.partition, row.offset) for row in self.corrected}
+        return [row for row in self.written if (row.partition, row.offset) not in committed]
+
+    @property
+    def result(self) -> list[Piece]:
+        """The partitions of the query."""
+        return self.network.pieces(len(self.network.stages) - 1)
+
+
+def corrected_rows(raw: Iterable[Raw], partition: int = 0) -> Iterator[CommittedRow]:
+    """Rows of one partition of a corrected topic."""
+    for record in raw:
+        headers = dict(record.headers)
+        try:
+            bucket, _, index = headers["id"].decode().partition(":")
+            row, stime = json.loads(record.value or b"null"), int(headers["stime"])
+            row_id = int(bucket), int(index)
+            if min(row_id) < 0:
+                raise ValueError(headers["id"])
+        except (KeyError, ValueError, RecursionError):
+            yield CommittedRow(record.offset, None, None, None, partition)
+        else:
+            yield CommittedRow(record.offset, row_id, stime, row if isinstance(row, dict) else None, partition)
+
+
+def progress(raw: Iterable[Raw], app_uid: str = "", partition: int = 0) -> Iterator[ProgressRecord]:
+    """Records of a progress topic, which is of one partition of a stage; those of another life than `app_uid` (if one
+    is named) say nothing. The bucket of one that cannot be read is -1.
+    """
+    for record in raw:
+        if record.value is None:
+            continue
+        try:
+            said = msgspec.json.decode(record.value, type=_Progress)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            yield ProgressRecord(record.offset, -1, partition)
+        else:
+            if said.app_uid == app_uid or not app_uid:
+                yield ProgressRecord(record.offset, said.bucket, partition)
+
+
+class _Progress(msgspec.Struct):
+    bucket: int
+    app_uid: str = ""
+
+
+def dead_letters(raw: Iterable[Raw]) -> Iterator[DeadLetterRecord]:
+    """Records of the dead-letter topic. The offset of one whose headers cannot be read is -2."""
+    for record in raw:
+        h = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
+        source, reason, node = h.get("source", ""), h.get("reason", ""), h.get("node", "")
+        try:
+            offset, seq = int(h.get("offset", "-1")), int(h.get("seq", "-1"))
+            bucket, index = int(h.get("bucket", "0")), int(h.get("index", "0"))
+            if min(bucket, index) < 0:
+                raise ValueError(bucket, index)
+        except ValueError:
+            offset, seq, bucket, index = -2, -1, 0, 0
+        yield DeadLetterRecord(source, offset, reason, seq, node, bucket, record.value or b"", index)
+
+
+def session(path: Path, view: str) -> Session:
+    """A subscriber's file of JSON lines; a last line that is cut short was being written when it was killed."""
+    lines = _lines(path)
+    ended = any(line.get("ended") == view for line in lines)
+    seen = [Saw(**{**line["saw"], "rows": tuple(line["saw"]["rows"])}) for line in lines if line.get("view") == view]
+    return Session(path.name, view, seen, ended)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+    return [json.loads(line) for line in whole.splitlines()]

@@ -1,0 +1,44 @@
+"""Partitions as PROTOCOL.md 4.6 has them, in a reading of its own: which rows of a stage lie where."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+Key = int | float | str | None
+
+_TYPES = {int: "int64", float: "double", str: "string"}
+
+
+@lru_cache(maxsize=65_536)
+def partition_of(key: Key, kind: str, count: int) -> int:
+    """The partition of a key column's value.
+
+    Args:
+        kind: Arrow's name of the column's type: null is a key like any other, and has one too.
+    """
+    assert key is None or _TYPES[type(key)] == kind, f"{key!r} is no {kind}"
+    text = f"'{key}'" if isinstance(key, str) else repr(key)
+    digest = hashlib.blake2b(f"{kind}|{text}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % count
+
+
+@dataclass(frozen=True, order=True)
+class Piece:
+    """What one Kafka partition of a stage's replica topics is to hold.
+
+    Attributes:
+        part: partition of the stage itself; its records are in topics of its own.
+        reader: partition of the next stage that it is written for; for the last stage 0.
+    """
+
+    stage: int
+    part: int = 0
+    reader: int = 0
+
+
+def merged(rows: Iterable[Sequence[Key]], by: int) -> list[Sequence[Key]]:
+    """A partitioned stage's rows in the order of the whole: stime, then key with null last, then their own."""
+    return sorted(rows, key=lambda row: (row[-1], row[by] is None, 0 if row[by] is None else row[by]))

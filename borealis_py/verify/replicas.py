@@ -1,0 +1,215 @@
+"""The judge of replica streams: stable once and for all, tentative honestly, without holes; with a model or without.
+
+Without one, replicas are held against each other and every label against the others of its divergence. With one, every
+row is held against what the model computes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
+from borealis_py.verify.history import HistoryRecord, ReplicaHistory
+from borealis_py.verify.model.explain import Answer, Explainer
+from borealis_py.verify.model.network import Truth, agrees
+from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.stable import Rows, StableBuckets
+
+
+@dataclass(frozen=True)
+class StreamRules:
+    """What holds for one node's stream, or a piece of it.
+
+    Attributes:
+        origin: the app's first bucket.
+        sources: all that its rows come from.
+        behind: it reads other nodes' streams, so that what it says may have diverged before its own state.
+        depends: the buckets whose input a result in a bucket depends on; None: not known.
+    """
+
+    origin: int
+    sources: frozenset[str]
+    behind: bool
+    depends: Callable[[int], range] | None = None
+
+
+@dataclass(frozen=True)
+class PieceModel:
+    """What a model says of one piece of a stream."""
+
+    truth: Truth
+    explainer: Explainer
+    piece: Piece
+
+    def rows(self, bucket: int) -> Rows:
+        """On complete input."""
+        return self.truth.stable(self.piece).get(bucket, ())
+
+
+@dataclass
+class StreamJudge:
+    """All replicas of one piece of a stream, one after the other.
+
+    Attributes:
+        said: what any replica said first of each stable bucket; every later statement must be the same.
+        tentative: of each bucket that was said tentatively, how many rows at most.
+    """
+
+    rules: StreamRules
+    verdict: Verdict
+    model: PieceModel | None = None
+    said: StableBuckets = field(default_factory=StableBuckets)
+    tentative: dict[int, int] = field(default_factory=dict)
+    until: int = 0
+    """The first bucket of which no replica has said that it is stable."""
+
+    def __post_init__(self) -> None:
+        self.said.begin(self.rules.origin)
+        self.until = self.rules.origin
+
+    def judge(self, name: str, history: ReplicaHistory) -> int:
+        """One replica's topic, in its order. `name`: of the topic. Returns until where it says what is stable."""
+        stable = _Stable(self, name, history.trimmed)
+        tentative = _Tentative(self, name)
+        for record in history.records:
+            if record.kind in ("STABLE", "BOUNDARY"):
+                stable.take(record)
+            tentative.take(record)
+        say = self.verdict.about(Subject.RECORD)
+        for text in history.unreadable:
+            say(AnomalyKind.INCONSISTENT_OFFSETS, name, f"unreadable record: {text}")
+        self.until = max(self.until, stable.next)
+        return stable.next
+
+
+class _Stable:
+    """The stable statements of one replica."""
+
+    def __init__(self, judge: StreamJudge, name: str, trimmed: bool) -> None:
+        self._judge, self._name, self._trimmed = judge, name, trimmed
+        self._say = judge.verdict.about(Subject.STABLE)
+        model = judge.model
+        self._expected = [] if model is None else sorted(model.truth.stable(model.piece))
+        self.next = judge.rules.origin
+
+    def take(self, record: HistoryRecord) -> None:
+        """Each in the topic's order, which begins at the origin, or with what was not deleted."""
+        self._judge.verdict.looked_at["stable statements"] += 1
+        if self._trimmed:
+            self._trimmed, self.next = False, record.bucket
+            if self._judge.said.until == self._judge.rules.origin:  # nobody has said anything yet
+                self._judge.said.begin(record.bucket)
+        if record.end < record.bucket:
+            what = f"a range that ends before it begins: {record.bucket} to {record.end}"
+            self._say(AnomalyKind.INCONSISTENT_OFFSETS, self._name, what)
+            return
+        if record.bucket > self.next:
+            what = f"never says buckets {self.next} to {record.bucket - 1}"
+            self._say(AnomalyKind.INCONSISTENT_OFFSETS, self._name, what)
+        changed, before, self.next = set(), self.next, max(self.next, record.end)
+        for bucket, was, now in self._judge.said.take(record.bucket, record.end, record.rows, record.rejections):
+            changed.add(bucket)
+            about = Subject.STABLE if bucket < before else Subject.AGREEMENT
+            what = f"bucket {bucket} was {was}, now {now}"
+            self._judge.verdict.say(AnomalyKind.STABLE_CHANGED, self._name, what, about)
+        if self._judge.model is not None:
+            self._against(self._judge.model, record, changed)
+
+    def _against(self, model: PieceModel, record: HistoryRecord, changed: set[int]) -> None:
+        at = bisect_left(self._expected, record.bucket)
+        buckets = {record.bucket} if record.rows else set()
+        while at < len(self._expected) and self._expected[at] < record.end:
+            buckets.add(self._expected[at])
+            at += 1
+        for bucket in sorted(buckets - changed):
+            if not agrees(record.rows, wanted := model.rows(bucket)):
+                what = f"stable bucket {bucket} is {record.rows}, expected {wanted}"
+                self._say(AnomalyKind.UNLABELLED_PARTIAL, self._name, what)
+
+
+class _Tentative:
+    """A live state diverges at the first tentative bucket (an episode begins) and is complete until then.
+
+    The episode ends when the stable frontier of the same incarnation has caught up, or with the incarnation. Within it
+    a source's rows of bucket b are all in unless the record of b lists the source as missing; what a record lacked is
+    all that was missing in buckets that it depends on.
+    """
+
+    def __init__(self, judge: StreamJudge, name: str) -> None:
+        self._judge, self._rules, self._name = judge, judge.rules, name
+        self._stable: dict[int, int] = {}
+        self._live: dict[int, int] = {}
+        self._missing: dict[int, dict[int, frozenset[str]]] = {}
+
+    def take(self, record: HistoryRecord) -> None:
+        """Each statement; tentative ones with what was missing in the buckets of the whole episode so far."""
+        inc = record.inc
+        if record.kind in ("STABLE", "BOUNDARY"):
+            self._stable[inc] = max(self._stable.get(inc, -1), record.end)
+        elif record.kind == "TENTATIVE":
+            verdict = self._judge.verdict
+            verdict.looked_at["tentative statements"] += 1
+            rows = self._judge.tentative
+            rows[record.bucket] = max(rows.get(record.bucket, 0), len(record.rows))
+            if inc not in self._missing or self._stable.get(inc, -1) >= self._live.get(inc, -1):
+                self._missing[inc] = {}
+            said = max(self._stable.get(inc, -1), self._live.get(inc, -1))
+            if -1 < said < record.bucket:
+                what = f"says nothing of buckets {said} to {record.bucket - 1} before tentative {record.bucket}"
+                verdict.say(AnomalyKind.INCONSISTENT_OFFSETS, self._name, what, Subject.TENTATIVE)
+            self._missing[inc][record.bucket] = frozenset(record.missing)
+            self._live[inc] = record.end
+            self._record(record, self._missing[inc])
+
+    def _record(self, record: HistoryRecord, missing: dict[int, frozenset[str]]) -> None:
+        if wrong := self._label(record, missing):
+            self._say(record, wrong)
+            return
+        model = self._judge.model
+        if model is None:
+            return
+        answer = model.explainer.explains(model.piece, record.bucket, record.rows, missing)
+        if answer is not Answer.YES:
+            lacking = ", ".join(sorted(record.missing_sources)) or "nothing"
+            what = f"is {record.rows}, of {model.rows(record.bucket)}, lacking {lacking}"
+            if answer is Answer.NO:
+                self._say(record, what)
+            else:
+                self._judge.verdict.undecided.append(f"{self._name}: tentative bucket {record.bucket}: {what}")
+
+    def _label(self, record: HistoryRecord, missing: dict[int, frozenset[str]]) -> str:
+        """What the label says that cannot be; empty: nothing. `missing`: in each bucket of its episode so far."""
+        episode, missing_sources = min(missing), frozenset(record.missing_sources)
+        if unknown := (missing_sources | set(record.missing)) - self._rules.sources:
+            return f"lacks {', '.join(sorted(unknown))}, which is no source of it"
+        if not 0.0 <= record.completeness <= 1.0 or bool(missing_sources) != (record.completeness < 1.0):
+            return f"completeness {record.completeness}"
+        model, behind = self._judge.model, self._rules.behind
+        if model is not None and record.completeness == 1.0:
+            whole = model.rows(record.bucket)
+            if not agrees(record.rows, whole):
+                return f"claims to be complete, is {record.rows}, of {whole}"
+        if record.diverged_from != episode and not (behind and record.diverged_from < episode):
+            return f"diverged from {record.diverged_from}, but its state was complete until {episode}"
+        return self._sources(record, missing_sources, missing)
+
+    def _sources(
+        self, record: HistoryRecord, missing_sources: frozenset[str], missing: dict[int, frozenset[str]]
+    ) -> str:
+        """What is wrong with the sources that it says it lacked: those missing in the buckets that it depends on."""
+        depends, behind = self._rules.depends, self._rules.behind
+        buckets = missing if depends is None else depends(record.bucket)
+        own = frozenset(name for b in buckets for name in missing.get(b, ()))
+        least = own if depends is not None else frozenset(record.missing)
+        lacked = ", ".join(sorted(missing_sources)) or "nothing"
+        if not least <= missing_sources:
+            return f"says that it lacked {lacked}, not {', '.join(sorted(least))}"
+        if missing_sources - own and not behind:  # what it was made of may tell of earlier buckets too
+            return f"says that it lacked {lacked}, which was there"
+        return ""
+
+    def _say(self, record: HistoryRecord, what: str) -> None:
+        text = f"tentative bucket {record.bucket}: {what}"
+        self._judge.verdict.say(AnomalyKind.UNLABELLED_PARTIAL, self._name, text, Subject.TENTATIVE)

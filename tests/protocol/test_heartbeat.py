@@ -1,0 +1,48 @@
+"""When a replica sends a heartbeat (R7)."""
+
+from __future__ import annotations
+
+from borealis_py.protocol.heartbeat import HeartbeatTimer
+from borealis_py.protocol.incarnation import Identity
+from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.states import ReplicaState
+from sunion.output import SOutput
+from tests.sunion.lists import OPS
+
+BEAT_US = Timing().heartbeat_us
+
+
+class Driven:
+    """A timer, and what it is asked at each turn."""
+
+    def __init__(self) -> None:
+        self.timer = HeartbeatTimer(Identity(1, 7, "u", "a1"), Timing())
+        self.output = SOutput(7, 3, OPS)
+
+    def sends(self, now: int, asking: bool = False, checkpoint_bucket: int = -1) -> bool:
+        sent = self.timer.beat(now, ReplicaState.STABLE, self.output, asking, None, 2, checkpoint_bucket)
+        return bool(sent)
+
+
+def test_a_heartbeat_tells_who_and_where_the_replica_is() -> None:
+    driven = Driven()
+    (sent,) = driven.timer.beat(0, ReplicaState.UP_FAILURE, driven.output, True, 11, 2, 5)
+    beat = sent.heartbeat
+    assert (beat.app_uid, beat.replica, beat.inc, beat.uid, beat.state) == ("a1", 1, 7, "u", "UPSTREAM_FAILURE")
+    assert (beat.ack_s, beat.ack_l, beat.asking, beat.progress, beat.checkpoint_bucket) == (3, 3, True, 2, 5)
+
+
+def test_it_is_sent_on_time_and_not_sooner() -> None:
+    driven = Driven()
+    assert [driven.sends(at) for at in (0, BEAT_US - 1, BEAT_US, BEAT_US + 1)] == [True, False, True, False]
+    assert driven.timer.next_us == 2 * BEAT_US
+
+
+def test_it_is_sent_at_once_when_asking_changes_or_a_checkpoint_is_new() -> None:
+    driven = Driven()
+    assert driven.sends(0)
+    assert driven.sends(1, asking=True)
+    assert not driven.sends(2, asking=True)
+    assert driven.sends(3, asking=True, checkpoint_bucket=4)
+    assert not driven.sends(4, asking=True, checkpoint_bucket=4)
+    assert driven.sends(5, checkpoint_bucket=4)
