@@ -136,6 +136,8 @@ def envelope(app: RunningApp, *header: object) -> bytes:
 
 
 def test_what_is_planted_is_named(borealis: Borealis, app: RunningApp) -> None:
+    with Feeding(app):
+        until(lambda: len(app.corrected("big")) > 20, "rows are published")
     for replica in (0, 1):
         app.stop(replica)
     assert kinds(verified(borealis, 0)) == {}
