@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from borealis_py.protocol.turn import Effect, Turn
-from sunion.units import NOWHERE, Bucket, MonotonicUs
+from sunion.units import Bucket, MonotonicUs
 
 TURNS = 64
 """How many turns are kept."""
@@ -36,10 +36,9 @@ class TurnRecord:
     effects: tuple[str, ...]
 
     def __str__(self) -> str:
-        took = ", ".join(f"{n} {kind}" for kind, n in zip(TAKEN, self.took, strict=True) if n)
         decided = ", ".join(f"{n} {kind}" for kind, n in sorted(Counter(self.effects).items()))
         return (
-            f"at {self.now / 1e6:.6f} s: took {took or 'nothing'}; F_s {self.f_s}, F_l {self.f_l}, {self.state}; "
+            f"{_begun(self.now, self.took)}; F_s {self.f_s}, F_l {self.f_l}, {self.state}; "
             f"decided {decided or 'nothing'}"
         )
 
@@ -57,10 +56,14 @@ class History:
 
     def lines(self, turn: Turn) -> list[str]:
         """One line per turn; the last is `turn`, which was broken off by the error."""
-        last = TurnRecord(turn.now, _took(turn), NOWHERE, NOWHERE, "", ())
-        return [*map(str, self.turns), f"{str(last).partition(';')[0]}; broken off"]
+        return [*map(str, self.turns), f"{_begun(turn.now, _took(turn))}; broken off"]
 
 
 def _took(turn: Turn) -> tuple[int, ...]:
     sources, streams = (sum(map(len, records.values())) for records in (turn.inputs, turn.streams))
     return len(turn.beats), sources, streams, len(turn.redo), len(turn.progress), len(turn.writer)
+
+
+def _begun(now: MonotonicUs, took: tuple[int, ...]) -> str:
+    counts = ", ".join(f"{n} {kind}" for kind, n in zip(TAKEN, took, strict=True) if n)
+    return f"at {now / 1e6:.6f} s: took {counts or 'nothing'}"
