@@ -31,15 +31,15 @@ AGAIN_S = 1.0
 
 
 class RedoRunner(Protocol):
-    """Runs jobs. No method blocks; a runner calls the `wake` it was made with when `results` has something new."""
+    """Runs jobs. No method blocks; a runner calls the `wake` it was made with when `poll_results` has something new."""
 
-    def start(self, job: RedoJob) -> None:
+    def submit_job(self, job: RedoJob) -> None:
         """Begin a job. It yields exactly one result unless it is cancelled before."""
 
-    def results(self) -> list[RedoResult]:
+    def poll_results(self) -> list[RedoResult]:
         """The results since the last call."""
 
-    def cancel(self, job_id: int) -> None:
+    def cancel_job(self, job_id: int) -> None:
         """Drop the job's result, now or when it comes."""
 
     def close(self) -> None:
@@ -67,17 +67,17 @@ class RedoRouter:
         """Jobs may run on Spark."""
         return self._of[RedoPlace.SPARK] is not None
 
-    def start(self, job: RedoJob, place: RedoPlace) -> None:
+    def submit_job(self, job: RedoJob, place: RedoPlace) -> None:
         runner = self._of[place]
         assert runner is not None, "the protocol knows whether there is a Spark"
-        runner.start(job)
+        runner.submit_job(job)
 
-    def results(self) -> list[RedoResult]:
-        return [result for redo in self._all for result in redo.results()]
+    def poll_results(self) -> list[RedoResult]:
+        return [result for redo in self._all for result in redo.poll_results()]
 
-    def cancel(self, job_id: int) -> None:
+    def cancel_job(self, job_id: int) -> None:
         for redo in self._all:
-            redo.cancel(job_id)
+            redo.cancel_job(job_id)
 
     def close(self) -> None:
         for redo in self._all:
@@ -193,7 +193,7 @@ class RemoteRedo:
         self._inbox = _ResultReader(log_, address.answer, wake)
         self._appender = log_.appender(lambda: None)
 
-    def start(self, job: RedoJob) -> None:
+    def submit_job(self, job: RedoJob) -> None:
         if job.id in self._pending:
             raise ValueError(f"redo job {job.id} is running already")
         self._pending[job.id] = _PendingJob(self._clock.now_us())
@@ -207,13 +207,13 @@ class RemoteRedo:
             for message in rpc.split(rpc.SubmitJob, self._address.session, (self._address.uid, job.id), packed):
                 self._send(message)
 
-    def results(self) -> list[RedoResult]:
+    def poll_results(self) -> list[RedoResult]:
         self._read()
         self._check_taken()
         ready, self._ready = self._ready, []
         return ready
 
-    def cancel(self, job_id: int) -> None:
+    def cancel_job(self, job_id: int) -> None:
         self._ready = [r for r in self._ready if r.id != job_id]
         if self._pending.pop(job_id, None) is not None:
             self._cancel(job_id)
@@ -224,7 +224,7 @@ class RemoteRedo:
 
     def close(self) -> None:
         for job_id in list(self._pending):
-            self.cancel(job_id)
+            self.cancel_job(job_id)
         self._inbox.close()
         self._appender.close()
 

@@ -84,7 +84,7 @@ class ThreadRedo:
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def start(self, job: RedoJob) -> None:
+    def submit_job(self, job: RedoJob) -> None:
         self._results.expect(job.id)
         with self._news:
             self._jobs.append(job)
@@ -93,10 +93,10 @@ class ThreadRedo:
                 self._thread.start()
             self._news.notify()
 
-    def results(self) -> list[RedoResult]:
+    def poll_results(self) -> list[RedoResult]:
         return self._results.take()
 
-    def cancel(self, job_id: int) -> None:
+    def cancel_job(self, job_id: int) -> None:
         self._results.drop(job_id)
 
     def close(self, timeout_s: float = 5.0) -> None:

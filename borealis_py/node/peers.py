@@ -57,7 +57,7 @@ class Peers:
             return RedoFailed(job.id, f"checkpoint of replica {job.peer} at bucket {job.end}: {exc}")
         return RedoDone(job.id, loaded.state, outputs, "peer", time.monotonic() - started)
 
-    def start(
+    def start_point(
         self,
         own: StartPoint,
         lookup: Lookup,
@@ -198,14 +198,14 @@ class PeerRedo:
         self._peers, self._log = peers, log_
         self._results = ResultQueue(wake)
 
-    def start(self, job: RedoJob) -> None:
+    def submit_job(self, job: RedoJob) -> None:
         self._results.expect(job.id)
         threading.Thread(target=self._run, args=(job,), name=f"adopt {job.id}", daemon=True).start()
 
-    def results(self) -> list[RedoResult]:
+    def poll_results(self) -> list[RedoResult]:
         return self._results.take()
 
-    def cancel(self, job_id: int) -> None:
+    def cancel_job(self, job_id: int) -> None:
         self._results.drop(job_id)
 
     def close(self) -> None:

@@ -173,7 +173,7 @@ class Replica:
             self._input_reader.check_inputs(start.marks, start.bucket, self.buckets)
         except RetentionLost as lost:
             peers = Peers(self.spec, self._store, self._kernel)
-            start = peers.start(start, self._lookup, self._input_reader.check_inputs, lost)
+            start = peers.start_point(start, self._lookup, self._input_reader.check_inputs, lost)
         return start
 
     # The loop's body --------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Replica:
             delays=self.settings.delays if arrived.settings else None,
             read_to=self._input_reader.read_to(now),
             acked=self._output_writer.acked(),
-            redo=self._redos.results(),
+            redo=self._redos.poll_results(),
             progress=arrived.progress,
             writer=[self._writer_event(e) for e in self._transactor.events()],
             checkpoint_bucket=self._store.written_bucket,
@@ -248,9 +248,9 @@ class Replica:
             case ReadAgain(index, replica, offset):
                 self._input_reader.read_again(index, replica, offset)
             case StartRedo(job, place):
-                self._redos.start(job, place)
+                self._redos.submit_job(job, place)
             case CancelRedo(job_id):
-                self._redos.cancel(job_id)
+                self._redos.cancel_job(job_id)
             case FenceWriter(attempt):
                 self._transactor.take_over(attempt)
             case Publish():

@@ -225,7 +225,7 @@ class Manager:
         else:
             self._effects += self.reconciliation.note_inline(self._now)
             to_live = target == self.f_l
-            self._effects += self.reconciliation.start(self._now, self.union, self.f_s, target, self._s, to_live)
+            self._effects += self.reconciliation.start_job(self._now, self.union, self.f_s, target, self._s, to_live)
 
     # Running buckets --------------------------------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ class Reconciliation:
             return live
         return stable if self.job is None else self.job.end
 
-    def start(
+    def start_job(
         self,
         now: MonotonicUs,
         union: SUnion,

@@ -84,19 +84,19 @@ def thread(log: Struck) -> Iterator[tuple[ThreadRedo, Ringing]]:
 class Refusing:
     """Runs nothing."""
 
-    def start(self, job) -> None:
+    def submit_job(self, job) -> None:
         self.job = job
 
-    def results(self) -> list[RedoFailed]:
+    def poll_results(self) -> list[RedoFailed]:
         return [RedoFailed(self.job.id, "no free slot")]
 
 
 class Never:
     """Answers nothing."""
 
-    def start(self, job) -> None: ...
+    def submit_job(self, job) -> None: ...
 
-    def results(self) -> list[RedoFailed]:
+    def poll_results(self) -> list[RedoFailed]:
         return []
 
 

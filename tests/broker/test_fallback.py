@@ -29,7 +29,7 @@ TIMING = Timing(inline_us=0, inline_buckets=0, redo_deadline_us=700_000)
 class HangingRedo(FailingRedo):
     """Never answers."""
 
-    def start(self, job: RedoJob) -> None: ...
+    def submit_job(self, job: RedoJob) -> None: ...
 
 
 def missing(spec: ReplicaSpec, kernel: Kernel, wake: Wake, peer: RedoRunner) -> RedoRouter:

@@ -131,15 +131,15 @@ def test_an_adoption_runs_beside_the_turns_and_what_it_cannot_do_is_the_answer_o
     redo = PeerRedo(world.peers, world.log.client("replica"), lambda: rung.append("rung"))
     world.say(FIRST, FIRST + 1, FIRST + 2)
     world.checkpoint(FIRST + 2)
-    redo.start(job(FIRST, FIRST + 2))
+    redo.submit_job(job(FIRST, FIRST + 2))
     until(lambda: rung == ["rung"], "it is answered")
-    (done,) = redo.results()
+    (done,) = redo.poll_results()
     assert isinstance(done, RedoDone)
     assert (done.id, done.state) == (4, STATE)
     redo = PeerRedo(world.peers, cast(Log, NoLog()), lambda: rung.append("again"))
-    redo.start(job(FIRST, FIRST + 2))
+    redo.submit_job(job(FIRST, FIRST + 2))
     until(lambda: rung == ["rung", "again"], "it has failed")
-    assert redo.results() == [RedoFailed(4, "RuntimeError: no more clients")]
+    assert redo.poll_results() == [RedoFailed(4, "RuntimeError: no more clients")]
 
 
 class Endless:
@@ -172,14 +172,14 @@ def test_an_adoption_that_nobody_waits_for_reads_no_further(world: World) -> Non
     world.checkpoint(FIRST + 2)
     endless = Endless()
     redo = PeerRedo(world.peers, cast(Log, endless), lambda: None)
-    redo.start(job(FIRST, FIRST + 2))
+    redo.submit_job(job(FIRST, FIRST + 2))
     assert endless.reading.wait(20)
-    redo.cancel(4)
+    redo.cancel_job(4)
     try:
         assert endless.closed.wait(20), "it reads on"
     finally:
         endless.closed.set()
-    assert redo.results() == []
+    assert redo.poll_results() == []
 
 
 def own(bucket: int) -> StartPoint:
@@ -196,7 +196,7 @@ def test_a_start_from_a_peer_says_first_what_the_peer_has_said(world: World) -> 
     world.checkpoint(FIRST + 1)
     marks = world.checkpoint(FIRST + 3)
     with closing(world.lookup):
-        start = world.peers.start(own(FIRST + 1), world.lookup, taken, RetentionLost("the log is cut off"))
+        start = world.peers.start_point(own(FIRST + 1), world.lookup, taken, RetentionLost("the log is cut off"))
     assert start == StartPoint(FIRST + 3, STATE, marks, FIRST + 1, {b: parted(b) for b in (FIRST + 1, FIRST + 2)})
 
 
@@ -209,7 +209,7 @@ def test_a_checkpoint_that_cannot_be_used_either_is_passed_over(world: World) ->
         if bucket == FIRST + 3:
             raise RetentionLost("neither does this")
 
-    start = world.peers.start(own(FIRST), world.lookup, refuses, RetentionLost("the log is cut off"))
+    start = world.peers.start_point(own(FIRST), world.lookup, refuses, RetentionLost("the log is cut off"))
     assert (start.bucket, start.marks) == (FIRST + 2, marks)
 
 
@@ -217,4 +217,4 @@ def test_without_a_newer_checkpoint_the_loss_stands(world: World) -> None:
     world.say(FIRST, FIRST + 1)
     world.checkpoint(FIRST + 1)
     with pytest.raises(RetentionLost, match="the log is cut off; no other replica has a checkpoint that covers it"):
-        world.peers.start(own(FIRST + 1), world.lookup, taken, RetentionLost("the log is cut off"))
+        world.peers.start_point(own(FIRST + 1), world.lookup, taken, RetentionLost("the log is cut off"))

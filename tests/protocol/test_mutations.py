@@ -91,7 +91,7 @@ def checkpoint_before_ack(patch: Patch) -> None:
 
 def late_result_applied(patch: Patch) -> None:
     """Any answer counts, whichever job is current and wherever F_s is."""
-    jobs, start = {}, Reconciliation.start
+    jobs, start = {}, Reconciliation.start_job
 
     def started(self: Reconciliation, *args: Any) -> list[Effect]:
         effects = start(self, *args)
@@ -99,7 +99,7 @@ def late_result_applied(patch: Patch) -> None:
             jobs[self.job.id] = self.job
         return effects
 
-    patch.setattr(Reconciliation, "start", started)
+    patch.setattr(Reconciliation, "start_job", started)
     patch.setattr(Reconciliation, "answered", lambda self, now, result, stable: ((jobs[result.id], result), []))
 
 

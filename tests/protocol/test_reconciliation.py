@@ -33,7 +33,7 @@ def union(rows_per_bucket: int = 2, buckets: int = 10) -> SUnion:
 def begun(now: int = 0) -> tuple[Reconciliation, list[Effect], SUnion]:
     redo, effects, made = made_for(TIMING), [], union()
     redo.begin()
-    effects += redo.start(now, made, 0, 10, "S")
+    effects += redo.start_job(now, made, 0, 10, "S")
     return redo, effects, made
 
 
@@ -106,7 +106,7 @@ def test_each_job_of_a_grant_may_be_twice_as_long_as_the_one_before_up_to_a_limi
     first, sizes = 0, []
     for _ in range(4):
         effects: list[Effect] = []
-        effects += redo.start(0, made, first, 40, "S")
+        effects += redo.start_job(0, made, first, 40, "S")
         (started,) = effects
         assert isinstance(started, StartRedo)
         assert answered(redo, 1, done(started.job.id, s_per_row * started.job.rows), first, []) is not None
@@ -114,13 +114,13 @@ def test_each_job_of_a_grant_may_be_twice_as_long_as_the_one_before_up_to_a_limi
         sizes.append(started.job.rows)
     assert sizes == rows
     redo.begin()
-    effects = redo.start(0, made, first, 40, "S")
+    effects = redo.start_job(0, made, first, 40, "S")
     assert [e.job.rows for e in effects if isinstance(e, StartRedo)] == [2]
 
 
 def test_one_bucket_larger_than_a_job_is_a_job() -> None:
     redo, effects = made_for(TIMING), []
-    effects += redo.start(0, union(9), 0, 10, "S")
+    effects += redo.start_job(0, union(9), 0, 10, "S")
     assert (effects[0].job.first, effects[0].job.end) == (0, 1)
 
 
@@ -163,14 +163,14 @@ def test_when_spark_has_failed_evicted_rows_are_read_again_locally_with_a_rest_b
     answered(redo, 1, RedoFailed(1, "no worker"), 0, effects)
     made.evict(9)
     assert not redo.inline(made, 0, 10)
-    effects += redo.start(2, made, 0, 10, "S")
+    effects += redo.start_job(2, made, 0, 10, "S")
     assert (effects[-1].place, redo.deadline, redo.wakeup()) == (RedoPlace.LOG, None, None)
     answered(redo, 3, RedoFailed(2, "log unreachable"), 0, effects)
     assert redo.resting(3)
     before = len(effects)
-    effects += redo.start(4, made, 0, 10, "S")
+    effects += redo.start_job(4, made, 0, 10, "S")
     assert (len(effects), redo.wakeup()) == (before, 3 + TIMING.retry_us)
-    effects += redo.start(3 + TIMING.retry_us, made, 0, 10, "S")
+    effects += redo.start_job(3 + TIMING.retry_us, made, 0, 10, "S")
     assert effects[-1].job.id == 3
 
 
@@ -178,10 +178,10 @@ def test_after_spark_has_failed_one_local_job_follows_the_other_at_once() -> Non
     redo, effects, made = begun()
     answered(redo, 1, RedoFailed(1, "no worker"), 0, effects)
     made.evict(9)
-    effects += redo.start(2, made, 0, 10, "S")
+    effects += redo.start_job(2, made, 0, 10, "S")
     assert answered(redo, 3, done(2), 0, effects) is not None
     assert not redo.resting(3)
-    effects += redo.start(3, made, effects[-2].job.end, 10, "S")
+    effects += redo.start_job(3, made, effects[-2].job.end, 10, "S")
     assert (effects[-1].job.id, effects[-1].place) == (3, RedoPlace.LOG)
 
 
@@ -192,7 +192,7 @@ def test_without_spark_all_runs_from_memory_and_what_left_it_by_local_jobs() -> 
         assert redo.inline(made, 0, 10)
     made.evict(2)
     assert not redo.inline(made, 0, 10)
-    effects += redo.start(0, made, 0, 10, "S")
+    effects += redo.start_job(0, made, 0, 10, "S")
     assert (effects[-1].place, redo.deadline) == (RedoPlace.LOG, None)
     assert redo.inline(made, 2, 10)
 
@@ -211,7 +211,7 @@ def test_jobs_that_only_chase_the_live_frontier_give_way_to_inline() -> None:
     """Found by the simulator: each job took as long as life needed to add the next one's buckets (seed 32)."""
     redo, effects, made = made_for(TIMING), [], union(buckets=20)
     redo.begin()
-    effects += redo.start(0, made, 0, 2, "S", to_live=True)
+    effects += redo.start_job(0, made, 0, 2, "S", to_live=True)
     assert answered(redo, 1, done(effects[0].job.id), 0, effects) is not None
     assert redo.inline(made, 2, 12), "10 buckets came while 2 were redone"
     assert redo.inline(made, 3, 12), "and that stays so until the end of this reconciliation"
@@ -222,12 +222,12 @@ def test_jobs_that_only_chase_the_live_frontier_give_way_to_inline() -> None:
 def test_while_jobs_chase_what_comes_during_the_next_one_stays_in_memory() -> None:
     redo, effects, made = made_for(TIMING), [], union(buckets=20)
     redo.begin()
-    effects += redo.start(0, made, 0, 2, "S", to_live=True)
+    effects += redo.start_job(0, made, 0, 2, "S", to_live=True)
     assert redo.keep_from(0, 12) == 12, "over the budget all that a redo can read again may go"
     assert answered(redo, 1, done(1), 0, effects) is not None
     made.evict(12)
     assert not redo.inline(made, 2, 12), "evicted: another job"
-    effects += redo.start(1, made, 2, 12, "S")
+    effects += redo.start_job(1, made, 2, 12, "S")
     end = effects[-1].job.end
     assert redo.keep_from(2, 14) == end
     assert answered(redo, 2, done(2), 2, effects) is not None
@@ -239,7 +239,7 @@ def test_while_jobs_chase_what_comes_during_the_next_one_stays_in_memory() -> No
 def test_a_job_that_did_not_reach_the_live_frontier_says_nothing_of_the_next_one() -> None:
     redo, effects, made = made_for(TIMING), [], union(buckets=20)
     redo.begin()
-    effects += redo.start(0, made, 0, 2, "S")
+    effects += redo.start_job(0, made, 0, 2, "S")
     assert answered(redo, 1, done(effects[0].job.id), 0, effects) is not None
     assert not redo.inline(made, 2, 12)
 
@@ -250,7 +250,7 @@ def test_rows_that_neither_memory_nor_the_log_has_end_the_replica_by_name() -> N
     gone = "source s0: offset 7 is no longer in the log"
     assert answered(redo, 1, RedoFailed(effects[0].job.id, gone, lost=True), 0, effects) is None, "memory may have them"
     made.evict(10)
-    effects += redo.start(2, made, 0, 10, "S")
+    effects += redo.start_job(2, made, 0, 10, "S")
     with pytest.raises(RetentionLost, match="offset 7"):
         answered(redo, 3, RedoFailed(effects[-1].job.id, gone, lost=True), 0, effects)
 
@@ -259,7 +259,7 @@ def test_an_adoption_is_a_job_with_a_number_of_its_own() -> None:
     """With a number that was used before, an answer that comes late would count for it."""
     redo, effects, made = begun()
     effects += redo.adopt(1, 2, 0, 9, "S")
-    effects += redo.start(2, made, 0, 10, "S")
+    effects += redo.start_job(2, made, 0, 10, "S")
     assert effects[1] == StartRedo(RedoJob(2, 0, 9, "S", (), 0, peer=2), RedoPlace.PEER)
     assert [e.job.id for e in effects] == [1, 2, 3]
 

@@ -96,41 +96,41 @@ def said(office: Driver) -> list[type]:
 def test_a_job_by_letter_gives_the_bits_of_the_direct_run(office, replica):
     task = office.task()
     for job in replica.jobs([15, 22]):
-        task.start(job)
+        task.submit_job(job)
         office.server.turn()
-        assert task.results() == []
+        assert task.poll_results() == []
         office.slots.run()
         office.server.turn()
-        (done,) = task.results()
+        (done,) = task.poll_results()
         assert isinstance(done, RedoDone)
         assert (done.id, done.engine) == (job.id, "spark")
         assert done.outputs == replica.expected(job.first, job.end)
         assert repr(done.state) == repr(replica.states[job.end])
-        assert task.results() == []
+        assert task.poll_results() == []
     assert task.why_inline == ""
 
 
 def test_jobs_of_two_replicas_run_side_by_side_and_each_gets_its_own_answer(replica):
     office = Driver(2)
     one, two = office.task("u1"), office.task("u2")
-    one.start(replica.job(10, 15, id=1))
-    two.start(replica.job(15, 20, id=1))
+    one.submit_job(replica.job(10, 15, id=1))
+    two.submit_job(replica.job(15, 20, id=1))
     office.server.turn()
     assert len(office.slots.running) == 2
     office.slots.run()
     office.server.turn()
-    (first,), (second,) = one.results(), two.results()
+    (first,), (second,) = one.poll_results(), two.poll_results()
     assert (first.outputs, second.outputs) == (replica.expected(10, 15), replica.expected(15, 20))
 
 
 def test_large_jobs_and_answers_travel_in_parts(office, replica, monkeypatch):
     monkeypatch.setattr(rpc, "ENVELOPE_BYTES_MAX", 7)
     task = office.task()
-    task.start(replica.job(10, 20, id=1))
+    task.submit_job(replica.job(10, 20, id=1))
     office.server.turn()
     office.slots.run()
     office.server.turn()
-    (done,) = task.results()
+    (done,) = task.poll_results()
     assert isinstance(done, RedoDone)
     assert done.outputs == replica.expected(10, 20)
     assert said(office).count(JobResult) > 3
@@ -140,25 +140,25 @@ def test_large_jobs_and_answers_travel_in_parts(office, replica, monkeypatch):
 def test_a_state_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
     monkeypatch.setattr(rpc, "JOB_BYTES_MAX", 10)
     task = office.task()
-    task.start(replica.job(10, 20, id=1))
-    assert task.results() == [RedoFailed(1, "a state of 0 MB is too large to be sent to the driver")]
+    task.submit_job(replica.job(10, 20, id=1))
+    assert task.poll_results() == [RedoFailed(1, "a state of 0 MB is too large to be sent to the driver")]
     assert office.log.values(ASK) == []
 
 
 def test_an_answer_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
     task = office.task()
-    task.start(replica.job(10, 20, id=3))
+    task.submit_job(replica.job(10, 20, id=3))
     office.server.turn()
     office.slots.run()
     monkeypatch.setattr(rpc, "JOB_BYTES_MAX", 10)
     office.server.turn()
-    assert task.results() == [RedoFailed(3, "an answer of 0 MB is too large to be sent")]
+    assert task.poll_results() == [RedoFailed(3, "an answer of 0 MB is too large to be sent")]
 
 
 def test_what_the_driver_says_wakes_the_task(office, replica):
     rung: list[str] = []
     task = office.task(wake=lambda: rung.append("rung"))
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     assert rung == []
     office.server.turn()
     assert rung == ["rung"], "it is taken"
@@ -166,117 +166,117 @@ def test_what_the_driver_says_wakes_the_task(office, replica):
 
 def test_a_failed_job_is_answered_with_its_reason(office, replica):
     task = office.task()
-    task.start(replica.job(10, 15, id=4))
+    task.submit_job(replica.job(10, 15, id=4))
     office.server.turn()
     office.slots.fail("Spark's JVM does not answer")
     office.server.turn()
-    assert task.results() == [RedoFailed(4, "Spark's JVM does not answer")]
+    assert task.poll_results() == [RedoFailed(4, "Spark's JVM does not answer")]
 
 
 def test_without_a_driver_a_job_fails_at_the_deadline_and_a_late_answer_does_nothing(office, replica):
     task = office.task()
     office.log.hold(ASK)
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     office.later(TAKE_US - 1)
-    assert task.results() == []
+    assert task.poll_results() == []
     office.later(1)
     why = "the driver did not accept the redo within 1.3 s"
-    assert task.results() == [RedoFailed(1, why)]
+    assert task.poll_results() == [RedoFailed(1, why)]
     assert task.why_inline == why
     office.log.release(ASK)
     office.server.turn()
     assert office.slots.running == {}  # its cancellation came with it
-    task.start(replica.job(10, 15, id=2))
+    task.submit_job(replica.job(10, 15, id=2))
     office.server.turn()
     office.slots.run()
     office.server.turn()
-    (done,) = task.results()
+    (done,) = task.poll_results()
     assert (done.id, task.why_inline) == (2, "")
 
 
 def test_an_answer_after_the_replica_gave_up_does_nothing(office, replica):
     task = office.task()
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
     office.log.hold(ANSWER)
     office.slots.run()
     office.server.turn()
-    task.cancel(1)
+    task.cancel_job(1)
     office.log.release(ANSWER)
-    assert task.results() == []
+    assert task.poll_results() == []
 
 
 def test_a_cancelled_job_is_cancelled_at_spark_and_its_slot_counts_as_taken_for_a_while(office, replica):
     task = office.task()
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
-    task.cancel(1)
+    task.cancel_job(1)
     office.server.turn()
     (handle,) = office.slots.cancelled
     office.slots.fail("cancelled")
-    task.start(replica.job(10, 15, id=2))
+    task.submit_job(replica.job(10, 15, id=2))
     office.server.turn()
     assert handle not in office.slots.running
     assert said(office) == [JobAccepted]
     office.later(WAIT_US)
     office.server.turn()
-    assert task.results() == [RedoFailed(2, "no free slot within 1 s: the application has 1 slot for redos")]
+    assert task.poll_results() == [RedoFailed(2, "no free slot within 1 s: the application has 1 slot for redos")]
     office.later(HELD_US)
-    task.start(replica.job(10, 15, id=3))
+    task.submit_job(replica.job(10, 15, id=3))
     office.server.turn()
     office.slots.run()
     office.server.turn()
-    assert [r.id for r in task.results() if isinstance(r, RedoDone)] == [3]
+    assert [r.id for r in task.poll_results() if isinstance(r, RedoDone)] == [3]
 
 
 def test_with_all_slots_taken_a_job_waits_and_then_is_refused_by_name(office, replica):
     first, second, third = (office.task(uid) for uid in ("u1", "u2", "u3"))
-    first.start(replica.job(10, 15, id=1))
+    first.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
-    second.start(replica.job(10, 20, id=1))
+    second.submit_job(replica.job(10, 20, id=1))
     office.server.turn()
     assert len(office.slots.running) == 1
     office.slots.run()
     office.server.turn()
-    assert [r.id for r in first.results()] == [1]
+    assert [r.id for r in first.poll_results()] == [1]
     assert len(office.slots.running) == 1  # the second one's turn
-    third.start(replica.job(10, 15, id=1))
+    third.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
     office.later(WAIT_US)
     office.server.turn()
-    (refused,) = third.results()
+    (refused,) = third.poll_results()
     assert refused == RedoFailed(1, "no free slot within 1 s: the application has 1 slot for redos")
     assert third.why_inline == refused.reason
     office.slots.run()
     office.server.turn()
-    (done,) = second.results()
+    (done,) = second.poll_results()
     assert done.outputs == replica.expected(10, 20)
 
 
 def test_an_application_without_slots_for_redos_says_so_at_once(replica):
     office = Driver(count=0)
     task = office.task()
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
-    assert task.results() == [RedoFailed(1, "the application has no slot for redos")]
+    assert task.poll_results() == [RedoFailed(1, "the application has no slot for redos")]
 
 
 def test_letters_of_other_incarnations_and_sessions_are_nobodys(office, replica):
     zombie, task, other = office.task("old"), office.task("new"), office.task("new", "s0")
-    zombie.start(replica.job(10, 15, id=1))
-    other.start(replica.job(10, 15, id=1))
+    zombie.submit_job(replica.job(10, 15, id=1))
+    other.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
     assert len(office.slots.running) == 1
     office.slots.run()
     office.server.turn()
-    assert task.results() == []
-    assert other.results() == []
-    assert len(zombie.results()) == 1
+    assert task.poll_results() == []
+    assert other.poll_results() == []
+    assert len(zombie.poll_results()) == 1
 
 
 def test_a_new_driver_leaves_what_its_predecessor_was_asked(office, replica):
     task = office.task()
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     old, old_slots = office.server, office.slots
     office.server = office.serve("s2")
     office.server.turn()
@@ -285,8 +285,8 @@ def test_a_new_driver_leaves_what_its_predecessor_was_asked(office, replica):
     old_slots.run()
     old.turn()
     new = office.task("u2", "s2")
-    assert new.results() == []
-    assert len(task.results()) == 1
+    assert new.poll_results() == []
+    assert len(task.poll_results()) == 1
 
 
 def test_what_a_task_tells_reaches_its_driver_and_no_other(office):
@@ -302,14 +302,14 @@ def test_what_a_task_tells_reaches_its_driver_and_no_other(office):
 def test_stop_reaches_the_tasks_of_the_session(office):
     mine, other = office.task("mine"), office.task("other", "s0")
     office.server.stop_tasks()
-    mine.results()
-    other.results()
+    mine.poll_results()
+    other.poll_results()
     assert office.stops == ["mine"]
 
 
 def test_close_cancels(office, replica):
     task = office.task()
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
     task.close()
     office.server.turn()
@@ -318,58 +318,58 @@ def test_close_cancels(office, replica):
 
 def test_one_job_twice_is_a_mistake(office, replica):
     task = office.task()
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     with pytest.raises(ValueError, match="1 is running already"):
-        task.start(replica.job(10, 15, id=1))
+        task.submit_job(replica.job(10, 15, id=1))
 
 
 def test_a_task_that_lost_letters_says_so_and_hears_its_driver_again_without_waiting_for_that(office, replica):
     rung: list[str] = []
     task = office.task(wake=lambda: rung.append("rung"))
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
     office.slots.run()
     office.server.turn()
     office.log.lose(ANSWER)
     office.log.answers.clear()  # nobody tells the end of a log
-    (failed,) = task.results()
+    (failed,) = task.poll_results()
     assert "replies cannot be read" in failed.reason
-    task.start(replica.job(10, 15, id=2))
-    assert [r.id for r in task.results()] == [2]
+    task.submit_job(replica.job(10, 15, id=2))
+    assert [r.id for r in task.poll_results()] == [2]
     rung.clear()
     office.log.answers.set()
     until(lambda: rung, "the end of the replies is found")
-    assert task.results() == [], "the driver is heard again"
-    task.start(replica.job(10, 15, id=3))
+    assert task.poll_results() == [], "the driver is heard again"
+    task.submit_job(replica.job(10, 15, id=3))
     office.server.turn()
     office.slots.run()
     office.server.stop_tasks()
     office.server.turn()
-    assert [(r.id, type(r)) for r in task.results()] == [(3, RedoDone)]
+    assert [(r.id, type(r)) for r in task.poll_results()] == [(3, RedoDone)]
     assert office.stops == ["u1"]
 
 
 def test_a_driver_that_lost_letters_reads_on(office, replica):
     task = office.task()
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     office.log.lose(ASK)
     office.server.turn()
     assert office.slots.running == {}
-    task.start(replica.job(10, 15, id=2))
+    task.submit_job(replica.job(10, 15, id=2))
     office.server.turn()
     assert len(office.slots.running) == 1
 
 
 def test_a_repeated_letter_says_nothing(office, replica):
     task = office.task()
-    task.start(replica.job(10, 15, id=1))
+    task.submit_job(replica.job(10, 15, id=1))
     office.log.repeat(ASK)
     office.server.turn()
     assert len(office.slots.running) == 1
     office.slots.run()
     office.server.turn()
     office.log.repeat(ANSWER)
-    assert [r.id for r in task.results()] == [1]
+    assert [r.id for r in task.poll_results()] == [1]
     assert office.slots.running == {}
 
 
@@ -379,8 +379,8 @@ def test_foreign_records_say_nothing(office, replica):
         for value in (b"", b"nonsense", encode(Shutdown("s1"))[:-1], b"\x91\xa4STOP"):
             office.log.put(NewRecord(feed, value))
     office.log.put(NewRecord(ANSWER, encode(JobResult("s1", "u1", 1, 0, 1, b"no answer"))))
-    task.start(replica.job(10, 15, id=1))
-    (failed,) = task.results()
+    task.submit_job(replica.job(10, 15, id=1))
+    (failed,) = task.poll_results()
     assert "the driver's answer cannot be read" in failed.reason
     office.server.turn()
     assert office.stops == []

@@ -43,26 +43,26 @@ def replica() -> Replica:
 
 def test_a_thread_runs_jobs_in_turn(bell, replica):
     redo = ThreadRedo(list_work(LOGS), bell, 60)
-    redo.start(replica.job(10, 15, id=1))
-    redo.start(replica.job(15, 30, id=2))
+    redo.submit_job(replica.job(10, 15, id=1))
+    redo.submit_job(replica.job(15, 30, id=2))
     bell.wait()
     bell.wait()
-    first, second = redo.results()
+    first, second = redo.poll_results()
     assert isinstance(first, RedoDone)
     assert (first.id, first.engine, first.outputs) == (1, "inline", replica.expected(10, 15))
     assert (second.id, second.state, second.outputs) == (2, replica.states[30], replica.expected(15, 30))
-    assert redo.results() == []
+    assert redo.poll_results() == []
     redo.close()
 
 
 def test_a_failing_job_is_a_sentence_and_the_next_one_runs(bell, replica):
     redo = ThreadRedo(list_work(LOGS, lost=10), bell, 60)
-    redo.start(replica.job(10, 15, id=1))
+    redo.submit_job(replica.job(10, 15, id=1))
     bell.wait()
-    assert redo.results() == [RedoFailed(1, "s[0]: offset 1 is no longer in the log (retention)", lost=True)]
-    redo.start(replica.job(25, 30, id=2))
+    assert redo.poll_results() == [RedoFailed(1, "s[0]: offset 1 is no longer in the log (retention)", lost=True)]
+    redo.submit_job(replica.job(25, 30, id=2))
     bell.wait()
-    assert [r.id for r in redo.results() if isinstance(r, RedoDone)] == [2]
+    assert [r.id for r in redo.poll_results() if isinstance(r, RedoDone)] == [2]
     redo.close()
 
 
@@ -89,23 +89,23 @@ def test_a_cancelled_job_never_answers(bell, replica):
         "q", plain.make_kernel, GateLog(LOGS), plain.inputs, plain.feeds, plain.width_us, plain.ahead_max_us, "a1"
     )
     redo = ThreadRedo(work, bell, 60)
-    redo.start(replica.job(10, 15, id=1))
-    redo.start(replica.job(10, 15, id=2))
-    redo.start(replica.job(10, 16, id=3))
+    redo.submit_job(replica.job(10, 15, id=1))
+    redo.submit_job(replica.job(10, 15, id=2))
+    redo.submit_job(replica.job(10, 16, id=3))
     assert Gate.entered.wait(30)
-    redo.cancel(1)  # running
-    redo.cancel(2)  # not begun
+    redo.cancel_job(1)  # running
+    redo.cancel_job(2)  # not begun
     Gate.go.set()
     bell.wait()
-    assert [r.id for r in redo.results()] == [3]
+    assert [r.id for r in redo.poll_results()] == [3]
     redo.close()
 
 
 def test_a_job_that_takes_longer_than_its_deadline_is_given_up(bell, replica):
     redo = ThreadRedo(list_work(LOGS), bell, 0.0)
-    redo.start(replica.job(10, 15, id=1))
+    redo.submit_job(replica.job(10, 15, id=1))
     bell.wait()
-    (failed,) = redo.results()
+    (failed,) = redo.poll_results()
     assert isinstance(failed, RedoFailed)
     assert "not done by the deadline, at bucket" in failed.reason
     redo.close()
@@ -113,29 +113,29 @@ def test_a_job_that_takes_longer_than_its_deadline_is_given_up(bell, replica):
 
 def test_close_ends_the_thread(bell, replica):
     redo = ThreadRedo(list_work(LOGS), bell, 60)
-    redo.start(replica.job(10, 15))
+    redo.submit_job(replica.job(10, 15))
     redo.close()
     assert not [t for t in threading.enumerate() if t.name == "redo q"]
-    assert redo.results() == []
+    assert redo.poll_results() == []
 
 
 def test_local_jobs_go_to_the_thread(bell, replica):
     nobody = FailingRedo("no peer", bell)
     redo = RedoRouter(FailingRedo("no Java", bell), ThreadRedo(list_work(LOGS), bell, 60), nobody)
-    redo.start(replica.job(10, 15, id=1), RedoPlace.SPARK)
-    redo.start(replica.job(10, 15, id=2), RedoPlace.LOG)
+    redo.submit_job(replica.job(10, 15, id=1), RedoPlace.SPARK)
+    redo.submit_job(replica.job(10, 15, id=2), RedoPlace.LOG)
     bell.wait()
     bell.wait()
-    failed, done = redo.results()
+    failed, done = redo.poll_results()
     assert (failed, done.id, redo.on_spark) == (RedoFailed(1, "no Java"), 2, True)
     redo.close()
 
 
 def test_without_spark_jobs_go_to_the_thread(bell, replica):
     redo = RedoRouter(None, ThreadRedo(list_work(LOGS), bell, 60), FailingRedo("no peer", bell))
-    redo.start(replica.job(10, 15, id=1), RedoPlace.LOG)
+    redo.submit_job(replica.job(10, 15, id=1), RedoPlace.LOG)
     bell.wait()
-    (done,) = redo.results()
+    (done,) = redo.poll_results()
     assert (done.id, done.engine, redo.on_spark) == (1, "inline", False)
     redo.close()
 

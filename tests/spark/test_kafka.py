@@ -68,9 +68,9 @@ def test_spark_redoes_from_kafka_with_the_replicas_bits(session, bell, kafka, qu
     redo = ExecutorRedo(session.context, work, kernel, bell, 60)
     redone: dict[int, object] = {}
     for job in replica.jobs([1_015, 1_061, 1_120]):
-        redo.start(job)
+        redo.submit_job(job)
         bell.wait()
-        (done,) = redo.results()
+        (done,) = redo.poll_results()
         assert isinstance(done, RedoDone), done
         redone |= bits(done.outputs)
         assert kernel.encode_state(done.state) == kernel.encode_state(replica.states[job.end])
@@ -84,9 +84,9 @@ def test_a_broker_that_is_not_there_is_a_sentence(session, bell, kafka):
     kernel = work.make_kernel()
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US)
     redo = ExecutorRedo(session.context, work, kernel, bell, 60)
-    redo.start(replica.job(ORIGIN, ORIGIN + 5))
+    redo.submit_job(replica.job(ORIGIN, ORIGIN + 5))
     bell.wait()
-    (failed,) = redo.results()
+    (failed,) = redo.poll_results()
     assert isinstance(failed, RedoFailed)
     assert "127.0.0.1:1" in failed.reason
     kernel.close()

@@ -49,7 +49,7 @@ class Driver:
 
         def look() -> bool:
             self.server.turn()
-            found.extend(self.task.results())
+            found.extend(self.task.poll_results())
             return len(found) >= count
 
         until(look, f"{count} results")
@@ -64,7 +64,7 @@ def test_a_job_gives_the_bits_of_the_direct_run(session, replica) -> None:
     driver = Driver(session)
     session.warm(list_work(LOGS).pack())
     for job in replica.jobs([15, 22]):
-        driver.task.start(job)
+        driver.task.submit_job(job)
         done = driver.answer()
         assert isinstance(done, RedoDone)
         assert (done.id, done.engine) == (job.id, "spark")
@@ -74,13 +74,13 @@ def test_a_job_gives_the_bits_of_the_direct_run(session, replica) -> None:
 
 def test_a_task_that_raises_is_a_sentence(session, replica) -> None:
     driver = Driver(session, task=failing)
-    driver.task.start(replica.job(10, 15, id=7))
+    driver.task.submit_job(replica.job(10, 15, id=7))
     assert driver.answer() == RedoFailed(7, "Spark job failed: ValueError: this task always fails")
 
 
 def test_what_the_job_itself_fails_with_is_a_sentence(session, replica) -> None:
     driver = Driver(session)
-    driver.task.start(replace(replica.job(10, 15), rows=1))
+    driver.task.submit_job(replace(replica.job(10, 15), rows=1))
     failed = driver.answer()
     assert isinstance(failed, RedoFailed)
     assert "in the log, the replica had read 1" in failed.reason
@@ -88,7 +88,7 @@ def test_what_the_job_itself_fails_with_is_a_sentence(session, replica) -> None:
 
 def test_a_worker_that_dies_is_a_sentence(session, replica) -> None:
     driver = Driver(session, task=dying)
-    driver.task.start(replica.job(10, 15, id=7))
+    driver.task.submit_job(replica.job(10, 15, id=7))
     failed = driver.answer()
     assert isinstance(failed, RedoFailed)
     assert failed.reason.startswith("Spark job failed: ")
@@ -98,26 +98,26 @@ def test_hanging_jobs_are_cancelled_and_every_slot_comes_back(session, replica, 
     hanging, slots = Hanging(tmp_path), 2  # as many as the session has
     driver = Driver(session, slots, task=hanging)
     for n in range(slots):
-        driver.task.start(replica.job(10, 15, id=n))
+        driver.task.submit_job(replica.job(10, 15, id=n))
     driver.server.turn()
     hanging.await_running(slots)
     for n in range(slots):
-        driver.task.cancel(n)
+        driver.task.cancel_job(n)
 
     def warmed() -> bool:
         driver.server.turn()
         return len(driver.warmed) == slots
 
     until(warmed, "the cancelled jobs are gone")
-    assert driver.task.results() == []
+    assert driver.task.poll_results() == []
     healthy = Driver(session, slots)
     for n in range(slots):
-        healthy.task.start(replica.job(10, 15, id=n))
+        healthy.task.submit_job(replica.job(10, 15, id=n))
     assert sorted(done.id for done in healthy.answers(slots) if isinstance(done, RedoDone)) == [0, 1]
 
 
 def test_jobs_on_a_session_that_ended_are_a_sentence(tmp_path: Path, replica) -> None:
     driver = Driver(ReplicaSession(None, None, tmp_path / "none", 1))
-    driver.task.start(replica.job(10, 15, id=3))
+    driver.task.submit_job(replica.job(10, 15, id=3))
     failed = driver.answer()
     assert failed == RedoFailed(3, "the Spark session has been stopped")

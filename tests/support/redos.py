@@ -13,14 +13,14 @@ class FailingRedo:
         self._reason, self._wake = reason, wake
         self._failed: list[RedoResult] = []
 
-    def start(self, job: RedoJob) -> None:
+    def submit_job(self, job: RedoJob) -> None:
         self._failed.append(RedoFailed(job.id, self._reason))
         self._wake()
 
-    def results(self) -> list[RedoResult]:
+    def poll_results(self) -> list[RedoResult]:
         failed, self._failed = self._failed, []
         return failed
 
-    def cancel(self, job_id: int) -> None: ...
+    def cancel_job(self, job_id: int) -> None: ...
 
     def close(self) -> None: ...

@@ -26,11 +26,11 @@ class ExecutorRedo:
         self._executor = SparkExecutor(context, {work.query: work.pack()}, wake)
         self._began: dict[int, float] = {}
 
-    def start(self, job: RedoJob) -> None:
+    def submit_job(self, job: RedoJob) -> None:
         self._began[job.id] = time.monotonic()
         self._executor.execute(job.id, self._node, pack_job(job, self._codec, self._deadline_s))
 
-    def results(self) -> list[RedoResult]:
+    def poll_results(self) -> list[RedoResult]:
         finished = [(job_id, end, self._began.pop(job_id, None)) for job_id, end in self._executor.take_finished()]
         return [self._result(job_id, end, began) for job_id, end, began in finished if began is not None]
 
@@ -39,10 +39,10 @@ class ExecutorRedo:
             return RedoFailed(job_id, end)
         return unpack_result(end, self._codec, "spark", time.monotonic() - began)
 
-    def cancel(self, job_id: int) -> None:
+    def cancel_job(self, job_id: int) -> None:
         if self._began.pop(job_id, None) is not None:
             self._executor.cancel(job_id)
 
     def close(self) -> None:
         for job_id in list(self._began):
-            self.cancel(job_id)
+            self.cancel_job(job_id)

@@ -148,7 +148,7 @@ def _timed(redo: RedoRunner, bell: Bell, job: RedoJob, expected: Bits) -> list[f
     try:
         for n in range(RUNS + 1):  # the first one warms up
             started = time.monotonic()
-            redo.start(replace(job, id=n))
+            redo.submit_job(replace(job, id=n))
             bell.wait()
             seconds.append(time.monotonic() - started)
             _check(redo, expected)
@@ -158,7 +158,7 @@ def _timed(redo: RedoRunner, bell: Bell, job: RedoJob, expected: Bits) -> list[f
 
 
 def _check(redo: RedoRunner, expected: Bits) -> None:
-    answers = redo.results()
+    answers = redo.poll_results()
     if len(answers) != 1:
         raise BenchError(f"a redo did not answer within {DEADLINE_S:g} s")
     (answer,) = answers

@@ -132,13 +132,13 @@ class SubmittedRedo:
         self._refused = ""
 
     def start(self) -> None:
-        self._redo.start(self._job)
+        self._redo.submit_job(self._job)
 
     def turn(self) -> bool:
         if self._refused:
             assert self._inline is not None
             return self._inline.turn()
-        for answer in self._redo.results():
+        for answer in self._redo.poll_results():
             if not isinstance(answer, RedoFailed):
                 self._done = answer
             elif self._inline is None:

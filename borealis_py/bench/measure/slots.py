@@ -93,14 +93,14 @@ def _once(parts: Sequence[SlotPart], redos: Sequence[ExecutorRedo], bell: redo.B
     """Seconds until all have answered."""
     started = time.monotonic()
     for part, spark in zip(parts, redos, strict=True):
-        spark.start(replace(part.job, id=number))
+        spark.submit_job(replace(part.job, id=number))
     missing = dict(enumerate(redos))
     while missing:
         bell.wait()
         if time.monotonic() > started + redo.DEADLINE_S:
             raise BenchError(f"{len(missing)} redos did not answer within {redo.DEADLINE_S:g} s")
         for index, spark in list(missing.items()):
-            for answer in spark.results():
+            for answer in spark.poll_results():
                 _check(answer, parts[index])
                 del missing[index]
     return time.monotonic() - started

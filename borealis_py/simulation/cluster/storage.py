@@ -168,7 +168,7 @@ class SimRedos:
         self._expected: set[int] = set()
         self._ready: list[RedoResult] = []
 
-    def start(self, job: RedoJob, place: RedoPlace) -> None:
+    def submit_job(self, job: RedoJob, place: RedoPlace) -> None:
         mode, local = self._spark.mode, place is RedoPlace.LOG
         self._expected.add(job.id)
         if place is RedoPlace.PEER:
@@ -182,11 +182,11 @@ class SimRedos:
         stubborn = mode == "late" and not local
         self._scheduler.after(after, lambda: self._answer(job, local, fails, stubborn, after / 1e6))
 
-    def results(self) -> list[RedoResult]:
+    def poll_results(self) -> list[RedoResult]:
         ready, self._ready = self._ready, []
         return ready
 
-    def cancel(self, job_id: int) -> None:
+    def cancel_job(self, job_id: int) -> None:
         self._expected.discard(job_id)
 
     def close(self) -> None:

@@ -240,18 +240,18 @@ class HeardRedos(SimRedos):
         super().__init__(opened, client, spark, rng, on_spark)
         self._ear = ear
 
-    def start(self, job: RedoJob, place: RedoPlace) -> None:
+    def submit_job(self, job: RedoJob, place: RedoPlace) -> None:
         self._ear.turn.done.append(JobStarted(job, place))
-        super().start(job, place)
+        super().submit_job(job, place)
 
-    def results(self) -> list[RedoResult]:
-        found = super().results()
+    def poll_results(self) -> list[RedoResult]:
+        found = super().poll_results()
         self._ear.turn.answers += found
         return found
 
-    def cancel(self, job_id: int) -> None:
+    def cancel_job(self, job_id: int) -> None:
         self._ear.turn.done.append(JobCancelled(job_id))
-        super().cancel(job_id)
+        super().cancel_job(job_id)
 
 
 class HeardCheckpoints(MemoryCheckpoints):

@@ -174,8 +174,8 @@ def _hangs_with_its_job() -> Any:
 
 
 def _jobs_chase_for_ever() -> Any:
-    start = R.start
-    return mock.patch.object(R, "start", lambda self, *args: start(self, *args[:5]))
+    start = R.start_job
+    return mock.patch.object(R, "start_job", lambda self, *args: start(self, *args[:5]))
 
 
 def _evicts_what_a_chase_needs() -> Any:

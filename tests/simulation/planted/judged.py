@@ -187,7 +187,7 @@ def _jobs_without_bound() -> Any:
 
 
 def _deadline_twice_as_long() -> Any:
-    before = Reconciliation.start
+    before = Reconciliation.start_job
 
     def start(self: Reconciliation, now: int, *args: Any) -> Any:
         effects = before(self, now, *args)
@@ -195,7 +195,7 @@ def _deadline_twice_as_long() -> Any:
             self.deadline += self._timing.redo_deadline_us
         return effects
 
-    return mock.patch.object(Reconciliation, "start", start)
+    return mock.patch.object(Reconciliation, "start_job", start)
 
 
 def _outbox_twice_as_long() -> Any:
