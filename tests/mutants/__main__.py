@@ -2,9 +2,10 @@
 
     python -m tests.mutants [--seed N] [--processes N] [--report]
 
-All mutants of sunion and protocol, and 100 each of node, client, log and reconcile, drawn by the seed. What was tried
-lies in `mutants/` and is not tried again until its function changes, so that a run goes on where it was stopped. Writes
-docs/mutants.md; exits with 1 where fewer are killed than asked for, or a survivor has no judgement in `judged.toml`.
+All mutants of sunion and protocol, and 100 each of node, client, log and reconcile, drawn by the seed, of those that
+mypy lets pass. What was tried lies in `mutants/` and is not tried again until its function changes, so that a run goes
+on where it was stopped. Writes docs/mutants.md; exits with 1 where fewer are killed than asked for, or a survivor has
+no judgement in `judged.toml`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import argparse
 import os
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from pathlib import Path
 
 from mutmut import __main__ as mutmut
 from mutmut.mutation import pragma_handling
@@ -29,6 +32,8 @@ WHOLE = {"sunion": 0.9, "borealis_py/protocol": 0.9}
 DRAWN = {"borealis_py/node": 0.8, "borealis_py/client": 0.8, "borealis_py/log": 0.8, "reconcile": 0.8}
 """Folder -> least share that must be killed."""
 DRAWN_EACH = 100
+REFUSED = 37
+"""mutmut's exit code of a mutant that mypy refuses. It is none: nobody could commit it."""
 SMALL = "sunion.bucket*"
 """mutmut makes mutants only when it runs some: these few."""
 
@@ -45,11 +50,21 @@ def results() -> dict[str, dict[str, int | None]]:
     return found
 
 
+def leave_out(refused: Collection[str]) -> None:
+    """Note of these that mypy refuses them."""
+    for path in walk_mutatable_files():
+        data = SourceFileMutationData(path=path)
+        data.load()
+        data.exit_code_by_key.update({name: REFUSED for name in data.exit_code_by_key if name in refused})
+        data.save()
+
+
 def chosen(all_: dict[str, dict[str, int | None]], seed: int) -> dict[str, list[str]]:
     """Folder -> the mutants to try."""
-    picked = {folder: sorted(all_[folder]) for folder in WHOLE}
+    valid = {folder: sorted(n for n, code in codes.items() if code != REFUSED) for folder, codes in all_.items()}
+    picked = {folder: valid[folder] for folder in WHOLE}
     for folder in DRAWN:
-        names = sorted(all_[folder])
+        names = valid[folder]
         picked[folder] = sorted(random.Random(f"{seed} {folder}").sample(names, min(DRAWN_EACH, len(names))))
     return picked
 
@@ -81,8 +96,11 @@ def main(arguments: Sequence[str]) -> int:
     PytestRunner._pytest_args_regular_run = quickest_first  # mutmut passes a set, in no order
     if not options.report:
         os.environ["BOREALIS_MUTANTS"] = "1"
+        os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # whose `python` has mypy
         forget_tests()
+        mutmut.filter_mutants_with_type_checker = cache(mutmut.filter_mutants_with_type_checker)
         mutmut._run((SMALL,), options.processes)
+        leave_out(mutmut.filter_mutants_with_type_checker())
         all_ = results()
         todo = pending(all_, (name for names in chosen(all_, options.seed).values() for name in names))
         if todo:
@@ -90,7 +108,9 @@ def main(arguments: Sequence[str]) -> int:
     all_ = results()
     least = {**WHOLE, **DRAWN}
     picked = chosen(all_, options.seed)
-    return write([Group(f, least[f], {n: all_[f][n] for n in names}) for f, names in picked.items()], options.seed)
+    groups = [Group(f, least[f], {n: all_[f][n] for n in names}) for f, names in picked.items()]
+    refused = sum(code == REFUSED for codes in all_.values() for code in codes.values())
+    return write(groups, options.seed, refused)
 
 
 if __name__ == "__main__":

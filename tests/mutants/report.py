@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mutmut.mutation.diff_apply import get_diff_for_mutant
 from mutmut.stats import status_by_exit_code
@@ -19,9 +21,10 @@ NOTICED = frozenset({"killed", "timeout", "segfault"})
 HEAD = """# Mutants
 
 What no test notices. `make mutants` changes one operator, number or argument of the product at a time (mutmut) and runs
-the tests beside the code and a short simulation; texts for people are left out. `sunion` and `protocol` are done whole,
-of the others 100 each are drawn (seed {seed}). A survivor is a gap in the tests, or a change that changes nothing;
-its judgement (`tests/mutants/judged.toml`) says which.
+the tests beside the code and a short simulation. Texts for people are left out, and so are {refused} changes that mypy
+refuses: nobody could commit them. `sunion` and `protocol` are done whole, of the others 100 each are drawn (seed
+{seed}). A survivor is a gap in the tests, or a change that changes nothing; its judgement (`tests/mutants/judged.toml`)
+says which.
 
 | folder | mutants | killed | survived | not tried | killed | asked for |
 |---|---:|---:|---:|---:|---:|---:|
@@ -57,11 +60,27 @@ class Group:
         return self.killed / tried if tried else 0.0
 
 
-def write(groups: Sequence[Group], seed: int) -> int:
-    """Writes the page. Returns 0 if every folder reaches its share and every survivor is judged."""
-    judged: dict[str, str] = tomllib.loads(JUDGED.read_text()) if JUDGED.exists() else {}
+class Judge:
+    """Judgements: of one change of one function, or of every change that a pattern in the table `kinds` matches."""
+
+    def __init__(self, judged: dict[str, Any]) -> None:
+        self._kinds = [(re.compile(pattern), verdict) for pattern, verdict in judged.get("kinds", {}).items()]
+        self._judged = judged
+
+    def of(self, where: str, change: str) -> str:
+        """Empty: there is none."""
+        found: str = self._judged.get(f"{where}: {change}", "")
+        return found or next((verdict for pattern, verdict in self._kinds if pattern.fullmatch(change)), "")
+
+
+def write(groups: Sequence[Group], seed: int, refused: int) -> int:
+    """Writes the page. Returns 0 if every folder reaches its share and every survivor is judged.
+
+    `refused`: how many more mypy refuses.
+    """
+    judge = Judge(tomllib.loads(JUDGED.read_text()))
     lines, open_ = [], 0
-    page = HEAD.format(seed=seed)
+    page = HEAD.format(seed=seed, refused=refused)
     for group in groups:
         page += (
             f"| {group.folder} | {len(group.codes)} | {group.killed} | {len(group.survivors)} | {group.untried} "
@@ -69,7 +88,7 @@ def write(groups: Sequence[Group], seed: int) -> int:
         )
         for name in group.survivors:
             where, change = described(name)
-            verdict = judged.get(f"{where}: {change}", "")
+            verdict = judge.of(where, change)
             open_ += not verdict
             lines.append(f"| `{where}` | `{change.replace('|', chr(92) + '|')}` | {verdict or '**not judged**'} |")
     page += "\n## Survivors\n\n| function | change | judgement |\n|---|---|---|\n" + "".join(f"{x}\n" for x in lines)
