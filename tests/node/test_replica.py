@@ -138,8 +138,10 @@ def test_a_status_tells_of_the_last_checkpoint_and_when_it_was_seen(world: World
 def test_a_setting_is_in_force_as_it_is_read(world: World) -> None:
     replica = world.start()
     world.run(replica, 0.5)
+    waited_us = replica.manager.delays.wait_us
     world.log.broker.append(NewRecord(world.spec.settings_feed, encode(Threshold(500_000)), b"threshold/q"))
     world.run(replica, 1.5)
+    assert waited_us - replica.manager.delays.wait_us == 2_500_000
     assert world.status.threshold_us == world.glances[-1].delays["q"].threshold_us == 500_000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -93,6 +94,43 @@ def test_a_heart_beats_while_a_turn_lasts(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(LostWhileRunning):
         start(replica, tmp_path, monkeypatch)
     assert replica.closed
+
+
+class Once(Losing):
+    """Its first turn leaves it nothing to do for 3 s, the second finds its records gone."""
+
+    def __init__(self) -> None:
+        super().__init__(ReplicaState.STABLE)
+        self.turns = 0
+
+    def turn(self) -> None:
+        self.turns += 1
+        if self.turns > 1:
+            super().turn()
+
+    def next_wakeup(self) -> int:
+        return 8_000_000
+
+
+def test_it_sleeps_until_the_next_turn_is_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    class Woken(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            return True
+
+    nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
+    monkeypatch.setattr(run, "Replica", lambda *args: Once())
+    monkeypatch.setattr(run, "_pulsing", lambda *args: nullcontext())
+    monkeypatch.setattr(run, "threading", SimpleNamespace(Event=Woken))
+    spec: Any = SimpleNamespace(
+        checkpoints=LocalLocation(tmp_path), query_hash="", log=None, bucket_us=100_000, timing=Timing()
+    )
+    clock: Any = SimpleNamespace(now_us=lambda: 5_000_000)
+    with pytest.raises(LostWhileRunning):
+        run_replica(spec, lambda: nothing, lambda *args: nothing, threading.Event(), "uid", clock)
+    assert waits == [3.0]
 
 
 def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
