@@ -69,7 +69,7 @@ compose-test: setup ## docker-compose.yml really run, broken and judged; needs D
 chaos: setup ## real faults for a long time: FAULTS=300 SEED=... (default: a random one, printed), HOST=spark|process, GAP="3 15" seconds
 	@$(PY) -m tests.chaos --faults $(FAULTS) --host $(HOST) --gap $(GAP) $(if $(SEED),--seed $(SEED))
 
-mutants: setup ## change the code in 3 000 places and see which changes no test notices; some hours, goes on where it was stopped
+mutants: setup ## change the code in some 1 800 places and see which changes no test notices; an hour or two, goes on where it was stopped
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
 	@$(PY) -m tests.mutants
 

@@ -139,7 +139,7 @@ def _first_part_is_all() -> Any:
 
 def _late_redo_counts() -> Any:
     jobs: dict[object, RedoJob] = {}
-    start, answered = R.start, R.answered
+    start, answered = R.start_job, R.answered
 
     def remember(self: R, *args: Any, **kwargs: Any) -> Any:
         effects = start(self, *args, **kwargs)
@@ -153,7 +153,7 @@ def _late_redo_counts() -> Any:
         self.job = self.deadline = None
         return (jobs[self, result.id], result), []
 
-    return mock.patch.multiple(R, start=remember, answered=believe)
+    return mock.patch.multiple(R, start_job=remember, answered=believe)
 
 
 def _failed_redo_counts() -> Any:
