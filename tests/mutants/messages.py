@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-TELLING = frozenset({"Note", "Exit", "warn", "debug", "info", "warning", "error", "exception"})
-"""Calls whose arguments are read by people: log lines, notes of the protocol, warnings."""
+TELLING = frozenset({"Note", "Exit", "warn", "debug", "info", "warning", "error", "exception", "_fail", "_refuse"})
+"""Calls whose arguments are read by people: log lines, notes of the protocol, warnings, why a job failed."""
 
 
 def message_lines(source: str) -> set[int]:
