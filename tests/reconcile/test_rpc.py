@@ -93,17 +93,19 @@ def said(office: Driver) -> list[type]:
     return [type(decode(v)) for v in office.log.values(ANSWER)]
 
 
-def test_a_job_by_letter_gives_the_bits_of_the_direct_run(office, replica):
+def test_a_job_by_message_gives_the_bits_of_the_direct_run(office, replica):
     task = office.task()
+    office.later(5_000_000)
     for job in replica.jobs([15, 22]):
         task.submit_job(job)
         office.server.turn()
         assert task.poll_results() == []
+        office.later(250_000)
         office.slots.run()
         office.server.turn()
         (done,) = task.poll_results()
         assert isinstance(done, RedoDone)
-        assert (done.id, done.engine) == (job.id, "spark")
+        assert (done.id, done.engine, done.seconds) == (job.id, "spark", 0.25)
         assert done.outputs == replica.expected(job.first, job.end)
         assert repr(done.state) == repr(replica.states[job.end])
         assert task.poll_results() == []
@@ -227,6 +229,41 @@ def test_a_cancelled_job_is_cancelled_at_spark_and_its_slot_counts_as_taken_for_
     office.slots.run()
     office.server.turn()
     assert [r.id for r in task.poll_results() if isinstance(r, RedoDone)] == [3]
+
+
+def test_a_job_that_was_accepted_has_the_time_it_needs(office, replica):
+    task = office.task()
+    task.submit_job(replica.job(10, 15, id=1))
+    office.server.turn()
+    assert task.poll_results() == []
+    office.later(10 * TAKE_US)
+    assert task.poll_results() == []
+    office.slots.run()
+    office.server.turn()
+    assert [r.id for r in task.poll_results() if isinstance(r, RedoDone)] == [1]
+
+
+def test_only_the_job_that_is_cancelled_is(replica):
+    office = Driver(3)
+    one, two = office.task("u1"), office.task("u2")
+    for task, job_id in ((one, 1), (one, 2), (two, 1)):
+        task.submit_job(replica.job(10, 15, id=job_id))
+    office.server.turn()
+    running = list(office.slots.running)
+    one.cancel_job(2)
+    office.server.turn()
+    assert office.slots.cancelled == [running[1]]
+
+
+def test_a_result_that_is_not_wanted_any_more_takes_no_other_with_it(replica):
+    office = Driver(0)
+    task = office.task()
+    for job_id in (1, 2):
+        task.submit_job(replica.job(10, 15, id=job_id))
+    office.server.turn()
+    task._read()
+    task.cancel_job(1)
+    assert [r.id for r in task.poll_results()] == [2]
 
 
 def test_with_all_slots_taken_a_job_waits_and_then_is_refused_by_name(office, replica):
