@@ -52,10 +52,11 @@ class Row:
 class LiveChange:
     """A change of the live view, for buckets [bucket, end).
 
-    `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; only if requested). `partition`: of the
-    query; the other partitions are not affected. If TENTATIVE: `missing_sources` are missing anywhere in what it
-    depends on; `missing` in the bucket itself; `completeness`, 0 to 1, of what it depends on; `diverged_from`, the
-    first bucket whose absence affects its state; `why` it is tentative, human-readable (PROTOCOL.md 4.3).
+    `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; `subscribe` leaves it out).
+    `partition`: of the query; the other partitions are not affected. If TENTATIVE: `missing_sources` are missing
+    anywhere in what it depends on; `missing` in the bucket itself; `completeness`, 0 to 1, of what it depends on;
+    `diverged_from`, the first bucket whose missing input affects its state; `why` it is tentative, for people
+    (PROTOCOL.md 4.3).
     """
 
     kind: str

@@ -121,7 +121,7 @@ def _versions() -> dict[str, str]:
 
 def _promises(facts: Facts, r: dict[str, Any]) -> Iterator[tuple[str, bool, str]]:
     bound = r["max_added_delay_s"] <= facts.threshold_s and not r["buckets_without_any_result"]
-    yield "every bucket is spoken for within X", bound, f"{r['max_added_delay_s']:.3f} s of {facts.threshold_s:g} s"
+    yield "every bucket has a result within X", bound, f"{r['max_added_delay_s']:.3f} s of {facts.threshold_s:g} s"
     seen = r["tentative_results"] > 0 and r["tentative_content_right"]
     yield "tentative results were seen, and right", seen, f"{r['tentative_results']} rows"
     yield "nothing partial is unlabelled", r["unlabelled_partial_results"] == 0, str(r["unlabelled_partial_results"])

@@ -8,6 +8,7 @@ restart. Times are stimes or wall time, in seconds since 1970: `time() - x` is a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
@@ -92,6 +93,15 @@ class ReplicaCollector(Collector):
         yield from _replicas(entries, labels, buckets)
         yield from _inputs(entries, labels, buckets)
         yield from _history(entries, labels)
+
+
+def families() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+    """Name, type, labels and text of each family that is labelled by replica."""
+    nothing, labels = dict[ReplicaKey, RegistryEntry](), _Labels()
+    found: list[Any] = [*_replicas(nothing, labels, Buckets(1_000)), *_inputs(nothing, labels, Buckets(1_000))]
+    found += _history(nothing, labels)
+    for family in found:
+        yield family.name, family.type, tuple(family._labelnames), family.documentation
 
 
 def registry(board: StatusRegistry) -> CollectorRegistry:

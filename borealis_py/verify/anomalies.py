@@ -45,7 +45,7 @@ _SENTENCES = {
         "A later poll went back: rows or buckets out of order, or tentative below what is stable."
     ),
     AnomalyKind.UNSEEN: "A committed result was never delivered to a subscriber that stayed until the end.",
-    AnomalyKind.UNLABELLED_PARTIAL: "A result differs from the truth, or its label contradicts itself.",
+    AnomalyKind.UNLABELLED_PARTIAL: "A result is partial without saying so, or its label contradicts itself.",
     AnomalyKind.STABLE_CHANGED: "A bucket that was called stable was later said with other rows.",
     AnomalyKind.BOUND_BROKEN: "A bucket reached the live subscriber later than the threshold beyond failure-free.",
 }

@@ -99,7 +99,7 @@ def test_the_page_shows_each_experiment_that_has_run_with_what_others_say(tmp_pa
     assert "## What was found" in told
     assert f"({tmp_path.name}/chain.svg)" in told
     assert "| nodes | s |\n| --- | ---: |\n| 1 | 2.5 |" in told
-    assert "**Published.** elsewhere 3 s" in told
+    assert "**Elsewhere.** elsewhere 3 s" in told
     assert "borealis bench policies" not in told
 
 

@@ -27,7 +27,7 @@ corrected stream. The worst added delay is that of a bucket for which the bound 
 the broker and the subscriber were there; beside it, how busy the machine was meanwhile: the share of time in which
 something waited for a core, and the cores that the run and others used. Late: buckets later than the bound allows.
 Undecided: tentative buckets of which the checker could not find out whether they follow from a part of the input.
-By kind: how often each was made, of these how often what it is about did not come about; kinds that never did; and how
+By kind: how often each was made, and how often it had no effect; kinds that never did; and how
 many dead letters were compared one by one, with those of rows that a kernel had to refuse.
 
 A line's run is repeated by `make chaos HOST=... SEED=... FAULTS=...` with its host, seed and number of faults (and GAP

@@ -32,7 +32,7 @@ def test_the_page_in_docs_is_that_of_the_code(name: str) -> None:
 
 
 def test_every_command_is_on_its_page() -> None:
-    named = [name for name, _ in leaves("borealis", app)]
+    named = [name for name, _, _ in leaves("borealis", app)]
     assert {"borealis up", "borealis broker up", "borealis fail source"} <= set(named)
     assert all(f"\n## {name}\n" in PAGES["commands"]() for name in named)
 

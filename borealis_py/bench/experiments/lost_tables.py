@@ -102,7 +102,7 @@ def worse(found: Sequence[LostFound]) -> str:
     said = (
         f"While an input is silent a result comes {while_silent:.0f} ms after its window's end instead of {ahead:.0f} "
         "(medians), and the first ones wait for X; who drops what is late goes on at once, with a state that is wrong "
-        f"for good. Longer than X was a result in {len(beyond)} of {len(found)} cases; corrections took longer than "
+        f"for good. A result waited longer than X in {len(beyond)} of {len(found)} cases; corrections took longer than "
         f"0.5 s and a fiftieth of the silence in {len(slow)}."
     )
     bad = sum(each.live_finals.bad + each.corrected_finals.bad for each in found)

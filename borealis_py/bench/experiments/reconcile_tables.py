@@ -230,8 +230,8 @@ def _worse(found: Sequence[Redone], crossings: Sequence[Crossing], timing: Timin
         )
         inline = "no limit" if one.inline_s is None else f"{one.inline_s:.2f} s"
         said.append(
-            f"at {_named(one.rate, one.costly)} Spark is {time} than inline, and {live}; by that inline_us "
-            f"{inline} (is {timing.inline_us / 1e6:g} s), redo_rows {one.redo_rows:,} ({timing.redo_rows:,}), "
+            f"at {_named(one.rate, one.costly)} Spark is {time} than inline, and {live}; this suggests inline_us "
+            f"{inline} (it is {timing.inline_us / 1e6:g} s), redo_rows {one.redo_rows:,} ({timing.redo_rows:,}), "
             f"redo_rows_max {one.redo_rows_max:,} ({timing.redo_rows_max:,}) with redo_us {timing.redo_us / 1e6:g} s"
         )
     refused = sum(sum(one.refused.values()) for one in found)

@@ -17,9 +17,9 @@ from borealis_py.bench.report.outcome import Outcome
 FIGURES, PAGE = Path("docs/figures"), Path("docs/figures.md")
 INTRODUCTION = """# Figures
 
-What `borealis bench NAME` found, and what others have published of the same thing. `borealis bench NAME --figures
-docs/figures`, then `python -m borealis_py.bench.report.page`, writes this page anew. Absolute figures are of one
-machine, with little to spare: two cores run broker, replicas and publishers. Ratios are taken inside one run; `make
+What `borealis bench NAME` found, and what others, or an earlier version, found of the same thing. `borealis bench NAME
+--figures docs/figures`, then `python -m borealis_py.bench.report.page`, writes this page anew. Absolute figures are of
+one machine, with little to spare: two cores run broker, replicas and publishers. Ratios are taken inside one run; `make
 bench-check` compares them.
 """
 
@@ -55,7 +55,7 @@ def _section(directory: Path, name: str, what: str, written: bytes) -> Iterator[
     yield _line([column.removesuffix(">") for column in told.columns])
     yield _line(["---:" if column.endswith(">") else "---" for column in told.columns])
     yield from (_line(row) for row in told.rows)
-    for label, text in (("Published", told.published), ("Here", told.setup), ("Worse", told.worse)):
+    for label, text in (("Elsewhere", told.published), ("Here", told.setup), ("Worse", told.worse)):
         yield f"\n**{label}.** {text}"
     yield f"\nMeasured: {'; '.join(where.machine.lines(where.seconds))}.\n"
 

@@ -1,4 +1,4 @@
-"""python -m borealis_py.cli.reference commands > docs/reference/commands.md; likewise python, status."""
+"""python -m borealis_py.cli.reference commands > docs/reference/commands.md; likewise metrics, python, status."""
 
 from __future__ import annotations
 

@@ -25,20 +25,21 @@ def page() -> str:
     """The whole page."""
     from borealis_py.cli.main import app
 
-    return HEAD + "".join(_section(name, command) for name, command in leaves("borealis", app))
+    return HEAD + "".join(_section(*leaf) for leaf in leaves("borealis", app))
 
 
-def leaves(prefix: str, group: typer.Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Every command that does something: its whole name, and the function that it runs."""
+def leaves(prefix: str, group: typer.Typer) -> Iterator[tuple[str, Callable[..., Any], str]]:
+    """Every command that does something: its whole name, the function that it runs, and what `--help` says of it."""
     for command in group.registered_commands:
         assert command.callback is not None
-        yield f"{prefix} {command.name or command.callback.__name__.replace('_', '-')}", command.callback
+        name = command.name or command.callback.__name__.replace("_", "-")
+        yield f"{prefix} {name}", command.callback, command.help or inspect.getdoc(command.callback) or ""
     for inner in group.registered_groups:
         assert inner.typer_instance is not None
         yield from leaves(f"{prefix} {inner.name}", inner.typer_instance)
 
 
-def _section(name: str, command: Callable[..., Any]) -> str:
+def _section(name: str, command: Callable[..., Any], told: str) -> str:
     defaults = {p.name: p.default for p in inspect.signature(command).parameters.values()}
     arguments, options = "", ""
     usage = [name]
@@ -54,7 +55,7 @@ def _section(name: str, command: Callable[..., Any]) -> str:
             options += _row(_names(parameter, info, kind), info, default, _choices(kind))
     table = f"\n| | | default |\n|---|---|---|\n{arguments}{options}" if arguments or options else ""
     usage += ["[OPTIONS]"] if options else []
-    return f"\n## {name}\n\n    {' '.join(usage)}\n\n{_paragraphs(inspect.getdoc(command) or '')}\n{table}"
+    return f"\n## {name}\n\n    {' '.join(usage)}\n\n{_paragraphs(told)}\n{table}"
 
 
 def _names(parameter: str, info: OptionInfo, kind: object) -> str:

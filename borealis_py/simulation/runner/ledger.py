@@ -10,7 +10,7 @@ from pathlib import Path
 HEAD = """# Simulator ledger
 
 Runs of `borealis sim`, oldest first. A line is added by `--ledger`; none is ever taken away. A violation that was found
-is fixed before the next line, and told in RELIABILITY.md.
+is fixed before the next line, and told in [the track record](track-record.md).
 
 | date (UTC) | commit | seeds | from seed | simulated hours | cells hit | violations |
 |---|---|---:|---:|---:|---:|---:|
