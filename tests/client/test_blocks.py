@@ -107,11 +107,12 @@ def test_lines_that_are_a_row_each_come_together() -> None:
     assert isinstance(run, RowRun)
     assert (len(run), run.position, run.line, run.at_us) == (3, 0, 2, [5, None, None])
     assert items.take(100) is None
-    both = read_jsonl(io.BytesIO(b'{"a": 1}\n{"a": 2}\n'))
+    both = read_jsonl(io.BytesIO(b'{"a": 1}\n{"a": 2}\n'), "a")
     first, second = both.take(1), both.take(5)
     assert isinstance(first, RowRun)
     assert isinstance(second, RowRun)
     assert (first.values, second.values, second.position, second.row(0).raw) == ([{"a": 1}], [{"a": 2}], 1, b'{"a": 2}')
+    assert (first.at_us, second.at_us) == ([1], [2])
 
 
 @given(st.lists(st.none() | st.integers(1, 4)), st.integers(1, 60))

@@ -72,6 +72,7 @@ def test_a_boundary_rides_on_the_last_rows_of_its_bucket() -> None:
     assert carrying[0] == (T0 + 5 * W) // 1000
     assert (len(unpack_stimes(carrying[1].stimes)), carrying[1].boundary) == (3, T0 + 6 * W)
     assert (len(idle[1].stimes), idle[1].boundary, idle[1].first_seq) == (0, T0 + 7 * W, 3)
+    assert unpack_source(world.memory.committed(world.target.feed)[-1].value)[1] == b"", "no rows, no bytes of them"
     assert idle[0] == (T0 + 6 * W) // 1000
 
 
@@ -153,6 +154,18 @@ def test_a_row_before_a_boundary_that_is_ahead_of_the_clock_is_not_told_to_be_la
     ((refused,),) = [h.rejects for _, h in headers(world) if isinstance(h, BatchHeader) and h.rejects]
     assert (refused.reason.split(":")[0], refused.late_us) == ("late", 0)
     assert publisher.counts.lateness.max_us == 0
+
+
+def test_a_row_that_is_late_tells_every_reader_by_how_much() -> None:
+    world = World()
+    publisher = world.ready("p", lateness_us=W)
+    world.scheduler.run_until(T0 + 10 * W + 7)
+    assert not publisher.send(row(0), T0 + 4 * W)
+    assert not publisher.send({"bad": 1}, world.now)
+    publisher.close(end=False)
+    world.run(1)
+    (refused,) = [h.rejects for _, h in headers(world) if isinstance(h, BatchHeader) and h.rejects]
+    assert [reject.late_us for reject in refused] == [6 * W + 7, 0]
 
 
 def test_paced_replay_gives_each_row_its_stime_when_the_clock_gets_there() -> None:

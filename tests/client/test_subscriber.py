@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from borealis_py.client.subscriber import LiveSubscription, live_change
-from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.client.subscriber import LiveSubscription, live_change, raw_records
+from borealis_py.log.base import Feed, NewRecord, Record, TopicSpec
 from borealis_py.log.ends import LOOK_US
 from borealis_py.log.messages import Threshold, encode
 from borealis_py.log.stream import StreamEncoder
@@ -18,7 +18,7 @@ from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
-from sunion.model import Kind, Output, StableBucket, StableRange, StreamRecord, TentativeBucket
+from sunion.model import Kind, Output, Reject, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.view import Change
 
 START_US = 1_700_000_000_000_000
@@ -185,6 +185,25 @@ def test_who_waits_for_another_replica_is_told_when_to_look_again() -> None:
     (change,) = world.shown(subscription, 0.05)
     assert change.bucket == FIRST
     assert subscription.next_wakeup() is None
+
+
+class Bytes:
+    """Rows are their bytes."""
+
+    def encode_parts(self, rows: bytes, bytes_max: int) -> list[bytes]:
+        return [rows]
+
+
+def test_a_raw_record_shows_its_header_and_counts_the_bytes_of_its_rows() -> None:
+    encoder = StreamEncoder(TOPICS[0], "a1", BUCKETS, Bytes(), "s")  # type: ignore[arg-type]
+    said = (StableBucket(2, 7, Output(b"rows", (Reject("s", 3, "bad", b"x"),))), StableRange(2, 8, 11))
+    stored = [new for one in said for new in encoder.encode(one)]
+    records = [Record(TOPICS[0], 40 + n, 0, None, new.value) for n, new in enumerate(stored)]
+    bucket, empty = raw_records(records)
+    of = {"app_uid": "a1", "inc": 2, "waited_us": 0}
+    shown = {"offset": 40, "kind": "STABLE", **of, "bucket": 7, "part": 0, "parts": 1, "schema": "s"}
+    assert bucket == (TOPICS[0], {**shown, "payload_bytes": 4}), "dead letters have a topic of their own"
+    assert empty == (TOPICS[0], {"offset": 41, "kind": "BOUNDARY", **of, "first": 8, "end": 11, "payload_bytes": 0})
 
 
 SHOWN = Change(Kind.TENTATIVE, 9, 10, Output(), 1.0, (), (), 4)

@@ -8,11 +8,12 @@ import pytest
 
 from borealis_py.client.claim import Claim
 from borealis_py.client.tail import TAIL_RECORDS, TailEntry, advanced, entry_of, fold_at_end
-from borealis_py.client.target import Target
+from borealis_py.client.target import StreamFenced, StreamTaken, Target
 from borealis_py.log.base import Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
 from borealis_py.simulation.log.network import CutDirection, cut_of
+from sunion.model import FOREVER
 from sunion.source import SourceFold
 from tests.client.folded import T0, W, World, row
 
@@ -116,10 +117,49 @@ def test_a_start_reads_the_end_of_a_long_log_and_not_all_of_it() -> None:
 def test_a_claim_is_numbered_above_the_logs_end() -> None:
     claim = Claim(TARGET, "u", 0, 0)
     claim.read([], 0, 0)
-    assert len(claim.claims(0)) == 1
+    (claimed,) = claim.claims(0)
     assert claim.epoch == 1
+    assert claimed.timestamp_ms == T0 // 1000, "that of the first bucket that is open, whatever the clock says"
     later = Claim(TARGET, "v", 0, 3, take_over=True)
     log = [pack(ClaimHeader("a1", 1, "u")), pack(idle(1, "u", 0, T0 + W, 1)), b"garbage"]
     later.read([Record(TARGET.feed, i, 0, None, value, ()) for i, value in enumerate(log)], 3, 0)
     later.claims(0)
     assert later.epoch == 4
+
+
+def own(claim: Claim, offset: int, *headers: ClaimHeader | BatchHeader) -> int:
+    """The claim reads these records, which begin at an offset. Returns the offset after them."""
+    records = [Record(TARGET.feed, offset + n, 0, None, pack(header), ()) for n, header in enumerate(headers)]
+    claim.read(records, offset + len(records), 0)
+    return offset + len(records)
+
+
+def test_a_take_over_that_others_are_faster_than_is_tried_again_and_not_for_ever() -> None:
+    claim, at = Claim(TARGET, "u", 0, 0, take_over=True), 0
+    claim.read([], 0, 0)
+    for _ in range(4):
+        assert len(claim.claims(0)) == 1
+        at = own(claim, at, ClaimHeader("a1", claim.epoch, "faster"), ClaimHeader("a1", claim.epoch, "u"))
+        assert not claim.ready
+    assert len(claim.claims(0)) == 1
+    with pytest.raises(StreamTaken, match="uid faster"):
+        own(claim, at, ClaimHeader("a1", claim.epoch, "faster"), ClaimHeader("a1", claim.epoch, "u"))
+
+
+def test_an_owner_is_fenced_by_a_newer_claim_unless_its_own_end_lies_before_it() -> None:
+    def owner() -> Claim:
+        claim = Claim(TARGET, "u", 0, 0)
+        claim.read([], 0, 0)
+        claim.claims(0)
+        own(claim, 0, ClaimHeader("a1", 1, "u"))
+        assert claim.ready
+        return claim
+
+    newer = ClaimHeader("a1", 3, "v")
+    with pytest.raises(StreamFenced, match="uid v"):
+        own(owner(), 1, idle(1, "u", 0, T0 + W, 1), newer)
+    with pytest.raises(StreamFenced, match="uid v"):
+        own(owner(), 1, idle(2, "zombie", 0, FOREVER, 1), newer)
+    done = owner()
+    own(done, 1, idle(1, "u", 0, FOREVER, 1), newer)
+    assert done.ready

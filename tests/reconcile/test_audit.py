@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from borealis_py import App
-from borealis_py.log.corrected import row_headers, row_id
+from borealis_py.log.corrected import Progress, progress_record, row_headers, row_id
 from borealis_py.query import AppSpec
 from reconcile.audit import audit
 from tests.reconcile import flights_world
@@ -97,6 +97,10 @@ def test_a_query_that_was_cut_into_nodes_is_recomputed_from_its_sources():
     assert [(r.clean, r.letter_differences, r.first_letter.kind) for r in (less, more)] == [
         (False, 1, "missing"), (False, 1, "extra"),
     ]  # fmt: skip
+    half = lived.end - 30
+    behind = {"totals.progress": [progress_record("chain", "totals", Progress("a1", half, 0, 1))]}
+    (early,) = lived.audit("totals", **behind)
+    assert (early.upto, early.letters, early.clean) == (half, len(letters), True), "the nodes before it are ahead of it"
     assert lived.audit("totals", totals=records[:7] + records[8:])[0].differences == 1
     other = msgspec.structs.replace(records[7], value=records[7].value.replace(b'"n":', b'"n":1'))
     (differs,) = lived.audit("totals", totals=[*records[:7], other, *records[8:]])
@@ -128,6 +132,7 @@ def test_dead_letters_of_partitions_are_compared_once_for_all_of_them():
     assert (wrong.letter_differences, wrong.letters) == (2, len(letters) - 1)
 
 
-def test_a_source_without_its_beginning_is_an_error():
-    result = audit(spec(published(30), 30, lost=4))
-    assert result.error.startswith("source s no longer has its beginning (first kept offset is 4)")
+@pytest.mark.parametrize("lost", [1, 4])
+def test_a_source_without_its_beginning_is_an_error(lost: int):
+    result = audit(spec(published(30), 30, lost=lost))
+    assert result.error.startswith(f"source s no longer has its beginning (first kept offset is {lost})")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.corrected import row_headers
-from reconcile.compare import Comparison, CorrectedRow, compare, parse_row
+from reconcile.compare import Comparison, CorrectedRow, Difference, compare, parse_row
 from sunion.model import TupleId
 
 
@@ -62,6 +62,9 @@ def test_the_first_difference_tells_what_is_there_and_what_must_be():
     assert str(result.first) == 'row 1:0 is {"n":2} (stime 5 at offset 17), must be {"n":1} (stime 5)'
     result = compare([row(1, 0, b'{"n":1}')], [], 10)
     assert str(result.first) == 'row 1:0 missing: {"n":1} (stime 5)'
+    assert result.first == Difference("missing", "1:0", '{"n":1} (stime 5)', None)
+    result = compare([], [row(1, 0, b'{"n":1}')], 10)
+    assert result.first == Difference("extra", "1:0", None, '{"n":1} (stime 5)')
 
 
 def test_a_record_without_readable_headers_is_foreign():

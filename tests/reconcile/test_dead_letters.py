@@ -75,8 +75,14 @@ def test_what_is_missing_extra_or_different_is_named(found: list[DeadLetter], ki
     assert (differences, first.kind, first.id) == (1, kind, name)
     assert right == len(RIGHT) - (kind != "extra")
     assert str(first).startswith("dead letter")
-    if kind == "different":
-        assert str(found[-1]) in str(first), "what it is instead is told"
+    expected, there = (RIGHT[0] if name == "clean/s@3" else RIGHT[2]), found[-1]
+    assert first.expected == (None if kind == "extra" else str(expected))
+    assert first.found == (None if kind == "missing" else str(there)), "what it is instead is told"
+
+
+def test_a_dead_letter_is_shown_with_where_it_came_from() -> None:
+    assert str(RIGHT[0]) == "malformed (written by clean, source s, offset 3, seq 7, bucket 2)"
+    assert str(RIGHT[2]) == "tuple at stime 7: division (written by clean, source clean, offset -1, bucket 2)"
 
 
 def test_dead_letters_that_are_alike_count_as_often_as_they_are_told() -> None:
@@ -84,6 +90,9 @@ def test_dead_letters_that_are_alike_count_as_often_as_they_are_told() -> None:
     made.add(3, [OWN])
     assert made.compare(RIGHT)[1] == 1
     assert made.compare([*RIGHT, told("clean", OWN, bucket=3)]) == (4, 0, None)
+    made.add(3, [OWN])
+    assert made.compare([*RIGHT, told("clean", OWN, bucket=3)])[:2] == (4, 1)
+    assert made.compare([*RIGHT, *(told("clean", OWN, n, 3) for n in range(2))]) == (5, 0, None)
 
 
 @pytest.mark.parametrize("index", [0, 2, -1])

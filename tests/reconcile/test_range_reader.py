@@ -153,6 +153,16 @@ def test_a_record_that_does_not_decode_is_passed_over() -> None:
     assert run_job(job(log), opened(log)) == straight(log)[:2]
 
 
+def test_rows_of_another_schema_are_passed_over() -> None:
+    log, said = world(), whole()
+    other = StreamEncoder(FEEDS[0], "a1", BUCKETS, ListKernel(), "another schema")
+    log.put(*other.encode(StableBucket(1, ORIGIN, rows_of(ORIGIN + 1))))
+    log.say(0, said)
+    log.say(1, [])
+    log.say(2, [])
+    assert run_job(job(log), opened(log)) == straight(log)[:2]
+
+
 def test_it_reads_no_more_than_the_buckets_it_needs() -> None:
     log, said = world(), whole()
     for k in range(3):

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from borealis_py.log.base import OffsetGone
 from borealis_py.protocol.redo import RedoDone, RedoFailed
-from reconcile.redo_job import PackedFailed, describe, pack_job, run_job, run_packed, unpack_result
+from reconcile import redo_job
+from reconcile.redo_job import (
+    PackedFailed,
+    describe,
+    evict_all,
+    get_cached,
+    pack_job,
+    run_job,
+    run_packed,
+    unpack_result,
+)
 from reconcile.replay import OutOfTime, Replay, ReplayError
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
 from tests.reconcile.replica import Replica
@@ -145,6 +155,17 @@ def test_a_failure_in_a_worker_is_an_answer():
     assert msgspec.msgpack.decode(answer, type=PackedFailed).id == 8
     failed = unpack_result(answer, kernel, "spark", 0.0)
     assert failed == RedoFailed(8, "s[0]: offset 1 is no longer in the log (retention)", lost=True)
+
+
+def test_a_worker_keeps_the_nodes_that_it_used_last_open(monkeypatch: pytest.MonkeyPatch):
+    logs, _ = small()
+    works = [replace(list_work(logs), query=name).pack() for name in "abc"]
+    monkeypatch.setattr(redo_job, "_OPENED_MAX", 2)
+    evict_all()
+    a, _, _ = (get_cached(works[n]) for n in (0, 1, 0))
+    c = get_cached(works[2])
+    assert list(redo_job._opened.values()) == [a, c], "the longest unused one was closed"
+    evict_all()
 
 
 def test_a_source_without_a_range_is_refused():

@@ -10,7 +10,7 @@ import pytest
 from borealis_py.log.base import NewRecord, Wake
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX, redo_feeds
 from borealis_py.protocol.redo import RedoDone, RedoFailed
-from reconcile import rpc
+from reconcile import redo_client, rpc
 from reconcile.redo_client import TAKE_US, RemoteRedo, TaskAddress
 from reconcile.redo_job import run_packed
 from reconcile.redo_server import HELD_US, WAIT_US, RedoServer, TaskChannel
@@ -50,8 +50,9 @@ class HandSlots:
             self._ended.append((handle, run_packed(WORK, packed)))
         self.running.clear()
 
-    def fail(self, why: str) -> None:
-        self._ended += [(handle, why) for handle in self.running]
+    def end(self, result: bytes | str) -> None:
+        """All there is ends with this: a packed result, or the reason why there is none."""
+        self._ended += [(handle, result) for handle in self.running]
         self.running.clear()
 
 
@@ -140,10 +141,12 @@ def test_large_jobs_and_answers_travel_in_parts(office, replica, monkeypatch):
 
 
 def test_a_state_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
-    monkeypatch.setattr(rpc, "JOB_BYTES_MAX", 10)
+    monkeypatch.setattr(rpc, "JOB_BYTES_MAX", 3 << 20)
+    monkeypatch.setattr(redo_client, "pack_job", lambda *_: bytes(rpc.JOB_BYTES_MAX + 1))
     task = office.task()
+    assert task.why_inline == "", "nothing has failed yet"
     task.submit_job(replica.job(10, 20, id=1))
-    assert task.poll_results() == [RedoFailed(1, "a state of 0 MB is too large to be sent to the driver")]
+    assert task.poll_results() == [RedoFailed(1, "a state of 3 MB is too large to be sent to the driver")]
     assert office.log.values(ASK) == []
 
 
@@ -151,10 +154,10 @@ def test_an_answer_too_large_to_travel_is_a_sentence(office, replica, monkeypatc
     task = office.task()
     task.submit_job(replica.job(10, 20, id=3))
     office.server.turn()
-    office.slots.run()
-    monkeypatch.setattr(rpc, "JOB_BYTES_MAX", 10)
+    monkeypatch.setattr(rpc, "JOB_BYTES_MAX", 3 << 20)
+    office.slots.end(bytes(rpc.JOB_BYTES_MAX + 1))
     office.server.turn()
-    assert task.poll_results() == [RedoFailed(3, "an answer of 0 MB is too large to be sent")]
+    assert task.poll_results() == [RedoFailed(3, "an answer of 3 MB is too large to be sent")]
 
 
 def test_what_the_driver_says_wakes_the_task(office, replica):
@@ -170,7 +173,7 @@ def test_a_failed_job_is_answered_with_its_reason(office, replica):
     task = office.task()
     task.submit_job(replica.job(10, 15, id=4))
     office.server.turn()
-    office.slots.fail("Spark's JVM does not answer")
+    office.slots.end("Spark's JVM does not answer")
     office.server.turn()
     assert task.poll_results() == [RedoFailed(4, "Spark's JVM does not answer")]
 
@@ -215,7 +218,7 @@ def test_a_cancelled_job_is_cancelled_at_spark_and_its_slot_counts_as_taken_for_
     task.cancel_job(1)
     office.server.turn()
     (handle,) = office.slots.cancelled
-    office.slots.fail("cancelled")
+    office.slots.end("cancelled")
     task.submit_job(replica.job(10, 15, id=2))
     office.server.turn()
     assert handle not in office.slots.running
