@@ -128,6 +128,7 @@ def test_the_result_of_the_current_job_at_the_same_frontier_counts_once() -> Non
     redo, effects, _ = begun()
     job = effects[0].job
     assert answered(redo, 1, done(job.id), 0, effects) == (job, done(job.id))
+    assert [e.event for e in effects if isinstance(e, EmitEvent)] == ["REDO"]
     assert redo.job is None
     assert answered(redo, 2, done(job.id), 0, effects) is None
 

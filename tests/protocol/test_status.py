@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from borealis_py.protocol.incarnation import RowCounts
 from borealis_py.protocol.turn import Turn
-from sunion.model import FOREVER, Input, StableRange
+from sunion.model import FOREVER, Input, Output, StableRange
 from tests.protocol.chain_node import STREAM, manager
-from tests.sunion.lists import BUCKETS, W, batch, claim
+from tests.sunion.lists import BUCKETS, OPS, W, batch, claim
 from tests.support.heartbeats import heartbeat
 
 
@@ -19,6 +20,15 @@ def test_it_names_the_replica_that_asked_first() -> None:
 def test_it_tells_the_phase_of_the_publisher() -> None:
     node = manager(Input.source("a"), corrected=True)
     assert node.status().writer == "idle"
+
+
+def test_output_is_counted_in_buckets_and_rows() -> None:
+    counts = RowCounts()
+    for rows in (2, 3):
+        counts.tentative(Output(((0, 1),) * rows), OPS)
+    counts.tentative(Output(), OPS)
+    counts.stable({4: Output(((0, 1),)), 5: Output(), 6: Output(((0, 1),) * 2)}, OPS)
+    assert counts == RowCounts(stable_rows=3, tentative_rows=5, stable_buckets=3, tentative_buckets=3)
 
 
 def test_an_input_has_ended_when_nothing_can_follow() -> None:

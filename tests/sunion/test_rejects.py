@@ -48,6 +48,14 @@ def test_what_is_known_of_a_batch_is_dropped_and_the_rest_counts() -> None:
     assert (after.last_seq, rows, refused, duplicates) == (7, [6], [7], 2)
 
 
+def test_the_first_row_of_a_source_may_be_refused() -> None:
+    fresh = SourceFold(5_000, 1, "u")
+    after, rows, refused, _ = judge(fresh, said((1, 2, 3), (0,)))
+    assert (after.last_seq, rows, refused) == (3, [1, 2, 3], [0])
+    late = replace(said((1, 2), (0,)), stimes=(4_000, 5_002))
+    assert judge(fresh, late)[2] == [0, -1], "one by one, in their order"
+
+
 def test_rejects_alone_count() -> None:
     after, rows, refused, _ = judge(START, said((), (4, 5)))
     assert (after.last_seq, rows, refused) == (5, [], [4, 5])

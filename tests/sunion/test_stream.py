@@ -46,6 +46,16 @@ def test_what_a_repeat_was_held_does_not_count() -> None:
     assert [(s.replica, s.waited_us) for s in said if isinstance(s, FeedProgress)] == [(0, 30), (1, 0)]
 
 
+def test_what_has_no_rows_weighs_nothing() -> None:
+    fold = StreamFold("s", 1, 0, len)
+    assert [fold.count(record) for record in (StableRange(1, 0, 9), StableBucket(1, 0, Output()), stable(0))] == [
+        0,
+        0,
+        1,
+    ]
+    assert StreamFold("s", 1, 0).count(stable(0)) == 0
+
+
 def test_a_cursor_beyond_the_next_bucket_waits_for_the_others() -> None:
     fold = StreamFold("s", 2, 0)
     assert fold.read([(0, stable(2))]) == []
