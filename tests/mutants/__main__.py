@@ -1,11 +1,11 @@
 """Changes the product one operator, number or argument at a time and runs the tests beside it, and a short simulation.
 
-    python -m tests.mutants [--seed N] [--processes N] [--report]
+    python -m tests.mutants [--seed N] [--processes N] [--survivors] [--report]
 
 All mutants of sunion and protocol, and 100 each of node, client, log and reconcile, drawn by the seed, of those that
-mypy lets pass. What was tried lies in `mutants/` and is not tried again until its function changes, so that a run goes
-on where it was stopped. Writes docs/mutants.md; exits with 1 where fewer are killed than asked for, or a survivor has
-no judgement in `judged.toml`.
+mypy lets pass. What was tried is not tried again until its function changes (`ledger.py`): a run goes on where it was
+stopped; `--survivors` tries those again that survived, with the tests of today. Writes docs/mutants.md; exits with 1 if
+fewer are killed than asked for, or a survivor has no judgement in `judged.toml`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from mutmut.runners.harness import PytestRunner
 from mutmut.state import state
 from mutmut.utils.file_utils import walk_mutatable_files
 
+from tests.mutants import ledger
+from tests.mutants.ledger import REFUSED
 from tests.mutants.messages import message_lines
 from tests.mutants.report import Group, write
 
@@ -32,8 +34,6 @@ WHOLE = {"sunion": 0.9, "borealis_py/protocol": 0.9}
 DRAWN = {"borealis_py/node": 0.8, "borealis_py/client": 0.8, "borealis_py/log": 0.8, "reconcile": 0.8}
 """Folder -> least share that must be killed."""
 DRAWN_EACH = 100
-REFUSED = 37
-"""mutmut's exit code of a mutant that mypy refuses."""
 SMALL = "borealis_py.protocol.states*"
 """mutmut makes mutants only when it runs some: these few."""
 
@@ -75,6 +75,11 @@ def pending(all_: dict[str, dict[str, int | None]], names: Iterable[str]) -> lis
     return [name for name in names if codes[name] is None]
 
 
+def survived(all_: dict[str, dict[str, int | None]], name: str) -> bool:
+    code = next(codes[name] for codes in all_.values() if name in codes)
+    return ledger.letter_of(code) in "sn"
+
+
 def forget_tests() -> None:
     """Tests are run from a copy with the mutants, as the same package as this module's."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
@@ -90,6 +95,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="draws the mutants of the folders that are not done whole")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--survivors", action="store_true", help="try again what survived")
     parser.add_argument("--report", action="store_true", help="only write the report of what was tried")
     options = parser.parse_args(arguments)
     pragma_handling.get_lines_ignored_by_pattern = message_lines  # its own patterns see single lines, not statements
@@ -101,10 +107,16 @@ def main(arguments: Sequence[str]) -> int:
         mutmut.filter_mutants_with_type_checker = cache(mutmut.filter_mutants_with_type_checker)
         mutmut._run((SMALL,), options.processes)
         leave_out(mutmut.filter_mutants_with_type_checker())
+        print(f"{ledger.load(walk_mutatable_files())} results of earlier runs")
         all_ = results()
         todo = pending(all_, (name for names in chosen(all_, options.seed).values() for name in names))
-        if todo:
-            mutmut._run(todo, options.processes)
+        if options.survivors:
+            todo += [n for names in chosen(all_, options.seed).values() for n in names if survived(all_, n)]
+        try:
+            if todo:
+                mutmut._run(todo, options.processes)
+        finally:
+            ledger.save(walk_mutatable_files())
     all_ = results()
     least = {**WHOLE, **DRAWN}
     picked = chosen(all_, options.seed)
