@@ -16,15 +16,8 @@ from mutmut.stats import status_by_exit_code
 LEDGER = Path("tests/mutants/ledger.txt")
 REFUSED = 37
 """mutmut's exit code of a mutant that mypy refuses."""
-LETTERS = {
-    "killed": "k",
-    "timeout": "t",
-    "segfault": "c",
-    "survived": "s",
-    "no tests": "n",
-    "caught by type check": "m",
-}
 CODES = {"k": 1, "t": 36, "c": -11, "s": 0, "n": 33, "m": REFUSED}
+"""Letter of the ledger -> exit code of mutmut: killed, timeout, crash, survived, no tests, refused by mypy."""
 UNTRIED = "-"
 
 
