@@ -190,6 +190,7 @@ def test_a_peers_are_found_beside_the_own(at: Make) -> None:
     assert found.bucket == 7
     assert stores[0].of_peer(1, 8) is None
     assert stores[0].of_peer(4, 8) is None
+    assert at("q.r0").sibling("q.r1").display_name("7.ckpt") == at("q.r1").display_name("7.ckpt")
 
 
 def test_a_place_that_is_not_there_yet_has_nothing(at: Make) -> None:
