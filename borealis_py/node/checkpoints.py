@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import queue
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ MAGIC = b"BZCK1\n"
 KEEP = 3
 CLOSE_S = 5.0
 """How long `close` waits for the location to take a checkpoint; then it is given up."""
+_INDEX = re.compile("0|[1-9][0-9]*")  # not what a copy is called, such as r01
 
 
 class Position(msgspec.Struct, array_like=True, frozen=True):
@@ -153,7 +155,7 @@ class CheckpointStore:
     def _peer_places(self) -> Iterator[tuple[int, CheckpointLocation]]:
         for directory in self.place.siblings():
             node, _, index = directory.rpartition(".r")
-            if node == self._node and index.isdigit() and directory != self.place.name:
+            if node == self._node and _INDEX.fullmatch(index) and directory != self.place.name:
                 yield int(index), self.place.sibling(directory)
 
     def close(self) -> None:

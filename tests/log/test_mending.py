@@ -54,8 +54,8 @@ class World:
             steps.append(mend.commit)
         return steps
 
-    def next(self, known: int | None = None):  # type: ignore[no-untyped-def]
-        told = Published(APP, NODE, True, Life("a1"), ORIGIN)
+    def next(self, known: int | None = None, corrected: bool = True):  # type: ignore[no-untyped-def]
+        told = Published(APP, NODE, corrected, Life("a1"), ORIGIN)
         mender = Mender(told, told.upto, known, lambda bucket: Progress("a1", bucket, 0, 2))
         return mender.next(self.client.lookup(), MemoryLookup(self.client, committed=False))
 
@@ -98,7 +98,9 @@ def test_what_has_no_end_at_all_is_ended(world: World) -> None:
     assert (world.upto(), world.seen()) == (12, both(10, 12))
 
 
-@pytest.mark.parametrize("lost", [(ROWS,), (LETTERS,), (PROGRESS,), (ROWS, LETTERS), (PROGRESS, ROWS)])
+@pytest.mark.parametrize(
+    "lost", [(ROWS,), (LETTERS,), (PROGRESS,), (ROWS, LETTERS), (PROGRESS, ROWS), (PROGRESS, LETTERS)]
+)
 @pytest.mark.parametrize("hidden", [False, True], ids=["hangs", "another's abort hid it"])
 def test_what_has_an_end_anywhere_was_committed(world: World, lost: tuple[Feed, ...], hidden: bool) -> None:
     world.publish(12, 14, loses=lost)
@@ -156,6 +158,11 @@ def test_what_ends_others_may_lose_its_own_end(world: World, lost: tuple[Feed, .
     assert world.mended() == [False]
     world.publish(12, 14)
     assert world.seen() == both(10, 14)
+
+
+def test_a_node_that_publishes_no_rows_has_no_topic_of_them_to_mend(world: World) -> None:
+    world.write([r for r in records(12, 14) if r.feed != ROWS], loses=ALL)
+    assert [record.feed for record in world.next(corrected=False).records] == [PROGRESS, LETTERS]
 
 
 def test_the_topic_and_the_offset_are_named(world: World) -> None:

@@ -70,6 +70,8 @@ def test_nothing_was_ever_published() -> None:
 
 def test_the_last_progress_counts() -> None:
     world = World()
+    world.publish(ORIGIN)
+    assert world.upto() == ORIGIN, "it has taken over, and published nothing yet"
     world.publish(14, rows=(12,))
     world.publish(17)
     assert world.upto() == 17

@@ -52,7 +52,7 @@ def parted(bucket: int) -> Output:
 class World:
     """A node of two replicas, whose readers are partitioned, and of which the first has written checkpoints."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, schema: str = KERNEL.schema_id) -> None:
         self.spec = ReplicaSpec(
             app="app", app_uid="a1", node="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
             partition=0, query_hash="h", app_json="", delays={}, log=None, data_dir=directory, timing=Timing(),  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ class World:
         self.log = MemoryLog(self._scheduler, 0)
         feeds = self.spec.feeds_of(PEER)
         self.log.client("admin").admin().create([TopicSpec(feeds[0].topic, PARTS)])
-        self._encoders = [StreamEncoder(feed, "a1", BUCKETS, KERNEL, KERNEL.schema_id) for feed in feeds]
+        self._encoders = [StreamEncoder(feed, "a1", BUCKETS, KERNEL, schema) for feed in feeds]
         self._appender = self.log.client("peer").appender(lambda: None)
         self._own, self._theirs = (
             CheckpointStore(place, "h", KERNEL, threaded=False)
@@ -117,6 +117,13 @@ def test_what_the_peer_does_not_have_is_a_sentence(world: World) -> None:
     assert failed.reason.startswith(
         f"checkpoint of replica 0 at bucket {FIRST + 3}: app.q.r0 holds stable buckets up to"
     )
+
+
+def test_rows_of_another_schema_are_not_taken_over(tmp_path: Path) -> None:
+    world = World(tmp_path, schema="another")
+    world.say(FIRST, FIRST + 1)
+    world.checkpoint(FIRST + 2)
+    assert isinstance(world.peers.adopt(job(FIRST, FIRST + 2), world.lookup), RedoFailed)
 
 
 class NoLog:

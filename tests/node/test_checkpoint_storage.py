@@ -181,7 +181,14 @@ def test_writers_whose_processes_have_one_number_do_not_touch_each_others(
 
 def test_a_peers_are_found_beside_the_own(at: Make) -> None:
     stores = [store(at(f"q.r{k}")) for k in range(3)]
-    for it, buckets in ((stores[0], (5,)), (stores[1], (7, 9)), (stores[2], (8,)), (store(at("p.r1")), (99,))):
+    for it, buckets in (
+        (stores[0], (5,)),
+        (stores[1], (7, 9)),
+        (stores[2], (8,)),
+        (store(at("p.r1")), (99,)),
+        (store(at("q.r01")), (9,)),
+        (store(at("q.r²")), (9,)),
+    ):
         for bucket in buckets:
             it.save(checkpoint(bucket))
     assert [(k, c.bucket) for k, c in stores[0].of_peers()] == [(1, 9), (2, 8), (1, 7)]
@@ -190,6 +197,7 @@ def test_a_peers_are_found_beside_the_own(at: Make) -> None:
     assert found.bucket == 7
     assert stores[0].of_peer(1, 8) is None
     assert stores[0].of_peer(4, 8) is None
+    assert at("q.r0").sibling("q.r1").display_name("7.ckpt") == at("q.r1").display_name("7.ckpt")
 
 
 def test_a_place_that_is_not_there_yet_has_nothing(at: Make) -> None:

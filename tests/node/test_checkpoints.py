@@ -27,10 +27,11 @@ def test_the_newest_comes_back_whole(tmp_path: Path) -> None:
     it = store(tmp_path)
     it.save(checkpoint(10, "old"))
     it.save(checkpoint(12, "new"))
-    loaded = store(tmp_path).newest()
+    again = store(tmp_path)
+    loaded = again.newest()
     assert loaded is not None
     assert (loaded.bucket, loaded.state, loaded.marks) == (12, "new", checkpoint(12).marks)
-    assert it.written_bucket == 12
+    assert it.written_bucket == again.written_bucket == 12
 
 
 @pytest.mark.parametrize("keep", [0, 1, 20, 60])

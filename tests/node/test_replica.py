@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,19 @@ from structlog.testing import capture_logs
 
 from borealis_py.client.target import Target
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, NewRecord, TopicSpec
-from borealis_py.log.corrected import Progress, transaction
+from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
+from borealis_py.log.corrected import Progress, progress_record, transaction
 from borealis_py.log.description import APP_KEY
-from borealis_py.log.messages import Description, RedoStatus, Status, Threshold, decode, encode
+from borealis_py.log.messages import Description, RedoStatus, SourceFailure, Status, Threshold, decode, encode
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.peers import Unpublished
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.redo import RedoJob, RedoPlace
 from borealis_py.protocol.settings import Delays, Timing
-from borealis_py.protocol.turn import AskEnds, EmitEvent
+from borealis_py.protocol.turn import AskEnds, CancelRedo, EmitEvent, SaveCheckpoint, StartRedo
 from borealis_py.query.spec import Serves
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
@@ -31,6 +35,8 @@ from borealis_py.simulation.log.client import MemoryLog
 from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
 from sunion.model import Input, Output, StableBucket, StableRange
+from sunion.source import SourceFold
+from sunion.union import Mark
 from tests.support.redos import FailingRedo
 from tests.support.simulated_publisher import SimPublisher
 
@@ -80,10 +86,22 @@ class World:
             replica.turn()
 
     def up_says(self, *records: StableBucket | StableRange) -> None:
-        encoder = StreamEncoder(UP, "a1", BUCKETS, KERNEL, KERNEL.schema_id)
+        self._say(UP, "a1", records)
+
+    def said_before(self, *records: StableBucket | StableRange, app_uid: str = "a1") -> None:
+        """What an earlier incarnation has written into the replica's own stream."""
+        self._say(self.spec.own_feeds[0], app_uid, records)
+
+    def _say(self, feed: Feed, app_uid: str, records: Sequence[StableBucket | StableRange]) -> None:
+        encoder = StreamEncoder(feed, app_uid, BUCKETS, KERNEL, KERNEL.schema_id)
         for record in records:
             for new in encoder.encode(record):
                 self.log.broker.append(new)
+
+    def published(self) -> list[tuple[str, int]]:
+        """(kind, value) of the rows of the corrected stream."""
+        read = (json.loads(record.value or b"") for record in self.log.committed(ROWS))
+        return [(kind, value) for _, kind, value, *_ in read]
 
     @property
     def status(self) -> Status:
@@ -118,8 +136,9 @@ def test_a_status_tells_how_far_it_is_and_what_it_took_of_each_input(world: Worl
     assert 100_000 <= source.late_us[0] < 107_000
     assert source.late_us[1:] == (200_000, 200_000)
     assert (stream.name, stream.tuples, stream.late_us) == ("up", 3, (0, 0, 0))
-    written = world.log.committed(world.spec.status_feed)[-1].value
-    assert decode(written or b"", Status) in [glance.status for glance in world.glances]
+    written = world.log.committed(world.spec.status_feed)[-1]
+    assert written.key == b"q/0"
+    assert decode(written.value or b"", Status) in [glance.status for glance in world.glances]
 
 
 def test_a_status_tells_of_the_last_checkpoint_and_when_it_was_seen(world: World) -> None:
@@ -167,7 +186,7 @@ def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
 def test_what_somebody_should_look_at_is_a_warning_in_words(world: World, event: str, said: str) -> None:
     status, line = reported(world, EmitEvent(event, "because"))
     assert (line["log_level"], line["event"], line["why"]) == ("warning", said, "because")
-    assert (line["f_s"], line["node"], line["replica"]) == (FIRST, "q", 0)
+    assert (line["f_s"], line["f_l"], line["node"], line["replica"]) == (FIRST, FIRST, "q", 0)
     assert (status.event, status.detail) == (event, "because")
 
 
@@ -191,8 +210,99 @@ def test_rows_of_an_aborted_transaction_that_hangs_never_come_to_be_seen(world: 
     world.run(replica, 1)
     world.up_says(StableBucket(1, FIRST, rows(FIRST, 1)), StableRange(1, FIRST + 1, FIRST + 5))
     world.run(replica, 4)
-    published = [json.loads(r.value or b"")[1:3] for r in world.log.committed(ROWS)]
-    assert published == [["row", 1], ["window", 1]]
+    assert world.published() == [("row", 1), ("window", 1)]
+
+
+def test_rows_that_are_in_memory_are_published_without_reading_them_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Unpublished, "said")
+    replica = world.start()
+    world.run(replica, 0.5)
+    world.up_says(StableBucket(1, FIRST, rows(FIRST, 1)), StableRange(1, FIRST + 1, FIRST + 5))
+    world.run(replica, 2.5)
+    assert world.published() == [("row", 1), ("window", 1)]
+
+
+def test_what_is_still_to_be_published_at_the_start_is_published_whole_however_little_goes_at_once(
+    world: World,
+) -> None:
+    """The writer learns from each transaction how far it came, not from what was asked of it (R10)."""
+    world.spec = replace(world.spec, timing=Timing(publish_buckets=2))
+    world.said_before(*(StableBucket(1, FIRST + n, rows(FIRST + n, n)) for n in range(5)))
+    marks = (Mark(0, SourceFold(BUCKETS.start(FIRST + 5))),)
+    world.store.save(SaveCheckpoint(FIRST + 5, KERNEL.initial(), marks))
+    replica = world.start()
+    world.run(replica, 2)
+    assert world.published() == [("row", n) for n in range(5)]
+
+
+def test_a_writer_that_is_still_at_work_is_not_fenced(world: World) -> None:
+    """A large transaction may take longer than anybody's patience; fenced, it would only begin again (R10)."""
+    broker, id_ = world.log.broker, world.spec.transactional_id
+    epoch = broker.init_producer(id_)
+    made = list(transaction("app", "q", {FIRST: rows(FIRST, 1)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL))
+    replica = world.start()
+    world.up_says(StableBucket(1, FIRST, rows(FIRST, 1)), StableRange(1, FIRST + 1, FIRST + 5))
+    for _ in range(10):
+        broker.write(id_, epoch, made[:1])
+        world.run(replica, 0.2)
+    broker.write(id_, epoch, made[1:])
+    broker.commit(id_, epoch)
+    assert world.published() == [("row", 1)] * 10
+
+
+def test_a_writer_goes_on_behind_the_last_row_where_the_progress_is_garbage(world: World) -> None:
+    """Nobody could have closed the buckets that it names: the rows tell, and none comes twice (R10)."""
+    for record in transaction("app", "q", {FIRST: rows(FIRST, 1)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL):
+        world.log.broker.append(record)
+    world.log.broker.append(progress_record("app", "q", Progress("a1", FIRST + 900, 0, 1)))
+    replica = world.start()
+    world.run(replica, 1)
+    world.up_says(StableBucket(1, FIRST, rows(FIRST, 1)), StableBucket(1, FIRST + 1, rows(FIRST + 1, 3)))
+    world.up_says(StableRange(1, FIRST + 2, FIRST + 5))
+    world.run(replica, 3.5)
+    assert world.published() == [("row", 1), ("row", 3), ("window", 1)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [[], [("threshold/q", encode(Threshold(500_000)))], [(APP_KEY, b"garbage")]],
+    ids=["nothing", "a setting", "garbage"],
+)
+def test_without_a_description_no_replica_starts(world: World, settings: list[tuple[str, bytes]]) -> None:
+    """The app is being begun anew: `--reset` writes it last."""
+    world.log.delete_before(world.spec.settings_feed, 1)
+    for key, value in settings:
+        world.log.broker.append(NewRecord(world.spec.settings_feed, value, key.encode()))
+    with pytest.raises(LogError, match="app 'app' has no description"):
+        world.start()
+
+
+@pytest.mark.parametrize(("said", "inc"), [([], 1), ([("a1", 7)], 8), ([("a1", 7), ("b2", 99), ("a1", 6)], 8)])
+def test_the_own_stream_tells_which_number_comes_next(world: World, said: list[tuple[str, int]], inc: int) -> None:
+    """Heartbeats expire. Readers would take nothing tentative of a number that is not the highest; of another life
+    none counts."""
+    for app_uid, before in said:
+        world.said_before(StableRange(before, FIRST, FIRST + 1), app_uid=app_uid)
+    assert world.start().manager.identity.inc == inc
+
+
+def test_the_end_of_a_drill_wakes_it(world: World) -> None:
+    replica = world.start()
+    world.run(replica, 0.5)
+    heals_us = world.clock.wall_us() + 13_000
+    world.log.broker.append(NewRecord(world.spec.settings_feed, encode(SourceFailure(heals_us)), b"fail/s"))
+    world.run(replica, 0.01)
+    assert replica.next_wakeup() == world.clock.now_us() + heals_us - world.clock.wall_us()
+
+
+def test_the_result_of_a_redo_that_was_taken_back_never_comes(world: World) -> None:
+    replica = world.start()
+    for job_id in (4, 5):
+        replica._carry_out(StartRedo(RedoJob(job_id, FIRST, FIRST + 1, (0, 0, 0), (), 0), RedoPlace.LOG), 0)
+    replica._carry_out(CancelRedo(4), 0)
+    assert [result.id for result in replica._redos.poll_results()] == [5]
 
 
 def test_what_was_not_read_until_now_is_asked_for_its_end_too(world: World) -> None:

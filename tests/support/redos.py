@@ -21,6 +21,7 @@ class FailingRedo:
         failed, self._failed = self._failed, []
         return failed
 
-    def cancel_job(self, job_id: int) -> None: ...
+    def cancel_job(self, job_id: int) -> None:
+        self._failed = [result for result in self._failed if result.id != job_id]
 
     def close(self) -> None: ...
