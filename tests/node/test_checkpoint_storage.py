@@ -187,7 +187,6 @@ def test_a_peers_are_found_beside_the_own(at: Make) -> None:
         (stores[2], (8,)),
         (store(at("p.r1")), (99,)),
         (store(at("q.r01")), (9,)),
-        (store(at("q.r²")), (9,)),
     ):
         for bucket in buckets:
             it.save(checkpoint(bucket))
