@@ -88,13 +88,16 @@ def replica_table(
         columns.insert(1, "of query")
         for cells in rows:
             cells.insert(1, ", ".join(queries_of(state.runs, str(cells[0]))))
-    return make_table(title(state), *_fitting(columns, rows, width))
+    kept = _fitting(columns, rows, width)
+    table = make_table(title(state), [columns[i] for i in kept], [[cells[i] for i in kept] for cells in rows])
+    if len(kept) < len(columns):
+        left_out = ", ".join(name.rstrip(">") for i, name in enumerate(columns) if i not in kept)
+        table.caption, table.caption_justify = f"no room for: {left_out} (--json has all)", "left"
+    return table
 
 
-def _fitting(
-    columns: list[str], rows: list[list[str | Text]], width: int | None
-) -> tuple[list[str], list[list[str | Text]]]:
-    """Drop the least important columns until the table fits."""
+def _fitting(columns: list[str], rows: list[list[str | Text]], width: int | None) -> list[int]:
+    """The columns that a table of this width has room for: the least important ones give way."""
     widths = [
         max(cell_len(str(cell)) for cell in (name.rstrip(">"), *cells))
         for name, *cells in zip(columns, *rows, strict=True)
@@ -104,8 +107,7 @@ def _fitting(
         if width is None or sum(w + GAP for name, w in zip(columns, widths, strict=True) if name in keep) <= width:
             break
         keep.discard(name)
-    at = [i for i, name in enumerate(columns) if name in keep]
-    return [columns[i] for i in at], [[cells[i] for i in at] for cells in rows]
+    return [i for i, name in enumerate(columns) if name in keep]
 
 
 def title(state: AppState) -> str:

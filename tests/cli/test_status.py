@@ -114,6 +114,9 @@ def test_a_narrow_terminal_does_without_what_matters_least(width: int) -> None:
     assert "live until" not in heads
     assert ("memory" in heads, "memory" in printed(*chain())) == (False, True)
     assert "not running" in shown
+    assert "no room for: " in shown
+    assert "(--json has all)" in shown
+    assert "no room" not in printed(*chain())
 
 
 def test_a_process_without_spark_says_why_once() -> None:
