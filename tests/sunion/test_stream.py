@@ -66,6 +66,16 @@ def test_a_cursor_beyond_the_next_bucket_waits_for_the_others() -> None:
     assert not fold.waits(0)
 
 
+def test_rows_at_a_waiting_cursor_count_until_they_are_taken() -> None:
+    fold = StreamFold("s", 2, 0, len)
+    fold.read([(0, stable(b)) for b in (3, 4, 5)])
+    assert fold.waiting_rows == 3
+    fold.read([(0, stable(6)), (1, StableRange(1, 0, 3))])
+    assert (fold.next, fold.waiting_rows) == (7, 0)
+    fold.read([(0, stable(9))])
+    assert fold.waiting_rows == 1
+
+
 def test_all_cursors_beyond_the_next_bucket_are_an_error() -> None:
     fold = StreamFold("s", 2, 0)
     with pytest.raises(RetentionLost, match="stream s: retention has deleted bucket 0 from every replica's topic"):
