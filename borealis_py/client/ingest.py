@@ -154,7 +154,7 @@ def _format_of(path: str) -> str:
         return "jsonl"
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     if suffix not in FORMATS:
-        raise IngestError(f"{path}: cannot tell the format from the name; say csv or jsonl")
+        raise IngestError(f"{path}: cannot tell the format from the name; say --format csv or --format jsonl")
     return FORMATS[suffix]
 
 

@@ -178,7 +178,10 @@ def test_files_are_opened_by_their_names_also_packed(tmp_path: Path) -> None:
     for name, chosen in (("a.jsonl", None), ("b.csv", None), ("c.ndjson.gz", None), ("d.txt", "jsonl")):
         with open_rows(str(tmp_path / name), {"n": "int64"}, format=chosen) as rows:
             assert [r.values for r in rows if isinstance(r, InputRow)] == [{"n": 1}]
-    with pytest.raises(IngestError, match="say csv or jsonl"), open_rows(str(tmp_path / "d.txt"), {"n": "int64"}):
+    with (
+        pytest.raises(IngestError, match="say --format csv or --format jsonl"),
+        open_rows(str(tmp_path / "d.txt"), {"n": "int64"}),
+    ):
         pass
     with pytest.raises(IngestError, match="unknown format 'xml'"), open_rows("a", {"n": "int64"}, format="xml"):
         pass
