@@ -189,6 +189,14 @@ def test_files_are_opened_by_their_names_also_packed(tmp_path: Path) -> None:
         pass
 
 
+def test_what_is_wrong_with_a_whole_input_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    for text, why in (("", "the input is empty"), ("m\n1\n", "the CSV header has no column 'n'")):
+        file.write_text(text)
+        with pytest.raises(IngestError, match=f"a.csv: {why}"), open_rows(str(file), {"n": "int64"}):
+            pass
+
+
 def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = io.TextIOWrapper(io.BytesIO(b'{"n": 1}\n'))
     monkeypatch.setattr("sys.stdin", stdin)
