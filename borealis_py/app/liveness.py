@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
+import psutil
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.state import StatusReader
@@ -80,6 +82,38 @@ def ensure_nobody(found: Iterable[Alive], own_pids: Iterable[int]) -> None:
             f"{'; '.join(others)}. Stop them there with `borealis down`; `--reset --take-over` starts anew without "
             "them if nobody can: what they write then no longer counts"
         )
+
+
+def explain_taken(found: Iterable[Alive], app: str, indices: Container[int], own_pids: Container[int]) -> str | None:
+    """Who runs these replica indices elsewhere, and where to stop it; None: nobody does.
+
+    Args:
+        indices: of the processes that were to start. own_pids: of this directory's processes.
+    """
+    here, by = platform.node(), dict[tuple[int, str, int], set[str]]()
+    for one in found:
+        if one.replica in indices and not (one.pid in own_pids and one.host == here):
+            by.setdefault((one.replica, one.host, one.pid), set()).add(one.node)
+    if not by:
+        return None
+    said = []
+    for (replica, host, pid), nodes in sorted(by.items()):
+        where = f"pid {pid} on {host or 'an unknown machine'}" if pid else "a process that has not reported its pid"
+        there = _data_dir(pid) if pid and host == here else None
+        stop = (
+            f"`borealis down --app {app} --data-dir {there}` stops it" if there else "stop it there (`borealis down`)"
+        )
+        said.append(f"replica {replica} runs elsewhere: {where} ({', '.join(sorted(nodes))}); {stop}")
+    return f"app {app!r}: {'. '.join(said)}. `borealis up --take-over` takes its place"
+
+
+def _data_dir(pid: int) -> str | None:
+    """The data directory of a process of this machine, which its command line shows by its log."""
+    try:
+        arguments = psutil.Process(pid).cmdline()
+        return str(Path(arguments[arguments.index("--log") + 1]).parent.parent)
+    except (psutil.Error, ValueError, IndexError):
+        return None
 
 
 def _beats(lookup: Lookup, feed: Feed, first: int) -> list[Alive]:

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from borealis_py.app import supervision
-from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.process_spec import ProcessSpec, ProcessSpecError
 from borealis_py.app.supervision import Fate, ProcessStart
 from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.supervised_process import say_unseen
@@ -98,6 +98,14 @@ class ReplicaProcesses:
         """The running processes, by name."""
         found = {name: self._process(name) for name in self._noted()}
         return {name: process for name, process in found.items() if process is not None}
+
+    def hosts(self) -> dict[ProcessName, str]:
+        """Where the replicas of each running process run (`ProcessSpec.host`), as far as it can be told."""
+        found = {}
+        for name, process in self.running().items():
+            with suppress(psutil.Error, ProcessSpecError):
+                found[name] = ProcessSpec.from_environment(process.environ()).host
+        return found
 
     def start(self, name: ProcessName, spec: ProcessSpec, take_over: bool = False) -> int:
         """Start a process in its own session: it outlives this one, and nothing restarts it. Returns its pid."""

@@ -37,15 +37,16 @@ def is_expected(exc: Exception) -> bool:
     return isinstance(exc, (*ours, SettingsError, SparkUnavailable, msgspec.DecodeError, OSError))
 
 
-def hint_of(exc: Exception) -> str | None:
-    """A hint, if the message has none."""
+def hint_of(exc: Exception, checking: bool = False) -> str | None:
+    """A hint, if the message has none. `checking`: the command was `check`."""
     from borealis_py.app.loader import AppFileError
     from borealis_py.client.ingest import IngestError
     from borealis_py.protocol.settings import SettingsError
 
     if isinstance(exc, SettingsError):
         return "raise delay_threshold in the app's file, or lower `timing:` in borealis.yaml"
-    if isinstance(exc, AppFileError):  # a QueryError may be about a command's argument instead of a file
+    # not for a QueryError: it may be about a command's argument instead of a file
+    if isinstance(exc, AppFileError) and not checking:
         return "`borealis check app.py` tells whether a file is right, without a broker"
     if isinstance(exc, IngestError):
         return "`borealis publish --help` has the formats"

@@ -60,7 +60,11 @@ def open_rows(
     except OSError as exc:
         raise IngestError(f"{path}: cannot be read: {exc.strerror or exc}") from exc
     try:
-        yield read_csv(stream, schema, stime_column) if chosen == "csv" else read_jsonl(stream, stime_column)
+        try:
+            rows = read_csv(stream, schema, stime_column) if chosen == "csv" else read_jsonl(stream, stime_column)
+        except IngestError as exc:
+            raise IngestError(f"{'standard input' if path == '-' else path}: {exc}") from exc
+        yield rows
     finally:
         if path != "-":
             stream.close()
@@ -154,7 +158,7 @@ def _format_of(path: str) -> str:
         return "jsonl"
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     if suffix not in FORMATS:
-        raise IngestError(f"{path}: cannot tell the format from the name; say csv or jsonl")
+        raise IngestError(f"{path}: cannot tell the format from the name; say --format csv or --format jsonl")
     return FORMATS[suffix]
 
 

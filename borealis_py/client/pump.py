@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from borealis_py.client.items import BadLine, InputRow, Items, RowRun
 from borealis_py.client.publisher import Publisher, wall_us
-from borealis_py.client.stimes import PublishCounts
+from borealis_py.client.stimes import REFUSED_KEPT, PublishCounts
 
 PROGRESS_ROWS = 1_000
 """Maximum number of rows between two progress reports."""
@@ -39,12 +40,13 @@ class ReplayPace:
 
 @dataclass(frozen=True, slots=True)
 class PumpProgress:
-    """How far an input has been published."""
+    """How far an input has been published. `reasons`: of the first few rejected rows, with their lines."""
 
     read: int
     sent: int
     rejected: int
     skipped: int
+    reasons: tuple[str, ...] = ()
 
 
 class Sink(Protocol):
@@ -100,6 +102,7 @@ class Pump:
         self._positions = positions
         self._timed = timed
         self._next: InputRow | BadLine | None = None
+        self._reasons: list[str] = []
 
     def turn(self, now_us: int, rows_max: int = PROGRESS_ROWS) -> int | None:
         """Send the rows due by now, at most `rows_max`.
@@ -126,7 +129,7 @@ class Pump:
 
     def progress(self) -> PumpProgress:
         counts = self._sink.counts
-        return PumpProgress(self.read, counts.sent, counts.rejected, counts.skipped)
+        return PumpProgress(self.read, counts.sent, counts.rejected, counts.skipped, tuple(self._reasons))
 
     def _end(self) -> None:
         self._sink.hold(None)
@@ -149,7 +152,8 @@ class Pump:
                 for n in range(count):
                     self._send(item.row(n), None)
             else:
-                self._sink.send_many(item.values, item.at_us, item.position if self._positions else None)
+                with self._explaining(item):
+                    self._sink.send_many(item.values, item.at_us, item.position if self._positions else None)
 
     def _peek(self) -> InputRow | BadLine | None:
         if self._next is None:
@@ -164,7 +168,25 @@ class Pump:
             return None  # already in the log: nothing to wait for
         return self._pace.stime(item.at_us)
 
+    @contextmanager
+    def _explaining(self, item: RowRun | InputRow | BadLine) -> Iterator[None]:
+        """Note the reasons of what is rejected meanwhile, with its line: a sink knows sequence numbers only."""
+        refused = self._sink.counts.refused
+        known = len(refused)
+        if known == REFUSED_KEPT:
+            yield
+            return
+        first = item.position if self._positions else self._sink.last_seq + 1
+        yield
+        for seq, reason in refused[known:]:
+            line = f"line {item.line + seq - first}: "
+            self._reasons.append(line + reason.removeprefix(line))
+
     def _send(self, item: InputRow | BadLine, due: int | None) -> None:
+        with self._explaining(item):
+            self._send_one(item, due)
+
+    def _send_one(self, item: InputRow | BadLine, due: int | None) -> None:
         seq = item.position if self._positions else None
         if isinstance(item, BadLine):
             self._sink.reject(item.raw, f"line {item.line}: {item.reason}", seq)

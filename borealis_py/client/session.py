@@ -17,6 +17,7 @@ from borealis_py.client.stimes import (
     PublishCounts,
     behind,
     check_lateness,
+    count_refused,
     leading,
     unfit,
     unsaid,
@@ -57,8 +58,7 @@ class PublisherSession:
         self.counts = PublishCounts()
         self.closed = False
         self._target, self._ahead_us = target, target.ahead_max_us
-        self._buckets = target.buckets
-        self._uid = uid
+        self._buckets, self._uid = target.buckets, uid
         self._schema = RowSchema(schema, target.row_max_bytes)
         self._clocked, self._by_data = boundaries is Boundaries.CLOCK, boundaries is Boundaries.DATA
         self._stamps = lateness_us is None and self._clocked
@@ -387,7 +387,7 @@ class PublisherSession:
         self.counts.lateness.add_all(late)
 
     def _refuse(self, writer: SourceWriter, raw: bytes, reason: str, seq: int, late_us: int, raw_us: int) -> None:
-        self.counts.rejected += 1
+        count_refused(self.counts, seq, reason)
         if late_us:
             self._late_rows.add(late_us, self._now_us)
         if not writer.collecting:

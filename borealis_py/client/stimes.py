@@ -18,6 +18,8 @@ log = structlog.get_logger("borealis.publisher")
 
 WARN_US = 60_000_000
 """Minimum interval between warnings of late rows."""
+REFUSED_KEPT = 3
+"""How many rejected rows are remembered with their reasons: enough to see what is wrong with an input."""
 
 
 class Boundaries(Enum):
@@ -31,7 +33,8 @@ class Boundaries(Enum):
 @dataclass(slots=True)
 class PublishCounts:
     """Rows so far. `skipped`: already in the log (a resume that starts at the beginning of its input). `late`: rejected
-    because they arrived too late. `lateness`: of all rows sent with their own times.
+    because they arrived too late. `lateness`: of all rows sent with their own times. `refused`: sequence number and
+    reason of the first few rejected.
     """
 
     sent: int = 0
@@ -39,6 +42,14 @@ class PublishCounts:
     skipped: int = 0
     late: int = 0
     lateness: Lateness = field(default_factory=Lateness)
+    refused: list[tuple[int, str]] = field(default_factory=list)
+
+
+def count_refused(counts: PublishCounts, seq: int, reason: str) -> None:
+    """Count a rejected row."""
+    counts.rejected += 1
+    if len(counts.refused) < REFUSED_KEPT:
+        counts.refused.append((seq, reason))
 
 
 class LateRows:

@@ -38,6 +38,12 @@ FILE = "borealis.yaml"
 DEFAULT_BOOTSTRAP = "localhost:9092"
 ENGINE_MEMORY_LEAST = 64 << 20
 _SPARK = ("master", "redo_slots", "slot_wait")
+_PLAIN = {
+    "string_type": "it must be text; put it in quotes",
+    "string_too_short": "it is empty",
+    "dict_type": "it must be a map: a line `name: value`, indented, for each setting",
+}
+"""What is wrong with a value, instead of pydantic's words for it."""
 _TIMING = {f.name for f in fields(Timing)}
 
 
@@ -201,7 +207,7 @@ def _explain(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         hint = did_you_mean(where, Config.model_fields) or ";"
         return f"{config_file()}: unknown setting {where!r}{hint} settings: {', '.join(Config.model_fields)}"
-    message = error["msg"].removeprefix("Value error, ")
+    message = _PLAIN.get(error["type"]) or error["msg"].removeprefix("Value error, ")
     return f"setting {where!r}: {message} (from {config_file()}, BOREALIS_{where.split('.')[0].upper()} or a flag)"
 
 

@@ -144,11 +144,12 @@ def _promises(facts: Facts, r: dict[str, Any]) -> Iterator[tuple[str, bool, str]
 def _corrected_by_turns(facts: Facts, r: dict[str, Any]) -> tuple[str, bool, str]:
     """Each replica redid the failure in its own turn, or took it over from one that had; of each query one on Spark."""
     own = {(x["query"], x["replica"]) for x in r["reconciliations"] if x["jobs"] > 0 or not facts.spark}
-    taken = {(x["query"], x["replica"]) for x in r["reconciliations"] if x["engine"] == "peer"} - own
+    taken = {(x["query"], x["replica"]) for x in r["reconciliations"] if x["engine"] == "peer"}
     everyone = own | taken == set(facts.story.newest) and {q for q, _ in own} == {q for q, _ in facts.story.newest}
     held = everyone and r["overlap_of_reconciliations_s"] == 0
     where = "on Spark" if facts.spark else "inline"
-    detail = f"{len(own)} {where}, {len(taken)} from a peer, of {len(facts.story.newest)}"
+    both = f" ({len(own & taken)} both ways)" if own & taken else ""  # a replica may take over what is left of its redo
+    detail = f"{len(own)} {where}, {len(taken)} from a peer{both}, of {len(facts.story.newest)}"
     return "each replica was corrected, one after the other", held, detail
 
 

@@ -6,7 +6,7 @@ Names and column sets are checked here immediately; SQL expressions are checked 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import (
@@ -103,6 +103,13 @@ class Stream:
         """
         return self._app._cut(self, name, replicas, checked(partitions, by, self.columns, f"node {name!r}"))
 
+    if not TYPE_CHECKING:  # a type checker must go on finding these calls
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("group_by", "agg"):
+                raise QueryError(f'{name}() needs a window: stream.window("1s").{name}(...)')
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
 
 class Windowed:
     """A stream cut into windows. It is not a stream itself: `agg` makes one."""
@@ -175,6 +182,9 @@ class App:
 
     def source(self, name: str, schema: Mapping[str, str], partitions: int | None = None) -> Stream:
         """A source stream. Types: string, int64, double, bool; any value may be null.
+
+        Other spellings: str, text, varchar for string; int, bigint, long, timestamp (microseconds since 1970) for
+        int64; float, float64 for double; boolean for bool.
 
         Args:
             partitions: number of partitions, each with its own publisher (`borealis publish NAME.0 ...`). The stream

@@ -117,6 +117,12 @@ def _why(name: str) -> str:
     return "it is a key of the same result"
 
 
+def _types() -> str:
+    """The types with their other spellings, which are suggested too."""
+    of = {kind: [word for word, means in TYPES.items() if means == kind != word] for kind in TYPES.values()}
+    return ", ".join(f"{kind} ({', '.join(words)})" for kind, words in of.items())
+
+
 def check_schema(schema: Mapping[str, str], where: str) -> dict[str, str]:
     """A source's columns with canonical type names. Raises QueryError."""
     if not schema:
@@ -127,8 +133,6 @@ def check_schema(schema: Mapping[str, str], where: str) -> dict[str, str]:
         canonical = TYPES.get(kind.lower()) if isinstance(kind, str) else None
         if canonical is None:
             hint = did_you_mean(str(kind), TYPES) or ";"
-            raise QueryError(
-                f"column {column!r} of {where} has unknown type {kind!r}{hint} types: string, int64, double, bool"
-            )
+            raise QueryError(f"column {column!r} of {where} has unknown type {kind!r}{hint} types: {_types()}")
         types[column] = canonical
     return types

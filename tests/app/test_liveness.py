@@ -11,7 +11,7 @@ import pytest
 
 from borealis_py.app import launch
 from borealis_py.app.errors import LaunchError
-from borealis_py.app.liveness import Alive, alive, ensure_nobody
+from borealis_py.app.liveness import Alive, alive, ensure_nobody, explain_taken
 from borealis_py.app.replicas import ReplicaProcesses
 from borealis_py.app.topics import topics_of
 from borealis_py.log import topics
@@ -124,3 +124,16 @@ def test_a_reset_fences_whoever_writes_a_corrected_stream_or_dead_letters(world:
         writer.commit(1, lambda node=node: [NewRecord(Feed(topics.progress(NAME, node)), b"{}", b"0")])
         world.scheduler.run_until(world.scheduler.now_us + 3_000_000)
         assert writer.events() == [Fenced(1)] != [Committed(1)]
+
+
+def test_who_runs_an_index_elsewhere_is_told_with_where_to_stop_it() -> None:
+    found = [Alive("q", 0, "u1", 77, "far"), Alive("cut", 0, "u1", 77, "far"), Alive("q", 1, "u2", 78, "far")]
+    told = explain_taken(found, "a", {0}, {79})
+    assert told is not None
+    assert "replica 0 runs elsewhere: pid 77 on far (cut, q); stop it there (`borealis down`)" in told
+    assert "replica 1" not in told
+    assert "--take-over" in told
+
+
+def test_this_directorys_own_processes_run_nothing_elsewhere() -> None:
+    assert explain_taken([Alive("q", 0, "u1", 77, platform.node())], "a", {0}, {77}) is None

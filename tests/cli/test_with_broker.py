@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import signal
 import subprocess
 import sys
@@ -54,12 +55,17 @@ def test_replicas_are_up(borealis: Borealis, site: Path) -> None:
         assert shown in said.out
 
 
-def test_up_again_starts_only_what_is_missing(borealis: Borealis, site: Path) -> None:
+def test_up_again_starts_only_what_is_missing(borealis: Borealis, site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = pids(site)
     said = borealis("up", "app.py", "--host", "process", "--no-restart")
     assert said.code == 0, said.err
     assert pids(site) == before
     assert "replica 0 was running" in said.err
+    assert "as it was started" not in said.err
+    monkeypatch.setattr("borealis_py.runtime.spark.class_archive.prepare", lambda say: None)
+    said = borealis("up", "app.py", "--no-restart")
+    assert (said.code, pids(site)) == (0, before)
+    assert "--host spark does not change what runs: it goes on with --host process" in said.err
     process = psutil.Process(before[1])
     process.kill()
     process.wait(10)
@@ -75,9 +81,11 @@ def test_a_taken_replica_index_is_refused(borealis: Borealis, site: Path) -> Non
     before = pids(site)
     said = borealis("up", "app.py", "--host", "process", "--no-restart", "--data-dir", "elsewhere")
     assert said.code == 1
-    assert "is already running" in said.err
+    for k, pid in enumerate(before):
+        assert f"replica {k} runs elsewhere: pid {pid} on {platform.node()}" in said.err
+    assert f"`borealis down --app {APP} --data-dir {site / '.borealis'}` stops it" in said.err
     assert "--take-over" in said.err
-    assert "ended while starting" in said.err
+    assert "exit code" not in said.err
     borealis("down", "--app", APP, "--data-dir", "elsewhere")
     assert all(psutil.pid_exists(pid) for pid in before)
 

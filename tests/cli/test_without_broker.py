@@ -175,6 +175,12 @@ def test_what_is_wrong_with_an_app(borealis: Borealis, here: Path, text: str, me
     assert "Traceback" not in said.err
 
 
+def test_check_does_not_advise_to_check(borealis: Borealis, here: Path) -> None:
+    (here / "app.py").write_text("x = 1")
+    assert "borealis check" not in borealis("check", "app.py").err
+    assert "borealis check" in borealis("explain", "app.py").err
+
+
 def test_debug_shows_the_traceback(borealis: Borealis, here: Path) -> None:
     said = borealis("check", "gone.py", "--debug")
     assert said.code == 1

@@ -178,12 +178,23 @@ def test_files_are_opened_by_their_names_also_packed(tmp_path: Path) -> None:
     for name, chosen in (("a.jsonl", None), ("b.csv", None), ("c.ndjson.gz", None), ("d.txt", "jsonl")):
         with open_rows(str(tmp_path / name), {"n": "int64"}, format=chosen) as rows:
             assert [r.values for r in rows if isinstance(r, InputRow)] == [{"n": 1}]
-    with pytest.raises(IngestError, match="say csv or jsonl"), open_rows(str(tmp_path / "d.txt"), {"n": "int64"}):
+    with (
+        pytest.raises(IngestError, match="say --format csv or --format jsonl"),
+        open_rows(str(tmp_path / "d.txt"), {"n": "int64"}),
+    ):
         pass
     with pytest.raises(IngestError, match="unknown format 'xml'"), open_rows("a", {"n": "int64"}, format="xml"):
         pass
     with pytest.raises(IngestError, match="cannot be read"), open_rows(str(tmp_path / "no.csv"), {"n": "int64"}):
         pass
+
+
+def test_what_is_wrong_with_a_whole_input_names_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    for text, why in (("", "the input is empty"), ("m\n1\n", "the CSV header has no column 'n'")):
+        file.write_text(text)
+        with pytest.raises(IngestError, match=f"a.csv: {why}"), open_rows(str(file), {"n": "int64"}):
+            pass
 
 
 def test_a_dash_is_stdin(monkeypatch: pytest.MonkeyPatch) -> None:

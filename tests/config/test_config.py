@@ -78,7 +78,9 @@ def test_timing_has_units(here: Path) -> None:
     [
         ("bootstrp: x\n", "did you mean 'bootstrap'"),
         ("kafka:\n  security: {protocol: SSL}\n", "with dots"),
-        ("kafka: 3\n", "'kafka'"),
+        ("kafka: 3\n", "setting 'kafka': it must be a map"),
+        ("bootstrap: ''\n", "setting 'bootstrap': it is empty"),
+        ("engine_memory: 1\n", "setting 'engine_memory': it must be text; put it in quotes"),
         ("a: [1\n", "is not YAML"),
         ("- 1\n", r"borealis\.yaml"),
     ],

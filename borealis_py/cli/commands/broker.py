@@ -23,7 +23,8 @@ Port = Annotated[int, typer.Option("--port", min=1, max=65535, help="Where clien
 def up(port: Port = PORT, data_dir: DataDir = None) -> None:
     """Start the broker and wait until it answers. Fetches Kafka once (45 MB; needs Java 17)."""
     broker = _broker(data_dir, port)
-    say(f"starting Kafka at {broker.bootstrap}")  # no spinner: a first fetch displays its own progress
+    if not broker.status().running:
+        say(f"starting Kafka at {broker.bootstrap}")  # no spinner: a first fetch displays its own progress
     started = broker.up()
     say(f"Kafka {'started' if started else 'was already running'} at {broker.bootstrap}; data in {broker.data_dir}")
 

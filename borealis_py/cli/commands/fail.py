@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from borealis_py.cli.console import print_json, say, waiting
+from borealis_py.cli.console import fail, print_json, say, waiting
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
 
@@ -77,8 +77,5 @@ def _tell(state: AppState, name: str, duration: str, seen: list[tuple[str, int]]
         names = ", ".join(f"{query}.r{k}" for query, k in seen)
         say(f"{name} is unreachable for {names}, {duration} long, until {show(until_us)}")
     if not seen:
-        say(
-            f"no replica of app {state.name!r} reports that it lost {name}: is one running? (`borealis status`)",
-            "red",
-        )
+        fail(f"no replica of app {state.name!r} reports that it lost {name}: is one running? (`borealis status`)")
         raise typer.Exit(1)

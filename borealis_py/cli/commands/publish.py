@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from borealis_py.cli.console import INTERRUPTED, say, waiting
+from borealis_py.cli.console import INTERRUPTED, fail, say, waiting
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap
 from borealis_py.config.signals import setting
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from borealis_py.client.pump import PumpProgress, ReplayPace
 
 PEEK_ROWS = 100
+REASON_CHARS = 200
+_BY_POSITION = "what is there already is told by the rows' positions in the file, not by what they hold"
 
 
 class BoundaryOption(StrEnum):
@@ -80,11 +82,21 @@ def publish(
             "--end/--no-end", help="Write END afterwards: the source is complete.", show_default="END for files"
         ),
     ] = None,
+    append: Annotated[
+        bool,
+        typer.Option(
+            "--append",
+            help="A further file: number its rows from behind those there. Run again, it sends them again.",
+        ),
+    ] = False,
     take_over: Annotated[bool, typer.Option("--take-over", help="Replace a publisher that is at work.")] = False,
     bootstrap: Bootstrap = None,
     app: AppName = None,
 ) -> None:
-    """Publish rows to a source. Run again on the same file, it resumes where the source ends."""
+    """Publish rows to a source. Run again on the same file, it resumes where the source ends.
+
+    Rows are told apart by their position in the file alone: a second file needs --append, and --no-end at the first.
+    """
     if stime is None and (speed or start or base):
         raise typer.BadParameter("a replay needs the column with each row's time", param_hint="--stime")
     if speed is None and (start or base):
@@ -119,16 +131,20 @@ def publish(
             row_max_bytes=state.timing.row_max_bytes,
         )
         finite = file != "-" if end is None else end
-        name, positions = f"{state.name}.{stream}", file != "-"
+        name, positions = f"{state.name}.{stream}", file != "-" and not append
         try:
-            interrupted = _run(publisher, source, pace, positions, finite, name, stime is not None)
+            code = _run(publisher, source, pace, file, positions, finite, name, state.name, stime)
         except StreamEnded as exc:
             if not (positions and finite and _last_of(source) == exc.last_seq):
                 raise
             say(f"{name}: all {exc.last_seq + 1} rows and END are there already")
+            say(
+                f"{name}: {_BY_POSITION}. After END nothing can follow: give --no-end where a further file will",
+                "yellow",
+            )
             return
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
+    if code:
+        raise typer.Exit(code)
 
 
 def _last_of(rows: Items) -> int:
@@ -205,16 +221,24 @@ def _warn_early(state: AppState, stream: str, first_us: int) -> None:
 
 
 def _run(
-    publisher: Any, rows: Items, pace: ReplayPace | None, positions: bool, end: bool, name: str, timed: bool
-) -> bool:
-    """Publish to the end of the rows or until Ctrl-C; True: it was Ctrl-C."""
+    publisher: Any,
+    rows: Items,
+    pace: ReplayPace | None,
+    file: str,
+    positions: bool,
+    end: bool,
+    name: str,
+    app: str,
+    stime: str | None,
+) -> int:
+    """Publish to the end of the rows or until Ctrl-C. Returns the exit code."""
     from borealis_py.client.pump import publish_rows
 
     stop, interrupted = threading.Event(), list[bool]()
 
     def interrupt() -> None:
         interrupted.append(True)
-        if not positions:
+        if file == "-":
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # a thread that waits for standard input now reads its end
 
     with setting(stop, signal.SIGINT, first=interrupt), waiting(f"claiming {name}") as spinner, publisher:
@@ -222,10 +246,14 @@ def _run(
         def show(progress: PumpProgress) -> None:
             spinner.update(f"{name}: {_counts(progress)}")
 
-        done = publish_rows(publisher, rows, pace, positions, show, stop, timed=timed)
-        ended = end and not interrupted
+        done = publish_rows(publisher, rows, pace, positions, show, stop, timed=stime is not None)
+        useless = done.rejected > 0 and not done.sent and not done.skipped
+        ended = end and not interrupted and not useless  # END is for ever, and nothing of the input is there
         publisher.close(end=ended)
     say(f"{name}: {_counts(done)}{', then END' if ended else ''}")
+    _tell_rejected(done, app)
+    if positions and done.skipped:
+        say(f"{name}: {_BY_POSITION}. Publish a further file with --append", "yellow")
     counts = publisher.counts
     if counts.late:
         late = ", ".join(f"{p}% within {counts.lateness.percentile(p / 100) / 1e6:.3g} s" for p in (50, 99))
@@ -233,7 +261,31 @@ def _run(
             f"{name}: {counts.late} rows came too late; {late}, all within {counts.lateness.max_us / 1e6:.3g} s",
             "yellow",
         )
-    return bool(interrupted)
+    if interrupted:
+        return INTERRUPTED
+    if useless:
+        fail(_useless(name, file, end, stime))
+    return int(useless)
+
+
+def _tell_rejected(done: PumpProgress, app: str) -> None:
+    from borealis_py.log import topics
+
+    for reason in done.reasons:
+        say(f"  {reason if len(reason) <= REASON_CHARS else reason[:REASON_CHARS] + '...'}", "yellow")
+    if done.rejected:
+        more = f"{done.rejected - len(done.reasons)} more, and these" if done.rejected > len(done.reasons) else "them"
+        say(f"  the topic {topics.deadletter(app)} has {more}, with their reasons", "yellow")
+
+
+def _useless(name: str, file: str, end: bool, stime: str | None) -> str:
+    """What to do where every row was rejected."""
+    column = f" (is {stime!r} the column with the times?)" if stime is not None else ""
+    kept = ", so END was not sent and the source is still open" if end else ""
+    again = (
+        "publish it again" if file == "-" else "publish it again with --append: the rejected rows keep their positions"
+    )
+    return f"{name}: not one row could be sent{kept}. Mend the input or the options{column}, then {again}"
 
 
 def _counts(progress: PumpProgress) -> str:

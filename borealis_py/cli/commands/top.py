@@ -139,7 +139,8 @@ def _headline(view: AppSnapshot) -> str:
 
 def _event(status: Status) -> Text:
     who = f"{status.node}.r{status.replica}"
-    said = f"{_time(status.at_wall_us)}  {who}  {status.event}"
+    event = "UPSTREAM_FAILURE" if status.event == "UP_FAILURE" else status.event  # the state's name for people
+    said = f"{_time(status.at_wall_us)}  {who}  {event}"
     if status.redo is not None:
         redo = status.redo
         said += f"  {redo.engine}: {redo.end - redo.first} buckets, {redo.rows} rows in {redo.seconds:.2f} s"

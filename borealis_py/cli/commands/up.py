@@ -89,6 +89,7 @@ def up(
     check_host(host, master)
     from borealis_py.app import launch
     from borealis_py.app.check import check_places
+    from borealis_py.app.ended import ended_sources
     from borealis_py.app.loader import load_app
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
@@ -122,6 +123,12 @@ def up(
                 "`borealis down` and `borealis up` have all of them read",
                 "yellow",
             )
+    if before is not None and all((ended := ended_sources(context.log, state)).values()):
+        say(
+            f"every source of app {state.name} has ended ({', '.join(ended)}): nothing can follow END, so no row will "
+            "come. `borealis up --reset` begins anew",
+            "yellow",
+        )
     replicas = ProcessSpec.of(context.config, context.log, host, master)
     _start(context, state, processes, replicas, not no_restart, take_over)
 
@@ -159,6 +166,13 @@ def _start(
         raise typer.Exit(INTERRUPTED) from None
     finally:
         processes.release()
+    others = {host for name, host in processes.hosts().items() if name in before and host != spec.host}
+    if others:
+        say(
+            f"--host {spec.host} does not change what runs: it goes on with --host {', '.join(sorted(others))}, as "
+            "it was started. `borealis down` and `borealis up` change it",
+            "yellow",
+        )
     urls = {process_of(pids, s.node, s.replica): f"; {s.http}" for s in seen.values() if s.http}
     for process, pid in pids.items():
         nodes = ", ".join(name for name, node in state.spec.all_nodes.items() if process.replica < node.replicas)
@@ -180,6 +194,8 @@ def _started(
 ) -> Pids:
     """Start what is not running and wait until all replicas are ready; stores their last statuses in `seen`."""
     from borealis_py.app import launch
+    from borealis_py.app.errors import LaunchError
+    from borealis_py.app.liveness import alive, explain_taken
     from borealis_py.app.replicas import process_names, process_of
 
     since_ms = time.time_ns() // 1_000_000 - 1
@@ -196,5 +212,13 @@ def _started(
             spinner.update(f"waiting for replicas: {states}")
 
     spinner.update("waiting for replicas (Spark takes some seconds to be warm)")
-    launch.wait_ready(context.log, state, processes, pids, since_ms, show)
+    try:
+        launch.wait_ready(context.log, state, processes, pids, since_ms, show)
+    except LaunchError as exc:
+        own = {*pids.values(), *(process.pid for process in processes.running().values())}
+        found = alive(context.log, state.name, len(state.runs.all_nodes))
+        taken = explain_taken(found, state.name, {name.replica for name in pids}, own)
+        if taken is None:
+            raise
+        raise LaunchError(taken) from exc
     return pids
