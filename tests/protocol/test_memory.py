@@ -110,3 +110,18 @@ def test_what_lies_behind_a_cursor_that_waited_is_read_before_it_counts_as_missi
     assert any(isinstance(e, AskEnds) for e in found)
     manager.handle(Turn(now + 1, read_to=now))
     assert manager.f_l > 3, "there was nothing more"
+
+
+def test_what_the_own_topic_has_not_acknowledged_is_bounded_with_missing_inputs_too() -> None:
+    """B43: a topic that takes nothing stops what is run live, not only what is complete."""
+    node = Node(Input.source("a"), Input.source("b")).manager
+    rows = [(bucket * W, bucket) for bucket in range(500)]
+    node.handle(Turn(0, inputs={0: [claim(0), batch(1, 0, rows, boundary=500 * W)], 1: [claim(0)]}))
+    records: list[StreamRecord] = []
+    now = 100_000_000
+    for _ in range(200):
+        now += 1_000
+        effects = node.handle(Turn(now, read_to=now))
+        records += [e.record for e in effects if isinstance(e, Append)]
+    assert any(isinstance(record, TentativeBucket) for record in records)
+    assert TIMING.outbox_max <= len(records) <= TIMING.outbox_max + 2, "one more bucket, and the range before it"

@@ -10,11 +10,13 @@ from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.incarnation import Heartbeat, Identity
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.protocol.turn import SaveCheckpoint
+from borealis_py.protocol.turn import EmitEvent, SaveCheckpoint, Turn
+from sunion.model import Input
 from sunion.output import SOutput
+from tests.protocol.chain_node import manager
 from tests.protocol.settling import cut, settled
 from tests.protocol.toy import MS, TIMING, make_world
-from tests.sunion.lists import FRAGMENT, OPS
+from tests.sunion.lists import FRAGMENT, OPS, W, batch, claim
 from tests.sunion.unions import union
 from tests.support.heartbeats import heartbeat
 
@@ -87,3 +89,18 @@ def test_stability_reached_while_a_checkpoint_waits_for_its_acks_gets_one_of_its
     assert [s.bucket for s in saved if isinstance(s, SaveCheckpoint)] == [5]
     saved = checkpointing.turn(3, 9, FRAGMENT.initial(), rows, 9)
     assert [s.bucket for s in saved if isinstance(s, SaveCheckpoint)] == [9]
+
+
+def test_who_has_complete_buckets_left_to_run_is_not_ready() -> None:
+    """It begins far behind, and runs a slice a turn (B42)."""
+    node = manager(Input.source("a"))
+    rows = [(bucket * W, bucket) for bucket in range(100)]
+    inputs = {0: [claim(0), batch(1, 0, rows, boundary=100 * W)]}
+    beats = [(0, heartbeat(0, uid="u", app_uid="", state="RECOVERING"))]
+    ready: list[int] = []
+    for now in range(0, 2_000_000, 20_000):
+        turn = Turn(now, inputs=inputs, beats=beats, read_to=now, acked=10**9 if now else None)
+        inputs, beats = {}, []
+        effects = node.handle(turn)
+        ready += [node.f_s for e in effects if isinstance(e, EmitEvent) and e.event == "READY"]
+    assert ready == [100]
