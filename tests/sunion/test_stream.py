@@ -76,6 +76,17 @@ def test_rows_at_a_waiting_cursor_count_until_they_are_taken() -> None:
     assert fold.waiting_rows == 1
 
 
+def test_a_bucket_that_was_dropped_is_read_again_when_it_is_next() -> None:
+    fold = StreamFold("s", 1, 0, len)
+    fold.read([(0, replace(tentative(b, "a"), offset=b)) for b in range(4)])
+    fold.drop(2)
+    fold.passed(2)
+    assert fold.again(2) == [(0, 2)]
+    fold.drop(3)
+    fold.passed(4)
+    assert fold.again(3) == [], "it has run"
+
+
 def test_all_cursors_beyond_the_next_bucket_are_an_error() -> None:
     fold = StreamFold("s", 2, 0)
     with pytest.raises(RetentionLost, match="stream s: retention has deleted bucket 0 from every replica's topic"):
