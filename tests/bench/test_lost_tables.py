@@ -78,7 +78,7 @@ def test_the_text_counts_what_was_not_kept() -> None:
     case = LostCase(threshold_s=0.5, silence_s=15)
     late = replace(found_of(case, 700.0, 5.0), live_finals=Finals(right=99, wrong=1, missing=0, repeated=0, counted=9))
     said = lost_tables.worse([found_of(case), late])
-    assert "Longer than X was a result in 1 of 2 cases" in said
+    assert "A result waited longer than X in 1 of 2 cases" in said
     assert "of the silence in 1." in said
     assert "1 final results were not as they should be" in said
     assert "not as they should be" not in lost_tables.worse([found_of(case)])

@@ -186,7 +186,7 @@ def test_an_input_is_published_to_its_end_with_a_report_of_progress(world: Threa
     reports: list[PumpProgress] = []
     with publisher(world) as live:
         done = publish_rows(live, items, on_progress=reports.append)
-        assert done == reports[-1] == PumpProgress(read=21, sent=20, rejected=1, skipped=0)
+        assert done == reports[-1] == PumpProgress(21, 20, 1, 0, ("line 21: malformed: no JSON",))
         assert len(world.folded().rows) == 20
     assert world.dead_letters() == [("line 21: malformed: no JSON", b"}{")]
     with publisher(world, "q") as again:

@@ -141,6 +141,7 @@ def test_what_is_planted_is_named(borealis: Borealis, app: RunningApp) -> None:
     for replica in (0, 1):
         app.stop(replica)
     assert kinds(verified(borealis, 0)) == {}
+    assert "no replica of big runs" in borealis("subscribe", "big", "--app", NAME, "--count", "1").err
     rows = app.corrected("big")
     row, row_id = rows[0], dict(rows[0].headers)["id"].decode()
     bucket, end = int(row_id.split(":")[0]), int(dict(rows[-1].headers)["id"].decode().split(":")[0])

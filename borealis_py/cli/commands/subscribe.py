@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from borealis_py.cli.console import INTERRUPTED, print_json
+from borealis_py.cli.console import INTERRUPTED, print_json, say
 from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
 from borealis_py.config.signals import setting
@@ -58,6 +60,8 @@ def subscribe(
     context = open_context(bootstrap)
     state = context.app(app)
     _check(state, query, view, replica)
+    if not _runs(context, state, query):
+        say(f"no replica of {query} runs: what is there follows, and more once one runs (`borealis up`)", "yellow")
     stop = threading.Event()
     beginning = start is From.beginning or (start is None and view is not ViewOption.live)
     lines = _lines(context, state, query, view, beginning, replica, stop)
@@ -73,6 +77,20 @@ def subscribe(
             lines.close()  # type: ignore[attr-defined]  # a generator: closes the consumers
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
+
+
+def _runs(context: Context, state: AppState, query: str) -> bool:
+    """Whether any replica of the query, or node, has reported lately."""
+    from borealis_py.app.replica_health import health_of
+    from borealis_py.app.state import GONE_S, StatusReader
+
+    now_us = time.time_ns() // 1000
+    with closing(StatusReader(context.log, state.name, now_us // 1000 - int(GONE_S * 1000))) as reader:
+        reader.poll()
+        return any(
+            query in (node, node.partition(".")[0]) and not health_of(status, state.spec.bucket_us, now_us).gone
+            for (node, _), status in reader.newest.items()
+        )
 
 
 def _check(state: AppState, query: str, view: ViewOption, replica: int) -> None:
