@@ -32,7 +32,7 @@ demo: setup ## the main job: real Kafka and Spark, one input lost for 15 s, exac
 test: setup check ## tests of every kind: lint, types, contracts, unit, property, simulation, Kafka, Spark, end to end
 	@$(PY) -m pytest -n 2 -m '$(PURE) and not slow'
 	@$(PY) -m pytest -n 3 --dist loadfile -m '$(LIGHT) and not slow'
-	@$(PY) -m pytest -m '(spark or e2e) and not slow'
+	@$(PY) -m pytest -n 2 --dist loadfile -m '(spark or e2e) and not slow'
 
 test-slow: setup ## the tests that `make test` leaves out
 	@$(PY) -m pytest -n 2 -m '$(PURE) and slow'

@@ -120,7 +120,7 @@ def test_the_origin_is_written_once(borealis: Borealis) -> None:
         (["publish", "lefd", "app.py"], "did you mean 'left'"),
         (["publish", "sums", "app.py"], "it is a query"),
         (["publish", "left", "gone.csv"], "gone.csv"),
-        (["publish", "left", "app.py"], "say csv or jsonl"),
+        (["publish", "left", "app.py"], "say --format csv or --format jsonl"),
         (["fail", "source", "lefd", "--for", "1s"], "did you mean 'left'"),
         (["fail", "source", "left", "--for", "1"], "no unit"),
         (["threshold", "sums", "0s"], "more than zero"),
