@@ -100,8 +100,9 @@ def test_an_index_that_runs_elsewhere_is_told_and_not_tried_again(
     up(borealis, "--reset")
     said = borealis("up", "app.py", "--host", "process", "--data-dir", "elsewhere")
     assert said.code == 1
-    assert "is already running" in said.err
-    assert "ended while starting (exit code 1, failed" in " ".join(said.err.split())
+    told = " ".join(said.err.split())
+    assert f"app {APP!r}: replica 0 runs elsewhere: pid " in told
+    assert f"`borealis down --app {APP} --data-dir " in told
     other = ReplicaProcesses(here / "elsewhere", APP)
     until(lambda: not other.kept, "its supervisor has nothing to keep")
     assert all(fate.final for fate in other.fates().values())
