@@ -67,21 +67,25 @@ def root(
 
 
 app.add_typer(broker.app, name="broker")
-app.command("check")(check.check)
-app.command("explain")(explain.explain)
+app.command("check", short_help="Check an app's file as a replica would load it; needs no broker.")(check.check)
+app.command("explain", short_help="Show nodes, delay budgets and topics of an app.")(explain.explain)
 app.command("up")(up.up)
-app.command("replica")(replica.replica)
+app.command("replica", short_help="Run one replica index here until SIGTERM.")(replica.replica)
 app.command("down")(down.down)
 app.command("publish")(publish.publish)
-app.command("subscribe")(subscribe.subscribe)
-app.command("status")(status.status)
-app.command("top")(top.top)
-app.command("threshold", context_settings={"ignore_unknown_options": True})(threshold.threshold)  # -1s is a value
-app.command("policy")(policy.policy)
+app.command("subscribe", short_help="Follow a query's results as JSON lines.")(subscribe.subscribe)
+app.command("status", short_help="Show all replicas of an app once.")(status.status)
+app.command("top", short_help="Watch all replicas and their events.")(top.top)
+app.command(
+    "threshold",
+    short_help="Change a query's delay threshold while it runs.",
+    context_settings={"ignore_unknown_options": True},
+)(threshold.threshold)  # -1s is a value
+app.command("policy", short_help="Change a query's policies while it runs.")(policy.policy)
 app.add_typer(fail.app, name="fail")
-app.command("audit")(audit.audit)
-app.command("verify")(verify.verify)
-app.command("demo")(demo.demo)
+app.command("audit", short_help="Recompute a query's results and compare them bit for bit.")(audit.audit)
+app.command("verify", short_help="Check what lies in Kafka with an independent reader.")(verify.verify)
+app.command("demo", short_help="Lose an input of a real query, and see it corrected.")(demo.demo)
 app.command("sim")(sim.sim)
 app.add_typer(bench.app, name="bench")
 

@@ -41,6 +41,7 @@ def test_version_and_help(borealis: Borealis) -> None:
     said = borealis("--help")
     assert said.code == 0
     assert all(command in said.out for command in COMMANDS)
+    assert "..." not in said.out.partition("Commands:")[2], "a summary is cut off"
 
 
 @pytest.mark.parametrize("command", [[c] for c in COMMANDS] + [["broker", "up"], ["fail", "source"]])
