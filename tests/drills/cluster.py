@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from borealis_py.verify.envelope import Raw
 from borealis_py.verify.evidence import Blackout
 from borealis_py.verify.kafka_reader import TopicReader
 from borealis_py.verify.report import show
+from sunion.bucket import Buckets
 from tests.drills.app import drill_app
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import INDEX, Member, Plan
@@ -286,6 +288,8 @@ class Cluster:
         for process in feeders:
             process.signal(signal.SIGTERM)
         self.until(lambda: last.ended == {"live", "corrected"}, "the subscriber sees the end", 3 * timeout_s)
+        for node in {member.node for member in self.plan.members}:  # one that no subscriber reads may be later
+            self.until(partial(self._published, node), f"all of {node} is published", timeout_s)
         for process in feeders:
             assert process.popen.wait(timeout_s) == 0, process.said
         for process in self.replicas.values():
@@ -293,6 +297,10 @@ class Cluster:
             process.signal(signal.SIGTERM)
         for member, process in self.replicas.items():
             assert process.popen.wait(timeout_s) == 0, f"{member}: {process.said[-3000:]}"
+
+    def _published(self, node: str) -> bool:
+        newest = [self.newest(member) for member in self.plan.members if member.node == node]
+        return any(status is not None and status.progress >= Buckets(BUCKET_US).last for status in newest)
 
     def delete_records(self, stream: str, before: int | None) -> None:
         """Delete what a stream's topic holds of the buckets before `before` (None: all); the checker still knows it.
