@@ -81,9 +81,8 @@ class Screen(AbstractContextManager["Screen"]):
         elif status.event == "STABLE":
             self.event(status.at_wall_us, f"{who}: REC_DONE, STABLE", "green")
         elif status.event not in QUIET:
-            shown = "UPSTREAM_FAILURE" if status.event == "UP_FAILURE" else status.event
-            text = f"{who}: {shown}" + (f" ({status.detail})" if status.event == "REDO_FAILED" else "")
-            self.event(status.at_wall_us, text, COLOURS.get(shown, ""))
+            text = f"{who}: {status.event}" + (f" ({status.detail})" if status.event == "REDO_FAILED" else "")
+            self.event(status.at_wall_us, text, COLOURS.get(status.event, ""))
 
     def show(self, newest: dict[Key, Status], followers: Sequence[QueryWatcher], wall_us: int) -> None:
         """Refresh the table."""

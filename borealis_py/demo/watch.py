@@ -101,7 +101,7 @@ class Story:
             current.rows += status.redo.rows
             current.buckets += status.redo.end - status.redo.first
             current.jobs.append(status)
-        if status.event in ("STABLE", "UP_FAILURE"):
+        if status.event in ("STABLE", "UPSTREAM_FAILURE"):
             current.end_us = status.at_wall_us
             del self._open[key]
 

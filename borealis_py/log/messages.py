@@ -164,8 +164,8 @@ class Status(msgspec.Struct, frozen=True):
     rss_kb: int = 0
     """Resident memory of its process, in kB; 0: unknown."""
     event: str = ""
-    """Why it reports now: SILENT(input), HEARD(input), UP_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO, REC_DONE,
-    STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER or DRIFT; "": a second has passed.
+    """Why it reports now: SILENT(input), HEARD(input), UPSTREAM_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO,
+    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER or DRIFT; "": a second has passed.
     """
     detail: str = ""
     """Details of the event, human-readable."""

@@ -2,9 +2,9 @@
 
 Theory of operation. Two frontiers run over the buckets: F_s (state S, complete input) and F_l (state L, timeliness),
 F_s <= F_l. While they are equal, the replica is STABLE and runs complete buckets once. A bucket that may wait no longer
-runs live: F_l moves ahead, output is TENTATIVE, the state UP_FAILURE. When bucket F_s is complete and the grant is held
-the state is STABILIZATION: buckets from F_s run on S, inline or as jobs on Spark, until F_s reaches F_l. S never sees
-tentative input, so failures may overlap. `states.TRANSITIONS` lists every step; `handle` has the order of a turn.
+runs live: F_l moves ahead, output is TENTATIVE, the state UPSTREAM_FAILURE. When bucket F_s is complete and the grant
+is held, the state is STABILIZATION: buckets from F_s run on S, inline or as jobs on Spark, until F_s reaches F_l. S
+never sees tentative input, so failures may overlap. `states.TRANSITIONS` lists every step; `handle` has a turn's order.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ class ReplicaState(Enum):
 
     RECOVERING = "RECOVERING"
     STABLE = "STABLE"
-    UP_FAILURE = "UPSTREAM_FAILURE"
+    UPSTREAM_FAILURE = "UPSTREAM_FAILURE"
     STABILIZATION = "STABILIZATION"
 
 
-_R, _S, _U, _Z = ReplicaState.RECOVERING, ReplicaState.STABLE, ReplicaState.UP_FAILURE, ReplicaState.STABILIZATION
+_R, _S, _U, _Z = ReplicaState.RECOVERING, ReplicaState.STABLE, ReplicaState.UPSTREAM_FAILURE, ReplicaState.STABILIZATION
 
 #: (from, to): guard.
 TRANSITIONS: dict[tuple[ReplicaState, ReplicaState], str] = {
@@ -40,7 +40,7 @@ def derive(recovering: bool, diverged: bool, granted: bool) -> ReplicaState:
         return ReplicaState.RECOVERING
     if not diverged:
         return ReplicaState.STABLE
-    return ReplicaState.STABILIZATION if granted else ReplicaState.UP_FAILURE
+    return ReplicaState.STABILIZATION if granted else ReplicaState.UPSTREAM_FAILURE
 
 
 def check(before: ReplicaState, after: ReplicaState) -> None:

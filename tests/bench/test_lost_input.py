@@ -281,7 +281,7 @@ def story(*states: tuple[int, str]) -> Story:
 
 def test_corrections_are_done_when_nothing_is_tentative_any_more() -> None:
     healed = PLAN.silent_until_us
-    states = (T0 + 3 * SECOND, "UP_FAILURE"), (healed + 90 * MS, "STABILIZATION"), (healed + 700 * MS, "STABLE")
+    states = (T0 + 3 * SECOND, "UPSTREAM_FAILURE"), (healed + 90 * MS, "STABILIZATION"), (healed + 700 * MS, "STABLE")
     found = healing(SILENCE, GOT, story(*states), healed)
     # window 4 was tentative when windows 2 and 3 were corrected; it ends 100 ms past the silence
     assert found == Healing(live=0.45, corrected=0.47, replicas=0.7, uncorrected=0, engines={"inline": 1})

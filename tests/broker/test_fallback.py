@@ -64,7 +64,7 @@ def test_the_redo_runs_inline(bootstrap: str, tmp_path: Path, redos: MakeRedos, 
         app.start(0, redos)
         app.wait_ready(0)
         _lose_b_while_publishing(app)
-        until(lambda: "STABLE" in app.events()[app.events().index("UP_FAILURE") :], "STABLE again")
+        until(lambda: "STABLE" in app.events()[app.events().index("UPSTREAM_FAILURE") :], "STABLE again")
         until(lambda: len(app.corrected("all")) == 200, "all 200 rows in the corrected stream")
         values = [json.loads(r.value or b"")["n"] for r in app.corrected("all")]
         assert sorted(values) == list(range(200))
@@ -78,7 +78,7 @@ def test_the_redo_runs_inline(bootstrap: str, tmp_path: Path, redos: MakeRedos, 
 def _lose_b_while_publishing(app: RunningApp) -> None:
     with app.publisher("a") as a, app.publisher("b") as b:
         put_settings(app.log, app.name, {"fail/b": SourceFailure(time.time_ns() // 1000 + 120_000_000)})
-        until(lambda: "UP_FAILURE" in app.events(), "UPSTREAM_FAILURE")
+        until(lambda: "UPSTREAM_FAILURE" in app.events(), "UPSTREAM_FAILURE")
         for n in range(0, 200, 2):
             a.send({"n": n})
             b.send({"n": n + 1})

@@ -65,12 +65,6 @@ def shown(view: AppSnapshot, width: int = 250, height: int | None = None) -> lis
     return console.export_text().splitlines()
 
 
-def test_a_failure_has_one_name_in_table_and_events() -> None:
-    text = "\n".join(shown(a_view(events=(status(event="UP_FAILURE"),))))
-    assert " UP_FAILURE" not in text
-    assert "q.r0  UPSTREAM_FAILURE" in text
-
-
 def test_the_picture_has_the_app_its_replicas_and_what_happened() -> None:
     text = "\n".join(shown(a_view()))
     assert "22:13:20 UTC   6 replicas: 1 STABLE, 1 UPSTREAM_FAILURE, 4 not running   q ends" in text

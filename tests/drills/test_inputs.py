@@ -60,7 +60,7 @@ def a_source_is_lost(it: Cluster) -> None:
     """Tentative within the threshold, and corrected."""
     begin = it.lose("c")
     for member in it.plan.members:
-        it.until_event(member, "UP_FAILURE", begin)
+        it.until_event(member, "UPSTREAM_FAILURE", begin)
     it.until(lambda: frozenset("c") in lacked_since(it, begin), "results without c")
     it.heal("c")
     it.until_well()

@@ -8,7 +8,7 @@ from tests.protocol.toy import World
 R, S, U, Z = (
     ReplicaState.RECOVERING,
     ReplicaState.STABLE,
-    ReplicaState.UP_FAILURE,
+    ReplicaState.UPSTREAM_FAILURE,
     ReplicaState.STABILIZATION,
 )
 

@@ -26,7 +26,7 @@ class Driven:
 
 def test_a_heartbeat_tells_who_and_where_the_replica_is() -> None:
     driven = Driven()
-    (sent,) = driven.timer.beat(0, ReplicaState.UP_FAILURE, driven.output, True, 11, 2, 5)
+    (sent,) = driven.timer.beat(0, ReplicaState.UPSTREAM_FAILURE, driven.output, True, 11, 2, 5)
     beat = sent.heartbeat
     assert (beat.app_uid, beat.replica, beat.inc, beat.uid, beat.state) == ("a1", 1, 7, "u", "UPSTREAM_FAILURE")
     assert (beat.ack_s, beat.ack_l, beat.asking, beat.progress, beat.checkpoint_bucket) == (3, 3, True, 2, 5)

@@ -12,7 +12,7 @@ from sunion.errors import IllegalTransition
 R, S, U, Z = (
     ReplicaState.RECOVERING,
     ReplicaState.STABLE,
-    ReplicaState.UP_FAILURE,
+    ReplicaState.UPSTREAM_FAILURE,
     ReplicaState.STABILIZATION,
 )
 LISTED = {(R, S), (R, U), (R, Z), (S, U), (U, Z), (U, S), (Z, S), (Z, U)}

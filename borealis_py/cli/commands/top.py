@@ -32,7 +32,7 @@ DRAW_S = 0.2
 LEAST_US = 100_000
 QUITS = ("q", "Q", "\x1b", "\x03", "\x04")
 COLOURS = {
-    "UP_FAILURE": "yellow",
+    "UPSTREAM_FAILURE": "yellow",
     "FIRST_TENTATIVE": "yellow",
     "SILENT": "yellow",
     "STOPPED": "red",
@@ -139,8 +139,7 @@ def _headline(view: AppSnapshot) -> str:
 
 def _event(status: Status) -> Text:
     who = f"{status.node}.r{status.replica}"
-    event = "UPSTREAM_FAILURE" if status.event == "UP_FAILURE" else status.event  # the state's name for people
-    said = f"{_time(status.at_wall_us)}  {who}  {event}"
+    said = f"{_time(status.at_wall_us)}  {who}  {status.event}"
     if status.redo is not None:
         redo = status.redo
         said += f"  {redo.engine}: {redo.end - redo.first} buckets, {redo.rows} rows in {redo.seconds:.2f} s"
