@@ -7,6 +7,7 @@ another parent. Both are taken as "stop in order", and a task that does not stop
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -25,14 +26,17 @@ def ended_with_host(stop: threading.Event) -> Iterator[None]:
     """
     over, orphaned = threading.Event(), threading.Event()
     numbers: list[int] = []
+    woken, wake = os.pipe()  # written where the signal arrives: a main thread that hangs in native code runs no handler
+    os.set_blocking(wake, False)
 
     def told(number: int, frame: object) -> None:
         numbers.append(number)  # takes no lock: see config/signals.py
 
     def watch() -> None:
         parent = os.getppid()
-        while not over.wait(LOOK_S):
-            if numbers or os.getppid() != parent:
+        while not over.is_set():
+            signalled = select.select([woken], [], [], LOOK_S)[0]
+            if not over.is_set() and (signalled or os.getppid() != parent):
                 orphaned.set()
                 stop.set()
                 if not over.wait(LEAVE_S):
@@ -40,7 +44,9 @@ def ended_with_host(stop: threading.Event) -> Iterator[None]:
                 return
 
     before = {number: signal.signal(number, told) for number in (signal.SIGHUP, signal.SIGTERM)}
-    threading.Thread(target=watch, name="host watch", daemon=True).start()
+    wakes = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    watcher = threading.Thread(target=watch, name="host watch", daemon=True)
+    watcher.start()
     try:
         yield
     finally:
@@ -48,5 +54,10 @@ def ended_with_host(stop: threading.Event) -> Iterator[None]:
         if numbers or orphaned.is_set():
             sys.stderr.flush()
             os._exit(0)
+        signal.set_wakeup_fd(wakes)
+        os.write(wake, b"\0")
         for number, handler in before.items():
             signal.signal(number, handler)
+        watcher.join()
+        os.close(woken)
+        os.close(wake)

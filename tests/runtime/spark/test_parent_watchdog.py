@@ -14,6 +14,7 @@ import pytest
 
 from borealis_py.runtime.spark.parent_watchdog import ended_with_host
 from tests.drills.processes import ROOT
+from tests.support.running import until
 
 TASK = """
 import sys, threading, time
@@ -27,6 +28,8 @@ print("a result", flush=True)
 """
 ORDERLY = 'stop.wait(60); print("in order", flush=True)'
 HANGING = "time.sleep(600)"
+HANGING_IN_C = 'import hashlib; hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2**31 - 1)'
+"""No handler runs before it returns, after many minutes."""
 TWICE = """
     import signal
     with stop._cond:  # as the main thread has it while it begins to wait, or while a handler sets the event
@@ -60,6 +63,15 @@ def test_signals_that_come_at_the_worst_moment_end_it_in_order() -> None:
 
 def test_one_that_hangs_is_ended() -> None:
     it = task(HANGING)
+    it.send_signal(signal.SIGHUP)
+    out, _ = it.communicate(timeout=30)
+    assert (out, it.returncode) == ("", 1)
+
+
+def test_one_that_hangs_where_no_handler_runs_is_ended() -> None:
+    it = task(HANGING_IN_C)
+    began = psutil.Process(it.pid).cpu_times().user
+    until(lambda: psutil.Process(it.pid).cpu_times().user > began + 0.5, "it computes")
     it.send_signal(signal.SIGHUP)
     out, _ = it.communicate(timeout=30)
     assert (out, it.returncode) == ("", 1)
