@@ -12,7 +12,7 @@ import threading
 import psutil
 import pytest
 
-from borealis_py.runtime.spark.parent_watchdog import ended_with_host
+from borealis_py.runtime.spark.parent_watchdog import LOOK_S, ended_with_host
 from tests.drills.processes import ROOT
 from tests.support.running import until
 
@@ -80,9 +80,14 @@ def test_one_that_hangs_where_no_handler_runs_is_ended() -> None:
 def test_signals_are_as_before_once_it_is_done() -> None:
     numbers = (signal.SIGHUP, signal.SIGTERM)
     before = [signal.getsignal(n) for n in numbers]
-    stop = threading.Event()
+    stop, heard = threading.Event(), threading.Event()
+    alarm = signal.signal(signal.SIGALRM, lambda *_: heard.set())
     with ended_with_host(stop):
         assert [signal.getsignal(n) for n in numbers] != before
+        signal.raise_signal(signal.SIGALRM)
+        assert heard.wait(5)
+        assert not stop.wait(2 * LOOK_S), "only a signal to end ends it"
+    signal.signal(signal.SIGALRM, alarm)
     assert [signal.getsignal(n) for n in numbers] == before
     assert not stop.is_set()
 
