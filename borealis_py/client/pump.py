@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from borealis_py.client.items import BadLine, InputRow, Items, RowRun
 from borealis_py.client.publisher import Publisher, wall_us
-from borealis_py.client.stimes import REFUSED_KEPT, PublishCounts
+from borealis_py.client.stimes import PublishCounts
 
 PROGRESS_ROWS = 1_000
 """Maximum number of rows between two progress reports."""
@@ -102,6 +101,7 @@ class Pump:
         self._positions = positions
         self._timed = timed
         self._next: InputRow | BadLine | None = None
+        self._refused_before = len(sink.counts.refused)
         self._reasons: list[str] = []
 
     def turn(self, now_us: int, rows_max: int = PROGRESS_ROWS) -> int | None:
@@ -152,8 +152,9 @@ class Pump:
                 for n in range(count):
                     self._send(item.row(n), None)
             else:
-                with self._explaining(item):
-                    self._sink.send_many(item.values, item.at_us, item.position if self._positions else None)
+                first = item.position if self._positions else self._sink.last_seq + 1
+                self._sink.send_many(item.values, item.at_us, item.position if self._positions else None)
+                self._explain(item.line, first)
 
     def _peek(self) -> InputRow | BadLine | None:
         if self._next is None:
@@ -168,25 +169,16 @@ class Pump:
             return None  # already in the log: nothing to wait for
         return self._pace.stime(item.at_us)
 
-    @contextmanager
-    def _explaining(self, item: RowRun | InputRow | BadLine) -> Iterator[None]:
-        """Note the reasons of what is rejected meanwhile, with its line: a sink knows sequence numbers only."""
-        refused = self._sink.counts.refused
-        known = len(refused)
-        if known == REFUSED_KEPT:
-            yield
-            return
-        first = item.position if self._positions else self._sink.last_seq + 1
-        yield
-        for seq, reason in refused[known:]:
-            line = f"line {item.line + seq - first}: "
-            self._reasons.append(line + reason.removeprefix(line))
+    def _explain(self, line: int, first: int | None = None) -> None:
+        """Note the reasons of what was just rejected, by line: a sink knows sequence numbers only.
+
+        `line`: of the row with sequence number `first`; None: of the only row.
+        """
+        for seq, reason in self._sink.counts.refused[self._refused_before + len(self._reasons) :]:
+            where = f"line {line if first is None else line + seq - first}: "
+            self._reasons.append(where + reason.removeprefix(where))
 
     def _send(self, item: InputRow | BadLine, due: int | None) -> None:
-        with self._explaining(item):
-            self._send_one(item, due)
-
-    def _send_one(self, item: InputRow | BadLine, due: int | None) -> None:
         seq = item.position if self._positions else None
         if isinstance(item, BadLine):
             self._sink.reject(item.raw, f"line {item.line}: {item.reason}", seq)
@@ -194,6 +186,7 @@ class Pump:
             self._sink.reject(item.raw, f"line {item.line}: stime missing", seq)
         else:
             self._sink.send(item.values, item.at_us if self._pace is None else due, seq)
+        self._explain(item.line)
 
     def _untimed(self, item: InputRow, due: int | None) -> bool:
         return due is None if self._pace is not None else self._timed and item.at_us is None
