@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 import psutil
 
 from borealis_py.app.errors import LaunchError
+from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.replicas import spec_of
 from borealis_py.app.state import StatusReader
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, Lookup, Record
@@ -99,20 +100,20 @@ def explain_taken(found: Iterable[Alive], app: str, indices: Container[int], own
     said = []
     for (replica, host, pid), nodes in sorted(by.items()):
         where = f"pid {pid} on {host or 'an unknown machine'}" if pid else "a process that has not reported its pid"
-        there = _data_dir(pid) if pid and host == here else None
+        spec = _spec_of(pid) if pid and host == here else None
         stop = (
-            f"`borealis down --app {app} --data-dir {there}` stops it" if there else "stop it there (`borealis down`)"
+            f"`borealis down --app {app} --data-dir {spec.data_dir}` stops it"
+            if spec is not None
+            else "stop it there (`borealis down`)"
         )
         said.append(f"replica {replica} runs elsewhere: {where} ({', '.join(sorted(nodes))}); {stop}")
     return f"app {app!r}: {'. '.join(said)}. `borealis up --take-over` takes its place"
 
 
-def _data_dir(pid: int) -> str | None:
-    """The data directory of a process of this machine, which its command line shows by its log."""
+def _spec_of(pid: int) -> ProcessSpec | None:
     try:
-        arguments = psutil.Process(pid).cmdline()
-        return str(Path(arguments[arguments.index("--log") + 1]).parent.parent)
-    except (psutil.Error, ValueError, IndexError):
+        return spec_of(psutil.Process(pid))
+    except psutil.NoSuchProcess:
         return None
 
 

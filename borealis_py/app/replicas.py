@@ -82,6 +82,14 @@ class Stopped:
     forced: bool
 
 
+def spec_of(process: psutil.Process) -> ProcessSpec | None:
+    """What a running replica process was told; None: it cannot be told."""
+    try:
+        return ProcessSpec.from_environment(process.environ())
+    except (psutil.Error, ProcessSpecError):
+        return None
+
+
 class ReplicaProcesses:
     """The processes of `app`; each has a log and a pid file: `<data_dir>/<app>/replica-<k>.log`, `<node>.r<k>.log`."""
 
@@ -101,11 +109,8 @@ class ReplicaProcesses:
 
     def hosts(self) -> dict[ProcessName, str]:
         """Where the replicas of each running process run (`ProcessSpec.host`), as far as it can be told."""
-        found = {}
-        for name, process in self.running().items():
-            with suppress(psutil.Error, ProcessSpecError):
-                found[name] = ProcessSpec.from_environment(process.environ()).host
-        return found
+        specs = {name: spec_of(process) for name, process in self.running().items()}
+        return {name: spec.host for name, spec in specs.items() if spec is not None}
 
     def start(self, name: ProcessName, spec: ProcessSpec, take_over: bool = False) -> int:
         """Start a process in its own session: it outlives this one, and nothing restarts it. Returns its pid."""
