@@ -69,15 +69,10 @@ def chosen(all_: dict[str, dict[str, int | None]], seed: int) -> dict[str, list[
     return picked
 
 
-def pending(all_: dict[str, dict[str, int | None]], names: Iterable[str]) -> list[str]:
-    """Those of the names that were not tried since their function changed."""
+def pending(all_: dict[str, dict[str, int | None]], names: Iterable[str], letters: str = ledger.UNTRIED) -> list[str]:
+    """Those of the names with these results in the ledger: that were not tried since their function changed."""
     codes = {name: code for folder in all_.values() for name, code in folder.items()}
-    return [name for name in names if codes[name] is None]
-
-
-def survived(all_: dict[str, dict[str, int | None]], name: str) -> bool:
-    code = next(codes[name] for codes in all_.values() if name in codes)
-    return ledger.letter_of(code) in "sn"
+    return [name for name in names if ledger.letter_of(codes[name]) in letters]
 
 
 def forget_tests() -> None:
@@ -107,16 +102,15 @@ def main(arguments: Sequence[str]) -> int:
         mutmut.filter_mutants_with_type_checker = cache(mutmut.filter_mutants_with_type_checker)
         mutmut._run((SMALL,), options.processes)
         leave_out(mutmut.filter_mutants_with_type_checker())
-        print(f"{ledger.load(walk_mutatable_files())} results of earlier runs")
+        print(f"{ledger.load()} results of earlier runs")
         all_ = results()
-        todo = pending(all_, (name for names in chosen(all_, options.seed).values() for name in names))
-        if options.survivors:
-            todo += [n for names in chosen(all_, options.seed).values() for n in names if survived(all_, n)]
+        names = [name for each in chosen(all_, options.seed).values() for name in each]
+        todo = pending(all_, names, ledger.UNTRIED + "sn" * options.survivors)
         try:
             if todo:
                 mutmut._run(todo, options.processes)
         finally:
-            ledger.save(walk_mutatable_files())
+            ledger.save()
     all_ = results()
     least = {**WHOLE, **DRAWN}
     picked = chosen(all_, options.seed)

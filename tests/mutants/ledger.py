@@ -6,12 +6,13 @@ Results of a function count as long as its text stays the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mutmut.mutation.data import SourceFileMutationData
 from mutmut.stats import status_by_exit_code
+from mutmut.utils.file_utils import walk_mutatable_files
 
 LEDGER = Path("tests/mutants/ledger.txt")
 REFUSED = 37
@@ -63,13 +64,13 @@ def _function(mutant: str) -> str:
     return mutant.rpartition("__mutmut_")[0].rpartition(".")[2]
 
 
-def save(paths: Iterable[Path]) -> None:
+def save() -> None:
     """Write the ledger from mutmut's own files."""
-    found = [line for path in paths for line in lines(_module(path), *_data(path)[1:])]
+    found = [line for path in walk_mutatable_files() for line in lines(_module(path), *_data(path)[1:])]
     LEDGER.write_text("".join(f"{line}\n" for line in found))
 
 
-def load(paths: Iterable[Path]) -> int:
+def load() -> int:
     """Fill mutmut's own files from the ledger. Returns how many results came from there."""
     if not LEDGER.exists():
         return 0
@@ -78,7 +79,7 @@ def load(paths: Iterable[Path]) -> int:
         line = Line(*text.split(" "))
         known.setdefault(line.module, []).append(line)
     taken = 0
-    for path in paths:
+    for path in walk_mutatable_files():
         data, codes, hashes = _data(path)
         new = sum(fill(line, codes, hashes) for line in known.get(_module(path), ()))
         if new:
