@@ -73,7 +73,7 @@ mutants: setup ## change the code in some 1 800 places and see which changes no 
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
 	@$(PY) -m tests.mutants
 
-soak: setup ## hours with a kill a minute, judged by drift and audit: MINUTES=120 KILLS=1 (a minute) HOST=spark|process|plain SEED=...
+soak: setup ## hours with a kill a minute, judged by drift and audit: MINUTES=120 KILLS=1 (a minute) HOST=spark|process SEED=...
 	@$(PY) -m tests.soak --minutes $(MINUTES) --kills $(KILLS) --host $(HOST) $(if $(SEED),--seed $(SEED))
 
 wheel: setup ## a wheel in dist/: the commands, without the checkout

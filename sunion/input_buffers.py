@@ -158,9 +158,11 @@ class SourceBuffer(InputBuffer):
     def _note_lateness(self, record: SourceRecord, before: SourceFold) -> None:
         """Sample some rows for all of a batch: boundary plus lateness tells where the publisher's time stood."""
         at = before.boundary + before.lateness_us
-        if record.stimes and min(record.stimes) >= at:
+        latest_us = at - min(record.stimes, default=at)
+        if record.stimes and latest_us <= 0:
             self.lateness.add(0, len(record.stimes))
             return
+        self.lateness.add(latest_us, 0)  # counts for the maximum only, which is exact
         every = len(record.stimes) // LOOKED_AT + 1
         for stime in record.stimes[::every]:
             self.lateness.add(at - stime, every)

@@ -48,6 +48,8 @@ class Lateness:
 
     def percentile(self, share: float) -> int:
         """The lateness (us) that `share` (0 to 1) of the rows do not exceed; 0 without rows."""
+        if share >= 1:
+            return self.max_us
         left = share * self.rows
         for step in sorted(self._counts):
             left -= self._counts[step]

@@ -125,6 +125,8 @@ class PublisherSession:
         if self._claim.ready and self._writer is None:
             fold, of = self._claim.fold, (self._target.feed, self._target.app_uid)
             self._writer = SourceWriter(*of, self._claim.epoch, self._uid, self._buckets, fold.boundary, fold.last_seq)
+            if fold.boundary > self._buckets.start(self._target.origin):  # else nothing was sent before
+                self._largest = fold.boundary + self._lateness_us
         if self._writer is not None and not self.closed:
             self._writer.read_to = self._claim.read_to
             self._tick(self._writer)

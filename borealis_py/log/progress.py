@@ -48,29 +48,29 @@ class Published:
         said = self.said(lookup)
         if said is not None and (closed is None or said <= closed):
             return said
-        found = [self._letters(lookup)]
-        if self.corrected:
-            found.append(self._rows(lookup))
-        return max((bucket + 1 for bucket in found if bucket is not None), default=None)
+        rows = self._last(lookup, topics.corrected(self.app, self.node), _row_bucket) if self.corrected else None
+        letters = self._last(lookup, Feed(topics.deadletter(self.app)), self._letter_bucket, needed=rows is None)
+        return max((bucket + 1 for bucket in (rows, letters) if bucket is not None), default=None)
 
     def said(self, lookup: Lookup) -> int | None:
         """The bucket of the last valid progress record; None: there is none. Raises LogError."""
         feed = Feed(topics.progress(self.app, self.node))
         return last(lookup, feed, lambda record: read_progress(record, self.life, self.origin))
 
-    def _rows(self, lookup: Lookup) -> int | None:
-        feed = topics.corrected(self.app, self.node)
-        found = last(lookup, feed, _row_bucket)
-        if found is None and lookup.bounds(feed)[0] > 0:
+    def _last(
+        self, lookup: Lookup, feed: Feed, says: Callable[[Record], int | None], needed: bool = True
+    ) -> int | None:
+        found = last(lookup, feed, says)
+        if found is None and needed and lookup.bounds(feed)[0] > 0:
             raise ProgressLost(
-                f"{self.node}: nothing tells how far {feed.topic} was written: its progress topic "
-                f"{topics.progress(self.app, self.node)} holds no record of ours, and retention has deleted its rows. "
-                "`--reset` starts the app anew"
+                f"{self.node}: nothing tells how far it wrote to {feed.topic}: its progress topic "
+                f"{topics.progress(self.app, self.node)} holds no record of ours, and retention has deleted the start "
+                f"of {feed.topic}. `--reset` starts the app anew"
             )
         return found
 
-    def _letters(self, lookup: Lookup) -> int | None:
-        return last(lookup, Feed(topics.deadletter(self.app)), lambda record: letter_bucket(record, self.node))
+    def _letter_bucket(self, record: Record) -> int | None:
+        return letter_bucket(record, self.node)
 
 
 def last(lookup: Lookup, feed: Feed, says: Callable[[Record], T | None]) -> T | None:

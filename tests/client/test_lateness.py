@@ -107,6 +107,29 @@ def test_by_the_data_a_successor_goes_on_from_the_logs_boundary_and_end_closes_i
     assert sent(world) == [0, 1]
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_by_the_data_a_successor_knows_how_late_rows_are_though_it_has_sent_none(many: bool) -> None:
+    """They were dead letters, but their publisher said nothing of them, and no one could tell how late they were."""
+    world = World(origin=0)
+    first = world.ready("p", boundaries=Boundaries.DATA, lateness_us=W)
+    first.send(row(0), T0 + 9 * W)
+    first.close(end=False)
+    world.run(1)
+    first.stop()
+    second = world.ready("q", boundaries=Boundaries.DATA, lateness_us=W)
+    with capture_logs() as logs:
+        if many:
+            second.session.send_many([row(1), row(2)], [T0 + 3 * W, T0 + 2 * W], None, world.now)
+        else:
+            second.send(row(1), T0 + 3 * W)
+            second.send(row(2), T0 + 2 * W)
+    assert "lateness of 600ms would have sufficed, it is 100ms" in str([entry["event"] for entry in logs])
+    assert (second.counts.late, second.counts.lateness.max_us) == (2, 7 * W)
+    assert second.send(row(3), T0 + 8 * W), "one that is not late is sent"
+    world.run(1)
+    assert sent(world) == [0, 3]
+
+
 @pytest.mark.parametrize(
     ("boundaries", "lateness_us"), [(Boundaries.DATA, None), (Boundaries.CLOCK, None), (Boundaries.CLOCK, 5_000_000)]
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -131,14 +133,29 @@ def test_foreign_records_in_the_corrected_stream_do_not_hide_its_end() -> None:
     assert world.upto() == 16
 
 
-def test_where_nothing_tells_any_more_it_ends_by_name() -> None:
+@pytest.mark.parametrize(
+    ("feed", "corrected", "rows"),
+    [(ROWS, True, (15,)), (LETTERS, True, ()), (LETTERS, False, ()), (LETTERS, False, (15,))],
+)
+def test_where_nothing_tells_any_more_it_ends_by_name(feed: Feed, corrected: bool, rows: tuple[int, ...]) -> None:
     world = World()
-    world.publish(18, rows=(15,))
+    world.publish(18, rows=rows, letters=(12,))
     world.put(PROGRESS, b"garbage")
     world.compacted()
-    world.log.delete_before(ROWS, 1)
-    with pytest.raises(ProgressLost, match=r"sums: nothing tells how far shop\.sums was written.*--reset"):
-        world.upto()
+    world.log.delete_before(feed, 1)
+    with pytest.raises(
+        ProgressLost, match=rf"sums: nothing tells how far it wrote to {re.escape(feed.topic)}: .*--reset"
+    ):
+        world.upto(corrected=corrected)
+
+
+def test_where_rows_tell_deleted_dead_letters_do_not_end_it() -> None:
+    world = World()
+    world.publish(18, rows=(15,), letters=(12,))
+    world.put(PROGRESS, b"garbage")
+    world.compacted()
+    world.log.delete_before(LETTERS, 1)
+    assert world.upto() == 16
 
 
 def test_an_unreadable_log_is_an_error_and_not_an_origin() -> None:

@@ -27,7 +27,7 @@ APP_FILE = "from tests.drills.app import drill_app\n\napp = drill_app('soak', Tr
 CONFIG = "timing:\n  slack: 1500ms\n"
 PERIOD_US = 50_000
 HOSTS = ("spark", "process")
-"""Where replicas run: as Spark tasks, in processes with Spark for redos, or without Spark."""
+"""Where replicas run: as Spark tasks, or in processes without Spark."""
 COMMAND_S = 400.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,3 +69,15 @@ def test_of_large_batches_some_rows_stand_for_all() -> None:
     n = 1_000
     feed(source, SourceRecord(0, 1, "u", False, range(n), (10_000,) * n, [(10_000, i) for i in range(n)]))
     assert n <= source.lateness.rows <= n + n // 16
+
+
+@pytest.mark.parametrize("latest", range(0, 1_000, 111))
+def test_of_large_batches_the_latest_row_tells_the_lateness_that_all_would_have_needed(latest: int) -> None:
+    source = SourceBuffer("s", ("s",), 0, fold=SourceFold(10_000, 1, "u", lateness_us=5_000))
+    n = 1_000
+    stimes = [14_000] * n
+    stimes[latest] = 10_500
+    feed(source, SourceRecord(0, 1, "u", False, range(n), tuple(stimes), [(s, i) for i, s in enumerate(stimes)]))
+    assert source.lateness.max_us == 4_500
+    assert source.lateness.percentile(1.0) == 4_500
+    assert source.lateness.percentile(0.5) < 1_100
