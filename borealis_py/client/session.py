@@ -57,9 +57,8 @@ class PublisherSession:
         check_lateness(target, boundaries, lateness_us)
         self.counts = PublishCounts()
         self.closed = False
-        self._target, self._ahead_us = target, target.ahead_max_us
-        self._buckets, self._uid = target.buckets, uid
-        self._schema = RowSchema(schema, target.row_max_bytes)
+        self._target, self._ahead_us, self._uid = target, target.ahead_max_us, uid
+        self._buckets, self._schema = target.buckets, RowSchema(schema, target.row_max_bytes)
         self._clocked, self._by_data = boundaries is Boundaries.CLOCK, boundaries is Boundaries.DATA
         self._stamps = lateness_us is None and self._clocked
         self._lateness_us = lateness_us or 0
@@ -385,8 +384,7 @@ class PublisherSession:
     def _count_late(self, stimes: Sequence[int], now_us: int) -> None:
         """Count the lateness of rows sent one after the other."""
         due = self._due(now_us)
-        late = behind(stimes, self._largest) if self._by_data else [due - stime for stime in stimes]
-        self.counts.lateness.add_all(late)
+        self.counts.lateness.add_all(behind(stimes, self._largest) if self._by_data else [due - at for at in stimes])
 
     def _refuse(self, writer: SourceWriter, raw: bytes, reason: str, seq: int, late_us: int, raw_us: int) -> None:
         count_refused(self.counts, seq, reason)
