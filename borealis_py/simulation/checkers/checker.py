@@ -24,6 +24,7 @@ from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import KINDS, FaultTarget
 from borealis_py.simulation.runner.scenario import SimulatedNode
+from borealis_py.simulation.witness.budgets import transactions_fit
 from borealis_py.simulation.witness.judge import judge_processes
 from sunion.model import FOREVER, TupleId
 
@@ -40,6 +41,7 @@ def judge(world: World, observer: Observer) -> None:
     observer.close()
     sources = _sources(world)
     truths = compute_all(s, sources, world.wiring.teller)
+    transactions_fit(world.log.transactions, s.timing)
     for redos in world.wiring.redos:
         if redos.disagreements:
             raise Violation("redo", redos.disagreements[0])

@@ -4,7 +4,6 @@ longer than memory holds its rows (F10, F11).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from borealis_py.log import topics
@@ -13,19 +12,14 @@ from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import Doing, UndoFault, nothing
+from borealis_py.simulation.log.content import rows_by_bucket
 from borealis_py.simulation.runner.scenario import ROWS_MAX, Fault
 
 
 def too_large(records: Sequence[NewRecord]) -> bool:
     """Whether a transaction never commits within the limit: by its rows and dead letters, counted by bucket."""
-    found = Counter(_bucket(r) for r in records if not r.feed.topic.endswith(".progress"))
+    found = rows_by_bucket(records)
     return found.total() - max(found.values(), default=0) > ROWS_MAX
-
-
-def _bucket(record: NewRecord) -> bytes:
-    """A row's id has it; a dead letter has no timestamp that would."""
-    headers = dict(record.headers)
-    return headers["id"].partition(b":")[0] if "id" in headers else headers["bucket"]
 
 
 def _commits_grow(world: World, fault: Fault) -> UndoFault:

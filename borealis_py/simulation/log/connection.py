@@ -50,6 +50,8 @@ class SharedLog:
         self.poll_records_max = poll_records_max
         self.on_transaction: Callable[[str], object] | None = None
         """Called with a client's name when its transaction has begun."""
+        self.transactions: list[Sequence[NewRecord]] = []
+        """What was written into each, whether it was committed or not."""
         self._delays = delays or Latencies()
         self._links: dict[str, Link] = {}
         self._refusals: dict[tuple[str, str], Refusal] = {}

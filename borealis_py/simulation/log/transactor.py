@@ -169,6 +169,7 @@ class MemoryTransactor:
     def _open(self, records: Sequence[NewRecord]) -> None:
         """Write into a transaction, which times out if it is not ended. Raises ProducerFenced, LogError."""
         opened, log = self._broker.write(self._id, self._epoch, records), self._client.log
+        log.transactions.append(records)
         log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
 
     def _write(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:

@@ -1,14 +1,15 @@
-"""Budgets of one replica, counted from outside: records in flight, redo jobs, checkpoints (B43, R4, R12, R14)."""
+"""Budgets, counted from outside: records in flight, redo jobs, checkpoints, transactions (B43, R4, R10, R12, R14)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from borealis_py.log.base import Feed
+from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.records import RangeHeader, StableHeader, StreamHeader
 from borealis_py.protocol.redo import RedoDone, RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.settings import Timing
 from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.log.content import rows_by_bucket
 from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted
 
 
@@ -76,6 +77,14 @@ class Acks:
         if self.waiting > most:
             detail = f"{name}: bucket {bucket} is run with {self.waiting} records not acknowledged"
             raise Violation("outbox", detail, bucket)
+
+
+def transactions_fit(written: Iterable[Sequence[NewRecord]], timing: Timing) -> None:
+    """A transaction of more than one bucket stays within the limits of rows and buckets. Raises Violation."""
+    for records in written:
+        rows = rows_by_bucket(records)
+        if len(rows) > 1 and (len(rows) > timing.publish_buckets or rows.total() > timing.publish_rows):
+            raise Violation("transaction", f"one of {len(rows)} buckets with {rows.total()} rows", min(rows))
 
 
 class Jobs:

@@ -16,9 +16,17 @@ from sunion.stream_fold import StreamFold
 from sunion.union import SUnion
 from tests.simulation.planted.bug import SOURCES, Bug
 
+AWAY = ("corrected_away",)
+
 
 def _one_transaction_for_all() -> Any:
     return mock.patch.object(Timing, "publish_most", property(lambda self: Most(2**62, 2**62, 2**62)))
+
+
+def _buckets_without_bound() -> Any:
+    return mock.patch.object(
+        Timing, "publish_most", property(lambda self: Most(2**62, self.publish_rows, self.publish_bytes))
+    )
 
 
 def _tentative_rows_without_bound() -> Any:
@@ -41,6 +49,10 @@ def _busy(scenario: Scenario) -> Scenario:
     return replace(scenario, rate=50, timing=small(scenario.timing))
 
 
+def _few_buckets(scenario: Scenario) -> Scenario:
+    return replace(scenario, timing=replace(scenario.timing, publish_buckets=8))
+
+
 def _little_memory(scenario: Scenario) -> Scenario:
     return replace(scenario, timing=replace(scenario.timing, buffer_rows_max=2 * scenario.rate))
 
@@ -54,6 +66,24 @@ BUGS = (
         ("convergence", "end"),
         20,
         change=_busy,
+    ),
+    Bug(
+        "R10 a transaction holds so many rows",
+        "quality",
+        _one_transaction_for_all,
+        AWAY,
+        ("transaction",),
+        20,
+        change=_busy,
+    ),
+    Bug(
+        "R10 a transaction holds so many buckets",
+        "quality",
+        _buckets_without_bound,
+        AWAY,
+        ("transaction",),
+        20,
+        change=_few_buckets,
     ),
     Bug(
         "R6 tentative rows count",
