@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.bench.experiments.weight import Times, Weight, outcome
+from borealis_py.app.loader import load_app
+from borealis_py.bench.experiments.weight import APPS, FILE, Times, Weight, outcome
 from borealis_py.bench.load import events
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.machine import BenchMachine
@@ -59,6 +60,7 @@ def test_a_place_where_nothing_can_be_written_is_told(tmp_path: Path) -> None:
 
 def of(process: str, host: str = "spark", rate: int = 0, cpu: float = 1.0, pss: float = 50.0) -> Weight:
     return Weight(
+        app="a query",
         host=host,
         rate_per_s=rate,
         process=process,
@@ -77,14 +79,29 @@ def test_the_broker_is_told_apart_and_jvms_are_part_of_the_sum() -> None:
         of("broker", cpu=9.0, pss=400.0),
         of("replica 0", host="process", rate=900, cpu=4.0, pss=100.0),
     ]
-    times = [Times(host="spark", up_s=11.0, again_s=6.0), Times(host="process", up_s=2.0, again_s=1.5)]
+    times = [
+        Times(app="a query", host="spark", up_s=11.0, again_s=6.0, late_s=0.3),
+        Times(app="a query", host="process", up_s=2.0, again_s=1.5, late_s=0.2),
+    ]
     found = outcome(weights, times)
     assert found.rows == [
-        ["spark", "0", "2.5", "2.0", "9.0", "200", "2", "6", "11.0", "6.0"],
-        ["process", "900", "4.0", "0.0", "0.0", "100", "1", "3", "2.0", "1.5"],
+        ["a query", "spark", "0", "2.5", "2.0", "9.0", "200", "2", "6", "11.0", "6.0", "0.3"],
+        ["a query", "process", "900", "4.0", "0.0", "0.0", "100", "1", "3", "2.0", "1.5", "0.2"],
     ]
     assert len(found.columns) == len(found.rows[0])
-    assert found.ratios == {"spark, 0/s: 1000 MB to PSS": 5.0, "process, 900/s: 1000 MB to PSS": 10.0}
+    assert found.ratios == {
+        "a query, spark, 0/s: 1000 MB to PSS": 5.0,
+        "a query, process, 900/s: 1000 MB to PSS": 10.0,
+    }
+
+
+@pytest.mark.parametrize("function", APPS.values())
+def test_each_app_that_is_weighed_is_one(function: str, tmp_path: Path) -> None:
+    file = tmp_path / "app.py"
+    file.write_text(FILE.format(function=function, app="weight", sources=3, replicas=2))
+    spec = load_app(str(file)).describe()
+    assert spec.name == "weight"
+    assert all(query.replicas == 2 for query in spec.queries.values())
 
 
 def test_rows_are_those_of_the_events() -> None:

@@ -41,6 +41,20 @@ def app(name: str, sources: int, replicas: int, threshold: str = "3s", policy: P
     return built
 
 
+def network(name: str, sources: int, replicas: int) -> App:
+    """Two nodes in two partitions each, and one more query: count and sum per customer and second behind a filter, and
+    per shop beside it.
+    """
+    built = App(name, bucket="100ms")
+    union = built.union(*(built.source(f"s{i}", schema=SCHEMA) for i in range(sources)))
+    cleaned = union.filter("amount >= 0").node("cleaned", partitions=2, by="customer")
+    totals = cleaned.window("1s").group_by("customer").agg(n="count(*)", total="sum(amount)")
+    built.query(QUERY, totals, replicas=replicas, partitions=2, by="customer")
+    shops = union.window("1s").group_by("shop").agg(n="count(*)", total="sum(amount)")
+    built.query("shops", shops, replicas=replicas)
+    return built
+
+
 def values(i: int) -> tuple[str, float, str, str]:
     """Event `i` but for its time."""
     return f"c-{i * 7 % CUSTOMERS:04d}", (i % 1000) * 0.25, f"shop-{i % 977:04d}", "sale" if i % 9 else "refund"
