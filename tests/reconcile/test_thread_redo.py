@@ -12,21 +12,8 @@ from reconcile.replay_context import ReplayContext
 from reconcile.thread_redo import ResultQueue, ThreadRedo
 from tests.reconcile.list_world import ListKernel, StubLog, StubLookup, batch, claim, list_work
 from tests.reconcile.replica import Replica
+from tests.support.bell import Bell
 from tests.support.redos import FailingRedo
-
-
-class Bell:
-    """A wake function that can be waited for."""
-
-    def __init__(self) -> None:
-        self.rung = threading.Semaphore(0)
-
-    def __call__(self) -> None:
-        self.rung.release()
-
-    def wait(self) -> None:
-        assert self.rung.acquire(timeout=30), "nobody rang"
-
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from borealis_py.runtime.spark.session import ReplicaSession
-from tests.spark.bells import SETTINGS, Bell
+from tests.spark.settings import SETTINGS
+from tests.support.bell import Bell
 
 
 @pytest.fixture(scope="package")

@@ -16,9 +16,10 @@ from reconcile.redo_job import pack_job
 from reconcile.spark_executor import SparkExecutor
 from tests.reconcile.list_world import ListKernel, list_work
 from tests.reconcile.replica import Replica
-from tests.spark.bells import SETTINGS, Bell
 from tests.spark.redo_logs import LOGS
+from tests.spark.settings import SETTINGS
 from tests.spark.tasks import Hanging, Meeting
+from tests.support.bell import Bell
 from tests.support.running import until
 
 pytestmark = pytest.mark.spark

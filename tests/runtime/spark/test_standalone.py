@@ -25,7 +25,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield it
 
 
-def test_a_replica_in_an_executor_redoes_survives_and_ends(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
+def test_a_replica_in_an_executor_redoes(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
+    with driven(bootstrap, union_app("executor"), tmp_path) as app:
+        app.drive(0, **cluster.told)
+        app.ready(0)
+        with app.publisher("a") as a, app.publisher("b") as b:
+            redo_of(app, a, b)
+            app.published(200)
+        assert "spark" in engines(app)
+        assert app.end(0) == 0
+
+
+def test_a_replica_in_an_executor_survives_and_ends(cluster: Cluster, bootstrap: str, tmp_path: Path) -> None:
     """It comes back without its executor, its driver, its worker, and when its master has forgotten it."""
     with driven(bootstrap, union_app("cluster"), tmp_path) as app:
         app.drive(0, **cluster.told)

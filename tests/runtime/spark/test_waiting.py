@@ -11,7 +11,7 @@ import pytest
 
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
 from borealis_py.runtime.spark.slot_plan import waiting
-from tests.spark.bells import SETTINGS
+from tests.spark.settings import SETTINGS
 from tests.support.running import until
 
 pytestmark = pytest.mark.spark

@@ -1,17 +1,8 @@
-"""A Spark for tests, and a bell that rings when results come."""
+"""A bell that rings when results come."""
 
 from __future__ import annotations
 
 import threading
-from pathlib import Path
-
-from borealis_py.runtime.spark.session import SparkSettings
-
-ROOT = Path(__file__).parents[2]
-
-
-SETTINGS = SparkSettings(extra=(("spark.executorEnv.PYTHONPATH", str(ROOT)),))
-"""Workers also find the tests' own modules."""
 
 
 class Bell:
