@@ -14,7 +14,8 @@ SHOWN_BYTES_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class CorrectedRow:
-    """A row of a corrected stream. `id`, `stime` None: its headers are not readable. `offset` -1: it was recomputed."""
+    """A row of a corrected stream, `value` as JSON. `id`, `stime` None: its headers are not readable. `offset` -1: it
+    was recomputed."""
 
     id: TupleId | None
     stime: int | None
@@ -28,7 +29,9 @@ class CorrectedRow:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`kind`: "missing", "extra", "different", "repeated" (also: out of order) or "foreign" (no readable id)."""
+    """`kind`: "missing", "extra", "different", "repeated" (also: out of order) or "foreign" (no readable id). `id`: of
+    the row or dead letter, as text. `expected`, `found`: what was recomputed and what the topic holds, as text; None:
+    nothing."""
 
     kind: str
     id: str
@@ -48,7 +51,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`rows`: how many ids both sequences have. `first`: the first difference, by id; None: there is none."""
+    """`rows`: how many ids both sequences have. `differences`: how many there are; `first` of them, by id; None: there
+    is none."""
 
     rows: int
     differences: int

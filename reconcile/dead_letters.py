@@ -22,8 +22,8 @@ class DeadLetter:
 
     Attributes:
         node: the node that wrote it. source: where the unusable item came from.
-        offset: of the item in its source; -1: none. seq: -1: none.
-        raw: hash of its bytes.
+        offset: of the item in its source; -1: none. seq: in its publisher's input; -1: no publisher refused it.
+        reason: why it could not be used. raw: hash of its bytes. bucket: the one it was written with.
         at: the partition of the node and the number in its bucket; only those read from the topic have it.
     """
 
@@ -72,7 +72,8 @@ def _hash(raw: bytes | None) -> str:
 
 @dataclass(slots=True)
 class Recomputed:
-    """Recomputed dead letters: those that nodes must have written, and those that they may have.
+    """Recomputed dead letters: those that nodes must have written (`expected`), and those that they may have
+    (`allowed`).
 
     Args:
         readers: for each source, the nodes that write its dead letters.

@@ -90,8 +90,8 @@ class RedoRouter:
 
 @dataclass(frozen=True, slots=True)
 class TaskAddress:
-    """The partitions of a task's requests and replies. `session`: of its driver's application; `uid`: of the submitting
-    incarnation."""
+    """The partitions of a task's requests (`ask`) and of the replies to it (`answer`). `session`: of its driver's
+    application; `uid`: of the submitting incarnation."""
 
     session: str
     uid: str

@@ -24,7 +24,8 @@ from sunion.units import Bucket
 
 
 class PackedJob(msgspec.Struct, array_like=True, frozen=True):
-    """A `RedoJob` as sent. `state`: as the codec encodes it. `budget_s`: how long it may run, in seconds."""
+    """A `RedoJob` as sent: `id`, `first`, `end`, `ranges`, `rows` as there. `state`: as the codec encodes it.
+    `budget_s`: how long it may run, in seconds."""
 
     id: int
     first: Bucket
@@ -36,18 +37,27 @@ class PackedJob(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PackedOutput(msgspec.Struct, array_like=True, frozen=True):
+    """A bucket's `Output` as sent. `rows`: as the codec encodes them; None: it has none. `rejects`: dead letters of
+    `bucket`."""
+
     bucket: int
     rows: bytes | None
     rejects: tuple[RecordPart, ...]
 
 
 class PackedDone(msgspec.Struct, array_like=True, frozen=True, tag="done"):
+    """A `RedoDone` as sent: `state` after job `id`, as the codec encodes it, and `outputs` of the buckets that have
+    any."""
+
     id: int
     state: bytes
     outputs: list[PackedOutput]
 
 
 class PackedFailed(msgspec.Struct, array_like=True, frozen=True, tag="failed"):
+    """A `RedoFailed` as sent: the `reason` why job `id` failed, in words. `lost`: the log no longer holds what it
+    needs."""
+
     id: int
     reason: str
     lost: bool = False

@@ -42,7 +42,7 @@ class JobExecutor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskChannel:
-    """Request and reply partitions of one node's task."""
+    """Request (`ask`) and reply (`answer`) partitions of the task of `node`, or of one of its partitions."""
 
     node: str
     ask: Feed

@@ -68,7 +68,12 @@ class ReplayContext:
 
 @dataclass(frozen=True, slots=True)
 class OpenReplayContext:
-    """A `ReplayContext` ready to run. Not thread-safe."""
+    """A `ReplayContext` (`work`) ready to run. Not thread-safe.
+
+    `buckets`: converts between stimes and buckets. `kernel`, `lookup`: compiled and connected; `close` ends both.
+    `codecs`, `streams`: decode the inputs that are sources, and those that are streams, by input index. `life`: that
+    whose records count.
+    """
 
     work: ReplayContext
     buckets: Buckets

@@ -22,7 +22,8 @@ JOB_BYTES_MAX = 64 << 20
 
 
 class MessageChunk(msgspec.Struct, array_like=True, frozen=True):
-    """One of the messages that carry a long body: piece `part`, from 0, of `parts`."""
+    """One of the messages that carry a long body: piece `part`, from 0, of `parts`; `body`: its bytes. `session`,
+    `uid`, `id`, here and below: see the top of the module."""
 
     session: str
     uid: str
@@ -37,7 +38,7 @@ class SubmitJob(MessageChunk, frozen=True, tag="ASK"):
 
 
 class CancelJob(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL"):
-    """The task no longer wants the result."""
+    """The task (`session`, `uid`) no longer wants the result of job `id`."""
 
     session: str
     uid: str
@@ -45,7 +46,7 @@ class CancelJob(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL"):
 
 
 class StatusReport(msgspec.Struct, array_like=True, frozen=True, tag="TOLD"):
-    """The replica's latest status, for the HTTP pages of its driver. `body` is opaque here."""
+    """The latest status of the replica (`session`, `uid`), for the HTTP pages of its driver. `body` is opaque here."""
 
     session: str
     uid: str
@@ -53,7 +54,7 @@ class StatusReport(msgspec.Struct, array_like=True, frozen=True, tag="TOLD"):
 
 
 class JobAccepted(msgspec.Struct, array_like=True, frozen=True, tag="TAKEN"):
-    """The driver had a slot for the job and has started it."""
+    """The driver had a slot for job `id` of the task (`session`, `uid`) and has started it."""
 
     session: str
     uid: str
@@ -65,7 +66,7 @@ class JobResult(MessageChunk, frozen=True, tag="ANSWER"):
 
 
 class Shutdown(msgspec.Struct, array_like=True, frozen=True, tag="STOP"):
-    """Every task of the session must close its replica and end."""
+    """Every task of `session` must close its replica and end."""
 
     session: str
 

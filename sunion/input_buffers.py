@@ -21,7 +21,7 @@ Unpack = Callable[[Rows], Rows]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A position in a source: an offset and the fold before it (B3)."""
+    """A position in a source: the `offset` of the next record, and the `fold` before it (B3)."""
 
     offset: int
     fold: SourceFold
@@ -33,9 +33,11 @@ def _bucket_of(mark: tuple[int, Mark]) -> int:
 
 @dataclass(slots=True)
 class InputBuffer:
-    """Rows, counts and dead letters of one input, by bucket.
+    """Rows, counts and dead letters of one input, by bucket (`rows`, `counts`, `rejects`).
 
-    `rows_kept`: number of rows in memory. `busy`: the buckets that have rows, counts or dead letters.
+    `name`: of the source or node; `sources`: those that its rows come from. `closed`: the first bucket that it leaves
+    open. `rows_kept`: number of rows in memory. `busy`: the buckets that have rows, counts or dead letters. `tuples`,
+    `rejected`: rows and dead letters taken since the start, dropped ones included.
     """
 
     name: str
@@ -111,7 +113,11 @@ class InputBuffer:
 
 @dataclass(slots=True)
 class SourceBuffer(InputBuffer):
-    """A source as its reader has read it: up to `offset`, judged by `fold`."""
+    """A source as its reader has read it: up to `offset`, judged by `fold`.
+
+    `marks`: (bucket, position before the first record that reaches it), both ascending. `letters`: this node publishes
+    the source's dead letters; if False, they are only counted.
+    """
 
     fold: SourceFold = field(default_factory=lambda: SourceFold(0))
     offset: int = 0
@@ -190,7 +196,10 @@ class SourceBuffer(InputBuffer):
 
 @dataclass(slots=True)
 class StreamBuffer(InputBuffer):
-    """Another node's stream: all its replicas; each stable bucket is taken from the first replica that has it."""
+    """Another node's stream: all its replicas; each stable bucket is taken from the first replica that has it.
+
+    `unpack`: decodes a record's rows. `fold`: which buckets of which replica count.
+    """
 
     unpack: Unpack = field(default=lambda rows: rows)
     fold: StreamFold = field(default_factory=lambda: StreamFold("", 1, 0))

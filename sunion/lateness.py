@@ -19,7 +19,8 @@ _FINE_BITS = _FINE.bit_length()
 
 @dataclass(slots=True)
 class Lateness:
-    """Counts rows by lateness, in microseconds; a row that was not late counts as 0."""
+    """Counts rows by lateness, in microseconds; a row that was not late counts as 0. `rows`: how many were counted.
+    `max_us`: the largest lateness; 0: none was late."""
 
     rows: int = 0
     max_us: int = 0

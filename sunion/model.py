@@ -35,7 +35,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input of a node: a source (`replicas` 0), or the stream of a node that runs in `replicas` replicas.
+    """One input of a node: a source (`replicas` 0), or the stream of a node that runs in `replicas` replicas. `name`:
+    of that source or node.
 
     `sources`: the sources its rows come from; a source lists itself. `letters`: this node publishes the input's dead
     letters; of all nodes that read one source, only the first does. `partition`: the partition of the stream's topics
@@ -56,7 +57,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TupleId:
-    """Identity of a stable row: replicas agree on it, and it never changes."""
+    """Identity of a stable row: `bucket`, and `index` in it, from 0. Replicas agree on it, and it never changes."""
 
     bucket: int
     index: int
@@ -95,7 +96,8 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a fragment produced for one bucket. `rows` is None if it produced no rows."""
+    """What a fragment produced for one bucket. `rows` is None if it produced no rows. `rejects`: dead letters of the
+    bucket."""
 
     rows: Rows | None = None
     rejects: tuple[Reject, ...] = ()
@@ -112,9 +114,9 @@ class Contents(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """One decoded record of a source's log, before the fold of PROTOCOL 4.2 judges it.
+    """One decoded record of a source's log at `offset`, before the fold of PROTOCOL 4.2 judges it.
 
-    `claim`: an EPOCH record, by which a publisher takes the stream and declares how late its rows may come
+    `claim`: an EPOCH record, by which the publisher `uid` takes the stream and declares how late its rows may come
     (`lateness_us`). Any other record holds tuples (`seqs`, `stimes` and `rows` run in parallel), then an optional
     `boundary`. `rejects`: tuples that did not decode, and those that the publisher refused (with a seq, ascending);
     `late_us`: for each tuple that the publisher refused as late, how late it was. `epoch` is -1 for a record without
@@ -147,7 +149,8 @@ class SourceRecord:
 
 @dataclass(frozen=True, slots=True)
 class StableBucket:
-    """STABLE(inc, b, rows, waited). `waited_us` in microseconds (R1)."""
+    """STABLE(inc, b, rows, waited) of incarnation `inc`: `output` is final for `bucket`. `waited_us`: how long past its
+    end the bucket had waited when it ran, in microseconds (R1)."""
 
     inc: int
     bucket: int
@@ -157,7 +160,8 @@ class StableBucket:
 
 @dataclass(frozen=True, slots=True)
 class StableRange:
-    """BOUNDARY(inc, from, to, waited): every bucket of [first, end) is STABLE and has no rows."""
+    """BOUNDARY(inc, from, to, waited) of incarnation `inc`: every bucket of [first, end) is STABLE and has no rows.
+    `waited_us`: of the last one."""
 
     inc: int
     first: int
@@ -167,13 +171,13 @@ class StableRange:
 
 @dataclass(frozen=True, slots=True)
 class TentativeBucket:
-    """TENTATIVE(inc, b, ...): not known to be final; replaced by STABLE(b) later.
+    """TENTATIVE(inc, b, ...) of incarnation `inc`: `output` is not known to be final; replaced by STABLE(b) later.
 
     `missing_sources`: the sources missing in any bucket that the result depends on, earlier buckets of its windows
-    included; `missing`: those missing in bucket b itself. `completeness`, 0 to 1: the lowest of those buckets.
-    `diverged_from`: the first bucket whose absence affects the state, or the tentative input that was used (PROTOCOL
-    4.3, B17). `offset`: where a reader found the record in the log; -1: not read from a log. It is not part of the
-    record.
+    included; `missing`: those missing in bucket b itself. `waited_us`: as in `StableBucket`. `completeness`, 0 to 1:
+    the lowest of those buckets. `diverged_from`: the first bucket whose absence affects the state, or the tentative
+    input that was used (PROTOCOL 4.3, B17). `offset`: where a reader found the record in the log; -1: not read from a
+    log. It is not part of the record.
     """
 
     inc: int
@@ -189,7 +193,7 @@ class TentativeBucket:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Corrections start at this bucket. Informative: readers go by buckets (B40)."""
+    """Corrections of incarnation `inc` start at `bucket`. Informative: readers go by buckets (B40)."""
 
     inc: int
     bucket: int
@@ -197,7 +201,7 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class RecDone:
-    """Everything below this bucket is stable. Informative."""
+    """Everything below `bucket` is stable, says incarnation `inc`. Informative."""
 
     inc: int
     bucket: int

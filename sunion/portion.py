@@ -10,7 +10,7 @@ from sunion.model import Output, RowOps
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """The limits of a portion: buckets with output, rows plus dead letters, bytes in memory."""
+    """The limits of a portion: `buckets` with output, `rows` plus dead letters, `size_bytes` in memory."""
 
     buckets: int
     rows: int

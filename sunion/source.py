@@ -15,7 +15,9 @@ from sunion.model import FOREVER, Contents, Reject, RowOps, Rows, SourceRecord
 
 @dataclass(frozen=True, slots=True)
 class SourceFold:
-    """The log so far: current owner, last sequence number, boundary, and how late the owner's rows may come.
+    """The log so far: current `owner` (a publisher's uid) and its `epoch` (0: no claim yet), last sequence number
+    (`last_seq`; -1: none), `boundary` (microseconds since 1970), and how late the owner's rows may come
+    (`lateness_us`).
 
     A new stream's boundary is the start of the app's first bucket (origin), so that earlier tuples are late (B20).
     """
@@ -34,7 +36,11 @@ class SourceFold:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What one record contributes. `rows` maps buckets to (rows, count); `rejects` belong to bucket `reject_bucket`."""
+    """What one record contributes. `rows` maps buckets to (rows, count); `rejects` belong to bucket `reject_bucket`.
+
+    Numbers of tuples that do not count: `duplicates` of earlier ones, `late`, `fenced` (their writer does not own the
+    source), `after_end`. `foreign`: 1 for a record of another life of the app.
+    """
 
     rows: tuple[tuple[int, Rows, int], ...] = ()
     rejects: tuple[Reject, ...] = ()

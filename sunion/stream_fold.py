@@ -22,7 +22,8 @@ def _nothing(rows: Rows) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FeedProgress:
-    """Replica `replica` has covered `bucket` and everything before; `waited_us`: how long upstream had waited."""
+    """Replica `replica` has covered `bucket` and everything before; `tentative`: as tentative, not as stable.
+    `waited_us`: how long upstream had waited."""
 
     replica: int
     bucket: int

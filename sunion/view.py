@@ -14,10 +14,12 @@ from sunion.model import Kind, Output, TentativeBucket
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change to a consumer's picture of the stream, for buckets [bucket, end).
+    """One change to a consumer's picture of the stream, for buckets [bucket, end), by `kind`:
 
     STABLE, BOUNDARY (stable and empty), TENTATIVE: `output` is what those buckets hold from now on. UNDO: tentative
-    rows from `bucket` on are about to be replaced. REC_DONE: everything below `bucket` is stable.
+    rows from `bucket` on are about to be replaced. REC_DONE: everything below `bucket` is stable. If TENTATIVE,
+    `completeness`, `missing_sources`, `missing` and `diverged_from` are the record's; `diverged_from` None: another
+    kind.
     """
 
     kind: Kind

@@ -33,7 +33,8 @@ class LossOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LossEffect:
-    """One node during a loss. `missing_sources`: the sources missing in its output, or in what it would emit."""
+    """One node during a loss: the `outcome` for its stream, and the `completeness` of its inputs, 0 to 1 (0: it emits
+    nothing). `missing_sources`: the sources missing in its output, or in what it would emit; empty: none."""
 
     outcome: LossOutcome
     completeness: float
@@ -42,9 +43,10 @@ class LossEffect:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
-    """One node: the result of `check`, and its share of the delay.
+    """One node: the result of `check` (`report`), and its share of the delay.
 
-    `delta_us`: how long past a bucket's end it waits for an input that is late already. `reads`: topics by input.
+    `sources`: all that its rows come from, directly or through other nodes. `replicas`: how many it has. `delta_us`:
+    how long past a bucket's end it waits for an input that is late already. `reads`: topics by input.
     """
 
     report: NodeReport
@@ -56,8 +58,10 @@ class ExplainedNode:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """How one query's delay threshold X is spent: X = slack + a hop for each node after the first + the first node's
-    wait. `least_us`: the smallest valid X.
+    """How the delay threshold X of the query `name` is spent: X = `slack_us` + `hops_us` (a hop for each node after the
+    first) + `wait_us` (the first node's wait). `least_us`: the smallest valid X.
+
+    `nodes`: those that give the result, the query last. `declared`: X and the policies as the app's file has them.
     """
 
     name: str
@@ -71,7 +75,8 @@ class QueryPlan:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic. `holds`: its content, in a few words."""
+    """One Kafka topic, with its number of `partitions`. `name`: in full, as Kafka has it. `holds`: its content, in a
+    few words."""
 
     name: str
     partitions: int
@@ -80,9 +85,9 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An app as it runs, with each partition as a node. `losses`: lost source, or node that others read (all its
-    replicas) -> node -> effect on that node.
-    """
+    """An app as it runs, with each partition as a node (`spec`). `nodes`: each after those that it reads. `queries`: in
+    the app's order. `topics`: all that it uses. `losses`: lost source, or node that others read (all its replicas) ->
+    node -> effect on that node."""
 
     spec: AppSpec
     nodes: tuple[ExplainedNode, ...]

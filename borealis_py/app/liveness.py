@@ -34,7 +34,8 @@ class _Beat(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """A live incarnation of a replica. `pid` and `host` come from its status; 0 and "" if it has none."""
+    """A live incarnation, `uid`, of `replica` of `node`. `node`, `pid` and `host` come from its status; "", 0 and "" if
+    it has none."""
 
     node: str
     replica: int

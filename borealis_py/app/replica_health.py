@@ -12,9 +12,10 @@ from sunion.bucket import Buckets
 
 @dataclass(frozen=True)
 class ReplicaHealth:
-    """One status and what follows from it. `stable_lag_s`, `live_lag_s`: how far each frontier lags behind the
-    replica's clock; None: the sources have ended and nothing is left to do.
-    """
+    """One `status` and what follows from it. `age_s`: seconds since the replica sent it. `stable_until`, `live_until`:
+    the stime that each frontier has reached, as text; "END" after the sources' end. `stable_lag_s`, `live_lag_s`: how
+    far each frontier lags behind the replica's clock; None: the sources have ended and nothing is left to do.
+    `bucket_us`: the app's bucket width."""
 
     status: Status
     age_s: float

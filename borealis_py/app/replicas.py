@@ -75,7 +75,7 @@ def process_of(names: Container[ProcessName], node: str, replica: int) -> Proces
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A process that was stopped. `forced`: it had to be killed."""
+    """A process that was stopped: which one (`name`), and the `pid` that it had. `forced`: it had to be killed."""
 
     name: ProcessName
     pid: int

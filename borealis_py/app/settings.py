@@ -38,7 +38,8 @@ MOST_US = 365 * 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """The changes to make to a query; None: leave unchanged."""
+    """The changes to make to a query: its delay threshold (`threshold_us`), and its policies while an input is missing
+    (`failure`) and while replicas correct (`stabilization`); None: leave unchanged."""
 
     threshold_us: int | None = None
     failure: DelayPolicy | None = None
@@ -54,7 +55,7 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Obeys:
-    """One replica of a node that serves the query.
+    """Replica `replica` of `node`, which serves the query. `running`: a status of it came within the last 5 s.
 
     `wanted`: what its status should report; `says`: what its newest status reports (None: there is none), as
     configured. `since_wall_us`: when its status first reported what is wanted; None: not yet.
@@ -75,10 +76,10 @@ class Obeys:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The outcome of a change.
+    """The outcome of a change: what was in force `before` it, and what is in force `after` it.
 
-    `written`: False if everything was already set. `overtaken`: the query's settings now, if someone else changed them
-    meanwhile.
+    `written`: False if everything was already set. `replicas`: all that serve the query, and whether they obey.
+    `overtaken`: the query's settings now, if someone else changed them meanwhile; None: nobody did.
     """
 
     query: str

@@ -35,7 +35,12 @@ class NoSuchApp(LogError):
 
 @dataclass(frozen=True)
 class AppState:
-    """An app according to its settings topic. `thresholds` (microseconds) and `policies` are those in force now."""
+    """The app `name` according to its settings topic. `spec`: as its `description` has it, partitions not expanded.
+
+    `thresholds` (microseconds) and `policies` are those set since by query; one without an entry has those of `spec`.
+    `failed_until`: by source, the wall time in microseconds until which replicas do not read it (`borealis fail
+    source`).
+    """
 
     name: str
     spec: AppSpec

@@ -49,6 +49,7 @@ class Fate:
 
     Args:
         restarts: how often it was restarted since `up`. how: "killed by SIGKILL", "exit code 3, superseded: ...".
+        at_wall_us: when it ended, since 1970.
         final: it is not restarted. next_wall_us: when it is restarted, while it is not running; None: it runs, or is
             not restarted.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """The configuration and the log of a command."""
+    """The configuration of a command (`config`), and the log that it reads and writes (`log`)."""
 
     config: Config
     log: KafkaLog

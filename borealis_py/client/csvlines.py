@@ -69,7 +69,8 @@ class Tape:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of the input. `places`: of the schema's fields, with their types. `stime_at`: -1: no such column."""
+    """The columns of the input: a line with more or fewer than `count` values is no row. `places`: name, index and type
+    of each of the schema's fields. `stime_at`: index of the column with the stime; -1: no such column."""
 
     count: int
     places: Sequence[tuple[str, int, str]]

@@ -28,7 +28,8 @@ class InputRow:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is not a row. It has a position too, so that later rows keep theirs when it is repaired."""
+    """A line that is not a row. It has a position too, so that later rows keep theirs when it is repaired. `position`
+    and `line` as in `InputRow`; `reason`: why it is none, for people; `raw`: its bytes."""
 
     position: int
     line: int

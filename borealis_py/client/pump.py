@@ -39,7 +39,9 @@ class ReplayPace:
 
 @dataclass(frozen=True, slots=True)
 class PumpProgress:
-    """How far an input has been published. `reasons`: of the first few rejected rows, with their lines."""
+    """How far an input has been published, in rows. `read`: taken from the input; of these `sent`: handed to the log,
+    `rejected`: made dead letters, `skipped`: already in the log. `reasons`: of the first few rejected rows, with their
+    lines."""
 
     read: int
     sent: int

@@ -60,7 +60,7 @@ _UNCOUNTED = _Uncounted()
 
 @dataclass(frozen=True, slots=True)
 class TailEntry:
-    """One record of a publisher: its header, and the form that the fold judges."""
+    """One record of a publisher: its `header` as written, and the form that the fold judges (`record`)."""
 
     header: SourceHeader
     record: SourceRecord

@@ -50,7 +50,8 @@ class Target:
     """The source to be written.
 
     Attributes:
-        app_uid: of the app's life, from its description; records of other lives are ignored.
+        app, source: names. app_uid: of the app's life, from its description; records of other lives are ignored.
+        bucket_us: the app's bucket width, in microseconds.
         origin: the app's first bucket; a new source's boundary is its start (B20).
         ahead_max_us, row_max_bytes: as at the replicas.
     """

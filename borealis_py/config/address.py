@@ -15,7 +15,7 @@ class AddressError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address. `port` 0: the system chooses."""
+    """An address. `host`: a name, IPv4 or IPv6 address, without brackets. `port` 0: the system chooses."""
 
     host: str
     port: int

@@ -30,7 +30,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from borealis_py.config.address import Address
-from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.settings import MAY_BE_ZERO, Timing
 from borealis_py.query.errors import did_you_mean
 from borealis_py.query.units import format_duration, parse_bytes, parse_duration
 
@@ -58,29 +58,34 @@ class Config(BaseSettings):
     file: ClassVar[Path | None] = None
 
     bootstrap: str = Field(default=DEFAULT_BOOTSTRAP, min_length=1)
-    """Kafka brokers, `HOST:PORT`, comma-separated. Set it if Kafka does not run on this machine."""
+    """Kafka brokers, `HOST:PORT`, comma-separated; must not be empty. Set it if Kafka does not run on this machine."""
     data_dir: Path = Path(".borealis")
-    """Directory for logs and, without `checkpoints`, the state of replicas. Relative to where a command is run."""
+    """Directory for logs and, without `checkpoints`, the state of replicas. Relative to where a command is run: set it
+    to run commands from elsewhere, or to keep state on another disk.
+    """
     checkpoints: str = ""
     """Where replicas save their state: a URI of pyarrow.fs, like `s3://bucket/path`; empty: below `data_dir`. Set it if
     a replica may restart on another machine.
     """
     http: str | None = None
     """Address at which replica processes answer HTTP: `HOST:PORT` of the first, the others use the ports after it; port
-    0: any; none: no HTTP.
+    0: any; none: no HTTP. Set it for metrics and health checks.
     """
     engine_memory: str = "1GiB"
-    """Memory limit of the engine of each replica, at least 64MiB. Raise it if a replica ends with "out of memory"."""
+    """Memory limit of the engine of each replica, at least 64MiB. Raise it if a replica ends with "out of memory",
+    lower it where many replicas share a machine.
+    """
     kafka: dict[str, str] = {}
     """librdkafka properties for every client, with dots: `security.protocol: SSL`. Properties on which the guarantees
-    rest cannot be set (`borealis_py/kafka/properties.py`).
+    rest cannot be set (`borealis_py/kafka/properties.py`). None: plain text, no login. Set them for TLS and SASL.
     """
     timing: dict[str, str | int] = {}
-    """Constants of the protocol, below. `up` writes them into the app's description."""
+    """Constants of the protocol, below; the others keep their defaults. `up` writes them into the app's description."""
     spark: dict[str, str | int] = {}
     """`master`: of a standalone cluster, else `local`; `redo_slots`: for redos, in addition to one slot per replica, in
-    each application (1; on this machine 2 for two replicas and up); `slot_wait`: how long slots may be missing, like
-    `2m`; and Spark's own `spark.*`.
+    each application (1; on this machine 2 for two replicas and up; 0: redos run in the replica's own process);
+    `slot_wait`: how long slots may be missing before the application is restarted (`30s`; not 0), longer on a cluster
+    that is slow to replace executors; and Spark's own `spark.*`. Set them to use a cluster.
     """
 
     @field_validator("kafka", mode="before")
@@ -231,17 +236,19 @@ def _field(name: str) -> str:
 
 
 def _value(name: str, value: str | int) -> int:
+    zero = _field(name) in MAY_BE_ZERO
     if _field(name).endswith("_us"):
         if not isinstance(value, str):
             raise ConfigError(f'timing.{name}: {value} has no unit; write it like "125ms" or "3s"')
         try:
-            return parse_duration(value, f"timing.{name}")
+            return parse_duration(value, f"timing.{name}", zero)
         except ValueError as exc:
             raise ConfigError(str(exc)) from exc
+    least = 0 if zero else 1
     try:
         number = int(value)
     except ValueError:
-        number = 0
-    if number < 1:
-        raise ConfigError(f"timing.{name}: {value!r} is not a whole number of at least 1")
+        number = -1
+    if number < least:
+        raise ConfigError(f"timing.{name}: {value!r} is not a whole number of at least {least}")
     return number

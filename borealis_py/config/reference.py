@@ -27,7 +27,8 @@ TIMING = """
 ## timing
 
 The constants of the protocol. Durations have a unit (`125ms`, `3s`), counts are whole numbers. They are part of the
-app's description and change between `down` and `up` only.
+app's description and change between `down` and `up` only. All are more than zero, except where the text says what 0
+(of durations: `0s`) means.
 
 | setting | default | what it is for |
 |---|---|---|

@@ -35,7 +35,8 @@ _ORDERED = {"first", "last", "any_value", "arbitrary", "list", "array_agg", "str
 
 @dataclass
 class Calls:
-    """The distinct aggregate calls of a query's expressions; each is a column `__a<i>` of the inner SELECT."""
+    """The distinct aggregate calls of a query's expressions; each is a column `__a<i>` of the inner SELECT, for its
+    index i in `trees`."""
 
     trees: list[Tree] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)

@@ -46,7 +46,8 @@ _NEAREST = 3
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Names are in lower case. `refused` maps each other function of the engine to the reason it is refused."""
+    """The functions that expressions may use: `scalars` of one row, `aggregates` of many. `refused` maps each other
+    function of the engine to the reason it is refused. Names are in lower case."""
 
     scalars: frozenset[str]
     aggregates: frozenset[str]

@@ -52,7 +52,8 @@ _INT = pa.int64()
 
 @dataclass(frozen=True)
 class Compiled:
-    """Operators in topological order; the last one's rows are the result. `inputs`: schema of each input's rows."""
+    """A node's `operators` in topological order; the last one's rows are the result, with columns `schema`. `inputs`:
+    schema of each input's rows, by the name of the source or node."""
 
     operators: tuple[Operator, ...]
     schema: pa.Schema

@@ -52,7 +52,8 @@ def _ask(sql: str, values: Sequence[str] = ()) -> str:
 
 @dataclass(frozen=True)
 class ExpressionPlace:
-    """Where an expression occurs, for messages. `node` as in "query 'q'"; `columns` it may use, including stime."""
+    """Where an expression occurs, for messages. `node` as in "query 'q'"; `where` in it, as in "map(x)"; `columns` it
+    may use, including stime."""
 
     node: str
     where: str
@@ -64,7 +65,8 @@ class ExpressionPlace:
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression."""
+    """A checked expression. `text`: as the user wrote it, for messages. `tree`: the engine's parse of it, from which
+    the SQL that runs is written. `place`: where it occurs."""
 
     text: str
     tree: Tree

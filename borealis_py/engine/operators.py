@@ -36,7 +36,7 @@ CLOSE_ROWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Buckets [first, end) being processed.
+    """Buckets [first, end) being processed, each `width_us` microseconds wide.
 
     `inputs`: each input's rows, bucket after bucket. `rejects`: dead letters by bucket, in the order of operators, then
     rows.
@@ -54,7 +54,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class SourceOperator:
-    """Rows of input `index`, in order."""
+    """Rows of input `index` of the node, in order. `inputs`: none, as it reads no other operator."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     index: int
@@ -67,7 +67,8 @@ class SourceOperator:
 
 @dataclass(frozen=True)
 class UnionOperator:
-    """Rows of several operators in total order; columns as in the first one."""
+    """Rows of several operators in total order; columns as in the first one (`columns`). `inputs`: the operators'
+    indices."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     inputs: tuple[int, ...]
@@ -82,7 +83,8 @@ class UnionOperator:
 
 @dataclass(frozen=True)
 class PartitionFilter:
-    """The rows that belong to one partition of the node."""
+    """The rows of operator `input` that belong to partition `index` of `count` of the node, by a hash of their columns
+    `by`."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     input: int
@@ -101,7 +103,8 @@ class PartitionFilter:
 
 @dataclass(frozen=True)
 class MergeOperator:
-    """Rows of all partitions of a node, by (stime, key, position)."""
+    """Rows of all partitions of a node, by (stime, key, position). `inputs`: indices of the operators that give each
+    partition's rows. `by`: the key's columns."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     inputs: tuple[int, ...]
@@ -114,7 +117,8 @@ class MergeOperator:
 
 @dataclass(frozen=True)
 class StatementOperator:
-    """A fused chain of filters and maps."""
+    """A fused chain of filters and maps. `statement`: runs over the rows of operator `input`. `node`: named as the
+    source of its dead letters."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     node: str
@@ -132,11 +136,14 @@ class StatementOperator:
 
 @dataclass(frozen=True)
 class WindowOperator:
-    """Aggregates over windows. `every`, `size` in buckets.
+    """Aggregates over windows of the rows of operator `input`. `every`, `size` in buckets, each `width_us` microseconds
+    wide.
 
-    `collect` turns rows into partials, one per bucket and key, with the bucket as first column (None: the partials are
-    the rows themselves, with `columns`). `close` turns the partials of windows into results; in both, the first column
-    is the window's end. `positions`: computed from rows, with their position in the total order as a column.
+    `collect` turns rows into partials, one per bucket and key, with the bucket as first column and `partial_schema`
+    (None: the partials are the rows themselves, with `columns`). `close` turns the partials of windows into results
+    with `schema`; in both, the first column is the window's end. `rank` numbers the groups of a window by `keys`, to
+    name those that fail; None: it has no keys. `positions`: computed from rows, with their position in the total order
+    as a column. `node`: named as the source of its dead letters.
     """
 
     operator_class: ClassVar = OperatorClass.CONVERGENT

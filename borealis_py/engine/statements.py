@@ -21,7 +21,8 @@ Sql = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Relation:
-    """Rows of operator `slot` after a chain of filters and maps, `sql(feed)`; None where there is no chain."""
+    """Rows of operator `slot`, with columns `base`, after a chain of filters and maps, `chain(feed)`, which leaves
+    columns `schema`; None where there is no chain. `slot` -1: a subquery, not an operator."""
 
     slot: int
     base: pa.Schema

@@ -34,7 +34,8 @@ _TAIL_LINES = 20
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """The state of the broker. `port`, `pid` and `rss_bytes` are those of the running broker, None if none runs."""
+    """The state of the broker of `borealis broker`: whether it is `running`. `data_dir`: where its log lies. `version`:
+    of Kafka. `port`, `pid` and `rss_bytes` (resident memory) are those of the running broker, None if none runs."""
 
     running: bool
     data_dir: Path

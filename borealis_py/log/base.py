@@ -22,7 +22,8 @@ class Feed(NamedTuple):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record as stored in the log."""
+    """One record as stored in the log: `offset` in `feed`, `timestamp_ms` since 1970 by the writer's or the broker's
+    clock. `key` None: it has none. `value` None: a tombstone. `headers`: name and bytes, in the order written."""
 
     feed: Feed
     offset: int
@@ -33,7 +34,8 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record to append. `timestamp_ms` None: the log's clock."""
+    """A record to append to `feed`. `key` None: none; `value` None: a tombstone, which deletes the key from a compacted
+    topic. `timestamp_ms` since 1970; None: the log's clock. `headers`: name and bytes each."""
 
     feed: Feed
     value: bytes | None
@@ -44,9 +46,8 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """The outcome of one append: its `offset`, or the `error` with which the log refused it (then it is not in the
-    log).
-    """
+    """The outcome of the append with this `token`: its `offset`, or the `error` with which the log refused it (then it
+    is not in the log, and `offset` says nothing)."""
 
     token: object
     offset: int
@@ -143,7 +144,8 @@ class Lookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TookOver:
-    """Earlier writers are fenced. `progress`: the first bucket not yet written; None: nothing was ever written."""
+    """The writer begun as `attempt` has fenced earlier ones. `progress`: the first bucket not yet written; None:
+    nothing was ever written."""
 
     attempt: int
     progress: int | None
@@ -151,19 +153,22 @@ class TookOver:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
+    """The last transaction of the writer begun as `attempt` is in the log."""
+
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """Another writer has taken over from this attempt."""
+    """Another writer has taken over from the one begun as `attempt`."""
 
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The outcome is unknown: drop the attempt, fence, and read the progress again (B7)."""
+    """What became of `attempt` is unknown, for the `reason` given in words: drop it, fence, and read the progress again
+    (B7)."""
 
     attempt: int
     reason: str
@@ -171,7 +176,8 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class AtWork:
-    """Another writer is still writing into its transaction: it was not fenced, since it would only start again."""
+    """Another writer is still writing into its transaction: `attempt` did not fence it, since it would only start
+    again."""
 
     attempt: int
 
@@ -192,6 +198,7 @@ class Mend:
     """One transaction by which a new writer repairs what earlier ones left because a broker lost their end markers.
 
     Attributes:
+        records: what it writes, in order, to any partitions.
         commit: False: it is aborted, so that its end marker ends the hanging records in the partitions it writes to.
         why: human-readable: what is wrong, in which topic, at which offset.
     """
@@ -238,7 +245,8 @@ class Transactor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to create: its settings in addition to those that all our topics have."""
+    """A topic to create: its full `name`, its number of `partitions`, and its settings (`config`: Kafka's names and
+    values) in addition to those that all our topics have."""
 
     name: str
     partitions: int = 1

@@ -20,7 +20,8 @@ log = structlog.get_logger("borealis.progress")
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """Key = partition. Everything below `bucket` is in the corrected stream; `replica` and `inc` are informative."""
+    """Key = partition. Everything below `bucket` is in the corrected stream of the app's life `app_uid`; `replica` and
+    `inc`, who wrote it, are informative."""
 
     app_uid: str
     bucket: Number

@@ -27,8 +27,9 @@ class Mender:
     """Examines one node. It decides from the log alone, so that whoever takes over after a crash resumes the repair.
 
     Attributes:
+        published: the node, and where its published output lies.
         upto: reads how far the node is published (`Published.upto`).
-        known: this process knows that everything below this bucket was committed.
+        known: this process knows that everything below this bucket was committed; None: it has committed nothing yet.
         progress: makes this writer's progress record for a bucket.
     """
 

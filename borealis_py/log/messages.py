@@ -19,26 +19,29 @@ Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """Settings key `threshold/<query>`: delay threshold X in microseconds."""
+    """Settings key `threshold/<query>`: delay threshold X, `threshold_us` in microseconds."""
 
     threshold_us: Number
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """Settings key `policy/<query>`: "process", "delay" or "suspend" for failure and for stabilization."""
+    """Settings key `policy/<query>`: "process", "delay" or "suspend" while an input is missing (`failure`) and while
+    replicas correct (`stabilization`)."""
 
     failure: str
     stabilization: str
 
 
 class SourceFailure(msgspec.Struct, frozen=True):
-    """Settings key `fail/<source>`: replicas do not read this source until that wall time (drills)."""
+    """Settings key `fail/<source>`: replicas do not read this source until that wall time (drills): `until_wall_us`,
+    microseconds since 1970."""
 
     until_wall_us: Number
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """Settings key `incarnation/<query>/<replica>`: the highest so far; it outlives the heartbeats (B30)."""
+    """Settings key `incarnation/<query>/<replica>`: the highest number so far (`inc`), and its random id (`uid`), in
+    the app's life `app_uid`; it outlives the heartbeats (B30)."""
 
     app_uid: str
     inc: Number
@@ -46,12 +49,13 @@ class Incarnation(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True):
-    """Settings key `app`: the app as `query.AppSpec` JSON, its hash, the origin bucket, the kernel's fingerprint.
+    """Settings key `app`. `app`: `query.AppSpec` as JSON; `hash`: its digest; `origin`: the first bucket;
+    `fingerprint`: that of the kernels.
 
     `app_uid`: random, new in each life of the app (`up --reset`); records and checkpoints with another one are ignored.
     `timing`: all of it, so that a version with other defaults uses the same values; None: written by hand. `made_of`:
-    the components behind the fingerprint, by name, to explain which one differs. `version`: checked before anything
-    else (`log.description`); also that of the envelope.
+    the components behind the fingerprint, by name, to explain which one differs; empty: not known. `version`: checked
+    before anything else (`log.description`); also that of the envelope.
     """
 
     app: str
@@ -78,32 +82,34 @@ class InputStatus(msgspec.Struct, frozen=True):
     ended: bool
     """It is finite and over."""
     rejected: int
-    """Dead letters of it."""
+    """Dead letters of it since this incarnation began."""
     tuples: int = 0
-    """Rows that this incarnation took from it."""
+    """Rows that this incarnation took from it; 0 after each start."""
     lateness_us: int = 0
-    """Of a source: how late its rows may come, by its publisher."""
+    """Of a source: how late its rows may come, by its publisher, in microseconds; 0: not at all, or a stream."""
     late_us: tuple[int, int, int] = (0, 0, 0)
-    """How late its rows came: 50 %, 99 % and all of them were in time with so much."""
+    """How late its rows came: 50 %, 99 % and all of them were in time with so many microseconds; 0: none was late, or a
+    stream.
+    """
 
 
 class RedoStatus(msgspec.Struct, frozen=True):
     """One job of a reconciliation."""
 
     first: int
-    """Its first bucket."""
+    """The first bucket that it ran."""
     end: int
-    """The bucket behind its last."""
+    """One past the last bucket that it ran."""
     rows: int
-    """Rows that it ran."""
+    """Input rows that it ran; 0 if taken over."""
     engine: str
     """"spark", "inline" (in the replica's own process) or "peer" (taken over from another replica's checkpoint)."""
     seconds: float
-    """How long it took."""
+    """How long it took, in seconds."""
     at_wall_us: int
-    """When it ended."""
+    """When it ended, by the replica's clock: microseconds since 1970."""
     note: str = ""
-    """More about it, in words."""
+    """More about it, in words; "": nothing more."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -128,15 +134,15 @@ class Status(msgspec.Struct, frozen=True):
     f_l: int
     """The live frontier: the next bucket to run for timeliness; never behind `f_s`."""
     asking: bool
-    """It asks to correct."""
+    """It asks to correct: it has emitted tentative results, and the input that they lacked has come."""
     granted: bool
-    """It may correct now."""
+    """It may correct now; if it asks and may not, it waits for `head`."""
     head: int | None
     """The replica that has asked longest, as far as this one knows; None: no replica asks."""
     publishing: bool
     """It writes the node's corrected stream."""
     progress: int
-    """The first bucket that is not in the corrected stream, as far as this replica has read."""
+    """The first bucket that is not in the corrected stream, as far as this replica has read; the origin: none is."""
     stable_rows: int
     """Rows that this incarnation has emitted as stable."""
     tentative_rows: int
@@ -150,17 +156,17 @@ class Status(msgspec.Struct, frozen=True):
     rejected: int
     """Tuples and records of its sources that it could not use: dead letters."""
     checkpoint_bucket: int
-    """Bucket at which its newest durable checkpoint begins; 0: it has none."""
+    """The first bucket that is not in its newest durable checkpoint; 0: it has none (heartbeats then say -1)."""
     checkpoint_wall_us: int
-    """When it learnt that this checkpoint is durable: microseconds since 1970; 0: never."""
+    """When it learnt that this checkpoint is durable: microseconds since 1970; 0: not since it started."""
     threshold_us: int
     """The delay threshold in force, in microseconds: the smallest of the queries that it serves."""
     failure_policy: str
-    """Policy for buckets that cannot be complete: process, delay or suspend."""
+    """Policy while an input is missing, for buckets that cannot be complete: process, delay or suspend."""
     stabilization_policy: str
     """The same policy during corrections."""
     inputs: tuple[InputStatus, ...]
-    """Its inputs, in their order."""
+    """Its inputs, in the order in which the node unites them."""
     rss_kb: int = 0
     """Resident memory of its process, in kB; 0: unknown."""
     event: str = ""
@@ -168,9 +174,9 @@ class Status(msgspec.Struct, frozen=True):
     REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER or DRIFT; "": a second has passed.
     """
     detail: str = ""
-    """Details of the event, human-readable."""
+    """Details of the event, human-readable; "": there are none."""
     redo: RedoStatus | None = None
-    """The job of a REDO event."""
+    """The job of a REDO event; null: another event."""
     why_inline: str = ""
     """Why redos do not run on Spark now; "": they do, or are not meant to."""
     http: str = ""

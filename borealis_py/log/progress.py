@@ -23,7 +23,8 @@ class ProgressLost(RetentionLost):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The published output of one node. `corrected`: it has a corrected stream, not only dead letters."""
+    """The published output of `node`, in the `life` of `app`. `origin`: the app's first bucket; progress below it
+    does not count. `corrected`: it has a corrected stream, not only dead letters."""
 
     app: str
     node: str

@@ -35,9 +35,9 @@ class EnvelopeVersion(EnvelopeError):
 
 
 class RecordPart(msgspec.Struct, array_like=True, frozen=True):
-    """A dead letter stored with a bucket. `seq`: its position in the publisher's input if the publisher refused it,
-    else -1.
-    """
+    """A dead letter stored with a bucket. `source`: where it came from: a source, or the node whose kernel refused a
+    row. `offset`: of its record there; -1: none. `reason` and `raw`, the item's bytes, are truncated. `seq`: its
+    position in the publisher's input if the publisher refused it, else -1."""
 
     source: str
     offset: int
@@ -47,9 +47,11 @@ class RecordPart(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Refused(msgspec.Struct, array_like=True, frozen=True):
-    """A dead letter that a publisher sends with its batch: position in its input, reason and raw bytes.
+    """A dead letter that a publisher sends with its batch: position in its input (`seq`, from 0), `reason` and `raw`
+    bytes.
 
-    `late_us`: if it was late, by how much, in microseconds: with this lateness it would have been in time.
+    `late_us`: if it was late, by how much, in microseconds: with this lateness it would have been in time; 0: it was
+    not.
     """
 
     seq: int
@@ -59,7 +61,9 @@ class Refused(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClaimHeader(msgspec.Struct, array_like=True, frozen=True, tag="EPOCH"):
-    """A publisher takes the stream. `lateness_us`: how late its rows may come."""
+    """A publisher takes the stream: the one with the highest `epoch` owns it. `uid`: the publisher's random id.
+    `app_uid`: of the app's life, as in all headers. `lateness_us`: how late its rows may come, in microseconds; 0: not
+    at all."""
 
     app_uid: str
     epoch: int
@@ -68,8 +72,9 @@ class ClaimHeader(msgspec.Struct, array_like=True, frozen=True, tag="EPOCH"):
 
 
 class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
-    """Positions first_seq, first_seq + 1, ... of a publisher's input, then a boundary (None: none).
+    """Positions `first_seq`, first_seq + 1, ... of a publisher's input, then a `boundary` (µs since 1970; None: none).
 
+    It counts only if `epoch` and `uid` are those of the claim that owns the stream in the app's life `app_uid`.
     Positions in `rejects` (ascending) are dead letters, the others tuples of one bucket. `stimes`: int64 little endian,
     one per tuple. `encoding`: "json" (an array of objects) or "arrow". `read_to`: the writer has read the log up to
     this offset and found no claim with a higher epoch: a reader that sees everything from there on knows the owner.
@@ -92,6 +97,13 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
 
 
 class StableHeader(msgspec.Struct, array_like=True, frozen=True, tag="STABLE"):
+    """Rows of a stable bucket; the payload holds those of `part`, from 0, of `parts`.
+
+    `app_uid`: of the app's life; `inc`: the writer's incarnation number; both as in all headers of a stream.
+    `waited_us`: how long past its end the bucket had waited when it ran (R1); 0: it ran in time. `schema`: fingerprint
+    of the rows' schema, which Arrow bytes lack. `rejects`: dead letters of this part.
+    """
+
     app_uid: str
     inc: int
     bucket: int
@@ -103,6 +115,10 @@ class StableHeader(msgspec.Struct, array_like=True, frozen=True, tag="STABLE"):
 
 
 class TentativeHeader(msgspec.Struct, array_like=True, frozen=True, tag="TENTATIVE"):
+    """Rows of a tentative bucket. `app_uid`, `inc`, `bucket`, `waited_us`, `part`, `parts`, `schema` as in
+    `StableHeader`; `missing_sources`, `missing`, `completeness` and `diverged_from` as in
+    `sunion.model.TentativeBucket`."""
+
     app_uid: str
     inc: int
     bucket: int
@@ -117,6 +133,9 @@ class TentativeHeader(msgspec.Struct, array_like=True, frozen=True, tag="TENTATI
 
 
 class RangeHeader(msgspec.Struct, array_like=True, frozen=True, tag="BOUNDARY"):
+    """Buckets [first, end) are stable and have no rows. `waited_us`: of the last one. `app_uid`, `inc`: as in
+    `StableHeader`."""
+
     app_uid: str
     inc: int
     first: int
@@ -125,12 +144,16 @@ class RangeHeader(msgspec.Struct, array_like=True, frozen=True, tag="BOUNDARY"):
 
 
 class UndoHeader(msgspec.Struct, array_like=True, frozen=True, tag="UNDO"):
+    """Corrections begin at `bucket`. `app_uid`, `inc`: as in `StableHeader`."""
+
     app_uid: str
     inc: int
     bucket: int
 
 
 class RecDoneHeader(msgspec.Struct, array_like=True, frozen=True, tag="REC_DONE"):
+    """Everything below `bucket` is stable. `app_uid`, `inc`: as in `StableHeader`."""
+
     app_uid: str
     inc: int
     bucket: int

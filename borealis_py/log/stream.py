@@ -52,7 +52,7 @@ LETTER_BYTES = 100
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Rows as stored in the log, in parts."""
+    """Rows as stored in the log, in `parts`: one payload each, in order; at least one."""
 
     parts: tuple[bytes, ...]
 

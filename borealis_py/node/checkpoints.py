@@ -33,7 +33,8 @@ _INDEX = re.compile("0|[1-9][0-9]*")  # not what a copy is called, such as r01
 
 
 class Position(msgspec.Struct, array_like=True, frozen=True):
-    """One source's mark: offset and the fold before it."""
+    """One source's mark: the `offset` to read from, and the fold before it, field by field as in
+    `sunion.source.SourceFold`: `boundary`, `epoch`, `owner`, `last_seq`, `lateness_us`."""
 
     offset: int
     boundary: int
@@ -53,6 +54,10 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
 
 
 class CheckpointBody(msgspec.Struct, array_like=True, frozen=True):
+    """A checkpoint as stored. `query_hash`: identifies app, life and node; another one's is not loaded. `bucket`: the
+    first that is not in `state`, which the kernel has encoded. `positions`: where to read each source from, in input
+    order."""
+
     query_hash: str
     bucket: int
     positions: tuple[Position, ...]

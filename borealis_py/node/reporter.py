@@ -29,6 +29,7 @@ class StatusSnapshot:
     """A replica's status and the settings that it has read, immutable, for other threads of its process.
 
     Attributes:
+        status: what it reported last.
         delays: the settings of each query that reads the node.
         failed_until: for each source that a drill fails, the wall time at which the drill ends, in microseconds.
     """

@@ -34,9 +34,9 @@ EVENTS = 100
 
 @dataclass(frozen=True, slots=True)
 class AppSnapshot:
-    """The view at wall time `now_us`. `events`: oldest first. `problem`: why it is outdated; else "". `rates`: tuples
-    per second of each input of a replica, where known.
-    """
+    """The view at wall time `now_us`: the app's settings (`state`) and each replica's newest status (`statuses`).
+    `events`: oldest first. `problem`: why it is outdated; else "". `rates`: tuples per second of each input of a
+    replica, where known."""
 
     state: AppState
     statuses: Statuses

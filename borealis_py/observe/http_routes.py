@@ -22,7 +22,7 @@ METHODS = ("GET", "HEAD")
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Status code, body, content type, and further headers."""
+    """Status `code`, `body`, content type (`kind`), and further `headers`."""
 
     code: int
     body: bytes

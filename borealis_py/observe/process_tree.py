@@ -23,10 +23,11 @@ DRIVER, JVM, PARENT, WORKER, ENDED = (
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """One process, below a replica's or that itself. Sizes in bytes.
+    """One process, below that of replica `process` or that itself. Sizes in bytes.
 
-    `pss_bytes`: counts shared memory once; None: the system does not report it. `role`: one of the above; for the first
-    process "replica", or "driver" if others run below it.
+    `rss_bytes`: resident memory, shared included. `pss_bytes`: counts shared memory once; None: the system does not
+    report it. `threads`: how many. `role`: one of the above; for the first process "replica", or "driver" if others run
+    below it; `pid`: its process id.
     """
 
     process: ProcessName

@@ -21,7 +21,8 @@ HUNG_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """One replica: its last status and when it came (monotonic), and sums over all its statuses in this process.
+    """One replica: its last status (`glance`) and when it came (`heard_s`: monotonic, in seconds), and sums over all
+    its statuses in this process.
 
     `starts`: incarnations. `events`: name to number. `redos`: engine to (number, seconds in total).
     """

@@ -36,7 +36,7 @@ class Heartbeat:
         asking: it asks to correct.
         ask_offset: offset in the control log of the first heartbeat of this run of asking; None: not read back yet.
         progress: first bucket that is not in the corrected stream, as far as known.
-        checkpoint_bucket: bucket of its newest durable checkpoint; -1: none.
+        checkpoint_bucket: first bucket not in its newest durable checkpoint; -1: it has none (its status then says 0).
     """
 
     app_uid: str
@@ -78,7 +78,8 @@ class StartPoint:
 
 @dataclass(slots=True)
 class RowCounts:
-    """What this incarnation has emitted, for its status."""
+    """What this incarnation has emitted, for its status: rows in stable buckets (`stable_rows`) and in tentative ones
+    (`tentative_rows`); `stable_buckets` with output; `tentative_buckets`, empty ones too."""
 
     stable_rows: int = 0
     tentative_rows: int = 0
@@ -98,13 +99,13 @@ class RowCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputReport:
-    """One input of a replica.
+    """One input of a replica. `name`: of the source, or of the node whose stream it is.
 
     Attributes:
         closed: first bucket that it leaves open. late: all its feeds are LATE (R3). ended: it has sent its END.
         tuples: rows that this incarnation took from it. rejected: its dead letters.
         lateness_us: how late rows may come, as the source's publisher declares it; 0 for a stream.
-        late_us: how late rows came: 50 %, 99 % and all of them by at most so many microseconds.
+        late_us: how late rows came: 50 %, 99 % and all of them by at most so many microseconds; 0 for a stream.
     """
 
     name: str
@@ -122,11 +123,11 @@ class ReplicaStatus:
     """Where a replica stands, for `node.reporter`.
 
     Attributes:
-        state: value of a `ReplicaState`. f_s, f_l: the frontiers (R2, R3).
+        identity: of its incarnation. state: value of a `ReplicaState`. f_s, f_l: the frontiers (R2, R3).
         asking: it asks to correct. granted: it may (R4).
         head: the replica that has asked longest; None: no replica asks.
         writer: value of a `publishing.Phase`. progress: first bucket not in the corrected stream, as far as known.
-        counts: what this incarnation has emitted.
+        counts: what this incarnation has emitted. inputs: in the node's order.
     """
 
     identity: Identity

@@ -31,7 +31,9 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The label of one tentative result, over all buckets that it depends on."""
+    """The label of one tentative result, over all buckets that it depends on: the sources missing in any of them
+    (`missing_sources`), the lowest `completeness` among them (0 to 1), and the first bucket that was incomplete in the
+    state, or in an input, behind it (`diverged_from`)."""
 
     missing_sources: tuple[str, ...]
     completeness: float

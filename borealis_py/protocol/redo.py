@@ -55,7 +55,8 @@ class RedoPlace(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RedoDone:
-    """The result of job `id`: the state at its end, and outputs by bucket. `engine`: "spark", "inline" or "peer"."""
+    """The result of job `id`: the `state` at its end, and `outputs` by bucket; those without output are left out.
+    `engine`: "spark", "inline" or "peer". `seconds`: how long it took there."""
 
     id: int
     state: State

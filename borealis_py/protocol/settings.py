@@ -6,7 +6,7 @@ All times are int microseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 
 from sunion.bucket import Buckets
@@ -17,7 +17,7 @@ from sunion.units import Bucket
 
 
 class DelayPolicy(Enum):
-    """What to do with buckets that cannot be complete (DPC, SIGMOD 2005)."""
+    """What to do with buckets that cannot be complete (DPC, SIGMOD 2005: PROTOCOL 6, topic 12)."""
 
     PROCESS = "process"
     DELAY = "delay"
@@ -34,17 +34,24 @@ ROW_MAX_LIMIT_BYTES = 7_500_000
 """A record has no room for a larger row."""
 
 
+MAY_BE_ZERO = frozenset(
+    ("slack_us", "skew_us", "progress_only_us", "inline_us", "inline_buckets", "slice_least_us"),
+)
+"""The fields of `Timing` for which zero has a use."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Constants of one app. Every replica and subscriber has the same: `up` writes them into the app's description.
 
     Set them under `timing:` in borealis.yaml: durations with a unit (`stagger: 3s`), counts as whole numbers. The names
-    there have no `_us`. Defaults suit one machine or one data centre; each field says when to change it.
+    there have no `_us`. Defaults suit one machine or one data centre; each field says when to change it. All are more
+    than zero, except where a field says what 0 means.
     """
 
     heartbeat_us: int = 100_000
-    """How often a replica sends a heartbeat. Raise it where many replicas share a broker; suspicion must be at least
-    twice as long."""
+    """How often a replica sends a heartbeat; idle turns are as far apart. Raise it where many replicas share a broker;
+    suspicion must be at least twice as long, and `gap` should be longer."""
     pulse_max_us: int = 2_000_000
     """For how long a replica that is busy with one turn repeats its heartbeat (R7). A replica that hangs for longer
     counts as dead. Raise it where one turn may take longer."""
@@ -61,21 +68,26 @@ class Timing:
     boundaries of healthy inputs take longer to arrive."""
     slack_us: int = 250_000
     """The part of a threshold X that is reserved for computing and for the way to the reader (R13). Raise it where
-    results come later than X although nothing fails."""
+    results come later than X although nothing fails. 0: as little as R13 allows, delta + skew + a hop for each further
+    node of the chain."""
     skew_us: int = 50_000
-    """How far apart the clocks of publishers and replicas may be. Raise it where NTP does not hold them closer."""
+    """How far apart the clocks of publishers and replicas may be. Raise it where NTP does not hold them closer. 0: all
+    run on one machine."""
     stagger_us: int = 3_000_000
     """T: how long a replica waits to correct behind another one that makes no progress (R4, B27). Longer than the
-    deadline of a redo, or a waiting replica takes a healthy head for a hung one."""
+    deadline of a redo, or a waiting replica takes a healthy head for a hung one: raise it with `redo_deadline`."""
     redo_deadline_us: int = 2_500_000
     """After this long a redo job is given up and done again in the replica's own process. Raise it, and T, where Spark
     takes longer to begin."""
     adopt_deadline_us: int = 1_500_000
-    """After this long the adoption of a peer's checkpoint is given up (R14)."""
+    """After this long the adoption of a peer's checkpoint is given up (R14), and the buckets are redone. Raise it where
+    checkpoints are large or their storage is slow."""
     retry_us: int = 1_000_000
-    """How long after a failed redo in its own process a replica tries again."""
+    """How long after a failed redo in its own process, which could not read the log, a replica tries again. Raise it to
+    spare a broker in trouble; corrections then begin later."""
     release_us: int = 300_000
-    """How long a replica that can correct nothing keeps its grant (B28)."""
+    """How long a replica whose next bucket to correct is incomplete keeps its grant (B28). Raise it where inputs falter
+    often during corrections; the next replica then waits longer for its turn."""
     gap_us: int = 400_000
     """A replica whose turns are further apart was away (B14): it asks for the ends of all logs before it decides what
     is missing. Raise it where turns of healthy replicas take longer."""
@@ -83,57 +95,74 @@ class Timing:
     """How long the corrected stream may stand still before replica 0 takes over its writing (R10). Lower it for a
     faster fail-over of writers; below the time of a commit, replicas fence each other."""
     patience_step_us: int = 200_000
-    """How much longer each next replica index waits than the one before, so that one of them is first."""
+    """How much longer each next replica index waits than the one before, so that one of them is first. Raise it where
+    several replicas take over at once."""
     patience_unknown_us: int = 50_000
-    """How long the writer itself waits to take over again when it does not know what became of its commit."""
+    """How long a writer that does not know what became of its commit waits to take over again; doubled with each loss
+    in a row, up to 16 times. Raise it where the broker takes long to answer again."""
     checkpoint_us: int = 2_000_000
-    """How often a replica's state is saved (R12). A longer interval costs less and makes a restart replay more."""
+    """How often a replica's state is saved (R12). Raise it where the state is large or its storage slow; a restart then
+    replays more."""
     progress_only_us: int = 300_000
-    """How often progress is committed where there are no rows, so that a bucket without rows costs no transaction."""
+    """How often progress is committed where there are no rows, so that a bucket without rows costs no transaction.
+    Raise it to spare the broker, but keep it below `patience`, or other replicas take over. 0: in every turn."""
     inline_us: int = 1_000_000
     """A redo runs in the replica's own process while what is left of it is expected to take at most this long, by what
-    its rows took so far; else on Spark. 0: whatever does not fit `inline_buckets` goes to Spark."""
+    its rows took so far; else on Spark. Raise it where Spark begins slowly, lower it where corrections hold up live
+    results. 0: whatever does not fit `inline_buckets` goes to Spark."""
     inline_buckets: int = 3
-    """A redo of so few buckets always runs in the replica's own process."""
+    """A redo of so few buckets always runs in the replica's own process. Raise it where buckets hold few rows. 0: only
+    `inline` decides."""
     redo_rows: int = 8_000
-    """Rows of the first job of a redo on Spark. Each job is twice as large as the one before, up to `redo_rows_max`."""
+    """Rows of the first job of a redo on Spark. Each job is twice as large as the one before, up to `redo_rows_max`.
+    Raise it where a job's fixed cost exceeds that of its rows; lower it for earlier first corrections."""
     redo_rows_max: int = 150_000
-    """The most rows of a job: all of them travel to the replica in one answer."""
+    """The most rows of a job: all of them travel to the replica in one answer. Raise it where long failures take too
+    many jobs, lower it where replicas are short of memory."""
     redo_us: int = 1_500_000
-    """How long a job should take at most: later jobs have fewer rows where rows take long."""
+    """How long a job should take at most: later jobs have fewer rows where rows take long. Below `redo_deadline`; raise
+    both where jobs take long to begin."""
     slice_buckets: int = 100
-    """The most buckets with rows that a turn runs."""
+    """The most buckets with rows that a turn runs. Lower it where turns with many small buckets exceed `slice`, raise
+    it where a replica catches up too slowly."""
     slice_rows: int = 20_000
-    """The most rows that a turn runs."""
+    """The most rows that a turn runs. Raise it where cheap queries on a fast machine catch up too slowly, lower it
+    where a turn takes too much memory."""
     slice_us: int = 100_000
-    """How long a turn should take: it runs fewer rows where rows take long."""
+    """How long a turn should take: it runs fewer rows where rows take long. Raise it to catch up faster, lower it for
+    live results that come sooner meanwhile; keep it below `gap`."""
     slice_least_us: int = 500_000
-    """The least of the streams' time that a turn runs, however long it takes: with less a replica would fall behind."""
+    """The least of the streams' time that a turn runs, however long it takes: with less a replica would fall behind.
+    Raise it where replicas on a starved machine never catch up. 0: one bucket."""
     live_buckets: int = 5
-    """The most overdue buckets that a turn runs before it reads again."""
+    """The most overdue buckets that a turn runs before it reads again, or `slice_least` of the streams' time if that is
+    more. Raise it where buckets are narrow; results leave at the end of the turn."""
     outbox_max: int = 200
     """The most records of the own stream that may be in flight to the log. With more, the replica stops until some are
-    acknowledged."""
+    acknowledged. Raise it where the broker is far away, lower it where it is overloaded."""
     publish_buckets: int = 200
     """Buckets with output that one transaction of a corrected stream holds at most, but one at least (R10): what grows
-    with a backlog cannot commit in time."""
+    with a backlog cannot commit in time. Lower it where commits take longer than `patience`, raise it where the
+    corrected stream catches up too slowly."""
     publish_rows: int = 50_000
-    """Likewise rows and dead letters."""
+    """Likewise rows and dead letters. Lower it where buckets hold many rows and commits exceed `patience`."""
     publish_bytes: int = 16_000_000
-    """Likewise bytes, as rows lie in memory. As JSON they are more."""
+    """Likewise bytes, as rows lie in memory; as JSON they are more. Lower it where rows are large and commits exceed
+    `patience`."""
     unpublished_rows_max: int = 200_000
-    """The most unpublished rows that a replica keeps in memory. It reads the others again from its own topic."""
+    """The most unpublished rows that a replica keeps in memory. It reads the others again from its own topic. Raise it
+    where the corrected stream falls behind, lower it where memory is short."""
     unpublished_bytes_max: int = 128_000_000
-    """Likewise bytes."""
+    """Likewise bytes. Raise it where rows are large and memory allows, lower it where memory is short."""
     buffer_rows_max: int = 2_000_000
     """The most rows of inputs that a replica keeps in memory while an input is missing. It reads the others again from
     the log. Lower it where memory is short; corrections then take longer."""
     ahead_max_us: int = 60_000_000
-    """How far a tuple may be ahead of its source's boundary and lateness. One beyond is a dead letter. Part of what
-    results are: it cannot be changed without `--reset`."""
+    """How far a tuple may be ahead of its source's boundary and lateness. One beyond is a dead letter. Raise it for
+    sources that write ahead of time. Part of what results are: it cannot be changed without `--reset`."""
     row_max_bytes: int = ROW_MAX_BYTES
-    """How large a row of a source or of a result may be. A larger one is a dead letter. Set as `row_max`; it cannot be
-    changed without `--reset`."""
+    """How large a row of a source or of a result may be, from 1000 to 7500000 bytes. A larger one is a dead letter.
+    Raise it for larger rows. Set as `row_max`; it cannot be changed without `--reset`."""
 
     @property
     def publish_most(self) -> Most:
@@ -152,7 +181,14 @@ class Timing:
         return self.delta_us + self.slack_of(depth) + (depth - 1) * self.hop_us
 
     def validate(self) -> None:
-        """Raises SettingsError for settings that break R13."""
+        """Raises SettingsError for a value below the least that works, and for settings that break R13."""
+        if not 1_000 <= self.row_max_bytes <= ROW_MAX_LIMIT_BYTES:
+            raise SettingsError(
+                f"row_max {self.row_max_bytes} bytes is out of range: at least 1000 bytes, and at most "
+                f"{ROW_MAX_LIMIT_BYTES}, as a record has no room for more"
+            )
+        for setting in fields(self):
+            _check_least(setting.name, getattr(self, setting.name))
         if self.delta_us < self.skew_us + self.turn_us:
             raise SettingsError(
                 f"delta {self.delta_us} us is below skew + turn: at least {self.skew_us + self.turn_us} us, "
@@ -163,15 +199,6 @@ class Timing:
                 f"redo deadline {self.redo_deadline_us} us must be below the stagger time {self.stagger_us} us, "
                 "or a waiting replica takes a healthy head for a hung one"
             )
-        if min(self.publish_buckets, self.publish_rows, self.publish_bytes) < 1:
-            raise SettingsError(
-                "publish_buckets, publish_rows and publish_bytes must be at least 1: nothing would be published"
-            )
-        if not 1_000 <= self.row_max_bytes <= ROW_MAX_LIMIT_BYTES:
-            raise SettingsError(
-                f"row_max {self.row_max_bytes} bytes is out of range: at least 1000 bytes, and at most "
-                f"{ROW_MAX_LIMIT_BYTES}, as a record has no room for more"
-            )
         if self.suspicion_us < 2 * self.heartbeat_us:
             raise SettingsError(f"suspicion must be at least two heartbeats: {2 * self.heartbeat_us} us")
 
@@ -179,6 +206,15 @@ class Timing:
     def suspicion_beats(self) -> int:
         """A peer without a heartbeat during so many own ones, as read back, does not count as live (R8)."""
         return -(-self.suspicion_us // self.heartbeat_us)
+
+
+def _check_least(field: str, value: int) -> None:
+    least = 0 if field in MAY_BE_ZERO else 1
+    if value < least:
+        name, unit = (field.removesuffix("_us"), " us") if field.endswith("_us") else (field, "")
+        must = "be more than zero" if least else "not be negative"
+        default = getattr(Timing(), field)
+        raise SettingsError(f"timing.{name}: {value}{unit} must {must}; remove it for the default, {default}{unit}")
 
 
 @dataclass(frozen=True, slots=True)

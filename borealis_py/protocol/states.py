@@ -1,4 +1,4 @@
-"""The states of a replica and the only transitions between them (PROTOCOL 2.1; DPC, SIGMOD 2005).
+"""The states of a replica and the only transitions between them (PROTOCOL 2.1; DPC, SIGMOD 2005: PROTOCOL 6, topic 9).
 
 The state is derived from the frontiers and the grant; the table is there to reject any other transition.
 """

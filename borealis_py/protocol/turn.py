@@ -44,7 +44,7 @@ class WriterCommitted:
 
 @dataclass(frozen=True, slots=True)
 class WriterLost:
-    """The attempt is over: another writer fenced it if `fenced`; otherwise its outcome is unknown."""
+    """The writer begun as `attempt` is lost: another one fenced it if `fenced`; otherwise its outcome is unknown."""
 
     attempt: int
     fenced: bool
@@ -52,7 +52,7 @@ class WriterLost:
 
 @dataclass(frozen=True, slots=True)
 class WriterBusy:
-    """The attempt ended before it fenced: another writer is in the middle of a transaction."""
+    """The writer begun as `attempt` ended before it fenced: another one is in the middle of a transaction."""
 
     attempt: int
 
@@ -102,7 +102,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class SendHeartbeat:
-    """Append the heartbeat to the control log."""
+    """Append `heartbeat` to the control log."""
 
     heartbeat: Heartbeat
 
@@ -130,7 +130,7 @@ class ReadAgain:
 
 @dataclass(frozen=True, slots=True)
 class StartRedo:
-    """Run the job at `place`; hand its result in by `Turn.redo`."""
+    """Run `job` at `place`; hand its result in by `Turn.redo`."""
 
     job: RedoJob
     place: RedoPlace
@@ -206,7 +206,7 @@ class EmitEvent:
 
 @dataclass(frozen=True, slots=True)
 class ExitReplica:
-    """End this incarnation: the same replica index has a newer one (R8)."""
+    """End this incarnation: the same replica index has a newer one (R8). `reason`: which one, for people."""
 
     reason: str
 

@@ -1,9 +1,9 @@
 """Partitioned nodes: which ones are valid, and their expansion into one physical node per partition.
 
 Each partition is a node of its own, with its own frontiers, control log, grant and checkpoints, so that the failure or
-redo of one does not affect the others (Flux, Shah et al. 2003). It selects its rows of a source by key; its readers
-read the streams of all partitions and merge them into an order that does not depend on the number of partitions
-(`MergeOp`).
+redo of one does not affect the others (Flux: Shah et al., SIGMOD 2004, section 5). It selects its rows of a source by
+key; its readers read the streams of all partitions and merge them into an order that does not depend on the number of
+partitions (`MergeOp`).
 """
 
 from __future__ import annotations

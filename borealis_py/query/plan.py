@@ -19,14 +19,18 @@ class Value(BaseModel):
 
 
 class SourceOp(Value):
-    """Rows of one input of the fragment: a source's by (stime, seq), or another node's in their order."""
+    """Rows of one input of the fragment: a source's by (stime, seq), or another node's in their order.
+
+    `name`: of that source or node. `op`, here and below: tells operators apart in JSON.
+    """
 
     op: Literal["source"] = "source"
     name: str
 
 
 class FilterOp(Value):
-    """The rows for which `predicate` is true."""
+    """The rows of operator `input` for which `predicate`, an SQL expression over its columns, is true. `op`: as in
+    `SourceOp`."""
 
     op: Literal["filter"] = "filter"
     input: int
@@ -34,7 +38,8 @@ class FilterOp(Value):
 
 
 class MapOp(Value):
-    """Replaces the columns: (name, expression) each. `stime` stays."""
+    """Replaces the columns of operator `input` by `columns`: (name, SQL expression) each. `stime` stays. `op`: as in
+    `SourceOp`."""
 
     op: Literal["map"] = "map"
     input: int
@@ -42,14 +47,19 @@ class MapOp(Value):
 
 
 class UnionOp(Value):
-    """Rows of all inputs, by (stime, input, position)."""
+    """Rows of all `inputs` (indices of operators), by (stime, input, position). `op`: as in `SourceOp`."""
 
     op: Literal["union"] = "union"
     inputs: tuple[int, ...]
 
 
 class WindowOp(Value):
-    """Aggregates over windows [s, s + size) that end at multiples of `every` since 1970."""
+    """Aggregates over windows [s, s + `size_us`) of operator `input` that end at multiples of `every_us` since 1970,
+    both in microseconds and multiples of the bucket width.
+
+    `keys`: columns to group by; empty: one group. `aggregates`: (name, SQL expression) of each result column. `op`: as
+    in `SourceOp`.
+    """
 
     op: Literal["window"] = "window"
     input: int
@@ -60,7 +70,8 @@ class WindowOp(Value):
 
 
 class CutOp(Value):
-    """The rows of its input, as node `name` returns them. Occurs only in a flattened plan.
+    """The rows of operator `input`, as node `name` returns them. Occurs only in a flattened plan. `op`: as in
+    `SourceOp`.
 
     It keeps the part before the cut separate: an engine that optimises across the cut may add, skip and fail
     differently.
@@ -72,7 +83,8 @@ class CutOp(Value):
 
 
 class PartOp(Value):
-    """The rows of its input whose columns `by` hash to partition `index` of `count`."""
+    """The rows of operator `input` whose columns `by` hash to partition `index`, from 0, of `count`. `op`: as in
+    `SourceOp`."""
 
     op: Literal["part"] = "part"
     input: int
@@ -84,7 +96,8 @@ class PartOp(Value):
 class MergeOp(Value):
     """Rows of all partitions of a node in the order of a partitioned stream: (stime, columns `by`, position).
 
-    Rows that agree in `by` come from one partition, so the order does not depend on the number of partitions.
+    Rows that agree in `by` come from one partition, so the order does not depend on the number of partitions. `inputs`:
+    indices of the operators that give the partitions' rows. `op`: as in `SourceOp`.
     """
 
     op: Literal["merge"] = "merge"

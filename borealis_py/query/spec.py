@@ -43,9 +43,10 @@ def count_of(partitioning: Partitioning | None) -> int:
 class NodeSpec(Value):
     """One node: a fragment behind one SUnion, whose only output is the stream of the node's name.
 
-    `inputs`: names of sources and other nodes, in order of first use: input i of the SUnion is inputs[i]. `partitions`:
-    set on a node as the user wrote it. `exchange`: set on a node as it runs, the partitioning of its readers if they
-    all have the same one; the node then writes a separate Kafka partition for each of their partitions.
+    `inputs`: names of sources and other nodes, in order of first use: input i of the SUnion is inputs[i]. `plan`: the
+    fragment's operators. `replicas`: how many run it. `partitions`: set on a node as the user wrote it; None: it has
+    none. `exchange`: set on a node as it runs, the partitioning of its readers if they all have the same one; the node
+    then writes a separate Kafka partition for each of their partitions. None: it writes one.
     """
 
     inputs: tuple[str, ...]
@@ -56,7 +57,8 @@ class NodeSpec(Value):
 
 
 class QuerySpec(NodeSpec):
-    """One query, which is the node that gives its result."""
+    """One query, which is the node that gives its result. `threshold_us`: delay threshold X in microseconds.
+    `on_failure`, `on_stabilization`: policy while an input is missing, and while a replica corrects."""
 
     threshold_us: int
     on_failure: PolicyName = "process"
@@ -64,7 +66,7 @@ class QuerySpec(NodeSpec):
 
 
 class Serves(Value):
-    """A query that depends on a node. Delay budgets follow from both numbers (R13).
+    """A `query` that depends on a node. Delay budgets follow from both numbers (R13).
 
     `hops`: the longest way from the node to the query's result (0: it gives the result). `depth`: number of nodes in
     the query's longest chain.
@@ -76,7 +78,8 @@ class Serves(Value):
 
 
 class AppSpec(Value):
-    """An app: bucket width, sources with their column types, queries, and the nodes that queries were cut into.
+    """An app `name`: bucket width (`bucket_us`, microseconds), `sources` with their column types, `queries`, and the
+    nodes that queries were cut into.
 
     `nodes`: those that are not queries, each after the nodes it reads. `source_partitions`: the number of partitions of
     each partitioned source; every partition has its own publisher.

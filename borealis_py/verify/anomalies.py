@@ -67,7 +67,8 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True)
 class Anomaly:
-    """One thing that is wrong, where (topic or subscriber), and what was seen."""
+    """One thing that is wrong: of which `kind`, `where` (topic or subscriber), `what` was seen, and which statements it
+    is about (`subject`)."""
 
     kind: AnomalyKind
     where: str
@@ -77,7 +78,9 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Delay:
-    """When a bucket's first statement reached a live subscriber. `promised`: it met no blackout: X counts from its end.
+    """When the first statement about `bucket` of the query's `partition` reached a live subscriber: `at_us`, wall time;
+    `added_ms`: how much later than without failures. `end_us`: the bucket's end. `promised`: it met no blackout: X
+    counts from its end.
 
     `late`: later than the bound allows.
     """
@@ -98,6 +101,7 @@ class Verdict:
     anomalies: list[Anomaly] = field(default_factory=list)
     """The first `KEPT_MAX` of each kind."""
     looked_at: Counter[str] = field(default_factory=Counter)
+    """How many of each thing, by its name in the report."""
     delays: list[Delay] = field(default_factory=list)
     """Of each bucket that the bound was judged for."""
     undecided: list[str] = field(default_factory=list)
@@ -107,6 +111,7 @@ class Verdict:
     judged: frozenset[AnomalyKind] = frozenset(AnomalyKind)
     """The kinds that were looked for."""
     counts: Counter[tuple[AnomalyKind, Subject]] = field(default_factory=Counter)
+    """How many of each kind about each subject; unlike `anomalies`, all of them."""
 
     def say(self, kind: AnomalyKind, where: str, what: str, subject: Subject) -> None:
         """Note an anomaly."""

@@ -16,8 +16,9 @@ class CommittedBuckets:
     """Rows of a corrected stream, or dead letters of a node, under their ids (bucket, index).
 
     Attributes:
-        name: of the stream, for people.
+        name: of the stream, for people. subject, verdict: anomalies are noted in this verdict, about this subject.
         trimmed: its beginning was deleted: it may begin amid a bucket.
+        found: by bucket, what was read of it.
     """
 
     name: str

@@ -46,8 +46,9 @@ class CheckedApp:
     """An app as it runs.
 
     Attributes:
-        app_uid: of its present life.
-        origin: its first bucket.
+        name: of the app, with which its topics' names begin. app_uid: of its present life.
+        origin: its first bucket. bucket_us: width of a bucket, in microseconds.
+        ahead_max_us, row_max_bytes: how far ahead, and how large, a tuple may be, as in its `timing`.
         sources: columns and their types (string, int64, double, bool); each partition is a source, such as "paris.0".
         nodes: each after those that it reads, in the app's order.
     """

@@ -26,7 +26,8 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True)
 class Raw:
-    """One record as it lies in a topic."""
+    """One record as it lies in a topic partition, at `offset`. `value` None: a tombstone. `headers`: name and bytes
+    each."""
 
     offset: int
     value: bytes | None

@@ -22,7 +22,9 @@ from borealis_py.verify.source_log import SourceHistory
 
 @dataclass(frozen=True)
 class CommittedRow:
-    """A row of the corrected topic. `id` is (bucket, index); None: its headers could not be read."""
+    """A corrected row, at `offset` of `partition`. `id`: (bucket, index). `stime`: microseconds since 1970.
+    `row`: its columns; None: it is no JSON object. All three None: headers or JSON could not be read.
+    """
 
     offset: int
     id: tuple[int, int] | None
@@ -33,7 +35,7 @@ class CommittedRow:
 
 @dataclass(frozen=True)
 class ProgressRecord:
-    """Everything below `bucket` is published, says this record."""
+    """Everything below `bucket` of `partition` of the node is published, says this record, which lies at `offset`."""
 
     offset: int
     bucket: int
@@ -44,8 +46,9 @@ class ProgressRecord:
 class DeadLetterRecord:
     """A record of the dead-letter topic.
 
-    `source`: or the node whose kernel refused a row, `raw`; then `offset` is -1. `node` tells it with `bucket`. `seq`:
-    of what a publisher refused. `index`: the how many-th of its node and bucket.
+    `source`: or the node whose kernel refused a row, `raw`; then `offset` is -1; -2: its headers cannot be read.
+    `reason`: as written, for people. `node` tells it with `bucket`. `seq`: of what a publisher refused; else -1.
+    `index`: the how many-th of its node and bucket.
     """
 
     source: str
@@ -60,9 +63,11 @@ class DeadLetterRecord:
 
 @dataclass(frozen=True)
 class Saw:
-    """One line of a subscriber's history: `kind` ROW (corrected view), or the kind of a live change.
+    """One line of a subscriber's history, of wall time `at_us`, about buckets [bucket, end) of a `partition` of the
+    query: `kind` ROW (corrected view), or the kind of a live change.
 
-    `rows` are dicts of columns; for ROW there is one, and `index` is its place in the bucket.
+    `rows` are dicts of columns; for ROW there is one, and `index` is its place in the bucket. `missing_sources`: of a
+    tentative change; else empty.
     """
 
     at_us: int
@@ -77,7 +82,8 @@ class Saw:
 
 @dataclass(frozen=True)
 class Session:
-    """What one subscriber saw, from start to end. `complete`: it stayed until the query's end; else it was killed."""
+    """What one subscriber saw, from start to end (`seen`, in order). `name`: for messages. `view`: "live" or
+    "corrected". `complete`: it stayed until the query's end; else it was killed."""
 
     name: str
     view: str
@@ -91,7 +97,8 @@ class Session:
 
 @dataclass(frozen=True)
 class Blackout:
-    """Wall times between which nothing could be processed or delivered, and why: the bound says nothing there.
+    """Wall times [from_us, until_us] between which nothing could be processed or delivered, and why: the bound says
+    nothing there.
 
     `partition`: of the query, the others go on; None: of all.
     """
@@ -111,10 +118,12 @@ class Evidence:
     """All that is known of one query's run.
 
     Attributes:
-        origin: the app's first bucket.
+        network: what the app should compute. origin: the app's first bucket.
+        sources: what each source's log holds.
         replicas: for each piece of each stage, what each replica said in it.
         corrected: rows that read_committed shows; `written`: all that were ever written, aborted ones included.
         progress: for each stage, its records in order.
+        dead_letters: the dead-letter topic's records, in order. sessions: one of each subscriber.
         published: for each source, the rows that its publishers were given, where that is known: the log must hold
             exactly those.
         acknowledged: for each source, the last sequence number that its publisher was told is in the log.
@@ -122,6 +131,7 @@ class Evidence:
             whether it is a row, which the kernel of the first stage is to refuse; else the publisher is.
         healed: all failures are over and the sources have ended: everything must be there.
         threshold_us: X; None: the bound is not judged. `quiet_us`: wall times between which nothing failed.
+        blackouts: when the bound says nothing.
     """
 
     network: Network

@@ -17,9 +17,9 @@ RAW_BYTES_MAX = 65_536
 
 @dataclass(frozen=True)
 class Rejection:
-    """What could not be used, as a replica said it with a bucket: offset -1 where a kernel refused a row, `seq` of what
-    a publisher refused, else -1.
-    """
+    """What could not be used, as a replica said it with a bucket. `source`: where it came from; `offset` there, -1
+    where a kernel refused a row. `reason` and `raw` bytes, both truncated by the writer. `seq` of what a publisher
+    refused, else -1."""
 
     source: str
     offset: int
@@ -30,9 +30,12 @@ class Rejection:
 
 @dataclass(frozen=True)
 class HistoryRecord:
-    """One statement of a replica: `kind` about the buckets [bucket, end). Parts of one bucket are already joined.
+    """One statement of a replica in its incarnation `inc`: `kind` about the buckets [bucket, end). Parts of one bucket
+    are already joined. `rows`: what they hold; `rejections`: dead letters with them.
 
-    `missing_sources`: sources missing in any bucket that it depends on; `missing`: in this one.
+    If TENTATIVE: `missing_sources`: sources missing in any bucket that it depends on; `missing`: in this one;
+    `completeness`: the lowest of those buckets, 0 to 1; `diverged_from`: the first bucket whose absence affects the
+    state.
     """
 
     kind: str
@@ -49,7 +52,8 @@ class HistoryRecord:
 
 @dataclass(frozen=True)
 class ReplicaHistory:
-    """What one replica's topic holds, in order. `trimmed`: its beginning was deleted."""
+    """What one replica's topic holds, in order (`records`). `unreadable`: why, of each record that could not be
+    decoded. `trimmed`: its beginning was deleted."""
 
     records: Iterable[HistoryRecord] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)

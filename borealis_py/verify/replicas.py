@@ -37,7 +37,8 @@ class StreamRules:
 
 @dataclass(frozen=True)
 class PieceModel:
-    """What a model says of one piece of a stream."""
+    """What a model says of one `piece` of a stream: its rows on complete input (`truth`), and whether tentative rows
+    follow from a part of the input (`explainer`)."""
 
     truth: Truth
     explainer: Explainer
@@ -53,6 +54,8 @@ class StreamJudge:
     """All replicas of one piece of a stream, one after the other.
 
     Attributes:
+        rules: of the stream. verdict: anomalies are noted there.
+        model: what it must say; None: unknown, only consistency is judged.
         said: what any replica said first of each stable bucket; every later statement must be the same.
         tentative: of each bucket that was said tentatively, how many rows at most.
     """

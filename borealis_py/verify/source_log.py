@@ -33,7 +33,10 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 @dataclass
 class SourceHistory:
-    """`boundary`: all later tuples have that stime or more; None: nothing was promised."""
+    """What a source's log holds by the rules of its fold. `rows` and `seqs`: accepted tuples and their sequence
+    numbers, in log order. `boundary`: all later tuples have that stime or more; None: nothing was promised. Tuples that
+    do not count: `fenced`, of publishers that did not own the source; `repeated`, with a sequence number that was there
+    before."""
 
     rows: list[Row] = field(default_factory=list)
     """Empty where only numbers were asked for."""

@@ -16,7 +16,8 @@ Rows = tuple[Row, ...]
 
 @dataclass(frozen=True, slots=True)
 class PublishedDigest:
-    """How many rows or dead letters were published of a bucket, and a hash of them all, in their order."""
+    """How many rows or dead letters were published of a bucket (`count`), and a hash of them all, in their order
+    (`digest`; empty: there are none)."""
 
     count: int = 0
     digest: bytes = b""
@@ -40,7 +41,8 @@ NOTHING = PublishedDigest()
 
 @dataclass(frozen=True, slots=True)
 class BucketContent:
-    """What a stable bucket holds. `rows`: None where only hashes are kept."""
+    """What a stable bucket holds. `hash`: of rows bit for bit and dead letters. `published`: its rows as the corrected
+    stream has them; `letters`: its dead letters. `rows`: None where only hashes are kept."""
 
     hash: bytes
     published: PublishedDigest
@@ -77,6 +79,7 @@ class StableBuckets:
     Attributes:
         whole: rows are kept as they are, not only their hashes.
         until: the first bucket that nobody has spoken of; `start`: nothing is said of what is below.
+        contents: of each bucket that holds something.
     """
 
     whole: bool = True

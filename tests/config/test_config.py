@@ -73,6 +73,12 @@ def test_timing_has_units(here: Path) -> None:
     assert (timing.delta_us, timing.slack_us, timing.redo_rows) == (200_000, 300_000, 7)
 
 
+def test_zero_where_it_has_a_meaning(here: Path) -> None:
+    write(here, "timing:\n  inline: 0s\n  inline_buckets: 0\n  skew: 0ms\n")
+    timing = load().protocol_timing()
+    assert (timing.inline_us, timing.inline_buckets, timing.skew_us) == (0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -99,6 +105,10 @@ def test_a_file_that_makes_no_sense(here: Path, text: str, message: str) -> None
         ("delta: soon", "not a duration"),
         ("redo_rows: 0", "at least 1"),
         ("redo_rows: many", "at least 1"),
+        ("inline_buckets: -1", "at least 0"),
+        ("inline_buckets: many", "at least 0"),
+        ("heartbeat: 0s", "'0s' must be more than zero"),
+        ("inline: -1s", "must not be negative"),
     ],
 )
 def test_timing_that_makes_no_sense(here: Path, text: str, message: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from borealis_py.protocol.settings import SettingsError, Timing, budget, grow_delta
+from borealis_py.config.reference import documented
+from borealis_py.protocol.settings import MAY_BE_ZERO, SettingsError, Timing, budget, grow_delta
 
 TIMING = Timing()
 
@@ -54,14 +58,47 @@ def test_delta_grows_along_the_chain() -> None:
         ({"delta_us": 99_999}, "at least 100000 us"),
         ({"redo_deadline_us": 3_000_000}, "below the stagger time"),
         ({"suspicion_us": 199_999}, "at least two heartbeats: 200000 us"),
-        ({"publish_buckets": 0}, "must be at least 1"),
-        ({"publish_rows": 0}, "must be at least 1"),
-        ({"publish_bytes": 0}, "must be at least 1"),
+        ({"row_max_bytes": 999}, "row_max 999 bytes is out of range: at least 1000"),
+        ({"row_max_bytes": 7_500_001}, "at most 7500000"),
     ],
 )
 def test_timings_that_break_each_other_are_refused(change: dict[str, int], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         Timing(**change).validate()
+
+
+def setting_of(field: str) -> str:
+    """Its name under `timing:`."""
+    return "row_max" if field == "row_max_bytes" else field.removesuffix("_us")
+
+
+@pytest.mark.parametrize("field", [f.name for f in fields(Timing)])
+def test_a_negative_value_is_refused_and_named(field: str) -> None:
+    with pytest.raises(SettingsError, match=rf"\b{setting_of(field)}\b.* -1") as told:
+        Timing(**{field: -1}).validate()
+    assert field == "row_max_bytes" or str(told.value).endswith(str(getattr(TIMING, field)) + " us" * ("_us" in field))
+
+
+@pytest.mark.parametrize("field", [f.name for f in fields(Timing) if f.name not in MAY_BE_ZERO])
+def test_zero_is_refused_where_it_has_no_meaning(field: str) -> None:
+    said = "at least 1000 bytes" if field == "row_max_bytes" else "must be more than zero; remove it for the default"
+    with pytest.raises(SettingsError, match=rf"\b{setting_of(field)}\b.* 0\b.*{said}"):
+        Timing(**{field: 0}).validate()
+
+
+@pytest.mark.parametrize("field", sorted(MAY_BE_ZERO))
+def test_zero_is_allowed_where_its_text_says_what_it_means(field: str) -> None:
+    Timing(**{field: 0}).validate()
+    assert " 0: " in dict(documented(Timing))[field]
+
+
+def test_no_other_setting_says_what_zero_means() -> None:
+    assert {name for name, text in documented(Timing) if " 0: " in text} == MAY_BE_ZERO
+
+
+@pytest.mark.parametrize("field", [f.name for f in fields(Timing)])
+def test_every_setting_says_when_to_change_it(field: str) -> None:
+    assert re.search(r"\b([Rr]aise|[Ll]ower)\b", dict(documented(Timing))[field])
 
 
 @pytest.mark.parametrize(("suspicion", "beats"), [(1_000_000, 10), (1_000_001, 11), (250_000, 3)])

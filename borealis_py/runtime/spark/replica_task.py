@@ -40,7 +40,7 @@ _ENDS: dict[str, type[Exception]] = {"lost": LostWhileRunning, **{end.kind: end.
 
 
 class TaskEnd(msgspec.Struct, array_like=True, frozen=True):
-    """How an incarnation ended: "" in order, "failed", or a key of `_ENDS`."""
+    """How an incarnation ended: `kind` "" in order, "failed", or a key of `_ENDS`; `why`: the error, else ""."""
 
     kind: str = ""
     why: str = ""
@@ -58,7 +58,8 @@ class NodeTask:
     """One replica of one node, or of one of its partitions, which run as nodes of their own.
 
     Args:
-        session: of the driver's application. fingerprints: kernels that may run the app.
+        spec: what the replica needs, as without Spark. session: of the driver's application.
+        fingerprints: kernels that may run the app.
         letters: the log for messages to its driver (the data's, with longer polls).
         log_file: where the driver writes its log on this machine; empty, or gone: the worker's standard error is used.
         log_bounded: whether that file is rotated when it is too large, by any process that notices.

@@ -49,6 +49,7 @@ class SparkSettings:
     """How to start a replica's application.
 
     Args:
+        master: Spark's own setting, `local[n]` or `spark://HOST:PORT`.
         workers: Python workers to keep warm; with `local[n]` this many tasks run at once.
         heap: of the driver's JVM. A redo needs 512m with the serial collector (460 MB resident).
         java: more options of the driver's JVM.

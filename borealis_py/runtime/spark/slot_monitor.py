@@ -32,7 +32,7 @@ class SlotUsage:
 
 @dataclass(frozen=True, slots=True)
 class SlotDecision:
-    """A line for the log, and whether to restart the application."""
+    """A line for the log (`said`), and whether to restart the application (`again`)."""
 
     said: str
     again: bool = False

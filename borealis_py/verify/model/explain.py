@@ -39,7 +39,8 @@ class Answer(Enum):
 
 @dataclass(frozen=True)
 class Statements:
-    """What replicas of each piece said tentatively of each bucket, and which sources they said were missing in it."""
+    """What replicas said tentatively, and which sources they said were missing in the bucket: `of` each piece, by
+    bucket."""
 
     of: Mapping[Piece, Mapping[int, Sequence[tuple[Rows, frozenset[str]]]]] = field(default_factory=dict)
 

@@ -73,7 +73,8 @@ class ModelStage:
 
 @dataclass(frozen=True)
 class Network:
-    """`sources` in the order of the union; `columns` of a source's tuples. The last stage is the query.
+    """`sources` in the order of the union; `columns` of a source's tuples; `bucket_us`: the app's bucket width.
+    `stages`: each reads the one before, the first the union; the last one is the query.
 
     A partitioned stage's key must be a column of what it reads, too.
     """
@@ -144,7 +145,7 @@ def stime_of(row: Row) -> int:
 
 @dataclass
 class Truth:
-    """What each stage must say, given what the sources' logs hold."""
+    """What each stage of `network` must say, given the `tuples` in the sources' logs (by source, in log order)."""
 
     network: Network
     tuples: Mapping[str, Sequence[Row]]

@@ -30,6 +30,7 @@ class Piece:
     """What one Kafka partition of a stage's replica topics is to hold.
 
     Attributes:
+        stage: which one, from 0.
         part: partition of the stage itself; its records are in topics of its own.
         reader: partition of the next stage that it is written for; for the last stage 0.
     """
