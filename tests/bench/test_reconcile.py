@@ -176,7 +176,7 @@ def test_a_job_is_the_beginning_of_the_log(log) -> None:
     assert (job.end - job.first, job.rows) == (30, 300)
     assert [(r.first, r.end) for r in job.ranges] == [(0, 31)] * 3
     way = log.inline(job)
-    way.start()
+    way.start_job()
     while not way.turn():
         pass
     ((state, outputs),) = way.results

@@ -16,7 +16,7 @@ from tests.spark.bells import SETTINGS, Bell
 @pytest.fixture(scope="package")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSession]:
     """A running session, its workers not yet warm."""
-    started = ReplicaSession.start("tests", SETTINGS, tmp_path_factory.mktemp("spark") / "spark.log")
+    started = ReplicaSession.start_spark("tests", SETTINGS, tmp_path_factory.mktemp("spark") / "spark.log")
     yield started
     started.stop()
 

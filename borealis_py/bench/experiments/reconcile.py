@@ -118,7 +118,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     found: list[Redone] = []
     with stage_for(options.work, bars) as stage, ExitStack() as stack:
         bars.say("starting Spark")
-        session = ReplicaSession.start("borealis bench", output=stage.work / "spark-bench.log")
+        session = ReplicaSession.start_spark("borealis bench", output=stage.work / "spark-bench.log")
         stack.callback(session.stop)
         for (rate, window, costly), of in spells(grid).items():
             bars.say(f"writing {max(spell.rows for spell in of):,} rows as at {rate:,}/s")

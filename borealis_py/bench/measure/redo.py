@@ -88,7 +88,7 @@ def measure(stage: Stage, cases: Sequence[RedoCase], spark: bool) -> list[RedoFi
     with ExitStack() as stack:
         session = None
         if spark:
-            session = ReplicaSession.start("borealis bench", output=stage.work / "spark-bench.log")
+            session = ReplicaSession.start_spark("borealis bench", output=stage.work / "spark-bench.log")
             stack.callback(session.stop)
         return [_measure(stage, case, session) for case in cases]
 

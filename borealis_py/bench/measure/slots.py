@@ -77,7 +77,7 @@ def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: Ex
 
 def _on_spark(stage: Stage, parts: Sequence[SlotPart], slots: int, runs: int) -> list[float]:
     settings = SparkSettings(master=f"local[{slots}]", workers=slots)
-    session = ReplicaSession.start("borealis bench", settings, stage.work / f"spark-{slots}.log")
+    session = ReplicaSession.start_spark("borealis bench", settings, stage.work / f"spark-{slots}.log")
     bell = redo.Bell()
     with ExitStack() as stack:
         stack.callback(session.stop)

@@ -60,7 +60,7 @@ def _run(context: Context, todo: list[AuditSpec], spark: bool, spinner: Any) -> 
         return [audit(spec) for spec in todo], "inline"
     master = str(context.config.spark.get("master", "local[2]"))
     spinner.update("starting Spark")
-    session = ReplicaSession.start("borealis audit", SparkSettings(master=master))
+    session = ReplicaSession.start_spark("borealis audit", SparkSettings(master=master))
     try:
         spinner.update(f"recomputing {', '.join(spec.work.query for spec in todo)} from the sources on Spark")
         return audit_on_spark(session.context, todo), "spark"

@@ -128,7 +128,7 @@ class SparkDriver:
             log.info("Spark master widened", asked=plan.asked_master, given=plan.master, why=f"it runs {plan}")
         name = f"{self._specs[0].app} {', '.join(plan.tasks)}"
         spark = SparkSettings(plan.asked_master, plan.needed, extra=(*plan.properties, *self._extra))
-        session = ReplicaSession.start(name, spark, self._files.output)
+        session = ReplicaSession.start_spark(name, spark, self._files.output)
         try:
             if again:
                 await_slots(session.context, plan, self.stop, LATER_SLOTS_S, least=1)
