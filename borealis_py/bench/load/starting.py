@@ -77,7 +77,7 @@ def _boundaries(origin: int, count: int) -> Iterator[NewRecord]:
     for n in range(1, count + 1):
         writer.read_to = n
         writer.advance(buckets.start(origin + n))
-        yield from writer.take()
+        yield from writer.drain()
 
 
 if __name__ == "__main__":
