@@ -116,7 +116,7 @@ class SourceBuffer(InputBuffer):
     fold: SourceFold = field(default_factory=lambda: SourceFold(0))
     offset: int = 0
     marks: list[tuple[int, Mark]] = field(default_factory=list)
-    letters: bool = True
+    dead_letters: bool = True
     lateness: Lateness = field(default_factory=Lateness)
     """How late rows arrived, as this reader observed it."""
 
@@ -151,7 +151,7 @@ class SourceBuffer(InputBuffer):
             self.tuples += count
             if bucket >= low:
                 self.keep(bucket, rows, count, bucket >= evicted)
-        if accepted.rejects and accepted.reject_bucket >= low and self.letters:
+        if accepted.rejects and accepted.reject_bucket >= low and self.dead_letters:
             self.refuse(accepted.reject_bucket, accepted.rejects)
         return accepted
 

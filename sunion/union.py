@@ -58,7 +58,7 @@ class SUnion:
             decode = unpack.get(index, lambda rows: rows)
             return StreamBuffer.of(of.name, of.sources, of.replicas, self.origin, decode, self._ops, self.buckets.last)
         start = SourceFold(self.buckets.start(self.origin))
-        return SourceBuffer(of.name, of.sources, self.origin, fold=start, letters=of.letters)
+        return SourceBuffer(of.name, of.sources, self.origin, fold=start, dead_letters=of.dead_letters)
 
     @property
     def kept_rows(self) -> int:

@@ -50,7 +50,7 @@ class Driver:
         self._server.close()
 
 
-class Desks:
+class RpcRedos:
     """Whom jobs on `struck` are asked of. `redos`: by the number of slots, one for each of its nodes.
 
     Args:

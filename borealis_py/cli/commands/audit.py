@@ -79,10 +79,13 @@ def _tell(result: AuditResult, engine: str) -> None:
     if result.error is not None:
         say(f"{name}: not audited: {result.error}", "bold red")
     elif result.clean:
-        letters = "" if result.letters is None else f", {result.letters} dead letters as they must be"
+        letters = "" if result.dead_letters is None else f", {result.dead_letters} dead letters as they must be"
         say(f"{name}: {result.rows} rows recomputed, every bit the same{letters} ({seconds})", "bold green")
     else:
         first = f"; first: {result.first}" if result.first is not None else ""
         say(f"{name}: {result.differences} differences in {result.rows} rows ({seconds}){first}", "bold red")
-        if result.letter_differences:
-            say(f"{name}: {result.letter_differences} dead letters differ; first: {result.first_letter}", "bold red")
+        if result.dead_letter_differences:
+            say(
+                f"{name}: {result.dead_letter_differences} dead letters differ; first: {result.first_dead_letter}",
+                "bold red",
+            )

@@ -54,7 +54,7 @@ class Application:
         plan: SlotPlan,
         tasks: list[NodeTask],
         works: Mapping[str, bytes],
-        letters: Log,
+        rpc_log: Log,
         stop: threading.Event,
         ended: MutableMapping[str, int],
         shortage: SlotMonitor,
@@ -69,9 +69,9 @@ class Application:
         self._ailing: str | None = None
         self._short: str | None = None
         slots = SparkExecutor(self._context, works, self._news.set, session.warm_soon)
-        desks = [_desk(task) for task in self._tasks]
+        channels = [_channel(task) for task in self._tasks]
         self._server = RedoServer(
-            letters, desks, tasks[0].session, slots, plan.redos, self._news.set, SystemClock(), self._told
+            rpc_log, channels, tasks[0].session, slots, plan.redos, self._news.set, SystemClock(), self._told
         )
 
     def run(self) -> str | None:
@@ -81,7 +81,7 @@ class Application:
             self._server.close()
             return None
         self._shortage.begin()
-        serving = threading.Thread(target=self._serve, name="redo letters", daemon=True)
+        serving = threading.Thread(target=self._serve, name="redo RPC", daemon=True)
         looking = threading.Thread(target=self._look, name="watch Spark", daemon=True)
         threads = [threading.Thread(target=self._keep, args=(t,), name=t.name, daemon=True) for t in self._tasks]
         for thread in (serving, looking, *threads):
@@ -190,6 +190,6 @@ def new_session() -> str:
     return uuid.uuid4().hex[:8]
 
 
-def _desk(task: NodeTask) -> TaskChannel:
+def _channel(task: NodeTask) -> TaskChannel:
     spec = task.spec
     return TaskChannel(spec.node, *redo_feeds(spec.app, spec.node, spec.replica))

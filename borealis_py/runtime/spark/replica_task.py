@@ -59,7 +59,7 @@ class NodeTask:
 
     Args:
         session: of the driver's application. fingerprints: kernels that may run the app.
-        letters: the log for messages to its driver (the data's, with longer polls).
+        rpc_log: the log for messages to its driver (the data's, with longer polls).
         log_file: where the driver writes its log on this machine; empty, or gone: the worker's standard error is used.
         log_bounded: whether that file is rotated when it is too large, by any process that notices.
     """
@@ -67,7 +67,7 @@ class NodeTask:
     spec: ReplicaSpec
     session: str
     fingerprints: tuple[str, ...]
-    letters: Log
+    rpc_log: Log
     log_file: str = ""
     log_bounded: bool = False
 
@@ -107,7 +107,7 @@ class NodeTask:
         ask, answer = redo_feeds(spec.app, spec.node, spec.replica)
         deadline_s = spec.timing.redo_deadline_us / 1e6
         address = TaskAddress(self.session, uid, ask, answer)
-        link.asking = asking = RemoteRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
+        link.asking = asking = RemoteRedo(self.rpc_log, address, kernel, wake, SystemClock(), deadline_s, stop.set)
         local = ThreadRedo(work_of(spec), wake)
         return RedoRouter(asking, local, peer, why_inline=lambda: asking.why_inline)
 

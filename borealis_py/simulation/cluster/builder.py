@@ -130,7 +130,7 @@ class Builder:
                 name, self.plans[name].replicas, self.origins[name], partition=self.scenario.partition(node, name)
             )
             if name in self.plans
-            else model.Input(name, 0, (name,), letters=self.teller(name) == node)
+            else model.Input(name, 0, (name,), dead_letters=self.teller(name) == node)
             for name in self.plans[node].inputs
         )
 
