@@ -141,8 +141,8 @@ def audit(spec: AuditSpec) -> AuditResult:
             upto, counts, letters = _compare(spec, on, corrected)
     except Exception as exc:
         error = describe(exc)
-        return AuditResult(spec.work.query, spec.origin, spec.origin, 0, 0, None, time.monotonic() - started, error)
-    return AuditResult(spec.work.query, spec.origin, upto, *counts, time.monotonic() - started, None, *letters)
+        return AuditResult(spec.work.node, spec.origin, spec.origin, 0, 0, None, time.monotonic() - started, error)
+    return AuditResult(spec.work.node, spec.origin, upto, *counts, time.monotonic() - started, None, *letters)
 
 
 def audit_on_spark(context: Any, specs: Iterable[AuditSpec]) -> list[AuditResult]:
@@ -194,7 +194,7 @@ def _told(spec: AuditSpec, on: OpenReplayContext, lookup: Lookup) -> tuple[list[
     records = lookup.read(letters.feed, *lookup.bounds(letters.feed))
     told = [letter for letter in map(parse_letter, records) if letter is not None]
     may = {node: max(parts) for node, parts in reached().items()}
-    return told, Recomputed(letters.readers, base_name(spec.work.query), must, may)
+    return told, Recomputed(letters.readers, base_name(spec.work.node), must, may)
 
 
 def _letters(app: AppSpec, query: str) -> DeadLetterSpec:

@@ -69,7 +69,7 @@ def run_job(job: RedoJob, on: OpenReplayContext, deadline: float | None = None) 
         outputs.update(chunk.outputs)
     if replay.rows != job.rows:
         raise ReplayError(
-            f"{on.work.query}: buckets {job.first} to {job.end} have {replay.rows} rows in the log, "
+            f"{on.work.node}: buckets {job.first} to {job.end} have {replay.rows} rows in the log, "
             f"the replica had read {job.rows}"
         )
     return replay.state, outputs

@@ -72,7 +72,7 @@ class Replay:
         given = {r.index: r for r in ranges}
         sources = [i for i, of in enumerate(work.inputs) if not of.replicas]
         if sorted(given) != sources:
-            raise ReplayError(f"{work.query}: a replay needs one range for each of {len(sources)} sources")
+            raise ReplayError(f"{work.node}: a replay needs one range for each of {len(sources)} sources")
         self._opened = opened
         self._union = SUnion(work.inputs, first, opened.buckets, opened.kernel, work.ahead_max_us, opened.unpack)
         self._union.resume(first, [Mark(given[i].first, given[i].fold) for i in sources])
@@ -119,7 +119,7 @@ class Replay:
                     return
                 what = RangeGone if isinstance(reader, StreamRangeReader) else ReplayError  # the replica had read it
                 raise what(
-                    f"{self._opened.work.query}: {reader} closes only the buckets before "
+                    f"{self._opened.work.node}: {reader} closes only the buckets before "
                     f"{self._union.closed(index)}, not those before {target}"
                 )
 
@@ -135,7 +135,7 @@ class Replay:
 
     def _check_time(self) -> None:
         if self._deadline is not None and time.monotonic() > self._deadline:
-            raise OutOfTime(f"{self._opened.work.query}: not done by the deadline, at bucket {self.frontier}")
+            raise OutOfTime(f"{self._opened.work.node}: not done by the deadline, at bucket {self.frontier}")
 
 
 def with_rejects(stepped: Mapping[int, Output], rejects: Mapping[int, tuple[Reject, ...]]) -> dict[int, Output]:

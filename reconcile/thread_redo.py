@@ -89,7 +89,7 @@ class ThreadRedo:
         with self._news:
             self._jobs.append(job)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name=f"redo {self._work.query}", daemon=True)
+                self._thread = threading.Thread(target=self._loop, name=f"redo {self._work.node}", daemon=True)
                 self._thread.start()
             self._news.notify()
 

@@ -38,7 +38,7 @@ class SourceFailure(msgspec.Struct, frozen=True):
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """Settings key `incarnation/<query>/<replica>`: the highest so far; it outlives the heartbeats (B30)."""
+    """Settings key `incarnation/<node>/<replica>`: the highest so far; it outlives the heartbeats (B30)."""
 
     app_uid: str
     inc: Number

@@ -43,7 +43,7 @@ class InputState:
         self._latenesses = (0, 0, 0)
         self._heard = False
         self._tidied = (start, start)
-        self._held = [ALWAYS for _ in inputs]
+        self._held_at_us = [ALWAYS for _ in inputs]
 
     def waited_us(self, bucket: Bucket, now: MonotonicUs) -> int:
         """How long past its end a bucket has waited, here and upstream, in microseconds (R1, B12)."""
@@ -62,22 +62,22 @@ class InputState:
             self.union.feed_all(index, records)
             feed, closed = self.feeds[index][0], self.union.closed(index)
             if closed > feed.said:
-                feed.word(Bucket(closed - 1), tentative=False, live=live)
+                feed.on_report(Bucket(closed - 1), tentative=False, live=live)
                 self._spoke.append(index)
             elif records:
                 feed.heard = True
         for index, said in turn.streams.items():
             for word in self.union.feed_stream(index, said):
-                self.feeds[index][word.replica].word(Bucket(word.bucket), tentative=word.tentative, live=live)
+                self.feeds[index][word.replica].on_report(Bucket(word.bucket), tentative=word.tentative, live=live)
                 if word.tentative or word.waited_us:
                     self._waited.append((Bucket(word.bucket), word.waited_us))
         for index in held | {i for i, _ in waiting - self.union.waiting}:
-            self._held[index] = turn.now
+            self._held_at_us[index] = turn.now
 
     def held_until(self, bucket: Bucket) -> MonotonicUs:
         """When an input that has not closed `bucket` was last held, since its records were of no use yet or memory was
         full (R6): its report of the bucket may lie unread. ALWAYS: none was held."""
-        held = zip(self._held, self.union.inputs, strict=True)
+        held = zip(self._held_at_us, self.union.inputs, strict=True)
         return max((at for at, source in held if source.closed <= bucket), default=ALWAYS)
 
     def create(self, now: MonotonicUs) -> None:
@@ -199,12 +199,12 @@ class InputState:
                 merged[bucket] = replace(output, rejects=rejects + output.rejects)
         return merged
 
-    def ran(self, bucket: Bucket) -> None:
+    def on_live_run(self, bucket: Bucket) -> None:
         """The bucket ran live: each feed of an input that was not stable in it is LATE unless it reported it (R3)."""
         for feeds, source in zip(self.feeds, self.union.inputs, strict=True):
             if source.closed <= bucket:
                 for feed in feeds:
-                    feed.ran(bucket)
+                    feed.on_live_run(bucket)
         self.union.passed(bucket + 1)
 
     def forgive(self) -> None:
@@ -225,7 +225,7 @@ class InputState:
         now = zip(before, self.silences(), self.union.inputs, strict=True)
         return [EmitEvent("SILENT" if late else "HEARD", source.name) for was, late, source in now if late != was]
 
-    def tidy(self, stable: Bucket, live: Bucket, keep_from: Bucket, rows_max: int) -> None:
+    def release_memory(self, stable: Bucket, live: Bucket, keep_from: Bucket, rows_max: int) -> None:
         """Forget what is below the frontiers. Over the budget of `rows_max` rows, drop rows below `keep_from`, which a
         redo reads again, then tentative rows of the farthest buckets, which are read again before they run (R6).
         """

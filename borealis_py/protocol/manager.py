@@ -136,7 +136,7 @@ class Manager:
         self._effects += self.publishing.turn(turn, standing, self.output)
         self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, Bucket(self.output.ack_s))
         keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
-        self.intake.tidy(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
+        self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
         self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait)]
         self._effects += self._heart.beat(
             now, self.state, self.output, self.stagger.asking, self.control.own_ask,
@@ -258,7 +258,7 @@ class Manager:
 
     def _advance_stable(self, end: Bucket, outputs: Mapping[int, Output]) -> None:
         first, together = self.f_s, self.f_s == self.f_l
-        waited = {"held": partial(self.intake.waited_us, now=self._now)} if together else {}
+        waited = {"waited_us": partial(self.intake.waited_us, now=self._now)} if together else {}
         for said in self.output.stable_run(first, end, outputs, **waited):
             self._append(said)
         self.f_s = end
@@ -307,7 +307,7 @@ class Manager:
         if first_one:
             self._diverged, self._l = True, self._s
         share = self.intake.share(bucket)
-        label = self._labels.ran(bucket, share)
+        label = self._labels.on_live_run(bucket, share)
         self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
         output = outputs.get(bucket, Output())
         said = TentativeBucket(
@@ -316,7 +316,7 @@ class Manager:
         )  # fmt: skip
         self._append(self.output.tentative(said))
         self.f_l = Bucket(bucket + 1)
-        self.intake.ran(bucket)
+        self.intake.on_live_run(bucket)
         self.counts.tentative(output, self._ops)
         self._set_state()
         if first_one:

@@ -58,7 +58,7 @@ class StreamView:
         changes: list[Change] = []
         for said in self._fold.read(records):
             if isinstance(said, FeedProgress):
-                self._feeds[said.replica].word(Bucket(said.bucket), tentative=said.tentative, live=self.live)
+                self._feeds[said.replica].on_report(Bucket(said.bucket), tentative=said.tentative, live=self.live)
                 if said.tentative or said.waited_us:
                     self._waited.append((Bucket(said.bucket), said.waited_us))
                 continue
@@ -95,7 +95,7 @@ class StreamView:
                 changes += self.view.tentative_bucket(best)
             self._fold.passed(self.live)
             for feed in self._feeds:
-                feed.ran(bucket)
+                feed.on_live_run(bucket)
 
     def ready_at(self) -> MonotonicUs | None:
         """When to show or pass over the next bucket at the latest; None: not without new records.

@@ -76,7 +76,7 @@ class Saw:
 
 
 @dataclass(frozen=True)
-class Session:
+class SubscriberHistory:
     """What one subscriber saw, from start to end. `complete`: it stayed until the query's end; else it was killed."""
 
     name: str
@@ -132,7 +132,7 @@ class Evidence:
     written: Sequence[CommittedRow]
     progress: Sequence[Sequence[ProgressRecord]]
     dead_letters: Sequence[DeadLetterRecord] = ()
-    sessions: Sequence[Session] = ()
+    subscribers: Sequence[SubscriberHistory] = ()
     acknowledged: Mapping[str, int] = field(default_factory=dict)
     poison: Mapping[str, Mapping[int, bool]] = field(default_factory=dict)
     healed: bool = True
@@ -211,12 +211,12 @@ def dead_letters(raw: Iterable[Raw]) -> Iterator[DeadLetterRecord]:
         yield DeadLetterRecord(source, offset, reason, seq, node, bucket, record.value or b"", index)
 
 
-def session(path: Path, view: str) -> Session:
+def subscriber_history(path: Path, view: str) -> SubscriberHistory:
     """A subscriber's file of JSON lines; a last line that is cut short was being written when it was killed."""
     lines = _lines(path)
     ended = any(line.get("ended") == view for line in lines)
     seen = [Saw(**{**line["saw"], "rows": tuple(line["saw"]["rows"])}) for line in lines if line.get("view") == view]
-    return Session(path.name, view, seen, ended)
+    return SubscriberHistory(path.name, view, seen, ended)
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

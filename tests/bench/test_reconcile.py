@@ -152,7 +152,7 @@ class OwnJob:
 
 def messages_of(struck: Struck) -> RpcLog:
     """A log with the topics of all its redos."""
-    return RpcLog(*(redo_feeds(struck.app.name, work.query, 0)[0] for work in struck.works))
+    return RpcLog(*(redo_feeds(struck.app.name, work.node, 0)[0] for work in struck.works))
 
 
 def test_jobs_that_are_asked_for_by_rpc_give_the_same() -> None:

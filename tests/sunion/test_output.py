@@ -22,7 +22,7 @@ def tentative(bucket: int) -> TentativeBucket:
 
 
 def test_buckets_with_output_are_records_and_the_empty_ones_between_them_ranges() -> None:
-    said = SOutput(1, 3, OPS).stable_run(3, 10, {5: rows(1), 6: rows(2)}, held=lambda bucket: bucket)
+    said = SOutput(1, 3, OPS).stable_run(3, 10, {5: rows(1), 6: rows(2)}, waited_us=lambda bucket: bucket)
     assert [record for _, record in said] == [
         StableRange(1, 3, 5, 4),
         StableBucket(1, 5, rows(1), 5),

@@ -108,6 +108,6 @@ def _once(parts: Sequence[SlotPart], redos: Sequence[ExecutorRedo], bell: redo.B
 
 def _check(answer: RedoDone | RedoFailed, part: SlotPart) -> None:
     if isinstance(answer, RedoFailed):
-        raise BenchError(f"a redo of {part.work.query} failed: {answer.reason}")
+        raise BenchError(f"a redo of {part.work.node} failed: {answer.reason}")
     if redo.bits(answer.outputs) != part.expected:
-        raise BenchError(f"the redo of {part.work.query} on Spark gave other results than in this process")
+        raise BenchError(f"the redo of {part.work.node} on Spark gave other results than in this process")

@@ -62,7 +62,7 @@ def _run(context: Context, todo: list[AuditSpec], spark: bool, spinner: Any) -> 
     spinner.update("starting Spark")
     session = ReplicaSession.start_spark("borealis audit", SparkSettings(master=master))
     try:
-        spinner.update(f"recomputing {', '.join(spec.work.query for spec in todo)} from the sources on Spark")
+        spinner.update(f"recomputing {', '.join(spec.work.node for spec in todo)} from the sources on Spark")
         return audit_on_spark(session.context, todo), "spark"
     finally:
         session.stop()

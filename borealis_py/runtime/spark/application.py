@@ -23,7 +23,7 @@ from borealis_py.runtime.ends import ALONE
 from borealis_py.runtime.restarting import TaskDied, supervise
 from borealis_py.runtime.spark.cluster import UI_PORT, executor_hosts, free_slots
 from borealis_py.runtime.spark.proxy_status import ProxyStatus
-from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, run_tasks, unpack_glance
+from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, run_tasks, unpack_snapshot
 from borealis_py.runtime.spark.session import ReplicaSession
 from borealis_py.runtime.spark.slot_monitor import SlotDecision, SlotMonitor, SlotUsage
 from borealis_py.runtime.spark.slot_plan import SlotPlan, slots_there, waiting
@@ -145,9 +145,9 @@ class Application:
                 self._over.wait(LOOK_S)
 
     def _told(self, body: bytes) -> None:
-        glance = unpack_glance(body)
-        if glance is not None:
-            self._notices.see(glance)
+        snapshot = unpack_snapshot(body)
+        if snapshot is not None:
+            self._notices.see(snapshot)
 
     def _look(self) -> None:
         """Poll Spark from a thread, since a hanging JVM does not answer."""

@@ -117,16 +117,16 @@ class _Link:
 
     asking: RemoteRedo | None = None
 
-    def tell(self, glance: StatusSnapshot) -> None:
+    def tell(self, snapshot: StatusSnapshot) -> None:
         if self.asking is not None:
-            self.asking.tell(pack_glance(glance))
+            self.asking.tell(pack_snapshot(snapshot))
 
 
-def pack_glance(glance: StatusSnapshot) -> bytes:
-    return msgspec.msgpack.encode(glance)
+def pack_snapshot(snapshot: StatusSnapshot) -> bytes:
+    return msgspec.msgpack.encode(snapshot)
 
 
-def unpack_glance(body: bytes) -> StatusSnapshot | None:
+def unpack_snapshot(body: bytes) -> StatusSnapshot | None:
     """Decode a snapshot; None: written by another version."""
     try:
         return msgspec.msgpack.decode(body, type=StatusSnapshot)

@@ -105,15 +105,15 @@ def _the_first_node_waits_longest() -> Any:
 
 
 def _one_late_input_makes_all_late() -> Any:
-    before = InputState.ran
+    before = InputState.on_live_run
 
-    def ran(self: InputState, bucket: int) -> None:
+    def on_live_run(self: InputState, bucket: int) -> None:
         before(self, bucket)
         if any(feed.late for feeds in self.feeds for feed in feeds):
             for feed in (feed for feeds in self.feeds for feed in feeds):
                 feed.late = True
 
-    return mock.patch.object(InputState, "ran", ran)
+    return mock.patch.object(InputState, "on_live_run", on_live_run)
 
 
 def _upstreams_lack_forgotten() -> Any:
