@@ -165,7 +165,7 @@ class StableRange:
     waited_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TentativeBucket:
     """TENTATIVE(inc, b, ...): not known to be final; replaced by STABLE(b) later.
 

@@ -99,6 +99,7 @@ class LiveSubscription:
 
     def __init__(
         self,
+        *,
         log: Log,
         clock: Clock,
         app: str,

@@ -96,6 +96,7 @@ class Replica:
 
     def __init__(
         self,
+        *,
         spec: ReplicaSpec,
         log_: Log,
         clock: Clock,

@@ -32,6 +32,7 @@ class HeartbeatTimer:
 
     def beat(
         self,
+        *,
         now: MonotonicUs,
         state: ReplicaState,
         output: SOutput,

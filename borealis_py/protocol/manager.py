@@ -139,8 +139,8 @@ class Manager:
         self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
         self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait)]
         self._effects += self._heart.beat(
-            now, self.state, self.output, self.stagger.asking, self.control.own_ask,
-            self.publishing.frontier, self.checkpointing.checkpoint_bucket,
+            now=now, state=self.state, output=self.output, asking=self.stagger.asking, ask=self.control.own_ask,
+            progress=self.publishing.frontier, checkpoint_bucket=self.checkpointing.checkpoint_bucket,
         )  # fmt: skip
         self._ask_ends(standing)
         return self._effects
@@ -311,8 +311,9 @@ class Manager:
         self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
         output = outputs.get(bucket, Output())
         said = TentativeBucket(
-            self.identity.inc, bucket, output, label.missing_sources, share.missing,
-            self.intake.waited_us(bucket, self._now), label.completeness, label.diverged_from,
+            inc=self.identity.inc, bucket=bucket, output=output, missing_sources=label.missing_sources,
+            missing=share.missing, waited_us=self.intake.waited_us(bucket, self._now),
+            completeness=label.completeness, diverged_from=label.diverged_from,
         )  # fmt: skip
         self._append(self.output.tentative(said))
         self.f_l = Bucket(bucket + 1)
@@ -341,7 +342,9 @@ class Manager:
     def _standing(self, gap: bool) -> PublishContext:
         lowest_live = self.control.lowest_live if self.control.echoed else -1
         closed = max(self.f_s, self.complete)
-        return PublishContext(self._now, self.f_s, lowest_live, gap, self._ends.read_to, closed)
+        return PublishContext(
+            now=self._now, stable=self.f_s, lowest_live=lowest_live, gap=gap, read_to=self._ends.read_to, closed=closed
+        )
 
     def _ask_ends(self, standing: PublishContext) -> None:
         """Ask for the ends of all feeds if a decision waits only for them (B14, R10, R11)."""

@@ -40,7 +40,7 @@ class Phase(Enum):
     COMMITTING = "committing"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishContext:
     """What the replica knows in this turn.
 

@@ -133,7 +133,7 @@ class Reconciliation:
             SourceRange(i, Offset(mark.offset), Offset(source.offset), mark.fold)
             for (i, source), mark in zip(union.sources.items(), union.marks(first), strict=True)
         )
-        self.job = RedoJob(self._next_id, first, end, state, ranges, rows)
+        self.job = RedoJob(id=self._next_id, first=first, end=end, state=state, ranges=ranges, rows=rows)
         self._next_id += 1
         self._took_all = end - first if to_live and end == target else None
         self._local = local
@@ -150,7 +150,7 @@ class Reconciliation:
 
     def adopt(self, now: MonotonicUs, peer: int, first: Bucket, end: Bucket, state: State) -> list[Effect]:
         """Begin to take over a peer's checkpoint at `end`, with what it emitted for [first, end) (B44, B2)."""
-        self.job = RedoJob(self._next_id, first, end, state, (), 0, peer)
+        self.job = RedoJob(id=self._next_id, first=first, end=end, state=state, ranges=(), rows=0, peer=peer)
         self._next_id += 1
         self._took_all = None
         self.deadline = now + self._timing.adopt_deadline_us

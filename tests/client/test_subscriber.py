@@ -44,8 +44,8 @@ class World:
 
     def subscribe(self, wait_us: int, wait_of: Callable[[int], int] | None = wait_of) -> LiveSubscription:
         return LiveSubscription(
-            self.log.client("subscriber"), self.clock, "app", "a1", "q", 2, BUCKETS, FIRST, wait_us,
-            "s", lambda: None, wait_of,
+            log=self.log.client("subscriber"), clock=self.clock, app="app", app_uid="a1", query="q", replicas=2,
+            buckets=BUCKETS, start=FIRST, wait_us=wait_us, schema="s", wake=lambda: None, wait_of=wait_of,
         )  # fmt: skip
 
     def says(self, *records: StreamRecord, by: StreamEncoder | None = None) -> None:
@@ -75,7 +75,16 @@ class World:
 
 
 def tentative(bucket: int) -> TentativeBucket:
-    return TentativeBucket(1, bucket, Output(), ("lga",), ("lga",), 0, 0.5, bucket)
+    return TentativeBucket(
+        inc=1,
+        bucket=bucket,
+        output=Output(),
+        missing_sources=("lga",),
+        missing=("lga",),
+        waited_us=0,
+        completeness=0.5,
+        diverged_from=bucket,
+    )
 
 
 def test_a_lower_threshold_shows_what_was_waiting() -> None:

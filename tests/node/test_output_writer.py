@@ -67,7 +67,16 @@ def read(appender: ListAppender, partition: int) -> list[StreamRecord]:
 def test_each_partition_gets_its_rows_and_the_first_the_dead_letters() -> None:
     out, appender = outlet()
     out.append(1, StableBucket(2, 7, Output(ROWS, (REJECT,)), 3))
-    tentative = TentativeBucket(2, 8, Output(ROWS[:1]), ("s",), ("s",), 0, 0.5, 8)
+    tentative = TentativeBucket(
+        inc=2,
+        bucket=8,
+        output=Output(ROWS[:1]),
+        missing_sources=("s",),
+        missing=("s",),
+        waited_us=0,
+        completeness=0.5,
+        diverged_from=8,
+    )
     out.append(2, tentative)
     found = [read(appender, p) for p in range(3)]
     values = [[[row[2] for row in said.output.rows or []] for said in part] for part in found]  # type: ignore[union-attr]

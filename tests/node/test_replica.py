@@ -75,7 +75,15 @@ class World:
 
         redos = RedoRouter(*(FailingRedo("no Spark", wake) for _ in range(3)))
         return Replica(
-            self.spec, self.spec.log, self.clock, KERNEL, redos, self.store, "u1", wake, seen=self.snapshots.append
+            spec=self.spec,
+            log_=self.spec.log,
+            clock=self.clock,
+            kernel=KERNEL,
+            redos=redos,
+            store=self.store,
+            uid="u1",
+            wake=wake,
+            seen=self.snapshots.append,
         )
 
     def run(self, replica: Replica, seconds: float) -> None:
@@ -300,7 +308,12 @@ def test_the_end_of_a_drill_wakes_it(world: World) -> None:
 def test_the_result_of_a_redo_that_was_taken_back_never_comes(world: World) -> None:
     replica = world.start()
     for job_id in (4, 5):
-        replica._carry_out(StartRedo(RedoJob(job_id, FIRST, FIRST + 1, (0, 0, 0), (), 0), RedoPlace.LOG), 0)
+        replica._carry_out(
+            StartRedo(
+                RedoJob(id=job_id, first=FIRST, end=FIRST + 1, state=(0, 0, 0), ranges=(), rows=0), RedoPlace.LOG
+            ),
+            0,
+        )
     replica._carry_out(CancelRedo(4), 0)
     assert [result.id for result in replica._redos.poll_results()] == [5]
 

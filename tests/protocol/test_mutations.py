@@ -294,8 +294,8 @@ def old_ask_for_a_new_run(patch: Patch) -> None:
     """The offset of an earlier run of asking is said for the present one."""
     kept = HeartbeatTimer.beat
 
-    def beat(self: HeartbeatTimer, *args: Any) -> Any:
-        return [SendHeartbeat(replace(b.heartbeat, ask_offset=args[4])) for b in kept(self, *args)]
+    def beat(self: HeartbeatTimer, *, ask: Any, **more: Any) -> Any:
+        return [SendHeartbeat(replace(b.heartbeat, ask_offset=ask)) for b in kept(self, ask=ask, **more)]
 
     patch.setattr(HeartbeatTimer, "beat", beat)
 

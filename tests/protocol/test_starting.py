@@ -62,7 +62,15 @@ def test_a_new_run_of_asking_does_not_carry_the_offset_of_the_one_before() -> No
     def says(asking: bool, ask: int | None) -> int | None:
         nonlocal now
         now += Timing().heartbeat_us
-        (sent,) = heart.beat(now, ReplicaState.UPSTREAM_FAILURE, output, asking, ask, 0, -1)
+        (sent,) = heart.beat(
+            now=now,
+            state=ReplicaState.UPSTREAM_FAILURE,
+            output=output,
+            asking=asking,
+            ask=ask,
+            progress=0,
+            checkpoint_bucket=-1,
+        )
         return sent.heartbeat.ask_offset
 
     assert (says(True, None), says(True, 5)) == (None, 5)

@@ -52,7 +52,7 @@ class Replica:
         marks = enumerate(zip(self.marks[first], self.ends, strict=True))
         ranges = tuple(SourceRange(i, m.offset, stop, m.fold) for i, (m, stop) in marks)
         rows = sum(self.counts[b] for b in range(first, end))
-        return RedoJob(id, first, end, self.states[first], ranges, rows)
+        return RedoJob(id=id, first=first, end=end, state=self.states[first], ranges=ranges, rows=rows)
 
     def jobs(self, cuts: Iterable[int]) -> list[RedoJob]:
         """The whole run cut at these buckets."""

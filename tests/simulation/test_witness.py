@@ -145,7 +145,7 @@ def test_labels_are_exact_over_the_window_of_a_result() -> None:
 
 
 def job(number: int, first: int, end: int) -> JobStarted:
-    return JobStarted(RedoJob(number, first, end, None, (), 0), RedoPlace.SPARK)
+    return JobStarted(RedoJob(id=number, first=first, end=end, state=None, ranges=(), rows=0), RedoPlace.SPARK)
 
 
 def test_where_there_is_no_spark_no_job_is_for_it() -> None:

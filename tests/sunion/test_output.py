@@ -18,7 +18,16 @@ def rows(n: int) -> Output:
 
 
 def tentative(bucket: int) -> TentativeBucket:
-    return TentativeBucket(1, bucket, Output(), ("s1",), ("s1",), 0, 0.5, 0)
+    return TentativeBucket(
+        inc=1,
+        bucket=bucket,
+        output=Output(),
+        missing_sources=("s1",),
+        missing=("s1",),
+        waited_us=0,
+        completeness=0.5,
+        diverged_from=0,
+    )
 
 
 def test_buckets_with_output_are_records_and_the_empty_ones_between_them_ranges() -> None:

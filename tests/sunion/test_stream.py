@@ -27,7 +27,14 @@ def tentative(
     bucket: int, *missing_sources: str, inc: int = 1, completeness: float = 0.5, value: int = 77
 ) -> TentativeBucket:
     return TentativeBucket(
-        inc, bucket, Output(((bucket * W, value),)), missing_sources, missing_sources, 0, completeness, bucket
+        inc=inc,
+        bucket=bucket,
+        output=Output(((bucket * W, value),)),
+        missing_sources=missing_sources,
+        missing=missing_sources,
+        waited_us=0,
+        completeness=completeness,
+        diverged_from=bucket,
     )
 
 

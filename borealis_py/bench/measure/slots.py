@@ -68,7 +68,7 @@ def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: Ex
     stack.callback(kernel.close)
     rows = sum(n for n, _, _ in keyed.results([read_corrected(stage, state)[index]]).values())
     job = RedoJob(
-        0, Bucket(backlog.origin), Bucket(backlog.end), kernel.initial(), (), rows
+        id=0, first=Bucket(backlog.origin), end=Bucket(backlog.end), state=kernel.initial(), ranges=(), rows=rows
     )  # a stream needs no ranges
     with closing(work.open()) as opened:
         _, outputs = run_job(job, opened)
