@@ -87,38 +87,39 @@ class InputState:
             self.creation.waited(bucket, now=now, waited_us=waited_us, width_us=self._buckets.width_us)
         self._waited.clear()
 
-    def drift_notes(self, now: MonotonicUs, wait: int) -> list[EmitEvent]:
-        """Events for sources that report but stay more than `wait` behind, or differ so in lateness (B23)."""
+    def drift_notes(self, now: MonotonicUs, wait_us: int) -> list[EmitEvent]:
+        """Events for sources that report but stay more than `wait_us` behind, or differ so in lateness (B23)."""
         notes: list[EmitEvent] = []
         for index in self._spoke:
             lag = max(0, self.union.top + 1 - self.union.closed(index)) * self._buckets.width_us
-            if self._drifts[index].closed(now, lag, wait):
+            if self._drifts[index].closed(now, lag, wait_us):
                 name = self.union.inputs[index].name
                 notes.append(
-                    EmitEvent("DRIFT", f"source {name} is {lag / 1e6:g} s behind, more than D = {wait / 1e6:g} s")
+                    EmitEvent("DRIFT", f"source {name} is {lag / 1e6:g} s behind, more than D = {wait_us / 1e6:g} s")
                 )
         self._spoke.clear()
-        return notes + self._lateness_notes(wait)
+        return notes + self._lateness_notes(wait_us)
 
-    def _lateness_notes(self, wait: int) -> list[EmitEvent]:
-        """An event if two publishers' latenesses differ by more than `wait`, so that one source is always missing when
-        the other is present; once per change."""
-        if not self._heard and wait == self._latenesses[2]:
+    def _lateness_notes(self, wait_us: int) -> list[EmitEvent]:
+        """An event if two publishers' latenesses differ by more than `wait_us`, so that one source is always missing
+        when the other is present; once per change."""
+        if not self._heard and wait_us == self._latenesses[2]:
             return []
         self._heard = False
         sources = [s for s in self.union.sources.values() if s.fold.owner and not s.fold.ended]
         if len(sources) < 2:
             return []
         least, most = (pick(sources, key=lambda s: s.fold.lateness_us) for pick in (min, max))
-        apart = least.fold.lateness_us, most.fold.lateness_us, wait
+        apart = least.fold.lateness_us, most.fold.lateness_us, wait_us
         if apart == self._latenesses:
             return []
         self._latenesses = apart
-        if apart[1] - apart[0] <= wait:
+        if apart[1] - apart[0] <= wait_us:
             return []
         said = (
             f"the publisher of {most.name} waits {apart[1] / 1e6:g} s for late rows, that of {least.name} "
-            f"{apart[0] / 1e6:g} s: these differ by more than D = {wait / 1e6:g} s, so buckets run without {most.name}"
+            f"{apart[0] / 1e6:g} s: these differ by more than D = {wait_us / 1e6:g} s, "
+            f"so buckets run without {most.name}"
         )
         return [EmitEvent("DRIFT", said)]
 

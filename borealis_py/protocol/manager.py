@@ -79,11 +79,11 @@ class Manager:
         self._backfill = start if own < start.bucket else None
         self._effects: list[Effect] = []
         self._history = History()
-        self._delta = grow_delta(timing, config.position)
+        self._delta_us = grow_delta(timing, config.position)
         self._set_delays(delays)
 
     def _set_delays(self, delays: NodeDelays) -> None:
-        self._wait = max(self._delta, delays.wait_us)
+        self._wait_us = max(self._delta_us, delays.wait_us)
         self.delays = delays
 
     @property
@@ -137,7 +137,7 @@ class Manager:
         self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, Bucket(self.output.ack_s))
         keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
         self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
-        self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait)]
+        self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait_us)]
         self._effects += self._heart.beat(
             now=now, state=self.state, output=self.output, asking=self.stagger.asking, ask=self.control.own_ask,
             progress=self.publishing.frontier, checkpoint_bucket=self.checkpointing.checkpoint_bucket,
@@ -273,7 +273,7 @@ class Manager:
             return None
         policy = self.delays.stabilization if self.stagger.granted else self.delays.failure
         end = MonotonicUs(created + self.buckets.width_us)
-        return delay.ready_at(end, self.intake.views(bucket), policy, wait_us=self._wait, delta_us=self._delta)
+        return delay.ready_at(end, self.intake.views(bucket), policy, wait_us=self._wait_us, delta_us=self._delta_us)
 
     def _run_live(self) -> None:
         """Run buckets whose time has come on L; their output is TENTATIVE (R3)."""
@@ -396,4 +396,4 @@ class Manager:
             times.append(max(live, self._now))
         others = (self.stagger.wakeup(), self.reconciliation.wakeup(), self.publishing.wakeup(self.f_s))
         # Whatever was due has been done or waits for an answer.
-        return MonotonicUs(min([*times, *(at for at in others if at is not None and at > self._now)]))
+        return min([*times, *(at for at in others if at is not None and at > self._now)])

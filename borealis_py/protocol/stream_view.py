@@ -21,14 +21,14 @@ class StreamView:
     """What a consumer has read of a stream with `replicas` replicas, from bucket `start` on.
 
     Args:
-        wait: D = X - slack, in microseconds: how long past a bucket's end it waits for a feed that may still report the
+        wait_us: D = X - slack: how long past a bucket's end it waits for a feed that may still report the
             bucket as stable.
     """
 
-    def __init__(self, stream: str, replicas: int, start: Bucket, buckets: Buckets, wait: int) -> None:
+    def __init__(self, stream: str, replicas: int, start: Bucket, buckets: Buckets, wait_us: int) -> None:
         self.stream = stream
         self.buckets = buckets
-        self.wait = wait
+        self.wait_us = wait_us
         self.view = View(start)
         self._fold = StreamFold(stream, replicas, start)
         self._feeds = [FeedState(start) for _ in range(replicas)]
@@ -111,4 +111,4 @@ class StreamView:
             return None
         views = [view(presence, self._feeds, self.live)]
         end = MonotonicUs(created + self.buckets.width_us)
-        return ready_at(end, views, DelayPolicy.PROCESS, wait_us=self.wait, delta_us=self.wait)
+        return ready_at(end, views, DelayPolicy.PROCESS, wait_us=self.wait_us, delta_us=self.wait_us)

@@ -112,7 +112,7 @@ def test_what_was_set_before_it_opened_counts_and_not_what_its_caller_believed()
     world.threshold(700)
     world.threshold(500)
     subscription = world.subscribe(wait_of(3_000_000))
-    assert subscription.stream.wait == wait_of(500_000)
+    assert subscription.stream.wait_us == wait_of(500_000)
 
 
 def test_other_settings_are_not_its_business() -> None:
@@ -123,7 +123,7 @@ def test_other_settings_are_not_its_business() -> None:
     with capture_logs() as lines:
         world.shown(subscription, 0.1)
     assert lines == []
-    assert subscription.stream.wait == wait_of(3_000_000)
+    assert subscription.stream.wait_us == wait_of(3_000_000)
 
 
 @pytest.mark.parametrize("value", [encode(Threshold(1)), b"{", b'{"threshold_us":"soon"}', None])
@@ -134,7 +134,7 @@ def test_a_bad_threshold_is_named_and_changes_nothing(value: bytes | None) -> No
     with capture_logs() as lines:
         world.shown(subscription, 0.1)
     assert [line["key"] for line in lines] == ["threshold/q"]
-    assert subscription.stream.wait == wait_of(3_000_000)
+    assert subscription.stream.wait_us == wait_of(3_000_000)
 
 
 def test_one_that_is_not_to_follow_keeps_its_wait() -> None:
@@ -142,7 +142,7 @@ def test_one_that_is_not_to_follow_keeps_its_wait() -> None:
     subscription = world.subscribe(123_000, None)
     world.threshold(500)
     world.shown(subscription, 0.1)
-    assert subscription.stream.wait == 123_000
+    assert subscription.stream.wait_us == 123_000
 
 
 def test_a_record_that_no_replica_has_written_is_passed_over() -> None:

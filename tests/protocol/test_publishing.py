@@ -246,12 +246,12 @@ def test_patience_doubles_with_each_writer_that_is_lost_until_progress_grows() -
     at, waited = FIRST_PATIENCE, []
     for attempt in range(1, DOUBLINGS_MAX + 4):
         driven.turn(at, writer=(WriterLost(attempt, True),))
-        waited.append(driven.publishing.patience)
+        waited.append(driven.publishing.patience_us)
         at += waited[-1]
         assert driven.turn(at) == [FenceWriter(attempt + 1)]
     assert waited == [FIRST_PATIENCE << min(n, DOUBLINGS_MAX) for n in range(DOUBLINGS_MAX + 3)]
     driven.turn(at, progress=(1,), writer=(WriterLost(DOUBLINGS_MAX + 4, True),))
-    assert driven.publishing.patience == FIRST_PATIENCE
+    assert driven.publishing.patience_us == FIRST_PATIENCE
 
 
 @pytest.mark.parametrize("commit_us", [500_000, 3_000_000, 9_000_000])

@@ -89,7 +89,7 @@ def _the_same_budget_everywhere() -> Any:
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
-        self._wait += 3 * self.timing.hop_us + self.timing.slack_us
+        self._wait_us += 3 * self.timing.hop_us + self.timing.slack_us
 
     return mock.patch.object(Manager, "_set_delays", set_delays)
 
@@ -99,7 +99,7 @@ def _the_first_node_waits_longest() -> Any:
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
-        self._wait += 0 if self.union.streams else 400_000
+        self._wait_us += 0 if self.union.streams else 400_000
 
     return mock.patch.object(Manager, "_set_delays", set_delays)
 
