@@ -171,7 +171,7 @@ def _no_small_delta() -> Any:
 def _memory_without_bound() -> Any:
     return mock.patch.multiple(
         InputState,
-        tidy=lambda self, stable, live, keep_from, rows_max: (self.union.passed(live), self.creation.forget(live)),
+        release_memory=lambda self, stable, live, keep_from, rows_max: (self.union.passed(live), self.creation.forget(live)),
         ahead=lambda self, live, rows_max: frozenset(),
     )
 
