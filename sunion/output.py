@@ -33,9 +33,10 @@ class SOutput:
         inc: int,
         start: int,
         ops: RowOps,
-        unpublished_rows_max: int = 200_000,
+        *,
+        unpublished_rows_max: int,
+        unpublished_bytes_max: int,
         keep_rows: bool = True,
-        unpublished_bytes_max: int = 2**62,
     ) -> None:
         self.inc = inc
         self.stable = start

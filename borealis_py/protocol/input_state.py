@@ -16,7 +16,7 @@ from borealis_py.protocol.settings import ManagerConfig
 from borealis_py.protocol.turn import EmitEvent, Turn
 from sunion.input_buffers import SourceBuffer, StreamBuffer
 from sunion.lateness import Lateness
-from sunion.model import Ordered, Output, TentativeBucket
+from sunion.model import Ordered, TentativeBucket
 from sunion.union import Mark, SUnion
 from sunion.units import Bucket, MonotonicUs
 
@@ -30,9 +30,8 @@ class InputState:
 
     def __init__(self, config: ManagerConfig, start: Bucket, marks: Sequence[Mark] | None) -> None:
         inputs, self._buckets = config.inputs, config.buckets
-        self.union = SUnion(
-            inputs, config.origin, config.buckets, config.ops, config.timing.ahead_max_us, config.unpack
-        )
+        ahead_max_us, unpack = config.timing.ahead_max_us, config.unpack
+        self.union = SUnion(inputs, config.origin, config.buckets, config.ops, ahead_max_us=ahead_max_us, unpack=unpack)
         if marks is not None:
             self.union.resume(start, marks)
         self.creation = Creation(start)
@@ -189,16 +188,6 @@ class InputState:
                 return Bucket(bucket), rows
             rows += count
         return limit, rows
-
-    def with_rejects(self, first: Bucket, end: Bucket, outputs: Mapping[int, Output]) -> Mapping[int, Output]:
-        """Outputs of the complete buckets [first, end), with the dead letters of their inputs added."""
-        merged = dict(outputs)
-        for bucket in self.union.busy(first, end):
-            rejects = self.union.rejects(bucket)
-            if rejects:
-                output = merged.get(bucket, Output())
-                merged[bucket] = replace(output, rejects=rejects + output.rejects)
-        return merged
 
     def on_live_run(self, bucket: Bucket) -> None:
         """The bucket ran live: each feed of an input that was not stable in it is LATE unless it reported it (R3)."""

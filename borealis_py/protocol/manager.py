@@ -57,8 +57,9 @@ class Manager:
         self._fragment, self._ops = config.fragment, config.ops
         self.intake = InputState(config, start.bucket, start.marks)
         own = start.bucket if start.own is None else start.own
-        rows_max, bytes_max = timing.unpublished_rows_max, timing.unpublished_bytes_max
-        self.output = SOutput(identity.inc, own, config.ops, rows_max, config.corrected, bytes_max)
+        self.output = SOutput(
+            identity.inc, own, config.ops, unpublished_rows_max=timing.unpublished_rows_max, keep_rows=config.corrected,
+            unpublished_bytes_max=timing.unpublished_bytes_max)  # fmt: skip
         self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, config.origin)
@@ -254,7 +255,7 @@ class Manager:
     def _step_stable(self, end: Bucket) -> None:
         first = self.f_s
         self._s, outputs = self._fragment.step(self._s, first, end, self.union.ordered(first, end))
-        self._advance_stable(end, self.intake.with_rejects(first, end, outputs))
+        self._advance_stable(end, self.union.with_rejects(first, end, outputs))
 
     def _advance_stable(self, end: Bucket, outputs: Mapping[int, Output]) -> None:
         first, together = self.f_s, self.f_s == self.f_l

@@ -143,8 +143,8 @@ class OwnJob:
     def __init__(self, items: Iterable[bytes]) -> None:
         self._items = items
 
-    def mapPartitions(self, part) -> OwnJob:
-        return OwnJob(part(self._items))
+    def map(self, task) -> OwnJob:
+        return OwnJob(map(task, self._items))
 
     def collect(self) -> list[bytes]:
         return list(self._items)

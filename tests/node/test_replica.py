@@ -56,7 +56,14 @@ class World:
         self.log.client("admin").admin().create([TopicSpec(spec.name, spec.partitions) for spec in specs])
         description = encode(Description("{}", "hash", FIRST, "f", "a1"))
         self.log.broker.append(NewRecord(Feed(topics.settings("app")), description, APP_KEY.encode()))
-        target = Target(app="app", app_uid="a1", source="s", bucket_us=BUCKETS.width_us, origin=FIRST)
+        target = Target(
+            app="app",
+            app_uid="a1",
+            source="s",
+            bucket_us=BUCKETS.width_us,
+            origin=FIRST,
+            ahead_max_us=Timing().ahead_max_us,
+        )
         client = self.log.client("publisher")
         self.publisher = SimPublisher(self.scheduler, client, target, {"v": "int64"}, "p", lateness_us=300_000)
         self.spec = ReplicaSpec(

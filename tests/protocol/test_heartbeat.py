@@ -6,8 +6,7 @@ from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.incarnation import Identity
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
-from sunion.output import SOutput
-from tests.sunion.lists import OPS
+from tests.sunion.unions import output_of
 
 BEAT_US = Timing().heartbeat_us
 
@@ -17,7 +16,7 @@ class Driven:
 
     def __init__(self) -> None:
         self.timer = HeartbeatTimer(Identity(1, 7, "u", "a1"), Timing())
-        self.output = SOutput(7, 3, OPS)
+        self.output = output_of(7, 3)
 
     def sends(self, now: int, asking: bool = False, checkpoint_bucket: int = -1) -> bool:
         sent = self.timer.beat(

@@ -20,8 +20,7 @@ from borealis_py.protocol.turn import (
     WriterReady,
 )
 from sunion.model import Output
-from sunion.output import SOutput
-from tests.sunion.lists import OPS
+from tests.sunion.unions import output_of
 
 MS = 1000
 TIMING = Timing(publish_buckets=3)
@@ -34,7 +33,7 @@ class Driven:
 
     def __init__(self, replica: int = 1, lowest_live: int = 0) -> None:
         self.publishing = Publishing(replica, TIMING, 0)
-        self.output = SOutput(1, 0, OPS, unpublished_rows_max=10)
+        self.output = output_of(1, 0, rows_max=10)
         self.lowest_live = lowest_live
         self.closed = 100
 

@@ -22,7 +22,7 @@ def made_for(timing: Timing, spark: bool = True) -> Reconciliation:
 
 
 def union(rows_per_bucket: int = 2, buckets: int = 10) -> SUnion:
-    made = SUnion([Input.source("s0")], 0, BUCKETS, OPS, AHEAD_US)
+    made = SUnion([Input.source("s0")], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     made.feed(0, claim(0))
     for b in range(buckets):
         rows = [(b * W + i, i) for i in range(rows_per_bucket)]

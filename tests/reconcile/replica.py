@@ -31,7 +31,9 @@ class Replica:
         names = list(logs)
         self.origin = origin
         self.ends = [len(log) for log in logs.values()]
-        union = SUnion([Input(n, 0, (n,), letters) for n in names], origin, Buckets(width_us), kernel, ahead_max_us)
+        union = SUnion(
+            [Input(n, 0, (n,), letters) for n in names], origin, Buckets(width_us), kernel, ahead_max_us=ahead_max_us
+        )
         for index, name in enumerate(names):
             codec = kernel.source_codec(name)
             for offset, value in enumerate(logs[name]):

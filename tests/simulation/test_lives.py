@@ -138,7 +138,7 @@ class World:
         return self.processes[-1]
 
     def publisher(self, name: str, boundaries: Boundaries = Boundaries.CLOCK) -> SimPublisher:
-        target = Target(APP, self.app_uid, SOURCE, W, self.origin)
+        target = Target(APP, self.app_uid, SOURCE, W, self.origin, ahead_max_us=TIMING.ahead_max_us)
         log = cast(Log, self.log.client(name))
         return SimPublisher(self.scheduler, log, target, {"v": "int64"}, name, boundaries=boundaries)
 

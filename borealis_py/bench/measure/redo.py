@@ -130,7 +130,7 @@ def _from_memory(stage: Stage, work: ReplayContext, kernel: DuckKernel, job: Red
         Seconds of each run, what came out, how many buckets hold rows.
     """
     life = Life(work.app_uid)
-    union = SUnion(work.inputs, job.first, Buckets(work.width_us), kernel, work.ahead_max_us)
+    union = SUnion(work.inputs, job.first, Buckets(work.width_us), kernel, ahead_max_us=work.ahead_max_us)
     for i, ((feed,), source) in enumerate(zip(work.feeds, work.inputs, strict=True)):
         codec = kernel.source_codec(source.name)
         for record in stage.read(feed.topic):

@@ -180,7 +180,8 @@ class Builder:
     ) -> PublisherProcess:
         """Raises LogError."""
         s = self.scenario
-        target = Target(self.app, self.app_uid, s.source_names[index], s.width_us, self.origin, s.timing.ahead_max_us)
+        how = s.width_us, self.origin
+        target = Target(self.app, self.app_uid, s.source_names[index], *how, ahead_max_us=s.timing.ahead_max_us)
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
         input_ = self.items[index]

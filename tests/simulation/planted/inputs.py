@@ -171,7 +171,10 @@ def _no_small_delta() -> Any:
 def _memory_without_bound() -> Any:
     return mock.patch.multiple(
         InputState,
-        release_memory=lambda self, stable, live, keep_from, rows_max: (self.union.passed(live), self.creation.forget(live)),
+        release_memory=lambda self, stable, live, keep_from, rows_max: (
+            self.union.passed(live),
+            self.creation.forget(live),
+        ),
         ahead=lambda self, live, rows_max: frozenset(),
     )
 
