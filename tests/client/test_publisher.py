@@ -220,7 +220,7 @@ def test_a_paced_input_gets_its_exact_stimes_and_rows_without_a_time_do_not_hold
 
 def test_history_runs_as_fast_as_possible(world: ThreadedWorld) -> None:
     at = [wall_us() - 1_000_000 + i * 10_000 for i in range(100)]
-    world.target = type(world.target)("flights", "a1", "ewr", W, at[0] // W)
+    world.target = type(world.target)("flights", "a1", "ewr", W, at[0] // W, ahead_max_us=AHEAD_MAX_US)
     with publisher(world, boundaries=Boundaries.DATA) as history:
         publish_rows(history, inputs(at))
     folded = world.folded()
