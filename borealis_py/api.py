@@ -71,18 +71,18 @@ def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake:
             start = state.origin if from_beginning else published(lookup, spec.name, state.app_uid, part, state.origin)
             found.append(
                 LiveSubscription(
-                    log,
-                    clock,
-                    spec.name,
-                    state.app_uid,
-                    part,
-                    q.replicas,
-                    buckets,
-                    start,
-                    wait_us,
-                    None,
-                    wake,
-                    wait_of,
+                    log=log,
+                    clock=clock,
+                    app=spec.name,
+                    app_uid=state.app_uid,
+                    query=part,
+                    replicas=q.replicas,
+                    buckets=buckets,
+                    start=start,
+                    wait_us=wait_us,
+                    schema=None,
+                    wake=wake,
+                    wait_of=wait_of,
                 )
             )
     return found

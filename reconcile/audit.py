@@ -59,7 +59,7 @@ class AuditSpec:
         origin: first bucket of the app.
         whole: compare as far as the sources close buckets, not only up to the recorded progress: rows that were never
             published then count as missing.
-        letters: None: dead letters are not compared (those of a partitioned query are, with its first partition).
+        dead_letters: None: dead letters are not compared (those of a partitioned query are, with its first partition).
     """
 
     work: ReplayContext
@@ -67,7 +67,7 @@ class AuditSpec:
     progress: Feed
     origin: int
     whole: bool = False
-    letters: DeadLetterSpec | None = None
+    dead_letters: DeadLetterSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class AuditResult:
         first: the first difference; None: there is none.
         seconds: how long it took.
         error: why nothing could be compared; None: it could.
-        letters: how many dead letters are right; None: they were not compared.
-        letter_differences: how many dead letters differ, are missing or extra. first_letter: the first of them.
+        dead_letters: how many dead letters are right; None: they were not compared.
+        dead_letter_differences: how many of them differ, are missing or extra. first_dead_letter: the first of them.
     """
 
     query: str
@@ -93,14 +93,14 @@ class AuditResult:
     first: Difference | None
     seconds: float
     error: str | None = None
-    letters: int | None = None
-    letter_differences: int = 0
-    first_letter: Difference | None = None
+    dead_letters: int | None = None
+    dead_letter_differences: int = 0
+    first_dead_letter: Difference | None = None
 
     @property
     def clean(self) -> bool:
         """Whether it compared everything and found no difference."""
-        return self.error is None and self.differences == self.letter_differences == 0
+        return self.error is None and self.differences == self.dead_letter_differences == 0
 
 
 def audit_specs(
@@ -141,8 +141,8 @@ def audit(spec: AuditSpec) -> AuditResult:
             upto, counts, letters = _compare(spec, on, corrected)
     except Exception as exc:
         error = describe(exc)
-        return AuditResult(spec.work.query, spec.origin, spec.origin, 0, 0, None, time.monotonic() - started, error)
-    return AuditResult(spec.work.query, spec.origin, upto, *counts, time.monotonic() - started, None, *letters)
+        return AuditResult(spec.work.node, spec.origin, spec.origin, 0, 0, None, time.monotonic() - started, error)
+    return AuditResult(spec.work.node, spec.origin, upto, *counts, time.monotonic() - started, None, *letters)
 
 
 def audit_on_spark(context: Any, specs: Iterable[AuditSpec]) -> list[AuditResult]:
@@ -179,7 +179,7 @@ def _compare(
 
 def _told(spec: AuditSpec, on: OpenReplayContext, lookup: Lookup) -> tuple[list[DeadLetter], Recomputed | None]:
     """The dead letters in the topic, read between two looks at the progress of the nodes that write them."""
-    letters = spec.letters
+    letters = spec.dead_letters
     if letters is None:
         return [], None
 
@@ -194,14 +194,14 @@ def _told(spec: AuditSpec, on: OpenReplayContext, lookup: Lookup) -> tuple[list[
     records = lookup.read(letters.feed, *lookup.bounds(letters.feed))
     told = [letter for letter in map(parse_letter, records) if letter is not None]
     may = {node: max(parts) for node, parts in reached().items()}
-    return told, Recomputed(letters.readers, base_name(spec.work.query), must, may)
+    return told, Recomputed(letters.readers, base_name(spec.work.node), must, may)
 
 
 def _letters(app: AppSpec, query: str) -> DeadLetterSpec:
     nodes = app.upstream_of(query)
     running = physical(app)
     parts = {n: parts_of(app, n) for n in nodes}
-    tells = {n: {of.name for part in parts[n] for of in running.inputs_of(part) if of.letters} for n in nodes}
+    tells = {n: {of.name for part in parts[n] for of in running.inputs_of(part) if of.dead_letters} for n in nodes}
     sources = {s for part in parts[query] for s in running.sources_of(part)}
     readers = {s: tuple(n for n in nodes if s in tells[n]) for s in sources}
     progress = {n: tuple(Feed(topics.progress(app.name, part)) for part in parts[n]) for n in nodes}

@@ -90,13 +90,13 @@ class RedoRouter:
 
 @dataclass(frozen=True, slots=True)
 class TaskAddress:
-    """The partitions of a task's requests (`ask`) and of the replies to it (`answer`). `session`: of its driver's
+    """The partitions of a task's `requests` and of the `responses` to it. `session`: of its driver's
     application; `uid`: of the submitting incarnation."""
 
     session: str
     uid: str
-    ask: Feed
-    answer: Feed
+    requests: Feed
+    responses: Feed
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ class RemoteRedo:
         self._wake = wake
         self.why_inline = ""
         """Why the driver did not run the last job; empty once it accepts one again."""
-        self._inbox = _ResultReader(log_, address.answer, wake)
+        self._inbox = _ResultReader(log_, address.responses, wake)
         self._appender = log_.appender(lambda: None)
 
     def submit_job(self, job: RedoJob) -> None:
@@ -281,4 +281,4 @@ class RemoteRedo:
         self._send(rpc.CancelJob(self._address.session, self._address.uid, job_id))
 
     def _send(self, message: rpc.RpcMessage) -> None:
-        self._appender.append(rpc.to_record(self._address.ask, message))
+        self._appender.append(rpc.to_record(self._address.requests, message))

@@ -79,7 +79,7 @@ def run_job(job: RedoJob, on: OpenReplayContext, deadline: float | None = None) 
         outputs.update(chunk.outputs)
     if replay.rows != job.rows:
         raise ReplayError(
-            f"{on.work.query}: buckets {job.first} to {job.end} have {replay.rows} rows in the log, "
+            f"{on.work.node}: buckets {job.first} to {job.end} have {replay.rows} rows in the log, "
             f"the replica had read {job.rows}"
         )
     return replay.state, outputs
@@ -108,7 +108,7 @@ def run_packed(work: bytes, packed: bytes) -> bytes:
     try:
         on = get_cached(work)
         state = on.kernel.decode_state(job.state)
-        plain = RedoJob(job.id, job.first, job.end, state, job.ranges, job.rows)
+        plain = RedoJob(id=job.id, first=job.first, end=job.end, state=state, ranges=job.ranges, rows=job.rows)
         after, outputs = run_job(plain, on, started + job.budget_s)
         parts = [_pack_output(on.kernel, bucket, output) for bucket, output in outputs.items()]
         answer: PackedDone | PackedFailed = PackedDone(job.id, on.kernel.encode_state(after), parts)

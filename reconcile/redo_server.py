@@ -42,11 +42,11 @@ class JobExecutor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskChannel:
-    """Request (`ask`) and reply (`answer`) partitions of the task of `node`, or of one of its partitions."""
+    """The partitions of `requests` and `responses` of the task of `node`, or of one of its partitions."""
 
     node: str
-    ask: Feed
-    answer: Feed
+    requests: Feed
+    responses: Feed
 
 
 @dataclass(slots=True)
@@ -84,13 +84,13 @@ class RedoServer:
         on_status: Callable[[bytes], None] = lambda body: None,
     ) -> None:
         self._log = log_
-        self._channels: Mapping[Feed, TaskChannel] = {channel.ask: channel for channel in channels}
+        self._channels: Mapping[Feed, TaskChannel] = {channel.requests: channel for channel in channels}
         self._session = session
         self._executor = executor
         self._count = count
         self._clock = clock
         self._on_status = on_status
-        self._assemblies = {channel.ask: rpc.Reassembler() for channel in channels}
+        self._assemblies = {channel.requests: rpc.Reassembler() for channel in channels}
         self._waiting: deque[_QueuedJob] = deque()
         self._running: dict[int, _QueuedJob] = {}
         self._held_until: list[int] = []
@@ -144,7 +144,7 @@ class RedoServer:
             return []
 
     def _submitted(self, channel: TaskChannel, message: rpc.SubmitJob, now: int) -> None:
-        packed, job = self._assemblies[channel.ask].add(message), (message.uid, message.id)
+        packed, job = self._assemblies[channel.requests].add(message), (message.uid, message.id)
         known = any(queued.job == job for queued in (*self._waiting, *self._running.values()))
         if packed is not None and not known:
             self._waiting.append(_QueuedJob(channel, job, packed, now))
@@ -198,4 +198,4 @@ class RedoServer:
             self._send(queued.channel, message)
 
     def _send(self, channel: TaskChannel, message: rpc.RpcMessage) -> None:
-        self._appender.append(rpc.to_record(channel.answer, message))
+        self._appender.append(rpc.to_record(channel.responses, message))

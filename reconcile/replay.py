@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from borealis_py.protocol.redo import SourceRange
 from reconcile.range_reader import SourceRangeReader, StreamRangeReader
 from reconcile.replay_context import OpenReplayContext
-from sunion.model import Output, Reject, State
+from sunion.model import Output, State
 from sunion.union import Mark, SUnion
 
 SLICE_ROWS = 20_000
@@ -72,9 +72,11 @@ class Replay:
         given = {r.index: r for r in ranges}
         sources = [i for i, of in enumerate(work.inputs) if not of.replicas]
         if sorted(given) != sources:
-            raise ReplayError(f"{work.query}: a replay needs one range for each of {len(sources)} sources")
+            raise ReplayError(f"{work.node}: a replay needs one range for each of {len(sources)} sources")
         self._opened = opened
-        self._union = SUnion(work.inputs, first, opened.buckets, opened.kernel, work.ahead_max_us, opened.unpack)
+        self._union = SUnion(
+            work.inputs, first, opened.buckets, opened.kernel, ahead_max_us=work.ahead_max_us, unpack=opened.unpack
+        )
         self._union.resume(first, [Mark(given[i].first, given[i].fold) for i in sources])
         self._readers = [
             SourceRangeReader(opened, self._union, i, given[i])
@@ -119,7 +121,7 @@ class Replay:
                     return
                 what = RangeGone if isinstance(reader, StreamRangeReader) else ReplayError  # the replica had read it
                 raise what(
-                    f"{self._opened.work.query}: {reader} closes only the buckets before "
+                    f"{self._opened.work.node}: {reader} closes only the buckets before "
                     f"{self._union.closed(index)}, not those before {target}"
                 )
 
@@ -129,20 +131,10 @@ class Replay:
         self.rows += sum(union.count(b) for b in union.busy(first, end))
         ordered = union.ordered(first, end)
         self.state, stepped = self._opened.kernel.step(self.state, first, end, ordered)
-        rejects = {b: union.rejects(b) for b in union.busy(first, end)}
+        outputs = union.with_rejects(first, end, stepped)
         union.forget(end)
-        return ReplayedBuckets(first, end, with_rejects(stepped, rejects))
+        return ReplayedBuckets(first, end, outputs)
 
     def _check_time(self) -> None:
         if self._deadline is not None and time.monotonic() > self._deadline:
-            raise OutOfTime(f"{self._opened.work.query}: not done by the deadline, at bucket {self.frontier}")
-
-
-def with_rejects(stepped: Mapping[int, Output], rejects: Mapping[int, tuple[Reject, ...]]) -> dict[int, Output]:
-    """A step's outputs with the dead letters of its inputs added before its own."""
-    merged = dict(stepped)
-    for bucket, found in rejects.items():
-        if found:
-            output = stepped.get(bucket, Output())
-            merged[bucket] = Output(output.rows, found + output.rejects)
-    return dict(sorted(merged.items()))
+            raise OutOfTime(f"{self._opened.work.node}: not done by the deadline, at bucket {self.frontier}")

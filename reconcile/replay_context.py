@@ -32,7 +32,7 @@ class ReplayContext:
     """One node over one log.
 
     Args:
-        query: the node's name.
+        node: the node's name.
         make_kernel: compiles the node; picklable by reference (a function of a module, or a `functools.partial`).
         log: picklable, too.
         inputs: in the order of the node's SUnion. feeds: for each its topics; of a stream, one per replica.
@@ -41,7 +41,7 @@ class ReplayContext:
         app_uid: of the app's life to read.
     """
 
-    query: str
+    node: str
     make_kernel: Callable[[], Kernel]
     log: Log
     inputs: tuple[Input, ...]
@@ -140,7 +140,7 @@ def _made_of_here() -> tuple[tuple[str, str], ...]:
 
 def make_kernel(
     app_json: str,
-    query: str,
+    node: str,
     made_of: Sequence[tuple[str, str]] = (),
     row_max_bytes: int = ROW_MAX_BYTES,
     memory_bytes: int = 0,
@@ -148,7 +148,7 @@ def make_kernel(
     """Compile one node from its app's JSON.
 
     Args:
-        query: the node's name.
+        node: the node's name.
         made_of: `engine.fingerprint.ingredients` that this process must have; empty: any.
         row_max_bytes: the largest row, as the app's timing has it.
         memory_bytes: the most memory of the engine; 0: its default.
@@ -160,7 +160,7 @@ def make_kernel(
     from borealis_py.engine import compile_query
 
     _refuse_other(made_of)
-    kernel: Kernel = compile_query(AppSpec.from_json(app_json), query, row_max_bytes, memory_bytes)
+    kernel: Kernel = compile_query(AppSpec.from_json(app_json), node, row_max_bytes, memory_bytes)
     return kernel
 
 

@@ -33,11 +33,11 @@ class MessageChunk(msgspec.Struct, array_like=True, frozen=True):
     body: bytes
 
 
-class SubmitJob(MessageChunk, frozen=True, tag="ASK"):
+class SubmitJob(MessageChunk, frozen=True, tag="SUBMIT_JOB"):
     """Run this job. The body is the result of `reconcile.redo_job.pack_job`."""
 
 
-class CancelJob(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL"):
+class CancelJob(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL_JOB"):
     """The task (`session`, `uid`) no longer wants the result of job `id`."""
 
     session: str
@@ -45,7 +45,7 @@ class CancelJob(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL"):
     id: int
 
 
-class StatusReport(msgspec.Struct, array_like=True, frozen=True, tag="TOLD"):
+class StatusReport(msgspec.Struct, array_like=True, frozen=True, tag="STATUS_REPORT"):
     """The latest status of the replica (`session`, `uid`), for the HTTP pages of its driver. `body` is opaque here."""
 
     session: str
@@ -53,7 +53,7 @@ class StatusReport(msgspec.Struct, array_like=True, frozen=True, tag="TOLD"):
     body: bytes
 
 
-class JobAccepted(msgspec.Struct, array_like=True, frozen=True, tag="TAKEN"):
+class JobAccepted(msgspec.Struct, array_like=True, frozen=True, tag="JOB_ACCEPTED"):
     """The driver had a slot for job `id` of the task (`session`, `uid`) and has started it."""
 
     session: str
@@ -61,11 +61,11 @@ class JobAccepted(msgspec.Struct, array_like=True, frozen=True, tag="TAKEN"):
     id: int
 
 
-class JobResult(MessageChunk, frozen=True, tag="ANSWER"):
+class JobResult(MessageChunk, frozen=True, tag="JOB_RESULT"):
     """The job has finished. The body is the result of `reconcile.redo_job.run_packed`, or a named failure."""
 
 
-class Shutdown(msgspec.Struct, array_like=True, frozen=True, tag="STOP"):
+class Shutdown(msgspec.Struct, array_like=True, frozen=True, tag="SHUTDOWN"):
     """Every task of `session` must close its replica and end."""
 
     session: str

@@ -10,7 +10,7 @@ import logging
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -20,12 +20,6 @@ from reconcile.redo_job import run_packed
 
 Task = Callable[[bytes, bytes], bytes]
 """What a worker runs: (packed `ReplayContext`, packed job) to the packed result."""
-
-
-def run_partition(context: bytes, task: Task, jobs: Iterable[bytes]) -> Iterator[bytes]:
-    """In the worker: run each packed job of a partition."""
-    for job in jobs:
-        yield task(context, job)
 
 
 class SparkExecutor:
@@ -86,8 +80,8 @@ class SparkExecutor:
         context.setJobGroup(self._group(handle), f"{node}: redo", True)
         if handle in self._cancelled:
             raise RuntimeError("cancelled before it was submitted")
-        task = partial(run_partition, self._packed_contexts[node], self._task)
-        (result,) = context.parallelize([packed], 1).mapPartitions(task).collect()
+        task = partial(self._task, self._packed_contexts[node])
+        (result,) = context.parallelize([packed], 1).map(task).collect()
         return bytes(result)
 
     def _cancel(self, handle: int) -> None:

@@ -50,7 +50,7 @@ class ResultQueue:
         with self._lock:
             return job_id in self._expected
 
-    def take(self) -> list[RedoResult]:
+    def drain(self) -> list[RedoResult]:
         with self._lock:
             taken = list(self._ready)
             self._ready.clear()
@@ -89,12 +89,12 @@ class ThreadRedo:
         with self._news:
             self._jobs.append(job)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._loop, name=f"redo {self._work.query}", daemon=True)
+                self._thread = threading.Thread(target=self._loop, name=f"redo {self._work.node}", daemon=True)
                 self._thread.start()
             self._news.notify()
 
     def poll_results(self) -> list[RedoResult]:
-        return self._results.take()
+        return self._results.drain()
 
     def cancel_job(self, job_id: int) -> None:
         self._results.drop(job_id)

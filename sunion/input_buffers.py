@@ -115,14 +115,14 @@ class InputBuffer:
 class SourceBuffer(InputBuffer):
     """A source as its reader has read it: up to `offset`, judged by `fold`.
 
-    `marks`: (bucket, position before the first record that reaches it), both ascending. `letters`: this node publishes
-    the source's dead letters; if False, they are only counted.
+    `marks`: (bucket, position before the first record that reaches it), both ascending. `dead_letters`: this node
+    publishes the source's dead letters; if False, they are only counted.
     """
 
     fold: SourceFold = field(default_factory=lambda: SourceFold(0))
     offset: int = 0
     marks: list[tuple[int, Mark]] = field(default_factory=list)
-    letters: bool = True
+    dead_letters: bool = True
     lateness: Lateness = field(default_factory=Lateness)
     """How late rows arrived, as this reader observed it."""
 
@@ -157,7 +157,7 @@ class SourceBuffer(InputBuffer):
             self.tuples += count
             if bucket >= low:
                 self.keep(bucket, rows, count, bucket >= evicted)
-        if accepted.rejects and accepted.reject_bucket >= low and self.letters:
+        if accepted.rejects and accepted.reject_bucket >= low and self.dead_letters:
             self.refuse(accepted.reject_bucket, accepted.rejects)
         return accepted
 

@@ -38,15 +38,15 @@ class Input:
     """One input of a node: a source (`replicas` 0), or the stream of a node that runs in `replicas` replicas. `name`:
     of that source or node.
 
-    `sources`: the sources its rows come from; a source lists itself. `letters`: this node publishes the input's dead
-    letters; of all nodes that read one source, only the first does. `partition`: the partition of the stream's topics
-    to read, if its node writes a separate one for each of its readers' partitions.
+    `sources`: the sources its rows come from; a source lists itself. `dead_letters`: this node publishes the input's
+    dead letters; of all nodes that read one source, only the first does. `partition`: the partition of the stream's
+    topics to read, if its node writes a separate one for each of its readers' partitions.
     """
 
     name: str
     replicas: int = 0
     sources: tuple[str, ...] = ()
-    letters: bool = True
+    dead_letters: bool = True
     partition: int = 0
 
     @classmethod
@@ -169,7 +169,7 @@ class StableRange:
     waited_us: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TentativeBucket:
     """TENTATIVE(inc, b, ...) of incarnation `inc`: `output` is not known to be final; replaced by STABLE(b) later.
 

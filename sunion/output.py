@@ -33,9 +33,10 @@ class SOutput:
         inc: int,
         start: int,
         ops: RowOps,
-        unpublished_rows_max: int = 200_000,
+        *,
+        unpublished_rows_max: int,
+        unpublished_bytes_max: int,
         keep_rows: bool = True,
-        unpublished_bytes_max: int = 2**62,
     ) -> None:
         self.inc = inc
         self.stable = start
@@ -58,12 +59,12 @@ class SOutput:
         return len(self._outbox)
 
     def stable_run(
-        self, first: int, end: int, outputs: Mapping[int, Output], held: Callable[[int], int] = _in_time
+        self, first: int, end: int, outputs: Mapping[int, Output], waited_us: Callable[[int], int] = _in_time
     ) -> list[tuple[int, StreamRecord]]:
         """Emit [first, end) as stable: one record per bucket with output, one per run of empty buckets (B21).
 
         Args:
-            held: how long a bucket has waited past its end, in us. A range carries the value of its last bucket.
+            waited_us: how long a bucket has waited past its end, in us. A range carries the value of its last bucket.
 
         Raises:
             IllegalTransition: the run does not start at the stable frontier, so it would leave a gap or a repeat.
@@ -76,12 +77,12 @@ class SOutput:
             if not first <= bucket < end:
                 raise IllegalTransition(f"output of bucket {bucket} from a run of [{first}, {end})")
             if at < bucket:
-                records.append(self._say(StableRange(self.inc, at, bucket, held(bucket - 1))))
-            records.append(self._say(StableBucket(self.inc, bucket, outputs[bucket], held(bucket))))
+                records.append(self._say(StableRange(self.inc, at, bucket, waited_us(bucket - 1))))
+            records.append(self._say(StableBucket(self.inc, bucket, outputs[bucket], waited_us(bucket))))
             self._keep(bucket, outputs[bucket])
             at = bucket + 1
         if at < end:
-            records.append(self._say(StableRange(self.inc, at, end, held(end - 1))))
+            records.append(self._say(StableRange(self.inc, at, end, waited_us(end - 1))))
         self.stable = end
         return records
 

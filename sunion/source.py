@@ -103,24 +103,24 @@ def _tuples(
     state: SourceFold, record: SourceRecord, buckets: Buckets, ops: RowOps, source: str, ahead_max_us: int, here: int
 ) -> tuple[int, Accepted]:
     """The last position that now counts, and what the record's tuples contribute."""
-    held = record.opened()
-    seqs, stimes, rejects = held.seqs, held.stimes, held.rejects
+    contents = record.opened()
+    seqs, stimes, rejects = contents.seqs, contents.stimes, contents.rejects
     if not len(seqs) and not rejects:
         return state.last_seq, NOTHING
     horizon = state.boundary + state.lateness_us + ahead_max_us
-    first, last = _positions(held, state.last_seq)
+    first, last = _positions(contents, state.last_seq)
     if first > state.last_seq and (not len(seqs) or _usual(stimes, state.boundary, horizon, buckets)):
-        rows = ((buckets.of(stimes[0]), held.rows, len(seqs)),) if len(seqs) else ()
+        rows = ((buckets.of(stimes[0]), contents.rows, len(seqs)),) if len(seqs) else ()
         return last, Accepted(rows, rejects, here)
-    return _one_by_one(state, held, record.offset, buckets, ops, source, horizon, here)
+    return _one_by_one(state, contents, record.offset, buckets, ops, source, horizon, here)
 
 
-def _positions(held: Contents, last_seq: int) -> tuple[int, int]:
+def _positions(contents: Contents, last_seq: int) -> tuple[int, int]:
     """First and last position that a record covers; for a record that covers none, a pair that keeps `last_seq`."""
-    if not held.rejects:
-        return held.seqs[0], held.seqs[-1]
-    found = [held.seqs[0], held.seqs[-1]] if len(held.seqs) else []
-    found += [r.seq for r in held.rejects if r.seq >= 0]
+    if not contents.rejects:
+        return contents.seqs[0], contents.seqs[-1]
+    found = [contents.seqs[0], contents.seqs[-1]] if len(contents.seqs) else []
+    found += [r.seq for r in contents.rejects if r.seq >= 0]
     return (min(found), max(found)) if found else (last_seq + 1, last_seq)
 
 
@@ -132,7 +132,7 @@ def _usual(stimes: Sequence[int], boundary: int, horizon: int, buckets: Buckets)
 
 def _one_by_one(
     state: SourceFold,
-    held: Contents,
+    contents: Contents,
     offset: int,
     buckets: Buckets,
     ops: RowOps,
@@ -142,9 +142,9 @@ def _one_by_one(
 ) -> tuple[int, Accepted]:
     last, duplicates, late = state.last_seq, 0, 0
     kept: dict[int, list[int]] = {}
-    rejects = [r for r in held.rejects if r.seq < 0]
-    said: list[tuple[int, int, Reject | None]] = [(seq, i, None) for i, seq in enumerate(held.seqs)]
-    refused = [(r.seq, -1, r) for r in held.rejects if r.seq >= 0]
+    rejects = [r for r in contents.rejects if r.seq < 0]
+    said: list[tuple[int, int, Reject | None]] = [(seq, i, None) for i, seq in enumerate(contents.seqs)]
+    refused = [(r.seq, -1, r) for r in contents.rejects if r.seq >= 0]
     for seq, i, reject in sorted([*said, *refused], key=lambda one: one[0]) if refused else said:
         if seq <= last:
             duplicates += 1
@@ -153,7 +153,7 @@ def _one_by_one(
             last = seq
             rejects.append(reject)
             continue
-        stime = held.stimes[i]
+        stime = contents.stimes[i]
         if stime < state.boundary:
             late += 1
             why = f"late: tuple {seq} has stime {stime}, boundary {state.boundary}"
@@ -165,5 +165,5 @@ def _one_by_one(
             rejects.append(Reject(source, offset, why))
         else:
             kept.setdefault(buckets.of(stime), []).append(i)
-    rows = tuple((b, ops.take(held.rows, at), len(at)) for b, at in sorted(kept.items()))
+    rows = tuple((b, ops.take(contents.rows, at), len(at)) for b, at in sorted(kept.items()))
     return last, Accepted(rows, tuple(rejects), here, duplicates=duplicates, late=late)

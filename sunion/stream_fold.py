@@ -139,11 +139,11 @@ class StreamFold:
         return taken
 
     def _stable(
-        self, replica: int, first: int, end: int, output: Output, held: int, said: list[FeedProgress | Stable]
+        self, replica: int, first: int, end: int, output: Output, waited_us: int, said: list[FeedProgress | Stable]
     ) -> bool:
         if first > self.next:
             return False
-        said.append(FeedProgress(replica, end - 1, False, held if end > self.next else 0))
+        said.append(FeedProgress(replica, end - 1, False, waited_us if end > self.next else 0))
         self._reach(end)
         if end > self.next:
             said.append(Stable(self.next, end, output))

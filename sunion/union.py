@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sunion.bucket import Buckets
 from sunion.input_buffers import Mark as Mark
 from sunion.input_buffers import SourceBuffer, StreamBuffer, Unpack
-from sunion.model import Input, Ordered, Reject, RowOps, SourceRecord, StreamRecord
+from sunion.model import Input, Ordered, Output, Reject, RowOps, SourceRecord, StreamRecord
 from sunion.source import Accepted, SourceFold
 from sunion.stream_fold import FeedProgress
 
@@ -35,7 +35,8 @@ class SUnion:
         origin: int,
         buckets: Buckets,
         ops: RowOps,
-        ahead_max_us: int = 86_400_000_000,
+        *,
+        ahead_max_us: int,
         unpack: Mapping[int, Unpack] | None = None,
     ) -> None:
         if not inputs:
@@ -58,7 +59,7 @@ class SUnion:
             decode = unpack.get(index, lambda rows: rows)
             return StreamBuffer.of(of.name, of.sources, of.replicas, self.origin, decode, self._ops, self.buckets.last)
         start = SourceFold(self.buckets.start(self.origin))
-        return SourceBuffer(of.name, of.sources, self.origin, fold=start, letters=of.letters)
+        return SourceBuffer(of.name, of.sources, self.origin, fold=start, dead_letters=of.dead_letters)
 
     @property
     def kept_rows(self) -> int:
@@ -152,6 +153,15 @@ class SUnion:
     def rejects(self, bucket: int) -> tuple[Reject, ...]:
         """Dead letters of a bucket: by input, then by position in the log."""
         return tuple(r for s in self.inputs for r in s.rejects.get(bucket, ()))
+
+    def with_rejects(self, first: int, end: int, outputs: Mapping[int, Output]) -> dict[int, Output]:
+        """A step's outputs of the complete buckets [first, end), with the dead letters of its inputs before its own."""
+        merged = dict(outputs)
+        for bucket in self.busy(first, end):
+            if rejects := self.rejects(bucket):
+                output = merged.get(bucket, Output())
+                merged[bucket] = Output(output.rows, rejects + output.rejects)
+        return dict(sorted(merged.items()))
 
     def evict(self, below: int) -> None:
         """Drop the rows of buckets below `below`; keep counts, rejects and marks: the rows are in the log (R6)."""

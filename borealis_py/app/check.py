@@ -11,7 +11,7 @@ from borealis_py.engine.fingerprint import fingerprint, ingredients
 from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.dynamic_settings import as_enforced, declared
 from borealis_py.node.probe import check_directory, check_writable
-from borealis_py.protocol.settings import NodeDelays, SettingsError, Timing, budget
+from borealis_py.protocol.settings import NodeDelays, SettingsError, Timing, check_threshold
 from borealis_py.query.partitions import parts_of, physical
 from borealis_py.query.spec import AppSpec
 
@@ -49,7 +49,7 @@ def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
     """
     timing.validate()
     for name, query in spec.queries.items():
-        check_threshold(timing, name, query.threshold_us, spec.position(name))
+        check_query_threshold(timing, name, query.threshold_us, spec.position(name))
     runs = physical(spec)
     return [_check(spec, runs, name, timing) for name in spec.all_nodes]
 
@@ -95,9 +95,9 @@ def check_places(app: str, uri: str, directory: Path | None = None) -> None:
         raise LaunchError(f"app {app!r}: {exc}") from exc
 
 
-def check_threshold(timing: Timing, query: str, threshold_us: int, depth: int) -> None:
+def check_query_threshold(timing: Timing, query: str, threshold_us: int, depth: int) -> None:
     """Raises SettingsError with the query's name if the threshold cannot hold in a chain of `depth` nodes."""
     try:
-        budget(timing, threshold_us, depth=depth)
+        check_threshold(timing, threshold_us, depth)
     except SettingsError as exc:
         raise SettingsError(f"query {query!r}: {exc}") from exc

@@ -165,7 +165,7 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str
 Pids = dict[ProcessName, int]
 
 
-def start(
+def start_processes(
     state: AppState,
     processes: ReplicaProcesses,
     spec: ProcessSpec,
@@ -183,7 +183,7 @@ def start(
     running = {name: process.pid for name, process in processes.running().items()}
     for name in wanted:
         if name not in running:
-            running[name] = processes.start(name, specs[name], take_over)
+            running[name] = processes.start_process(name, specs[name], take_over)
     return {name: running[name] for name in wanted}
 
 

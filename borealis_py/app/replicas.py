@@ -112,7 +112,7 @@ class ReplicaProcesses:
         specs = {name: spec_of(process) for name, process in self.running().items()}
         return {name: spec.host for name, spec in specs.items() if spec is not None}
 
-    def start(self, name: ProcessName, spec: ProcessSpec, take_over: bool = False) -> int:
+    def start_process(self, name: ProcessName, spec: ProcessSpec, take_over: bool = False) -> int:
         """Start a process in its own session: it outlives this one, and nothing restarts it. Returns its pid."""
         self.directory.mkdir(parents=True, exist_ok=True)
         path, run = str(self.directory / name.stem), os.urandom(4).hex()

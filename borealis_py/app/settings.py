@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from borealis_py.app.check import check_threshold
+from borealis_py.app.check import check_query_threshold
 from borealis_py.app.state import (
     GONE_S,
     RECENT_MS,
@@ -26,7 +26,7 @@ from borealis_py.app.state import (
 from borealis_py.log.base import Log
 from borealis_py.log.messages import Policy, Status, Threshold
 from borealis_py.node.dynamic_settings import as_configured, declared
-from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, budget
+from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
 from borealis_py.query import format_duration
 
 LOOK_S = 0.1
@@ -104,11 +104,9 @@ def in_force(state: AppState, query: str) -> Delays:
     """
     refuse_unknown(state, query)
     delays = declared(state.spec.query(query))
-    try:
-        budget(state.timing, state.threshold_us(query), depth=state.spec.position(query))
-        delays = replace(delays, threshold_us=state.threshold_us(query))
-    except SettingsError:  # written without our checks; replicas ignore it with a warning
-        pass
+    threshold_us = state.threshold_us(query)
+    if threshold_us >= state.timing.least_threshold_us(state.spec.position(query)):
+        delays = replace(delays, threshold_us=threshold_us)  # else written without our checks; replicas ignore it
     policy = state.policies.get(query)
     try:
         if policy is not None:
@@ -136,7 +134,7 @@ def checked(state: AppState, query: str, threshold_us: int) -> None:
     """Raises SettingsError with the query's name and the smallest, or largest, valid threshold."""
     if threshold_us > MOST_US:
         raise SettingsError(f"query {query!r}: delay threshold of more than {format_duration(MOST_US)} is not allowed")
-    check_threshold(state.timing, query, threshold_us, state.spec.position(query))
+    check_query_threshold(state.timing, query, threshold_us, state.spec.position(query))
 
 
 def change(

@@ -56,7 +56,7 @@ class Tape:
             self._block, self._at = self._block[self._at :], 0
         return self._block
 
-    def take(self) -> tuple[int, bytes]:
+    def drain(self) -> tuple[int, bytes]:
         """First line number and bytes of the lines since the last call."""
         present, self._present = self._present, []
         return self.line - len(present) + 1, b"".join(present).rstrip(b"\r\n")
@@ -147,7 +147,7 @@ class _Records:
         except csv.Error as exc:
             return self._bad(str(exc))
         if not fields:
-            self._tape.take()
+            self._tape.drain()
             return None
         try:
             if len(fields) != self._columns.count:
@@ -156,11 +156,11 @@ class _Records:
             at_us = None if self._columns.stime_at < 0 else parse_stime(fields[self._columns.stime_at])
         except ValueError as exc:
             return self._bad(str(exc))
-        line, raw = self._tape.take()
+        line, raw = self._tape.drain()
         return InputRow(self.position, line, values, at_us, raw)
 
     def _bad(self, why: str) -> BadLine:
-        line, raw = self._tape.take()
+        line, raw = self._tape.drain()
         return BadLine(self.position, line, f"malformed: {why}", raw)
 
 

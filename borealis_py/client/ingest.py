@@ -87,7 +87,7 @@ def read_csv(lines: Iterable[bytes], schema: Mapping[str, str], stime_column: st
         raise IngestError("the input is empty; CSV starts with a header line that names the columns")
     for column in [*schema, *([stime_column] if stime_column else [])]:
         _require(column, header)
-    tape.take()
+    tape.drain()
     return Items(csv_parts(reader, tape, Columns.of(header, schema, stime_column)))
 
 

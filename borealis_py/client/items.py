@@ -91,7 +91,7 @@ class Items:
         at = self._give(item, 1)
         return item.row(at)
 
-    def take(self, rows_max: int) -> RowRun | InputRow | BadLine | None:
+    def next_run(self, rows_max: int) -> RowRun | InputRow | BadLine | None:
         """The next item; of consecutive rows, at most `rows_max`. None: the end."""
         item = self._next()
         if not isinstance(item, RowRun):

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from borealis_py.client.session import PublisherSession
 from borealis_py.client.stimes import Boundaries, PublishCounts
-from borealis_py.client.target import AHEAD_MAX_US, PublisherError, PublishFailed, Target
+from borealis_py.client.target import PublisherError, PublishFailed, Target
 from borealis_py.log.base import Log
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 
@@ -63,15 +63,17 @@ class Publisher:
         bucket_us: int,
         origin: int,
         *,
+        ahead_max_us: int,
         take_over: bool = False,
         boundaries: Boundaries = Boundaries.CLOCK,
         lateness_us: int | None = None,
         clock: Callable[[], int] = wall_us,
-        ahead_max_us: int = AHEAD_MAX_US,
         row_max_bytes: int = ROW_MAX_BYTES,
     ) -> None:
         self._log = log
-        self._target = Target(app, app_uid, source, bucket_us, origin, ahead_max_us, row_max_bytes)
+        self._target = Target(
+            app, app_uid, source, bucket_us, origin, ahead_max_us=ahead_max_us, row_max_bytes=row_max_bytes
+        )
         self._schema = schema
         self._take_over = take_over
         self._boundaries = boundaries

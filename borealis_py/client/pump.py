@@ -141,7 +141,7 @@ class Pump:
     def _send_at_once(self, rows_max: int) -> None:
         """Send rows that have no due time, in runs as large as available."""
         while rows_max > 0:
-            item = self._rows.take(rows_max)
+            item = self._rows.next_run(rows_max)
             if item is None:
                 self._end()
                 return

@@ -396,5 +396,5 @@ class PublisherSession:
         self._ship(writer)
 
     def _ship(self, writer: SourceWriter) -> None:
-        for record in writer.take():
+        for record in writer.drain():
             self.source.append(record)

@@ -98,6 +98,7 @@ class LiveSubscription:
 
     def __init__(
         self,
+        *,
         log: Log,
         clock: Clock,
         app: str,
@@ -140,7 +141,7 @@ class LiveSubscription:
         if record.key != self._key or self._wait_of is None:
             return
         try:
-            self.stream.wait = self._wait_of(decode(record.value or b"", Threshold).threshold_us)
+            self.stream.wait_us = self._wait_of(decode(record.value or b"", Threshold).threshold_us)
         except (msgspec.MsgspecError, SettingsError) as exc:
             log.warning("setting ignored", key=self._key.decode(), why=str(exc))
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from sunion.bucket import Buckets
-
-AHEAD_MAX_US = 60_000_000
-"""How far an stime may exceed boundary plus lateness (the fold rejects it otherwise)."""
 
 
 class PublisherError(Exception):
@@ -61,7 +58,8 @@ class Target:
     source: str
     bucket_us: int
     origin: int
-    ahead_max_us: int = AHEAD_MAX_US
+    _: KW_ONLY
+    ahead_max_us: int
     row_max_bytes: int = ROW_MAX_BYTES
 
     @property

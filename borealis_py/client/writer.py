@@ -116,7 +116,7 @@ class SourceWriter:
         if self.collecting:
             self._emit(self._buckets.closed_by(self.boundary) if self._bucket is None else self._bucket)
 
-    def take(self) -> list[NewRecord]:
+    def drain(self) -> list[NewRecord]:
         """Return the records made since the last call, in order."""
         out, self.out = self.out, []
         return out

@@ -149,7 +149,7 @@ def _start_app(
         class_archive.prepare(screen.step)
     screen.step("starting two replicas, each a Spark application of its own (about 20 s)")
     host = "spark" if options.spark else "process"
-    pids = launch.start(state, processes, ProcessSpec.unconfigured(log, work, host))
+    pids = launch.start_processes(state, processes, ProcessSpec.unconfigured(log, work, host))
     launch.wait_ready(log, state, processes, pids, now_us // 1000)
     return state, processes
 
@@ -274,7 +274,7 @@ def _check_content(run_: _DemoRun, work: Path) -> Path:
 
 def _audit(run_: _DemoRun, work: Path) -> list[AuditResult]:
     run_.screen.step("recomputing both queries from their sources on Spark (borealis audit)")
-    session = ReplicaSession.start("audit", output=work / "spark-audit.log")
+    session = ReplicaSession.start_spark("audit", output=work / "spark-audit.log")
     try:
         spec = run_.state.spec
         timing = run_.state.timing

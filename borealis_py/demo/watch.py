@@ -82,7 +82,7 @@ class Story:
     reconciliations: list[ObservedReconciliation] = field(default_factory=list)
     _open: dict[Key, ObservedReconciliation] = field(default_factory=dict)
 
-    def take(self, status: Status) -> None:
+    def add_status(self, status: Status) -> None:
         """One status record, in the log's order."""
         key = status.node, status.replica
         self.newest[key] = status
@@ -145,7 +145,7 @@ class StatusFollower(threading.Thread):
                     continue
                 with self._lock:
                     for status in found:
-                        self.story.take(status)
+                        self.story.add_status(status)
                     self._fresh += found
         finally:
             reader.close()

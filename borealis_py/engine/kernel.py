@@ -35,14 +35,14 @@ SLICE_ROWS = 50_000
 class DuckKernel(ArrowRows, ArrowRowCodec):
     """Implements `sunion.model.Fragment` and `RowOps`, and `log.codec.RowCodec`. Create it with `compile_query`.
 
-    `query`: the node's name; a query is the node that gives its result. `output_schema`: the result's columns, then
+    `node`: the node's name; a query is the node that gives its result. `output_schema`: the result's columns, then
     stime. `fingerprint`: see there. `schema_id`: for record headers.
     """
 
-    def __init__(self, app: AppSpec, query: str, duck: Duck, compiled: Compiled) -> None:
+    def __init__(self, app: AppSpec, node: str, duck: Duck, compiled: Compiled) -> None:
         self.app = app
-        self.query = query
-        self.spec = app.node(query)
+        self.node = node
+        self.spec = app.node(node)
         self.output_schema: pa.Schema = compiled.schema
         self._inputs = compiled.inputs
         self._duck = duck
@@ -53,7 +53,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
     @property
     def fingerprint(self) -> str:
         """Equal in all processes that compute equal bits for this node and those upstream of it."""
-        return fingerprint(self.app.query_hash(self.query))
+        return fingerprint(self.app.query_hash(self.node))
 
     @property
     def lookback_buckets(self) -> int:
@@ -86,7 +86,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
     def _check_input(self, name: str, kind: Container[str]) -> None:
         known = [i for i in self.spec.inputs if i in kind]
         if name not in known:
-            label, hint = self.app.label(self.query), did_you_mean(name, known) or ";"
+            label, hint = self.app.label(self.node), did_you_mean(name, known) or ";"
             raise QueryError(f"{label} does not read {name!r}{hint} it reads {', '.join(self.spec.inputs)}")
 
     def initial(self) -> KernelState:
@@ -152,12 +152,12 @@ def _slices(
     yield first, end, some
 
 
-def compile_query(app: AppSpec, query: str, row_max_bytes: int = ROW_MAX_BYTES, memory_bytes: int = 0) -> DuckKernel:
+def compile_query(app: AppSpec, node: str, row_max_bytes: int = ROW_MAX_BYTES, memory_bytes: int = 0) -> DuckKernel:
     """Check a query, or any node of one, and compile it.
 
     Args:
         app: the app's description, from `App.describe()` or `AppSpec.from_json`.
-        query: the name of one of its queries or nodes.
+        node: the name of one of its queries or nodes.
         row_max_bytes: maximum size of a row of a source or result, from the app's timing; larger rows are dead letters.
         memory_bytes: memory limit of the engine on this machine; 0: its default.
 
@@ -165,10 +165,10 @@ def compile_query(app: AppSpec, query: str, row_max_bytes: int = ROW_MAX_BYTES, 
         QueryError: an expression that does not parse, an unknown column or function, a wrong type, a nondeterministic
             function, ...: everything that would keep the query from running.
     """
-    app.node(query)
+    app.node(node)
     duck = Duck(memory_bytes or MEMORY_BYTES, row_max_bytes)
     try:
-        return DuckKernel(app, query, duck, compile_plan(app, query, duck))
+        return DuckKernel(app, node, duck, compile_plan(app, node, duck))
     except BaseException:
         duck.close()
         raise

@@ -40,7 +40,7 @@ class SourceFailure(msgspec.Struct, frozen=True):
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """Settings key `incarnation/<query>/<replica>`: the highest number so far (`inc`), and its random id (`uid`), in
+    """Settings key `incarnation/<node>/<replica>`: the highest number so far (`inc`), and its random id (`uid`), in
     the app's life `app_uid`; it outlives the heartbeats (B30)."""
 
     app_uid: str

@@ -209,15 +209,15 @@ class StreamDecoder:
             rejects = tuple(Reject(p.source, p.offset, p.reason, p.raw, p.seq) for p in letters)
             return StableBucket(header.inc, header.bucket, Output(rows, rejects), header.waited_us)
         return TentativeBucket(
-            header.inc,
-            header.bucket,
-            Output(rows),
-            header.missing_sources,
-            header.missing,
-            header.waited_us,
-            header.completeness,
-            header.diverged_from,
-            offset,
+            inc=header.inc,
+            bucket=header.bucket,
+            output=Output(rows),
+            missing_sources=header.missing_sources,
+            missing=header.missing,
+            waited_us=header.waited_us,
+            completeness=header.completeness,
+            diverged_from=header.diverged_from,
+            offset=offset,
         )
 
 

@@ -24,7 +24,7 @@ EVENT_TIME = (
 )
 COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "600000"), ("min.compaction.lag.ms", "600000"))
 SHORT = (("retention.ms", "3600000"), ("segment.ms", "600000"))
-LETTERS = (("retention.ms", "600000"), ("segment.ms", "60000"), ("max.message.bytes", str(RECORD_BYTES_MAX)))
+RPC = (("retention.ms", "600000"), ("segment.ms", "60000"), ("max.message.bytes", str(RECORD_BYTES_MAX)))
 """Messages about redos are useless after seconds, and may be large: they carry states."""
 
 
@@ -98,7 +98,7 @@ def deadletter(app: str) -> str:
 
 def of_redos(app: str, replicas: Mapping[str, int]) -> list[TopicSpec]:
     """Topics between tasks and drivers, for the Spark host only. `replicas`: number per node and query."""
-    return [TopicSpec(redo(app, n, k), 2, LETTERS) for n, count in replicas.items() for k in range(count)]
+    return [TopicSpec(redo(app, n, k), 2, RPC) for n, count in replicas.items() for k in range(count)]
 
 
 _NONE: Mapping[str, int] = MappingProxyType({})

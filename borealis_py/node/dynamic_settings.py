@@ -5,7 +5,7 @@ Threshold and policies belong to a query; a node combines those of all queries t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -37,8 +37,11 @@ def as_enforced(serves: Sequence[Serves], delays: Mapping[str, Delays], timing: 
     Raises:
         SettingsError: a threshold is too small for its query's chain.
     """
-    wait_us = min(budget(timing, delays[s.query].threshold_us, s.hops, s.depth) for s in serves)
-    return NodeDelays(wait_us, *_most_eager(delays))
+    return _combined((budget(timing, delays[s.query].threshold_us, s.hops, s.depth) for s in serves), delays)
+
+
+def _combined(waits_us: Iterable[int], delays: Mapping[str, Delays]) -> NodeDelays:
+    return NodeDelays(min(waits_us), *_most_eager(delays))
 
 
 def as_configured(node: str, delays: Mapping[str, Delays]) -> Delays:
@@ -81,6 +84,7 @@ class DynamicSettings:
         self._node = node
         self._serves = {s.query: s for s in serves}
         self._queries = {query: delays[query] for query in self._serves}
+        self._waits_us: dict[str, int] = {}  # D by query, computed once a threshold
         self._incarnation = f"incarnation/{node}/{replica}"
         self._timing = timing
 
@@ -92,7 +96,10 @@ class DynamicSettings:
     @property
     def delays(self) -> NodeDelays:
         """The node's settings: see `as_enforced`. Raises SettingsError while a query's threshold is too small."""
-        return as_enforced(tuple(self._serves.values()), self._queries, self._timing)
+        for name, delays in self._queries.items():
+            if name not in self._waits_us:  # no setting has changed it
+                self._waits_us[name] = self._wait_us(name, delays.threshold_us)
+        return _combined(self._waits_us.values(), self._queries)
 
     @property
     def as_configured(self) -> Delays:
@@ -108,11 +115,16 @@ class DynamicSettings:
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError, SettingsError) as exc:
             log.warning("setting ignored", key=key, why=str(exc))
 
+    def _wait_us(self, query: str, threshold_us: int) -> int:
+        """D under this threshold. Raises SettingsError at all nodes of a chain or at none."""
+        serves = self._serves[query]
+        return budget(self._timing, threshold_us, serves.hops, serves.depth)
+
     def _read(self, kind: str, name: str, key: str, record: Record) -> None:
         value = record.value or b""
         if kind == "threshold" and name in self._serves:
             threshold_us = decode(value, Threshold).threshold_us
-            budget(self._timing, threshold_us, depth=self._serves[name].depth)  # all nodes of a chain decide alike
+            self._waits_us[name] = self._wait_us(name, threshold_us)
             self._queries[name] = replace(self._queries[name], threshold_us=threshold_us)
         elif kind == "policy" and name in self._serves:
             policy = decode(value, Policy)

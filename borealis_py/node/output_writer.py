@@ -29,7 +29,7 @@ class OutputWriter:
         self._acked = [0] * len(self._encoders)
         self._topic = spec.own_feeds[0].topic
 
-    def say(self, token: int, record: StreamRecord) -> None:
+    def append(self, token: int, record: StreamRecord) -> None:
         """Append one record; `acked` reaches `token` once the log holds all of it. Tokens grow from 1."""
         for partition, (encoder, part) in enumerate(zip(self._encoders, self._divided(record), strict=True)):
             *head, last = encoder.encode(part)

@@ -203,7 +203,7 @@ class PeerRedo:
         threading.Thread(target=self._run, args=(job,), name=f"adopt {job.id}", daemon=True).start()
 
     def poll_results(self) -> list[RedoResult]:
-        return self._results.take()
+        return self._results.drain()
 
     def cancel_job(self, job_id: int) -> None:
         self._results.drop(job_id)

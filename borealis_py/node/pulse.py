@@ -25,7 +25,7 @@ class Pulse:
         """A turn begins at `now`, in microseconds of the monotonic clock."""
         self._began_us = now
 
-    def say(self, beat: NewRecord, now: int) -> None:
+    def send(self, beat: NewRecord, now: int) -> None:
         """Send a heartbeat of the turn itself."""
         with self._lock:
             self._appender.append(beat)

@@ -96,6 +96,7 @@ class Replica:
 
     def __init__(
         self,
+        *,
         spec: ReplicaSpec,
         log_: Log,
         clock: Clock,
@@ -239,7 +240,7 @@ class Replica:
     def _carry_out(self, effect: Effect, now: MonotonicUs) -> None:
         match effect:
             case Append(token, record):
-                self._output_writer.say(token, record)
+                self._output_writer.append(token, record)
             case SendHeartbeat(heartbeat):
                 self._send_beat(heartbeat, now)
             case AskEnds():
@@ -265,7 +266,7 @@ class Replica:
                 raise Superseded(reason)
 
     def _send_beat(self, beat: Heartbeat, now: MonotonicUs) -> None:
-        self._pulse.say(NewRecord(self.spec.control_feed, encode(beat), beat_key(self.spec.node, beat.replica)), now)
+        self._pulse.send(NewRecord(self.spec.control_feed, encode(beat), beat_key(self.spec.node, beat.replica)), now)
 
     def _transaction(self, publish: Publish) -> Iterator[NewRecord]:
         """The records of one transaction. Runs in the writer's thread."""

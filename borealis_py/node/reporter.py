@@ -43,7 +43,7 @@ StatusListener = Callable[[StatusSnapshot], None]
 """Called in the loop's thread: must not block."""
 
 
-def ignore_status(glance: StatusSnapshot) -> None:
+def ignore_status(snapshot: StatusSnapshot) -> None:
     """A listener that does nothing."""
 
 

@@ -80,7 +80,18 @@ def run_replica(
             store.close()  # later the replica closes it
             raise
         opened.callback(redos.close)
-        replica = Replica(spec, spec.log, clock, kernel, redos, store, uid, woken.set, redos.why_inline, seen)
+        replica = Replica(
+            spec=spec,
+            log_=spec.log,
+            clock=clock,
+            kernel=kernel,
+            redos=redos,
+            store=store,
+            uid=uid,
+            wake=woken.set,
+            why_inline=redos.why_inline,
+            seen=seen,
+        )
         why = ""
         try:
             with _pulsing(replica, spec.timing.heartbeat_us / 1e6):  # not during `close`, which sends the last status

@@ -14,7 +14,7 @@ from borealis_py.query.spec import Partitioning, Serves, count_of
 from sunion.model import Input
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSpec:
     """One replica of one node.
 

@@ -86,7 +86,7 @@ class Follower:
             self._events.clear()
         said = self._reader.poll()
         self._events.extend(s for s in said if s.event)
-        self._rates.take(said)
+        self._rates.add_statuses(said)
         statuses = {**({} if anew else before.statuses), **self._reader.newest}
         now_us = max([_now_us(), *(s.at_wall_us for s in statuses.values())])
         return AppSnapshot(state, statuses, now_us, tuple(self._events), rates=self._rates.per_second())

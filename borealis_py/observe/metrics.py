@@ -120,22 +120,22 @@ def _replicas(entries: dict[ReplicaKey, RegistryEntry], labels: _Labels, buckets
     for name, text, count in COUNTERS:
         counter = CounterMetricFamily(f"borealis_replica_{name}", text, labels=_REPLICA)
         for key, entry in entries.items():
-            counter.add_metric(labels[key], count(entry.glance.status))
+            counter.add_metric(labels[key], count(entry.snapshot.status))
         yield counter
     for name, text, measure in GAUGES:
         gauge = GaugeMetricFamily(f"borealis_replica_{name}", text, labels=_REPLICA)
         for key, entry in entries.items():
-            _add(gauge, labels[key], measure(entry.glance.status, buckets))
+            _add(gauge, labels[key], measure(entry.snapshot.status, buckets))
         yield gauge
     states = GaugeMetricFamily("borealis_replica_state", "1 for the state it is in.", labels=(*_REPLICA, "state"))
     for key, entry in entries.items():
         for state in ReplicaState:
-            states.add_metric((*labels[key], state.value), entry.glance.status.state == state.value)
+            states.add_metric((*labels[key], state.value), entry.snapshot.status.state == state.value)
     yield states
 
 
 def _inputs(entries: dict[ReplicaKey, RegistryEntry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
-    each = [((*labels[key], i.name), i) for key, entry in entries.items() for i in entry.glance.status.inputs]
+    each = [((*labels[key], i.name), i) for key, entry in entries.items() for i in entry.snapshot.status.inputs]
     for name, text, measure in INPUT_GAUGES:
         gauge = GaugeMetricFamily(f"borealis_input_{name}", text, labels=(*_REPLICA, "input"))
         for where, source in each:

@@ -31,7 +31,7 @@ class Rates:
     def __init__(self) -> None:
         self._readings: dict[ReplicaKey, deque[_Reading]] = {}
 
-    def take(self, statuses: Iterable[Status]) -> None:
+    def add_statuses(self, statuses: Iterable[Status]) -> None:
         """Counts restart with an incarnation, and also after a clock was set back."""
         for s in statuses:
             reading = _Reading(s.uid, s.at_wall_us, tuple(i.tuples for i in s.inputs))

@@ -21,13 +21,13 @@ HUNG_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RegistryEntry:
-    """One replica: its last status (`glance`) and when it came (`heard_s`: monotonic, in seconds), and sums over all
+    """One replica: its last status (`snapshot`) and when it came (`heard_s`: monotonic, in seconds), and sums over all
     its statuses in this process.
 
     `starts`: incarnations. `events`: name to number. `redos`: engine to (number, seconds in total).
     """
 
-    glance: StatusSnapshot
+    snapshot: StatusSnapshot
     heard_s: float
     starts: int = 1
     events: Mapping[str, int] = field(default_factory=dict)
@@ -55,18 +55,18 @@ class StatusRegistry:
         self._clock = clock
         self._entries: dict[ReplicaKey, RegistryEntry | None] = dict.fromkeys(replicas)
 
-    def tell(self, glance: StatusSnapshot) -> None:
+    def tell(self, snapshot: StatusSnapshot) -> None:
         """Store a loop's new status.
 
         Ignored if the replica should not run here, or if a later incarnation has reported (a task that was cut off
         continues until it hears of its successor).
         """
-        key = glance.status.node, glance.status.replica
+        key = snapshot.status.node, snapshot.status.replica
         if key not in self._entries:
             return
         before = self._entries[key]
-        if before is None or glance.status.inc >= before.glance.status.inc:
-            self._entries[key] = _added(before, glance, self._clock())  # no new key: readers may be iterating
+        if before is None or snapshot.status.inc >= before.snapshot.status.inc:
+            self._entries[key] = _added(before, snapshot, self._clock())  # no new key: readers may be iterating
 
     @property
     def entries(self) -> dict[ReplicaKey, RegistryEntry]:
@@ -79,15 +79,15 @@ class StatusRegistry:
         state = self._started
         thresholds, policies, failed = dict(state.thresholds), dict(state.policies), dict(state.failed_until)
         for entry in self.entries.values():
-            for query, delays in entry.glance.delays.items():
+            for query, delays in entry.snapshot.delays.items():
                 thresholds[query] = delays.threshold_us
                 policies[query] = Policy(delays.failure.value, delays.stabilization.value)
-            failed.update(entry.glance.failed_until)
+            failed.update(entry.snapshot.failed_until)
         return replace(state, thresholds=thresholds, policies=policies, failed_until=failed)
 
     def overview(self, now_us: int) -> dict[str, Any]:
         """Like `borealis status --json`, for these replicas. `now_us`: wall time."""
-        statuses: Statuses = {key: entry.glance.status for key, entry in self.entries.items()}
+        statuses: Statuses = {key: entry.snapshot.status for key, entry in self.entries.items()}
         return overview(self.state, statuses, now_us, self.replicas)
 
     def hung(self) -> list[str]:
@@ -97,7 +97,7 @@ class StatusRegistry:
         return [
             f"{name(key)} has said nothing for {age_s:.0f} s"
             for key, entry in self.entries.items()
-            if (age_s := self._age_s(entry)) > HUNG_S and entry.glance.status.event != "STOPPED"
+            if (age_s := self._age_s(entry)) > HUNG_S and entry.snapshot.status.event != "STOPPED"
         ]
 
     def unready(self) -> list[str]:
@@ -108,7 +108,7 @@ class StatusRegistry:
         entry = self._entries[key]
         if entry is None:
             return f"{name(key)} is starting"
-        status = entry.glance.status
+        status = entry.snapshot.status
         if status.event == "STOPPED":
             return f"{name(key)} has stopped{f': {status.detail}' if status.detail else ''}"
         if self._age_s(entry) > HUNG_S:
@@ -124,16 +124,16 @@ def name(key: ReplicaKey) -> str:
     return f"{key[0]}.r{key[1]}"
 
 
-def _added(before: RegistryEntry | None, glance: StatusSnapshot, now_s: float) -> RegistryEntry:
+def _added(before: RegistryEntry | None, snapshot: StatusSnapshot, now_s: float) -> RegistryEntry:
     if before is None:
-        before = RegistryEntry(glance, now_s)
-    status = glance.status
+        before = RegistryEntry(snapshot, now_s)
+    status = snapshot.status
     events, redos, starts = before.events, before.redos, before.starts
-    if status.inc > before.glance.status.inc:
+    if status.inc > before.snapshot.status.inc:
         starts += 1
     if status.event:
         events = {**events, status.event: events.get(status.event, 0) + 1}
     if status.redo is not None:
         count, seconds = redos.get(status.redo.engine, (0, 0.0))
         redos = {**redos, status.redo.engine: (count + 1, seconds + status.redo.seconds)}
-    return RegistryEntry(glance, now_s, starts, events, redos)
+    return RegistryEntry(snapshot, now_s, starts, events, redos)

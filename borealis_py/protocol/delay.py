@@ -25,7 +25,7 @@ class Creation:
         self._low = first
         self._ends: list[int] = []
         self._times: list[int] = []
-        self._held: dict[int, int] = {}
+        self._moved_us: dict[int, int] = {}
 
     @property
     def top(self) -> int:
@@ -42,22 +42,22 @@ class Creation:
         """Move creation back: a TENTATIVE or delayed STABLE record shows that upstream waited `waited_us` (B12)."""
         for b, at in ((bucket, now - waited_us - width_us), (bucket + 1, now - waited_us)):
             if self._low <= b <= self.top:
-                self._held[b] = min(self._held.get(b, at), at)
+                self._moved_us[b] = min(self._moved_us.get(b, at), at)
 
     def at(self, bucket: Bucket) -> int | None:
         """When the bucket was created; None: it does not exist or is forgotten."""
         if not self._low <= bucket <= self.top:
             return None
         created = self._times[bisect_right(self._ends, bucket)]
-        return min(created, self._held.get(bucket, created))
+        return min(created, self._moved_us.get(bucket, created))
 
     def forget(self, below: int) -> None:
         """Forget the buckets below `below`: they are done."""
         keep = bisect_right(self._ends, below)
         del self._ends[:keep], self._times[:keep]
         self._low = max(self._low, below)
-        for bucket in [b for b in self._held if b < below]:
-            del self._held[bucket]
+        for bucket in [b for b in self._moved_us if b < below]:
+            del self._moved_us[bucket]
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class FeedState:
     late: bool = False
     heard: bool = False
 
-    def word(self, bucket: Bucket, *, tentative: bool, live: Bucket) -> None:
+    def on_report(self, bucket: Bucket, *, tentative: bool, live: Bucket) -> None:
         """The feed reported `bucket` (A3). `live`: the reader's live frontier."""
         self.heard = True
         self.said = max(self.said, bucket + 1)
@@ -89,7 +89,7 @@ class FeedState:
         """Whether it may still report the bucket as stable and is worth waiting for (R3, B15)."""
         return self.said <= bucket and not self.late and not self.tentative
 
-    def ran(self, bucket: Bucket) -> None:
+    def on_live_run(self, bucket: Bucket) -> None:
         """The bucket ran while this feed's input was not stable in it (R3, effect)."""
         was, self.late = self.late, self.said <= bucket
         if self.late and not was:

@@ -26,12 +26,13 @@ class HeartbeatTimer:
         self._old_ask: int | None = None
 
     @property
-    def next_us(self) -> int:
-        """When the next heartbeat is due, in microseconds of the monotonic clock."""
-        return self._beat_at + self._timing.heartbeat_us
+    def next_us(self) -> MonotonicUs:
+        """When the next heartbeat is due."""
+        return MonotonicUs(self._beat_at + self._timing.heartbeat_us)
 
     def beat(
         self,
+        *,
         now: MonotonicUs,
         state: ReplicaState,
         output: SOutput,

@@ -16,7 +16,7 @@ from borealis_py.protocol.settings import ManagerConfig
 from borealis_py.protocol.turn import EmitEvent, Turn
 from sunion.input_buffers import SourceBuffer, StreamBuffer
 from sunion.lateness import Lateness
-from sunion.model import Ordered, Output, TentativeBucket
+from sunion.model import Ordered, TentativeBucket
 from sunion.union import Mark, SUnion
 from sunion.units import Bucket, MonotonicUs
 
@@ -30,9 +30,8 @@ class InputState:
 
     def __init__(self, config: ManagerConfig, start: Bucket, marks: Sequence[Mark] | None) -> None:
         inputs, self._buckets = config.inputs, config.buckets
-        self.union = SUnion(
-            inputs, config.origin, config.buckets, config.ops, config.timing.ahead_max_us, config.unpack
-        )
+        ahead_max_us, unpack = config.timing.ahead_max_us, config.unpack
+        self.union = SUnion(inputs, config.origin, config.buckets, config.ops, ahead_max_us=ahead_max_us, unpack=unpack)
         if marks is not None:
             self.union.resume(start, marks)
         self.creation = Creation(start)
@@ -43,7 +42,7 @@ class InputState:
         self._latenesses = (0, 0, 0)
         self._heard = False
         self._tidied = (start, start)
-        self._held = [ALWAYS for _ in inputs]
+        self._held_at_us = [ALWAYS for _ in inputs]
 
     def waited_us(self, bucket: Bucket, now: MonotonicUs) -> int:
         """How long past its end a bucket has waited, here and upstream, in microseconds (R1, B12)."""
@@ -62,22 +61,22 @@ class InputState:
             self.union.feed_all(index, records)
             feed, closed = self.feeds[index][0], self.union.closed(index)
             if closed > feed.said:
-                feed.word(Bucket(closed - 1), tentative=False, live=live)
+                feed.on_report(Bucket(closed - 1), tentative=False, live=live)
                 self._spoke.append(index)
             elif records:
                 feed.heard = True
         for index, said in turn.streams.items():
             for word in self.union.feed_stream(index, said):
-                self.feeds[index][word.replica].word(Bucket(word.bucket), tentative=word.tentative, live=live)
+                self.feeds[index][word.replica].on_report(Bucket(word.bucket), tentative=word.tentative, live=live)
                 if word.tentative or word.waited_us:
                     self._waited.append((Bucket(word.bucket), word.waited_us))
         for index in held | {i for i, _ in waiting - self.union.waiting}:
-            self._held[index] = turn.now
+            self._held_at_us[index] = turn.now
 
     def held_until(self, bucket: Bucket) -> MonotonicUs:
         """When an input that has not closed `bucket` was last held, since its records were of no use yet or memory was
         full (R6): its report of the bucket may lie unread. ALWAYS: none was held."""
-        held = zip(self._held, self.union.inputs, strict=True)
+        held = zip(self._held_at_us, self.union.inputs, strict=True)
         return max((at for at, source in held if source.closed <= bucket), default=ALWAYS)
 
     def create(self, now: MonotonicUs) -> None:
@@ -87,38 +86,39 @@ class InputState:
             self.creation.waited(bucket, now=now, waited_us=waited_us, width_us=self._buckets.width_us)
         self._waited.clear()
 
-    def drift_notes(self, now: MonotonicUs, wait: int) -> list[EmitEvent]:
-        """Events for sources that report but stay more than `wait` behind, or differ so in lateness (B23)."""
+    def drift_notes(self, now: MonotonicUs, wait_us: int) -> list[EmitEvent]:
+        """Events for sources that report but stay more than `wait_us` behind, or differ so in lateness (B23)."""
         notes: list[EmitEvent] = []
         for index in self._spoke:
             lag = max(0, self.union.top + 1 - self.union.closed(index)) * self._buckets.width_us
-            if self._drifts[index].closed(now, lag, wait):
+            if self._drifts[index].closed(now, lag, wait_us):
                 name = self.union.inputs[index].name
                 notes.append(
-                    EmitEvent("DRIFT", f"source {name} is {lag / 1e6:g} s behind, more than D = {wait / 1e6:g} s")
+                    EmitEvent("DRIFT", f"source {name} is {lag / 1e6:g} s behind, more than D = {wait_us / 1e6:g} s")
                 )
         self._spoke.clear()
-        return notes + self._lateness_notes(wait)
+        return notes + self._lateness_notes(wait_us)
 
-    def _lateness_notes(self, wait: int) -> list[EmitEvent]:
-        """An event if two publishers' latenesses differ by more than `wait`, so that one source is always missing when
-        the other is present; once per change."""
-        if not self._heard and wait == self._latenesses[2]:
+    def _lateness_notes(self, wait_us: int) -> list[EmitEvent]:
+        """An event if two publishers' latenesses differ by more than `wait_us`, so that one source is always missing
+        when the other is present; once per change."""
+        if not self._heard and wait_us == self._latenesses[2]:
             return []
         self._heard = False
         sources = [s for s in self.union.sources.values() if s.fold.owner and not s.fold.ended]
         if len(sources) < 2:
             return []
         least, most = (pick(sources, key=lambda s: s.fold.lateness_us) for pick in (min, max))
-        apart = least.fold.lateness_us, most.fold.lateness_us, wait
+        apart = least.fold.lateness_us, most.fold.lateness_us, wait_us
         if apart == self._latenesses:
             return []
         self._latenesses = apart
-        if apart[1] - apart[0] <= wait:
+        if apart[1] - apart[0] <= wait_us:
             return []
         said = (
             f"the publisher of {most.name} waits {apart[1] / 1e6:g} s for late rows, that of {least.name} "
-            f"{apart[0] / 1e6:g} s: these differ by more than D = {wait / 1e6:g} s, so buckets run without {most.name}"
+            f"{apart[0] / 1e6:g} s: these differ by more than D = {wait_us / 1e6:g} s, "
+            f"so buckets run without {most.name}"
         )
         return [EmitEvent("DRIFT", said)]
 
@@ -189,22 +189,12 @@ class InputState:
             rows += count
         return limit, rows
 
-    def with_rejects(self, first: Bucket, end: Bucket, outputs: Mapping[int, Output]) -> Mapping[int, Output]:
-        """Outputs of the complete buckets [first, end), with the dead letters of their inputs added."""
-        merged = dict(outputs)
-        for bucket in self.union.busy(first, end):
-            rejects = self.union.rejects(bucket)
-            if rejects:
-                output = merged.get(bucket, Output())
-                merged[bucket] = replace(output, rejects=rejects + output.rejects)
-        return merged
-
-    def ran(self, bucket: Bucket) -> None:
+    def on_live_run(self, bucket: Bucket) -> None:
         """The bucket ran live: each feed of an input that was not stable in it is LATE unless it reported it (R3)."""
         for feeds, source in zip(self.feeds, self.union.inputs, strict=True):
             if source.closed <= bucket:
                 for feed in feeds:
-                    feed.ran(bucket)
+                    feed.on_live_run(bucket)
         self.union.passed(bucket + 1)
 
     def forgive(self) -> None:
@@ -225,7 +215,7 @@ class InputState:
         now = zip(before, self.silences(), self.union.inputs, strict=True)
         return [EmitEvent("SILENT" if late else "HEARD", source.name) for was, late, source in now if late != was]
 
-    def tidy(self, stable: Bucket, live: Bucket, keep_from: Bucket, rows_max: int) -> None:
+    def release_memory(self, stable: Bucket, live: Bucket, keep_from: Bucket, rows_max: int) -> None:
         """Forget what is below the frontiers. Over the budget of `rows_max` rows, drop rows below `keep_from`, which a
         redo reads again, then tentative rows of the farthest buckets, which are read again before they run (R6).
         """

@@ -59,7 +59,7 @@ class Labels:
         """Buckets whose completeness may yet be the lowest of a window; both ascend."""
         self._diverged_from: int | None = None
 
-    def ran(self, bucket: Bucket, share: Share) -> Label:
+    def on_live_run(self, bucket: Bucket, share: Share) -> Label:
         """Label the next bucket that runs live. The first after `corrected` begins a divergence."""
         at = bucket if share.diverged_from is None else min(bucket, share.diverged_from)
         self._diverged_from = at = at if self._diverged_from is None else min(at, self._diverged_from)

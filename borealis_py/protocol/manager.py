@@ -57,8 +57,9 @@ class Manager:
         self._fragment, self._ops = config.fragment, config.ops
         self.intake = InputState(config, start.bucket, start.marks)
         own = start.bucket if start.own is None else start.own
-        rows_max, bytes_max = timing.unpublished_rows_max, timing.unpublished_bytes_max
-        self.output = SOutput(identity.inc, own, config.ops, rows_max, config.corrected, bytes_max)
+        self.output = SOutput(
+            identity.inc, own, config.ops, unpublished_rows_max=timing.unpublished_rows_max, keep_rows=config.corrected,
+            unpublished_bytes_max=timing.unpublished_bytes_max)  # fmt: skip
         self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, config.origin)
@@ -79,11 +80,11 @@ class Manager:
         self._backfill = start if own < start.bucket else None
         self._effects: list[Effect] = []
         self._history = History()
-        self._delta = grow_delta(timing, config.position)
+        self._delta_us = grow_delta(timing, config.position)
         self._set_delays(delays)
 
     def _set_delays(self, delays: NodeDelays) -> None:
-        self._wait = max(self._delta, delays.wait_us)
+        self._wait_us = max(self._delta_us, delays.wait_us)
         self.delays = delays
 
     @property
@@ -136,11 +137,11 @@ class Manager:
         self._effects += self.publishing.turn(turn, standing, self.output)
         self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, Bucket(self.output.ack_s))
         keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
-        self.intake.tidy(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
-        self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait)]
+        self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
+        self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait_us)]
         self._effects += self._heart.beat(
-            now, self.state, self.output, self.stagger.asking, self.control.own_ask,
-            self.publishing.frontier, self.checkpointing.checkpoint_bucket,
+            now=now, state=self.state, output=self.output, asking=self.stagger.asking, ask=self.control.own_ask,
+            progress=self.publishing.frontier, checkpoint_bucket=self.checkpointing.checkpoint_bucket,
         )  # fmt: skip
         self._ask_ends(standing)
         return self._effects
@@ -254,11 +255,11 @@ class Manager:
     def _step_stable(self, end: Bucket) -> None:
         first = self.f_s
         self._s, outputs = self._fragment.step(self._s, first, end, self.union.ordered(first, end))
-        self._advance_stable(end, self.intake.with_rejects(first, end, outputs))
+        self._advance_stable(end, self.union.with_rejects(first, end, outputs))
 
     def _advance_stable(self, end: Bucket, outputs: Mapping[int, Output]) -> None:
         first, together = self.f_s, self.f_s == self.f_l
-        waited = {"held": partial(self.intake.waited_us, now=self._now)} if together else {}
+        waited = {"waited_us": partial(self.intake.waited_us, now=self._now)} if together else {}
         for said in self.output.stable_run(first, end, outputs, **waited):
             self._append(said)
         self.f_s = end
@@ -273,7 +274,7 @@ class Manager:
             return None
         policy = self.delays.stabilization if self.stagger.granted else self.delays.failure
         end = MonotonicUs(created + self.buckets.width_us)
-        return delay.ready_at(end, self.intake.views(bucket), policy, wait_us=self._wait, delta_us=self._delta)
+        return delay.ready_at(end, self.intake.views(bucket), policy, wait_us=self._wait_us, delta_us=self._delta_us)
 
     def _run_live(self) -> None:
         """Run buckets whose time has come on L; their output is TENTATIVE (R3)."""
@@ -307,16 +308,17 @@ class Manager:
         if first_one:
             self._diverged, self._l = True, self._s
         share = self.intake.share(bucket)
-        label = self._labels.ran(bucket, share)
+        label = self._labels.on_live_run(bucket, share)
         self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
         output = outputs.get(bucket, Output())
         said = TentativeBucket(
-            self.identity.inc, bucket, output, label.missing_sources, share.missing,
-            self.intake.waited_us(bucket, self._now), label.completeness, label.diverged_from,
+            inc=self.identity.inc, bucket=bucket, output=output, missing_sources=label.missing_sources,
+            missing=share.missing, waited_us=self.intake.waited_us(bucket, self._now),
+            completeness=label.completeness, diverged_from=label.diverged_from,
         )  # fmt: skip
         self._append(self.output.tentative(said))
         self.f_l = Bucket(bucket + 1)
-        self.intake.ran(bucket)
+        self.intake.on_live_run(bucket)
         self.counts.tentative(output, self._ops)
         self._set_state()
         if first_one:
@@ -341,7 +343,9 @@ class Manager:
     def _standing(self, gap: bool) -> PublishContext:
         lowest_live = self.control.lowest_live if self.control.echoed else -1
         closed = max(self.f_s, self.complete)
-        return PublishContext(self._now, self.f_s, lowest_live, gap, self._ends.read_to, closed)
+        return PublishContext(
+            now=self._now, stable=self.f_s, lowest_live=lowest_live, gap=gap, read_to=self._ends.read_to, closed=closed
+        )
 
     def _ask_ends(self, standing: PublishContext) -> None:
         """Ask for the ends of all feeds if a decision waits only for them (B14, R10, R11)."""
@@ -393,4 +397,4 @@ class Manager:
             times.append(max(live, self._now))
         others = (self.stagger.wakeup(), self.reconciliation.wakeup(), self.publishing.wakeup(self.f_s))
         # Whatever was due has been done or waits for an answer.
-        return MonotonicUs(min([*times, *(at for at in others if at is not None and at > self._now)]))
+        return min([*times, *(at for at in others if at is not None and at > self._now)])

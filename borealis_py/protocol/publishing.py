@@ -40,7 +40,7 @@ class Phase(Enum):
     COMMITTING = "committing"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishContext:
     """What the replica knows in this turn.
 
@@ -75,15 +75,15 @@ class Publishing:
         self._origin = origin
         self._replica = replica
         self._timing = timing
-        self._full = timing.patience_us + timing.patience_step_us * replica
+        self._full_us = timing.patience_us + timing.patience_step_us * replica
         self._attempt = 0
         self._committing = origin
         self._unbelieved: Bucket | None = None
-        self._stood_since: int | None = None
-        self._patience: int | None = None
+        self._stood_since: MonotonicUs | None = None
+        self._patience_us: int | None = None
         self._lost = 0
         """Writers lost since progress last grew."""
-        self._last_commit = 0
+        self._last_commit = MonotonicUs(0)
 
     @property
     def frontier(self) -> Bucket:
@@ -91,14 +91,14 @@ class Publishing:
         return self._origin if self.progress is None else self.progress
 
     @property
-    def patience(self) -> int:
-        """How long progress may stand still before this replica takes over, in microseconds."""
-        return self._full if self._patience is None else self._patience
+    def patience_us(self) -> int:
+        """How long progress may stand still before this replica takes over."""
+        return self._full_us if self._patience_us is None else self._patience_us
 
     def _first(self, standing: PublishContext) -> bool:
         """Whether this replica publishes first: nothing is published, and its index is the lowest live one. After it
         has lost a writer, it waits like any other."""
-        return self.progress is None and standing.lowest_live == self._replica and self._patience is None
+        return self.progress is None and standing.lowest_live == self._replica and self._patience_us is None
 
     def turn(self, turn: Turn, standing: PublishContext, output: SOutput) -> list[Effect]:
         """Take in progress records and the writer's events; take over or publish if due."""
@@ -133,7 +133,7 @@ class Publishing:
         if self.progress is None or value > self.progress:
             self.progress = value
             self._stood_since = now
-            self._patience = None
+            self._patience_us = None
             self._lost = 0
 
     def _answered(self, event: object, now: MonotonicUs) -> list[Effect]:
@@ -141,8 +141,8 @@ class Publishing:
             self.phase = Phase.IDLE
             self._stood_since = now
             # Doubled: two replicas with a patience shorter than a commit would fence each other for ever.
-            patience = self._full if event.fenced else self._timing.patience_unknown_us
-            self._patience = patience << min(self._lost, DOUBLINGS_MAX)
+            patience_us = self._full_us if event.fenced else self._timing.patience_unknown_us
+            self._patience_us = patience_us << min(self._lost, DOUBLINGS_MAX)
             self._lost += 1
             return [AbandonWriter()]
         if isinstance(event, WriterBusy):
@@ -154,7 +154,7 @@ class Publishing:
             if event.progress is not None:
                 self._advance(event.progress, now)
             self.phase = Phase.READY
-            self._patience = None
+            self._patience_us = None
             return [EmitEvent("TOOK_OVER", f"publishes the corrected stream from bucket {self.frontier}")]
         assert isinstance(event, WriterCommitted)
         self._advance(self._committing if event.end is None else event.end, now)
@@ -171,8 +171,8 @@ class Publishing:
                 return []
         if self._stood_since is None:
             self._stood_since = standing.now
-        patience = 0 if first else self.patience
-        if standing.now - self._stood_since < patience or standing.now - standing.read_to > self._timing.gap_us:
+        patience_us = 0 if first else self.patience_us
+        if standing.now - self._stood_since < patience_us or standing.now - standing.read_to > self._timing.gap_us:
             return []
         self._attempt += 1
         self.phase = Phase.TAKING
@@ -202,15 +202,15 @@ class Publishing:
             return False
         if self._first(standing):
             return True
-        due = self._stood_since is not None and standing.now - self._stood_since >= self.patience
+        due = self._stood_since is not None and standing.now - self._stood_since >= self.patience_us
         return due and standing.stable > self.frontier
 
-    def wakeup(self, stable: Bucket) -> int | None:
-        """When something is due without new input, in monotonic microseconds; None: nothing is."""
+    def wakeup(self, stable: Bucket) -> MonotonicUs | None:
+        """When something is due without new input; None: nothing is."""
         if stable <= self.frontier:
             return None
         if self.phase is Phase.IDLE and self._stood_since is not None:
-            return self._stood_since + self.patience
+            return MonotonicUs(self._stood_since + self.patience_us)
         if self.phase is Phase.READY:
-            return self._last_commit + self._timing.progress_only_us
+            return MonotonicUs(self._last_commit + self._timing.progress_only_us)
         return None

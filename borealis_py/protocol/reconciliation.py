@@ -25,7 +25,7 @@ class Reconciliation:
 
     Attributes:
         job: the job that runs; None: none runs.
-        deadline: when it is given up, in monotonic microseconds; None: never.
+        deadline: when it is given up; None: never.
     """
 
     def __init__(self, timing: Timing, pace: Pace, spark: bool = True) -> None:
@@ -33,7 +33,7 @@ class Reconciliation:
         self._pace = pace
         self._spark = spark
         self.job: RedoJob | None = None
-        self.deadline: int | None = None
+        self.deadline: MonotonicUs | None = None
         self._local = False
         self._next_id = 1
         self._trust_spark = spark
@@ -41,7 +41,7 @@ class Reconciliation:
         self._jobs_chase = False
         self._jobs_done = 0  # since the grant
         self._in_time: int | None = None  # rows that the last job would have run in `redo_us`
-        self._retry_at = 0
+        self._retry_at = MonotonicUs(0)
         self._inline: tuple[int, int, int, int] | None = None  # first, end, rows, began
         self._refused: tuple[int, int] | None = None  # peer and bucket of a checkpoint that could not be adopted
         self._unanswered = 0  # adoptions in a row
@@ -71,7 +71,7 @@ class Reconciliation:
         most = min(least << min(self._jobs_done, 30), self._timing.redo_rows_max)
         return most if self._in_time is None else min(most, max(least, self._in_time))
 
-    def wakeup(self) -> int | None:
+    def wakeup(self) -> MonotonicUs | None:
         """When a deadline passes or a failed local job may be tried again; None: neither is due."""
         if self.job is not None:
             return self.deadline
@@ -133,11 +133,11 @@ class Reconciliation:
             SourceRange(i, Offset(mark.offset), Offset(source.offset), mark.fold)
             for (i, source), mark in zip(union.sources.items(), union.marks(first), strict=True)
         )
-        self.job = RedoJob(self._next_id, first, end, state, ranges, rows)
+        self.job = RedoJob(id=self._next_id, first=first, end=end, state=state, ranges=ranges, rows=rows)
         self._next_id += 1
         self._took_all = end - first if to_live and end == target else None
         self._local = local
-        self.deadline = None if local else now + self._timing.redo_deadline_us
+        self.deadline = None if local else MonotonicUs(now + self._timing.redo_deadline_us)
         return [StartRedo(self.job, RedoPlace.LOG if local else RedoPlace.SPARK)]
 
     def may_adopt(self, now: MonotonicUs, peer: int, bucket: Bucket) -> bool:
@@ -150,10 +150,10 @@ class Reconciliation:
 
     def adopt(self, now: MonotonicUs, peer: int, first: Bucket, end: Bucket, state: State) -> list[Effect]:
         """Begin to take over a peer's checkpoint at `end`, with what it emitted for [first, end) (B44, B2)."""
-        self.job = RedoJob(self._next_id, first, end, state, (), 0, peer)
+        self.job = RedoJob(id=self._next_id, first=first, end=end, state=state, ranges=(), rows=0, peer=peer)
         self._next_id += 1
         self._took_all = None
-        self.deadline = now + self._timing.adopt_deadline_us
+        self.deadline = MonotonicUs(now + self._timing.adopt_deadline_us)
         return [StartRedo(self.job, RedoPlace.PEER)]
 
     def answered(
@@ -200,7 +200,7 @@ class Reconciliation:
             self._refused = (self.job.peer, self.job.end)
             self.job = self.deadline = None
             return [EmitEvent("ADOPT_FAILED", reason)]
-        self._retry_at = now + self._timing.retry_us if self._local else now
+        self._retry_at = MonotonicUs(now + self._timing.retry_us) if self._local else now
         self.job = self.deadline = None
         self._trust_spark = False
         return [EmitEvent("REDO_FAILED", reason)]

@@ -24,7 +24,7 @@ class SourceRange:
     fold: SourceFold
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RedoJob:
     """Run buckets [first, end) on `state`.
 

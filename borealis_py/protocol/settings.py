@@ -272,15 +272,9 @@ class ManagerConfig:
     spark: bool = True
 
 
-def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0, depth: int = 1) -> int:
-    """D of a node: how long past a bucket's end it may wait for an input that was there before (R13).
-
-    Args:
-        hops_to_sink: longest way from the node to the query's result. depth: nodes in the query's longest chain.
-
-    Raises:
-        SettingsError: the threshold leaves less than delta at some node; the message names the smallest that does not.
-    """
+def check_threshold(timing: Timing, threshold_us: int, depth: int = 1) -> None:
+    """Raises SettingsError if the threshold leaves some node of a chain of `depth` nodes less than delta (R13); the
+    message names the smallest that does not."""
     least = timing.least_threshold_us(depth)
     if threshold_us < least:
         hops = f" + {depth - 1} x {timing.hop_us / 1000:g} for hops" if depth > 1 else ""
@@ -288,6 +282,18 @@ def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0, depth: int 
             f"delay threshold {threshold_us / 1000:g} ms is too small: at least {least / 1000:g} ms "
             f"(delta {timing.delta_us / 1000:g} + slack {timing.slack_of(depth) / 1000:g}{hops})"
         )
+
+
+def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0, depth: int = 1) -> int:
+    """D of a node: how long past a bucket's end it may wait for an input that was there before (R13).
+
+    Args:
+        hops_to_sink: longest way from the node to the query's result. depth: nodes in the query's longest chain.
+
+    Raises:
+        SettingsError: see `check_threshold`.
+    """
+    check_threshold(timing, threshold_us, depth)
     return threshold_us - timing.slack_of(depth) - hops_to_sink * timing.hop_us
 
 

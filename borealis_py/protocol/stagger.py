@@ -14,8 +14,8 @@ class Stagger:
         self._timing = timing
         self.asking = False
         self.granted = False
-        self._incomplete_since: int | None = None
-        self._stood_since = 0
+        self._incomplete_since: MonotonicUs | None = None
+        self._stood_since = MonotonicUs(0)
         self._seen: tuple[int, int, int] | None = None
         self._passed = False
 
@@ -60,11 +60,11 @@ class Stagger:
         if now - self._stood_since >= self._timing.stagger_us:
             self._passed = True
 
-    def wakeup(self) -> int | None:
-        """When `asking` or `granted` may change without new input, in monotonic microseconds; None: not."""
+    def wakeup(self) -> MonotonicUs | None:
+        """When `asking` or `granted` may change without new input; None: not."""
         if not self.asking:
             return None
-        times = [] if self.granted else [self._stood_since + self._timing.stagger_us]
+        times = [] if self.granted else [MonotonicUs(self._stood_since + self._timing.stagger_us)]
         if self._incomplete_since is not None:
-            times.append(self._incomplete_since + self._timing.release_us)
+            times.append(MonotonicUs(self._incomplete_since + self._timing.release_us))
         return min(times, default=None)

@@ -21,14 +21,14 @@ class StreamView:
     """What a consumer has read of a stream with `replicas` replicas, from bucket `start` on.
 
     Args:
-        wait: D = X - slack, in microseconds: how long past a bucket's end it waits for a feed that may still report the
+        wait_us: D = X - slack: how long past a bucket's end it waits for a feed that may still report the
             bucket as stable.
     """
 
-    def __init__(self, stream: str, replicas: int, start: Bucket, buckets: Buckets, wait: int) -> None:
+    def __init__(self, stream: str, replicas: int, start: Bucket, buckets: Buckets, wait_us: int) -> None:
         self.stream = stream
         self.buckets = buckets
-        self.wait = wait
+        self.wait_us = wait_us
         self.view = View(start)
         self._fold = StreamFold(stream, replicas, start)
         self._feeds = [FeedState(start) for _ in range(replicas)]
@@ -58,7 +58,7 @@ class StreamView:
         changes: list[Change] = []
         for said in self._fold.read(records):
             if isinstance(said, FeedProgress):
-                self._feeds[said.replica].word(Bucket(said.bucket), tentative=said.tentative, live=self.live)
+                self._feeds[said.replica].on_report(Bucket(said.bucket), tentative=said.tentative, live=self.live)
                 if said.tentative or said.waited_us:
                     self._waited.append((Bucket(said.bucket), said.waited_us))
                 continue
@@ -95,7 +95,7 @@ class StreamView:
                 changes += self.view.tentative_bucket(best)
             self._fold.passed(self.live)
             for feed in self._feeds:
-                feed.ran(bucket)
+                feed.on_live_run(bucket)
 
     def ready_at(self) -> MonotonicUs | None:
         """When to show or pass over the next bucket at the latest; None: not without new records.
@@ -111,4 +111,4 @@ class StreamView:
             return None
         views = [view(presence, self._feeds, self.live)]
         end = MonotonicUs(created + self.buckets.width_us)
-        return ready_at(end, views, DelayPolicy.PROCESS, wait_us=self.wait, delta_us=self.wait)
+        return ready_at(end, views, DelayPolicy.PROCESS, wait_us=self.wait_us, delta_us=self.wait_us)

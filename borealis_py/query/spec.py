@@ -163,7 +163,7 @@ class AppSpec(Value):
     def _input(self, name: str, reader: str) -> Input:
         if name not in self.nodes:  # only one node of the app publishes the dead letters of a source
             first = next(node for node, spec in self.all_nodes.items() if name in spec.inputs)
-            return Input(name, 0, (name,), letters=first == reader)
+            return Input(name, 0, (name,), dead_letters=first == reader)
         node = self.nodes[name]
         partition = part_index(reader) if node.exchange is not None else 0
         return Input(name, node.replicas, self.sources_of(name), partition=partition)

@@ -31,8 +31,8 @@ class ProcessNotes:
             on_ready: called when all are, from any of their threads.
         """
 
-        def tell(glance: StatusSnapshot) -> None:
-            board.tell(glance)
+        def tell(snapshot: StatusSnapshot) -> None:
+            board.tell(snapshot)
             self._look(board, on_ready)
 
         return tell

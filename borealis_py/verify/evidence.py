@@ -81,7 +81,7 @@ class Saw:
 
 
 @dataclass(frozen=True)
-class Session:
+class SubscriberHistory:
     """What one subscriber saw, from start to end (`seen`, in order). `name`: for messages. `view`: "live" or
     "corrected". `complete`: it stayed until the query's end; else it was killed."""
 
@@ -123,7 +123,7 @@ class Evidence:
         replicas: for each piece of each stage, what each replica said in it.
         corrected: rows that read_committed shows; `written`: all that were ever written, aborted ones included.
         progress: for each stage, its records in order.
-        dead_letters: the dead-letter topic's records, in order. sessions: one of each subscriber.
+        dead_letters: the dead-letter topic's records, in order. subscribers: what each saw.
         published: for each source, the rows that its publishers were given, where that is known: the log must hold
             exactly those.
         acknowledged: for each source, the last sequence number that its publisher was told is in the log.
@@ -142,7 +142,7 @@ class Evidence:
     written: Sequence[CommittedRow]
     progress: Sequence[Sequence[ProgressRecord]]
     dead_letters: Sequence[DeadLetterRecord] = ()
-    sessions: Sequence[Session] = ()
+    subscribers: Sequence[SubscriberHistory] = ()
     acknowledged: Mapping[str, int] = field(default_factory=dict)
     poison: Mapping[str, Mapping[int, bool]] = field(default_factory=dict)
     healed: bool = True
@@ -221,12 +221,12 @@ def dead_letters(raw: Iterable[Raw]) -> Iterator[DeadLetterRecord]:
         yield DeadLetterRecord(source, offset, reason, seq, node, bucket, record.value or b"", index)
 
 
-def session(path: Path, view: str) -> Session:
+def subscriber_history(path: Path, view: str) -> SubscriberHistory:
     """A subscriber's file of JSON lines; a last line that is cut short was being written when it was killed."""
     lines = _lines(path)
     ended = any(line.get("ended") == view for line in lines)
     seen = [Saw(**{**line["saw"], "rows": tuple(line["saw"]["rows"])}) for line in lines if line.get("view") == view]
-    return Session(path.name, view, seen, ended)
+    return SubscriberHistory(path.name, view, seen, ended)
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:

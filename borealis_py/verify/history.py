@@ -75,7 +75,7 @@ def statements(raw: Iterable[Raw], schema: pa.Schema, unreadable: list[str]) -> 
     for record in raw:
         try:
             header, payload = open_envelope(record.value)
-            found = parts.take(header, payload)
+            found = parts.add_record(header, payload)
         except (Unreadable, msgspec.ValidationError) as exc:
             unreadable.append(f"offset {record.offset}: {exc}")
             continue
@@ -124,7 +124,7 @@ class _Parts:
         self._schema = schema
         self._open: dict[int, dict[Hashable, dict[int, Part]]] = {}
 
-    def take(self, header: list[Any], payload: memoryview) -> HistoryRecord | None:
+    def add_record(self, header: list[Any], payload: memoryview) -> HistoryRecord | None:
         """What a record completes. Raises Unreadable, msgspec.ValidationError."""
         kind = header[0]
         if kind == "BOUNDARY":

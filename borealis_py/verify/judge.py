@@ -13,7 +13,7 @@ from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.published import judge_corrected, judge_progress, judge_sources
 from borealis_py.verify.replicas import PieceModel, StreamJudge, StreamRules
 from borealis_py.verify.stable import StableBuckets
-from borealis_py.verify.subscribers import judge_bound, judge_session
+from borealis_py.verify.subscribers import judge_bound, judge_subscriber
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -27,8 +27,8 @@ def judge(evidence: Evidence) -> Verdict:
     judge_corrected(evidence, truth, verdict)
     judge_progress(evidence, verdict)
     judge_dead_letters(evidence, verdict)
-    for session in evidence.sessions:
-        judge_session(evidence, session, said, verdict)
+    for history in evidence.subscribers:
+        judge_subscriber(evidence, history, said, verdict)
     judge_bound(evidence, verdict)
     return verdict
 

@@ -13,7 +13,7 @@ from borealis_py.verify.evidence import (
     corrected_rows,
     dead_letters,
     progress,
-    session,
+    subscriber_history,
 )
 from borealis_py.verify.history import ReplicaHistory, replay
 from borealis_py.verify.kafka_reader import TopicReader
@@ -77,7 +77,7 @@ def read_evidence(
         written=[row for i, _ in numbered[-1] for row in rows(i, committed=False)],
         progress=[[r for i, part in parts for r in published(part, i)] for parts in numbered],
         dead_letters=list(dead_letters(read("deadletter"))),
-        sessions=[session(path, view) for path in histories for view in ("live", "corrected")],
+        subscribers=[subscriber_history(path, view) for path in histories for view in ("live", "corrected")],
     )
 
 

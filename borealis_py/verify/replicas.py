@@ -78,8 +78,8 @@ class StreamJudge:
         tentative = _Tentative(self, name)
         for record in history.records:
             if record.kind in ("STABLE", "BOUNDARY"):
-                stable.take(record)
-            tentative.take(record)
+                stable.add_record(record)
+            tentative.add_record(record)
         say = self.verdict.about(Subject.RECORD)
         for text in history.unreadable:
             say(AnomalyKind.INCONSISTENT_OFFSETS, name, f"unreadable record: {text}")
@@ -97,7 +97,7 @@ class _Stable:
         self._expected = [] if model is None else sorted(model.truth.stable(model.piece))
         self.next = judge.rules.origin
 
-    def take(self, record: HistoryRecord) -> None:
+    def add_record(self, record: HistoryRecord) -> None:
         """Each in the topic's order, which begins at the origin, or with what was not deleted."""
         self._judge.verdict.looked_at["stable statements"] += 1
         if self._trimmed:
@@ -146,7 +146,7 @@ class _Tentative:
         self._live: dict[int, int] = {}
         self._missing: dict[int, dict[int, frozenset[str]]] = {}
 
-    def take(self, record: HistoryRecord) -> None:
+    def add_record(self, record: HistoryRecord) -> None:
         """Each statement; tentative ones with what was missing in the buckets of the whole episode so far."""
         inc = record.inc
         if record.kind in ("STABLE", "BOUNDARY"):

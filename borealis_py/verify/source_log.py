@@ -116,7 +116,7 @@ def fold(raw: Iterable[Raw], rules: SourceRules, keep_rows: bool = True) -> Sour
     """Read a source's log from its beginning. `keep_rows`: False where only what became of the tuples is asked for."""
     reader = _Fold(rules, keep_rows)
     for record in raw:
-        reader.take(record)
+        reader.add_record(record)
     return reader.log
 
 
@@ -129,7 +129,7 @@ class _Fold:
         self._epoch, self._owner, self._last, self._lateness_us = 0, "", -1, 0
         self._boundary = rules.origin_us
 
-    def take(self, record: Raw) -> None:
+    def add_record(self, record: Raw) -> None:
         """One record."""
         try:
             header, payload = open_envelope(record.value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from borealis_py.verify.anomalies import AnomalyKind, Delay, Subject, Verdict
 from borealis_py.verify.envelope import Row
-from borealis_py.verify.evidence import Evidence, Saw, Session
+from borealis_py.verify.evidence import Evidence, Saw, SubscriberHistory
 from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.published import show
 from borealis_py.verify.stable import StableBuckets
@@ -24,26 +24,26 @@ Said = Mapping[Piece, StableBuckets]
 """By piece: the stable buckets as replicas said them first."""
 
 
-def judge_session(evidence: Evidence, session: Session, said: Said, verdict: Verdict) -> None:
+def judge_subscriber(evidence: Evidence, history: SubscriberHistory, said: Said, verdict: Verdict) -> None:
     """One subscriber, from its start to its end or death; of each partition it has a view of its own."""
-    verdict.looked_at[f"{session.view} changes"] += len(session.seen)
+    verdict.looked_at[f"{history.view} changes"] += len(history.seen)
     for piece in evidence.result:
-        if session.view == "corrected":
-            _Corrected(evidence, session, piece, verdict).judge()
+        if history.view == "corrected":
+            _Corrected(evidence, history, piece, verdict).judge()
         else:
-            _Live(evidence, session, piece, said.get(piece, StableBuckets()), verdict).judge()
+            _Live(evidence, history, piece, said.get(piece, StableBuckets()), verdict).judge()
 
 
-def _name(evidence: Evidence, session: Session, piece: Piece) -> str:
-    return session.name if len(evidence.result) == 1 else f"{session.name}, partition {piece.part}"
+def _name(evidence: Evidence, history: SubscriberHistory, piece: Piece) -> str:
+    return history.name if len(evidence.result) == 1 else f"{history.name}, partition {piece.part}"
 
 
 class _Corrected:
     """The corrected view: rows as they are committed, in order, each once."""
 
-    def __init__(self, evidence: Evidence, session: Session, piece: Piece, verdict: Verdict) -> None:
-        self._seen, self._complete = session.of(piece.part), session.complete
-        self._name = _name(evidence, session, piece)
+    def __init__(self, evidence: Evidence, history: SubscriberHistory, piece: Piece, verdict: Verdict) -> None:
+        self._seen, self._complete = history.of(piece.part), history.complete
+        self._name = _name(evidence, history, piece)
         self._say = verdict.about(Subject.SUBSCRIBER)
         rows = (r for r in evidence.corrected if r.partition == piece.part)
         self._committed = {r.id: r.row for r in rows if r.id is not None}
@@ -81,13 +81,13 @@ class _Live:
     def __init__(
         self,
         evidence: Evidence,
-        session: Session,
+        history: SubscriberHistory,
         piece: Piece,
         stable: StableBuckets,
         verdict: Verdict,
     ) -> None:
-        self._seen, self._complete, self._verdict = session.of(piece.part), session.complete, verdict
-        self._name = _name(evidence, session, piece)
+        self._seen, self._complete, self._verdict = history.of(piece.part), history.complete, verdict
+        self._name = _name(evidence, history, piece)
         self._columns = evidence.network.stages[-1].columns
         self._stable_rows = stable
         rows = (r for r in evidence.corrected if r.partition == piece.part)
@@ -169,8 +169,8 @@ def judge_bound(evidence: Evidence, verdict: Verdict) -> None:
     say = verdict.about(Subject.SUBSCRIBER)
     width = evidence.network.bucket_us
     first: dict[tuple[int, int], int] = {}
-    for session in evidence.sessions:
-        for saw in session.seen if session.view == "live" else ():
+    for history in evidence.subscribers:
+        for saw in history.seen if history.view == "live" else ():
             if saw.kind in ("TENTATIVE", "STABLE", "BOUNDARY") and saw.end - saw.bucket < END_BUCKETS:
                 for bucket in range(saw.bucket, saw.end):
                     key = bucket, saw.partition

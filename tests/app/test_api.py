@@ -63,26 +63,26 @@ class World:
 
 def test_it_waits_as_long_as_the_file_says_where_no_setting_does() -> None:
     with World("3s").live() as subscription:
-        assert subscription.stream.wait == 3_000_000 - SLACK_US
+        assert subscription.stream.wait_us == 3_000_000 - SLACK_US
 
 
 def test_the_last_threshold_that_can_hold_is_in_force() -> None:
     with capture_logs() as lines, World("3s", 2_000, 100).live() as subscription:
-        assert subscription.stream.wait == 2_000_000 - SLACK_US
+        assert subscription.stream.wait_us == 2_000_000 - SLACK_US
     assert ["too small" in line["why"] for line in lines] == [True]
 
 
 def test_where_none_of_the_settings_can_hold_the_file_counts() -> None:
     with World("3s", 100).live() as subscription:
-        assert subscription.stream.wait == 3_000_000 - SLACK_US
+        assert subscription.stream.wait_us == 3_000_000 - SLACK_US
 
 
 def test_what_can_hold_depends_on_the_timing() -> None:
     world = World("3s", 290)
     with world.live() as subscription:
-        assert subscription.stream.wait == 3_000_000 - SLACK_US
+        assert subscription.stream.wait_us == 3_000_000 - SLACK_US
     with world.live(HURRIED) as subscription:
-        assert subscription.stream.wait == 290_000 - HURRIED.slack_of(1)
+        assert subscription.stream.wait_us == 290_000 - HURRIED.slack_of(1)
 
 
 def test_a_query_that_could_not_run_by_this_timing_is_refused_with_what_to_do() -> None:
@@ -90,7 +90,7 @@ def test_a_query_that_could_not_run_by_this_timing_is_refused_with_what_to_do() 
     with pytest.raises(SettingsError, match=r"q: delay threshold 300 ms is too small.*`borealis up`"), world.live():
         raise AssertionError("it opened")
     with world.live(HURRIED) as subscription:
-        assert subscription.stream.wait == 300_000 - HURRIED.slack_of(1)
+        assert subscription.stream.wait_us == 300_000 - HURRIED.slack_of(1)
 
 
 class Made(Exception):

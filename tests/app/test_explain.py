@@ -154,7 +154,14 @@ def _bucket_0(inputs: tuple[Input, ...], lost: str, said: dict[str, LossEffect])
                 (
                     0,
                     TentativeBucket(
-                        1, 0, Output(), effect.missing_sources, effect.missing_sources, 0, effect.completeness, 0
+                        inc=1,
+                        bucket=0,
+                        output=Output(),
+                        missing_sources=effect.missing_sources,
+                        missing=effect.missing_sources,
+                        waited_us=0,
+                        completeness=effect.completeness,
+                        diverged_from=0,
                     ),
                 )
             ]

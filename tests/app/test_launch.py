@@ -241,12 +241,14 @@ def test_each_process_answers_http_at_a_port_of_its_own(tmp_path: launch.Path, m
     state = AppState("a", chain_of("a"), Description("", "", 0, "", "a1"))
     processes = launch.ReplicaProcesses(tmp_path, "a")
     started: dict[ProcessName, str | None] = {}
-    monkeypatch.setattr(processes, "start", lambda name, told, take_over: started.update({name: told.http}) or 1)
-    launch.start(state, processes, spec)
+    monkeypatch.setattr(
+        processes, "start_process", lambda name, told, take_over: started.update({name: told.http}) or 1
+    )
+    launch.start_processes(state, processes, spec)
     assert [started[name] for name in launch.process_names(state.spec)] == [f"127.0.0.1:{9400 + i}" for i in range(2)]
     started.clear()
     with pytest.raises(AddressError, match="1 more port "):
-        launch.start(state, processes, ProcessSpec("host:1", tmp_path, http="127.0.0.1:65535"))
+        launch.start_processes(state, processes, ProcessSpec("host:1", tmp_path, http="127.0.0.1:65535"))
     assert not started
 
 

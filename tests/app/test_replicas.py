@@ -100,7 +100,7 @@ def test_the_end_of_the_log_tells_why_it_ended(
 ) -> None:
     three = ProcessName(3)
     monkeypatch.setattr(replicas, "COMMAND", (*replicas.COMMAND, "--nonsense"))
-    processes.start(three, ProcessSpec("nowhere:1", tmp_path))
+    processes.start_process(three, ProcessSpec("nowhere:1", tmp_path))
     child = processes._started[three]
     assert child.wait(60) == 2
     assert processes.ended(three) == 2

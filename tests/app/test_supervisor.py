@@ -312,12 +312,12 @@ def test_without_a_supervisor_whoever_starts_the_next_says_how_the_last_one_ende
     monkeypatch.setattr(replicas, "COMMAND", (*replicas.COMMAND, "--nonsense"))
     spec = ProcessSpec("nowhere:1", here.directory.parent)
     for code in ("2", None):
-        here.start(ONE, spec)
+        here.start_process(ONE, spec)
         here._started[ONE].wait(60)
         if code:
             path = str(here.directory / ONE.stem)
             run_notes.write(f"{path}.end", {"run": run_notes.read(f"{path}.pid")["run"], "code": int(code)})
-    here.start(ONE, spec)
+    here.start_process(ONE, spec)
     here._started[ONE].wait(60)
     hows = [line["how"] for line in lines(here)]
     assert hows == [exit_codes.described(2), "ended unseen: killed, or crashed"]

@@ -33,7 +33,7 @@ def test_both_forms_hold_the_same_events() -> None:
 def test_the_kernel_gives_what_a_dict_gives() -> None:
     app = events.app("bench", 1, 1).describe()
     kernel = compile_query(app, events.QUERY)
-    union = SUnion([Input.source("s0")], SMALL.origin, Buckets(events.BUCKET_US), kernel, 10**12)
+    union = SUnion([Input.source("s0")], SMALL.origin, Buckets(events.BUCKET_US), kernel, ahead_max_us=10**12)
     for offset, new in enumerate(SMALL.records(Feed("s"), "a1")):
         record = Record(new.feed, offset, new.timestamp_ms or 0, None, new.value)
         union.feed(0, decode_source(record, kernel.source_codec("s0"), "s0", Life("a1")))

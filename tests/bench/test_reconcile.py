@@ -29,7 +29,7 @@ from borealis_py.bench.experiments.reconcile_tables import (
 )
 from borealis_py.bench.load.steady import Steady
 from borealis_py.bench.load.struck import Struck
-from borealis_py.bench.measure.redo_desk import SLOTS, Desks
+from borealis_py.bench.measure.redo_rpc import SLOTS, RpcRedos
 from borealis_py.bench.measure.redo_ways import AtOnce, Quiet, Ringing, SubmittedRedo, bits_of, ran
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.log.base import NewRecord
@@ -143,8 +143,8 @@ class OwnJob:
     def __init__(self, items: Iterable[bytes]) -> None:
         self._items = items
 
-    def mapPartitions(self, part) -> OwnJob:
-        return OwnJob(part(self._items))
+    def map(self, task) -> OwnJob:
+        return OwnJob(map(task, self._items))
 
     def collect(self) -> list[bytes]:
         return list(self._items)
@@ -152,19 +152,19 @@ class OwnJob:
 
 def messages_of(struck: Struck) -> RpcLog:
     """A log with the topics of all its redos."""
-    return RpcLog(*(redo_feeds(struck.app.name, work.query, 0)[0] for work in struck.works))
+    return RpcLog(*(redo_feeds(struck.app.name, work.node, 0)[0] for work in struck.works))
 
 
-def test_jobs_that_are_asked_for_by_letter_give_the_same() -> None:
+def test_jobs_that_are_asked_for_by_rpc_give_the_same() -> None:
     bell, context = Ringing(), OwnContext()
     with (
         closing(Struck(ListStage(), ROWS, "1s")) as short,
-        closing(Desks(context, short, messages_of(short), bell)) as desks,
+        closing(RpcRedos(context, short, messages_of(short), bell)) as drivers,
     ):
         first = bits_of(ran(short.inline(short.job(600, 1)), short.live(), Ringing()).results[0], short.kernel)
         for number, slots in enumerate(SLOTS):
             job = short.job(600, 2 + number)
-            both = AtOnce([SubmittedRedo(job, redo) for redo in desks.redos[slots]])
+            both = AtOnce([SubmittedRedo(job, redo) for redo in drivers.redos[slots]])
             found = ran(both, short.live(), bell)
             assert [bits_of(result, short.kernel) for result in found.results] == [first, first]
             assert both.refusals == 0
@@ -176,7 +176,7 @@ def test_a_job_is_the_beginning_of_the_log(log) -> None:
     assert (job.end - job.first, job.rows) == (30, 300)
     assert [(r.first, r.end) for r in job.ranges] == [(0, 31)] * 3
     way = log.inline(job)
-    way.start()
+    way.start_job()
     while not way.turn():
         pass
     ((state, outputs),) = way.results

@@ -137,8 +137,8 @@ def test_a_live_subscriber_follows(bootstrap: str, tmp_path: Path) -> None:
     with running(bootstrap, make("set-live"), tmp_path) as it:
         (subscription,) = open_live(it.log, it.state, "q", False, lambda: None)
         try:
-            assert subscription.stream.wait == 3_000_000 - it.state.timing.slack_us
+            assert subscription.stream.wait_us == 3_000_000 - it.state.timing.slack_us
             put_settings(it.log, it.name, {"threshold/q": Threshold(600_000)})
-            until(lambda: subscription.poll() == [] and subscription.stream.wait == 350_000, "the new threshold")
+            until(lambda: subscription.poll() == [] and subscription.stream.wait_us == 350_000, "the new threshold")
         finally:
             subscription.close()

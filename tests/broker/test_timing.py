@@ -38,7 +38,7 @@ def test_replicas_subscribers_and_publishers_go_by_it_until_the_next_run(bootstr
         it.wait_ready(0)
         (subscription,) = open_live(it.log, read_app(it.log, it.name), "q", True, lambda: None)
         with closing(subscription):
-            assert subscription.stream.wait == 1_500_000
+            assert subscription.stream.wait_us == 1_500_000
         stime = time.time_ns() // 1000 + 2 * MINUTE_US  # too far ahead by the defaults
         with it.publisher("s") as publisher:
             assert publisher.send({"v": 1.0}, stime=stime)

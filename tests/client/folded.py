@@ -12,6 +12,7 @@ from borealis_py.client.target import Target
 from borealis_py.log.base import Record, TopicSpec
 from borealis_py.log.description import Life
 from borealis_py.log.source_records import decode_source
+from borealis_py.protocol.settings import Timing
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.source import SourceFold, fold
@@ -20,6 +21,7 @@ from tests.support.simulated_publisher import SimPublisher
 
 T0 = 1_700_000_000_000_000
 W = 100_000
+AHEAD_MAX_US = Timing().ahead_max_us
 SCHEMA = {"carrier": "string", "n": "int64", "delay": "double", "late": "bool"}
 
 
@@ -101,7 +103,15 @@ class World:
         self.scheduler = Scheduler(T0)
         self.memory = MemoryLog(self.scheduler, seed)
         self.target = Target(
-            **{"app": "flights", "app_uid": "a1", "source": "ewr", "bucket_us": W, "origin": T0 // W, **target}
+            **{
+                "app": "flights",
+                "app_uid": "a1",
+                "source": "ewr",
+                "bucket_us": W,
+                "origin": T0 // W,
+                "ahead_max_us": AHEAD_MAX_US,
+                **target,
+            }
         )
         self.memory.client("admin").admin().create([TopicSpec(self.target.feed.topic)])
 

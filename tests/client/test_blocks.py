@@ -103,12 +103,12 @@ def test_lines_that_are_a_row_each_come_together() -> None:
     """Else the test above would compare one path with itself, and publishing be slow for nothing."""
     text = HEADER + b"\nUA,1,2,true,5\nUA,2,2,0,\n,,,,\n"
     items = read_csv(io.BytesIO(text), SCHEMA, "at")
-    (run,) = [items.take(100)]
+    (run,) = [items.next_run(100)]
     assert isinstance(run, RowRun)
     assert (len(run), run.position, run.line, run.at_us) == (3, 0, 2, [5, None, None])
-    assert items.take(100) is None
+    assert items.next_run(100) is None
     both = read_jsonl(io.BytesIO(b'{"a": 1}\n{"a": 2}\n'), "a")
-    first, second = both.take(1), both.take(5)
+    first, second = both.next_run(1), both.next_run(5)
     assert isinstance(first, RowRun)
     assert isinstance(second, RowRun)
     assert (first.values, second.values, second.position, second.row(0).raw) == ([{"a": 1}], [{"a": 2}], 1, b'{"a": 2}')
@@ -122,7 +122,7 @@ def test_rows_are_given_away_once_one_by_one_and_together(takes: list[int | None
         patch.setattr(ingest, "BLOCK_BYTES", block)
         items, found = read_jsonl(io.BytesIO(text)), []
         for take in takes:
-            item = next(items, None) if take is None else items.take(take)
+            item = next(items, None) if take is None else items.next_run(take)
             if isinstance(item, RowRun):
                 assert len(item) <= (take or 0)
                 found += [item.row(n) for n in range(len(item))]
@@ -134,7 +134,7 @@ def test_rows_are_given_away_once_one_by_one_and_together(takes: list[int | None
 def test_rows_around_a_bad_line_stay_together() -> None:
     lines = [b'{"a": %d}\n' % n for n in range(5)]
     items = read_jsonl(io.BytesIO(b"".join([*lines[:3], b"}{\n", *lines[3:]])))
-    found = [items.take(100) for _ in range(4)]
+    found = [items.next_run(100) for _ in range(4)]
     assert [len(one) if isinstance(one, RowRun) else type(one) for one in found] == [3, BadLine, 2, type(None)]
     assert [row.position for row in gathered([])] == []
 

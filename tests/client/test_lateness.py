@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 
 from borealis_py.client.ingest import InputRow
 from borealis_py.client.stimes import Boundaries
-from borealis_py.client.target import AHEAD_MAX_US, PublisherError
-from tests.client.folded import T0, W, World, row
+from borealis_py.client.target import PublisherError
+from tests.client.folded import AHEAD_MAX_US, T0, W, World, row
 
 
 def sent(world: World) -> list[int]:

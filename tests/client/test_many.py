@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from borealis_py.client import sourcelog, writer
 from borealis_py.client.rows import BadRow, RowSchema
 from borealis_py.client.stimes import Boundaries
-from borealis_py.client.target import AHEAD_MAX_US
 from borealis_py.log.base import NewRecord
 from sunion.model import FOREVER
-from tests.client.folded import SCHEMA, T0, W, World, row
+from tests.client.folded import AHEAD_MAX_US, SCHEMA, T0, W, World, row
 from tests.examples import examples
 from tests.support.simulated_publisher import SimPublisher
 

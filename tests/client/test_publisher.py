@@ -14,7 +14,7 @@ from borealis_py.client.pump import PumpProgress, ReplayPace, publish_rows
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import PublisherError, PublishFailed, StreamEnded, StreamFenced, StreamTaken
 from borealis_py.log.base import LogUnreachable
-from tests.client.folded import SCHEMA, W, World, inputs, row
+from tests.client.folded import AHEAD_MAX_US, SCHEMA, W, World, inputs, row
 from tests.support.instant_log import InstantBroker, InstantLog
 
 PATIENCE_S = 20.0
@@ -47,7 +47,17 @@ def world() -> ThreadedWorld:
 
 def publisher(world: ThreadedWorld, name: str = "p", **options: Any) -> Publisher:
     target = world.target
-    return Publisher(world.log(name), target.app, target.app_uid, target.source, SCHEMA, W, target.origin, **options)
+    return Publisher(
+        world.log(name),
+        target.app,
+        target.app_uid,
+        target.source,
+        SCHEMA,
+        W,
+        target.origin,
+        ahead_max_us=AHEAD_MAX_US,
+        **options,
+    )
 
 
 def test_rows_sent_from_several_threads_are_all_there_after_close(world: ThreadedWorld) -> None:
@@ -110,7 +120,9 @@ def test_flush_does_not_wait_for_the_boundaries_that_follow(
     plain = log.appender
     monkeypatch.setattr(log, "appender", lambda wake: lagging.append(Lagging(plain(wake))) or lagging[-1])
     target = world.target
-    live = Publisher(log, target.app, target.app_uid, target.source, SCHEMA, W, target.origin).start()
+    live = Publisher(
+        log, target.app, target.app_uid, target.source, SCHEMA, W, target.origin, ahead_max_us=AHEAD_MAX_US
+    ).start()
     live.send(row(0))
     live.flush(PATIENCE_S)
     assert len(world.folded().rows) == 1
@@ -208,7 +220,7 @@ def test_a_paced_input_gets_its_exact_stimes_and_rows_without_a_time_do_not_hold
 
 def test_history_runs_as_fast_as_possible(world: ThreadedWorld) -> None:
     at = [wall_us() - 1_000_000 + i * 10_000 for i in range(100)]
-    world.target = type(world.target)("flights", "a1", "ewr", W, at[0] // W)
+    world.target = type(world.target)("flights", "a1", "ewr", W, at[0] // W, ahead_max_us=AHEAD_MAX_US)
     with publisher(world, boundaries=Boundaries.DATA) as history:
         publish_rows(history, inputs(at))
     folded = world.folded()

@@ -14,7 +14,7 @@ from borealis_py.client.target import StreamEnded, StreamFenced, Target
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Log
-from tests.client.folded import SCHEMA, Folded, W, fold_log, inputs, row
+from tests.client.folded import AHEAD_MAX_US, SCHEMA, Folded, W, fold_log, inputs, row
 
 APP = "publishing"
 
@@ -26,7 +26,14 @@ def log(bootstrap: str) -> Log:
 
 @pytest.fixture
 def target(log: Log, request: pytest.FixtureRequest) -> Iterator[Target]:
-    target = Target(APP, "a1", request.node.name.replace("[", "-").replace("]", ""), W, (wall_us() - 10**12) // W)
+    target = Target(
+        APP,
+        "a1",
+        request.node.name.replace("[", "-").replace("]", ""),
+        W,
+        (wall_us() - 10**12) // W,
+        ahead_max_us=AHEAD_MAX_US,
+    )
     admin = log.admin()
     admin.create([s for s in topics.of_app(APP, [target.source], {}) if s.name.endswith((target.source, "deadletter"))])
     yield target
@@ -34,7 +41,9 @@ def target(log: Log, request: pytest.FixtureRequest) -> Iterator[Target]:
 
 
 def publisher(log: Log, target: Target, **options: Any) -> Publisher:
-    return Publisher(log, target.app, target.app_uid, target.source, SCHEMA, W, target.origin, **options)
+    return Publisher(
+        log, target.app, target.app_uid, target.source, SCHEMA, W, target.origin, ahead_max_us=AHEAD_MAX_US, **options
+    )
 
 
 def folded(log: Log, target: Target) -> Folded:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from borealis_py.client.pump import ReplayPace
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import (
-    AHEAD_MAX_US,
     PublisherError,
     PublishFailed,
     StreamEnded,
@@ -24,7 +23,7 @@ from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, unpack_source, unpack_stimes
 from sunion.model import FOREVER
-from tests.client.folded import T0, W, World, inputs, row
+from tests.client.folded import AHEAD_MAX_US, T0, W, World, inputs, row
 from tests.examples import examples
 
 

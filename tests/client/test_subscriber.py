@@ -44,8 +44,8 @@ class World:
 
     def subscribe(self, wait_us: int, wait_of: Callable[[int], int] | None = wait_of) -> LiveSubscription:
         return LiveSubscription(
-            self.log.client("subscriber"), self.clock, "app", "a1", "q", 2, BUCKETS, FIRST, wait_us,
-            "s", lambda: None, wait_of,
+            log=self.log.client("subscriber"), clock=self.clock, app="app", app_uid="a1", query="q", replicas=2,
+            buckets=BUCKETS, start=FIRST, wait_us=wait_us, schema="s", wake=lambda: None, wait_of=wait_of,
         )  # fmt: skip
 
     def says(self, *records: StreamRecord, by: StreamEncoder | None = None) -> None:
@@ -75,7 +75,16 @@ class World:
 
 
 def tentative(bucket: int) -> TentativeBucket:
-    return TentativeBucket(1, bucket, Output(), ("lga",), ("lga",), 0, 0.5, bucket)
+    return TentativeBucket(
+        inc=1,
+        bucket=bucket,
+        output=Output(),
+        missing_sources=("lga",),
+        missing=("lga",),
+        waited_us=0,
+        completeness=0.5,
+        diverged_from=bucket,
+    )
 
 
 def test_a_lower_threshold_shows_what_was_waiting() -> None:
@@ -103,7 +112,7 @@ def test_what_was_set_before_it_opened_counts_and_not_what_its_caller_believed()
     world.threshold(700)
     world.threshold(500)
     subscription = world.subscribe(wait_of(3_000_000))
-    assert subscription.stream.wait == wait_of(500_000)
+    assert subscription.stream.wait_us == wait_of(500_000)
 
 
 def test_other_settings_are_not_its_business() -> None:
@@ -114,7 +123,7 @@ def test_other_settings_are_not_its_business() -> None:
     with capture_logs() as lines:
         world.shown(subscription, 0.1)
     assert lines == []
-    assert subscription.stream.wait == wait_of(3_000_000)
+    assert subscription.stream.wait_us == wait_of(3_000_000)
 
 
 @pytest.mark.parametrize("value", [encode(Threshold(1)), b"{", b'{"threshold_us":"soon"}', None])
@@ -125,7 +134,7 @@ def test_a_bad_threshold_is_named_and_changes_nothing(value: bytes | None) -> No
     with capture_logs() as lines:
         world.shown(subscription, 0.1)
     assert [line["key"] for line in lines] == ["threshold/q"]
-    assert subscription.stream.wait == wait_of(3_000_000)
+    assert subscription.stream.wait_us == wait_of(3_000_000)
 
 
 def test_one_that_is_not_to_follow_keeps_its_wait() -> None:
@@ -133,7 +142,7 @@ def test_one_that_is_not_to_follow_keeps_its_wait() -> None:
     subscription = world.subscribe(123_000, None)
     world.threshold(500)
     world.shown(subscription, 0.1)
-    assert subscription.stream.wait == 123_000
+    assert subscription.stream.wait_us == 123_000
 
 
 def test_a_record_that_no_replica_has_written_is_passed_over() -> None:

@@ -15,9 +15,9 @@ from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
 from borealis_py.simulation.log.network import CutDirection, cut_of
 from sunion.model import FOREVER
 from sunion.source import SourceFold
-from tests.client.folded import T0, W, World, row
+from tests.client.folded import AHEAD_MAX_US, T0, W, World, row
 
-TARGET = Target("a", "a1", "s", W, T0 // W)
+TARGET = Target("a", "a1", "s", W, T0 // W, ahead_max_us=AHEAD_MAX_US)
 
 
 def entries(*headers: ClaimHeader | BatchHeader) -> list[TailEntry]:

@@ -9,7 +9,7 @@ import json
 from borealis_py.demo.content_check import evidence_of, packaged_flights
 from borealis_py.demo.model import load_flights
 from borealis_py.verify import Verdict, judge
-from borealis_py.verify.evidence import Saw, Session
+from borealis_py.verify.evidence import Saw, SubscriberHistory
 from borealis_py.verify.kafka_reader import TopicReader
 
 REPLICAS = 2
@@ -30,15 +30,15 @@ def judge_queries(bootstrap: str, app: str, origin_us: int, days: int, printed: 
         evidence = evidence_of(topics, app, flights, origin_us, REPLICAS)
     finally:
         topics.close()
-    evidence[PRINTED].sessions = [session_of(printed)]
+    evidence[PRINTED].subscribers = [history_of(printed)]
     return {query: judge(of) for query, of in evidence.items()}
 
 
-def session_of(printed: str) -> Session:
+def history_of(printed: str) -> SubscriberHistory:
     """The subscriber's output as the checker takes it."""
     seen = []
     for line in printed.splitlines():
         row = json.loads(line)
         bucket, index = map(int, row["id"].split(":"))
         seen.append(Saw(0, "ROW", bucket, bucket + 1, (row["value"],), index=index))
-    return Session("subscriber", "corrected", seen)
+    return SubscriberHistory("subscriber", "corrected", seen)

@@ -51,7 +51,7 @@ def parts_of(spec: AppSpec, kernel: DuckKernel, history: Buckets, streams: Mappi
                 rows = streams[name][bucket].rows if bucket in streams[name] else None
                 exchange = spec.nodes[name].exchange
                 if rows is not None and exchange is not None:
-                    rows = split_by_partition(rows, exchange.by, exchange.count)[part_index(kernel.query)]
+                    rows = split_by_partition(rows, exchange.by, exchange.count)[part_index(kernel.node)]
                 codec = kernel.stream_codec(name)
                 parts.append(None if rows is None else codec.decode(codec.encode(rows)))
         if any(part is not None for part in parts):

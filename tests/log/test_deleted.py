@@ -12,7 +12,16 @@ from tests.support.instant_log import InstantLog
 
 
 def tentative(bucket: int) -> TentativeBucket:
-    return TentativeBucket(1, bucket, Output(["t"]), ("s",), ("s",), 0, 0.5, 4)
+    return TentativeBucket(
+        inc=1,
+        bucket=bucket,
+        output=Output(["t"]),
+        missing_sources=("s",),
+        missing=("s",),
+        waited_us=0,
+        completeness=0.5,
+        diverged_from=4,
+    )
 
 
 SAID: list[StreamRecord] = [

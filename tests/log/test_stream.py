@@ -50,7 +50,16 @@ def test_what_has_no_rows_comes_back_as_it_was(said: StreamRecord) -> None:
 def test_rows_rejects_and_what_was_lacked_come_back() -> None:
     reject = Reject("lga", 9, "late", b"x")
     stable = StableBucket(3, 7, Output(["a", "b"], (reject,)), 5)
-    tentative = TentativeBucket(3, 8, Output(["c"]), ("ewr", "lga"), ("lga",), 4, 0.5, 7)
+    tentative = TentativeBucket(
+        inc=3,
+        bucket=8,
+        output=Output(["c"]),
+        missing_sources=("ewr", "lga"),
+        missing=("lga",),
+        waited_us=4,
+        completeness=0.5,
+        diverged_from=7,
+    )
     first, second = decode(StreamDecoder(Life("a1"), "s1"), encoder().encode(stable) + encoder().encode(tentative))
     assert rows_of(first) == ["a", "b"]
     assert isinstance(first, StableBucket)
@@ -103,7 +112,19 @@ def test_a_burst_of_dead_letters_is_split_like_rows(rejects: tuple[Reject, ...],
 
 
 def test_tentative_words_are_no_larger_for_dead_letters_which_only_stable_ones_carry() -> None:
-    without, with_ = (TentativeBucket(1, 7, Output(["few"], r), ("s",), ("s",), 0, 0.5, 7) for r in ((), burst(200)))
+    without, with_ = (
+        TentativeBucket(
+            inc=1,
+            bucket=7,
+            output=Output(["few"], r),
+            missing_sources=("s",),
+            missing=("s",),
+            waited_us=0,
+            completeness=0.5,
+            diverged_from=7,
+        )
+        for r in ((), burst(200))
+    )
     assert encoder().encode(with_) == encoder().encode(without)
 
 
@@ -135,7 +156,21 @@ def test_records_of_another_life_say_nothing() -> None:
     """Also a part of theirs that would make a bucket whole."""
     ours = encoder().encode(StableBucket(1, 7, Output(LARGE)))
     theirs = StreamEncoder(FEED, "b2", BUCKETS, CODEC, "s1").encode(StableBucket(1, 7, Output(LARGE)))  # type: ignore[arg-type]
-    said = (StableRange(9, 0, 9, 0), Undo(9, 3), RecDone(9, 3), TentativeBucket(9, 7, Output(), (), (), 0, 1.0, 7))
+    said = (
+        StableRange(9, 0, 9, 0),
+        Undo(9, 3),
+        RecDone(9, 3),
+        TentativeBucket(
+            inc=9,
+            bucket=7,
+            output=Output(),
+            missing_sources=(),
+            missing=(),
+            waited_us=0,
+            completeness=1.0,
+            diverged_from=7,
+        ),
+    )
     for one in said:
         theirs += StreamEncoder(FEED, "b2", BUCKETS, CODEC, "s1").encode(one)  # type: ignore[arg-type]
     assert decode(StreamDecoder(Life("a1"), "s1"), [*theirs, *ours[:1], *theirs]) == []

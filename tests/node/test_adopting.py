@@ -92,7 +92,7 @@ def world(tmp_path: Path) -> World:
 
 
 def job(first: int, end: int) -> RedoJob:
-    return RedoJob(4, first, end, (0, 0, 0), (), 0, PEER)
+    return RedoJob(id=4, first=first, end=end, state=(0, 0, 0), ranges=(), rows=0, peer=PEER)
 
 
 def test_the_peers_state_and_what_it_said_before_it(world: World) -> None:

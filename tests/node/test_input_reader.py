@@ -54,7 +54,16 @@ class World:
         for feed in FEEDS:
             encoder = StreamEncoder(feed, "a1", BUCKETS, KERNEL, KERNEL.schema_id)
             for bucket in buckets:
-                said = TentativeBucket(1, FIRST + bucket, Output(), ("a",), ("a",), 0, 0.0, FIRST)
+                said = TentativeBucket(
+                    inc=1,
+                    bucket=FIRST + bucket,
+                    output=Output(),
+                    missing_sources=("a",),
+                    missing=("a",),
+                    waited_us=0,
+                    completeness=0.0,
+                    diverged_from=FIRST,
+                )
                 for record in encoder.encode(said):
                     self._appender.append(record)
         self.later()

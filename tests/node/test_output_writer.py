@@ -66,9 +66,18 @@ def read(appender: ListAppender, partition: int) -> list[StreamRecord]:
 
 def test_each_partition_gets_its_rows_and_the_first_the_dead_letters() -> None:
     out, appender = outlet()
-    out.say(1, StableBucket(2, 7, Output(ROWS, (REJECT,)), 3))
-    tentative = TentativeBucket(2, 8, Output(ROWS[:1]), ("s",), ("s",), 0, 0.5, 8)
-    out.say(2, tentative)
+    out.append(1, StableBucket(2, 7, Output(ROWS, (REJECT,)), 3))
+    tentative = TentativeBucket(
+        inc=2,
+        bucket=8,
+        output=Output(ROWS[:1]),
+        missing_sources=("s",),
+        missing=("s",),
+        waited_us=0,
+        completeness=0.5,
+        diverged_from=8,
+    )
+    out.append(2, tentative)
     found = [read(appender, p) for p in range(3)]
     values = [[[row[2] for row in said.output.rows or []] for said in part] for part in found]  # type: ignore[union-attr]
     assert values == [[[0, 3, 6], [0]], [[1, 4], []], [[2], []]]
@@ -79,7 +88,7 @@ def test_each_partition_gets_its_rows_and_the_first_the_dead_letters() -> None:
 @pytest.mark.parametrize("record", [StableRange(2, 3, 9), Undo(2, 3), RecDone(2, 9), StableBucket(2, 3, Output(None))])
 def test_what_has_no_rows_is_said_to_all(record: StreamRecord) -> None:
     out, appender = outlet()
-    out.say(1, record)
+    out.append(1, record)
     assert [read(appender, p) for p in range(3)] == [[record]] * 3
     assert {record.feed.topic for record, _ in appender.appended} == {"app.n.r1"}
 
@@ -97,7 +106,7 @@ def test_a_record_counts_when_every_partition_has_it() -> None:
 
 def test_the_parts_of_a_big_bucket_count_with_the_last() -> None:
     out, appender = outlet(replace(SPEC, exchange=None))
-    out.say(1, StableBucket(2, 7, Output([(5, "row", v, 0) for v in range(BIG + 2)])))
+    out.append(1, StableBucket(2, 7, Output([(5, "row", v, 0) for v in range(BIG + 2)])))
     assert [token for _, token in appender.appended] == [(0, 0), (0, 1)]
     appender.deliver((0, 0))
     assert out.acked() == 0

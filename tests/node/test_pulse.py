@@ -24,7 +24,7 @@ def test_nothing_is_repeated_that_is_in_time_or_was_never_said() -> None:
     heart, said = pulse()
     heart.repeat(50 * BEAT)
     heart.turn(50 * BEAT)
-    heart.say(FIRST, 50 * BEAT)
+    heart.send(FIRST, 50 * BEAT)
     heart.repeat(51 * BEAT)
     assert said == [FIRST]
 
@@ -32,13 +32,13 @@ def test_nothing_is_repeated_that_is_in_time_or_was_never_said() -> None:
 def test_the_last_one_is_repeated_while_a_turn_lasts() -> None:
     heart, said = pulse()
     heart.turn(0)
-    heart.say(FIRST, 0)
-    heart.say(SECOND, BEAT // 2)
+    heart.send(FIRST, 0)
+    heart.send(SECOND, BEAT // 2)
     for n in range(1, 6):
         heart.repeat(n * BEAT)
     assert said == [FIRST, SECOND, SECOND, SECOND]
     heart.turn(6 * BEAT)
-    heart.say(FIRST, 6 * BEAT)
+    heart.send(FIRST, 6 * BEAT)
     heart.repeat(7 * BEAT)
     assert said[4:] == [FIRST]
 
@@ -46,7 +46,7 @@ def test_the_last_one_is_repeated_while_a_turn_lasts() -> None:
 def test_who_hangs_falls_silent_and_is_heard_again_with_the_next_turn() -> None:
     heart, said = pulse()
     heart.turn(0)
-    heart.say(FIRST, 0)
+    heart.send(FIRST, 0)
     for n in range(1, 100):
         heart.repeat(n * BEAT)
     assert 5 <= len(said) <= 20

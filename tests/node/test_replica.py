@@ -56,7 +56,14 @@ class World:
         self.log.client("admin").admin().create([TopicSpec(spec.name, spec.partitions) for spec in specs])
         description = encode(Description("{}", "hash", FIRST, "f", "a1"))
         self.log.broker.append(NewRecord(Feed(topics.settings("app")), description, APP_KEY.encode()))
-        target = Target(app="app", app_uid="a1", source="s", bucket_us=BUCKETS.width_us, origin=FIRST)
+        target = Target(
+            app="app",
+            app_uid="a1",
+            source="s",
+            bucket_us=BUCKETS.width_us,
+            origin=FIRST,
+            ahead_max_us=Timing().ahead_max_us,
+        )
         client = self.log.client("publisher")
         self.publisher = SimPublisher(self.scheduler, client, target, {"v": "int64"}, "p", lateness_us=300_000)
         self.spec = ReplicaSpec(
@@ -67,7 +74,7 @@ class World:
         )  # fmt: skip
         self.clock = LocalClock(self.scheduler, 0)
         self.store = CheckpointStore(self.spec.checkpoints, "h", KERNEL, threaded=False)
-        self.glances: list[StatusSnapshot] = []
+        self.snapshots: list[StatusSnapshot] = []
 
     def start(self) -> Replica:
         def wake() -> None:
@@ -75,7 +82,15 @@ class World:
 
         redos = RedoRouter(*(FailingRedo("no Spark", wake) for _ in range(3)))
         return Replica(
-            self.spec, self.spec.log, self.clock, KERNEL, redos, self.store, "u1", wake, seen=self.glances.append
+            spec=self.spec,
+            log_=self.spec.log,
+            clock=self.clock,
+            kernel=KERNEL,
+            redos=redos,
+            store=self.store,
+            uid="u1",
+            wake=wake,
+            seen=self.snapshots.append,
         )
 
     def run(self, replica: Replica, seconds: float) -> None:
@@ -106,7 +121,7 @@ class World:
     @property
     def status(self) -> Status:
         """The last one."""
-        return self.glances[-1].status
+        return self.snapshots[-1].status
 
 
 @pytest.fixture
@@ -138,7 +153,7 @@ def test_a_status_tells_how_far_it_is_and_what_it_took_of_each_input(world: Worl
     assert (stream.name, stream.tuples, stream.late_us) == ("up", 3, (0, 0, 0))
     written = world.log.committed(world.spec.status_feed)[-1]
     assert written.key == b"q/0"
-    assert decode(written.value or b"", Status) in [glance.status for glance in world.glances]
+    assert decode(written.value or b"", Status) in [snapshot.status for snapshot in world.snapshots]
 
 
 def test_a_status_tells_of_the_last_checkpoint_and_when_it_was_seen(world: World) -> None:
@@ -161,14 +176,14 @@ def test_a_setting_is_in_force_as_it_is_read(world: World) -> None:
     world.log.broker.append(NewRecord(world.spec.settings_feed, encode(Threshold(500_000)), b"threshold/q"))
     world.run(replica, 1.5)
     assert waited_us - replica.manager.delays.wait_us == 2_500_000
-    assert world.status.threshold_us == world.glances[-1].delays["q"].threshold_us == 500_000
+    assert world.status.threshold_us == world.snapshots[-1].delays["q"].threshold_us == 500_000
 
 
 def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
     """The status and the log line of an event."""
     replica = world.start()
     appender = world.log.client("replica").appender(lambda: None)
-    reporter = Reporter(world.spec, appender, world.clock, replica.settings, lambda: "", world.glances.append)
+    reporter = Reporter(world.spec, appender, world.clock, replica.settings, lambda: "", world.snapshots.append)
     with capture_logs() as lines:
         reporter.note(note, replica.manager.status(), frozenset())
     (line,) = lines
@@ -300,7 +315,12 @@ def test_the_end_of_a_drill_wakes_it(world: World) -> None:
 def test_the_result_of_a_redo_that_was_taken_back_never_comes(world: World) -> None:
     replica = world.start()
     for job_id in (4, 5):
-        replica._carry_out(StartRedo(RedoJob(job_id, FIRST, FIRST + 1, (0, 0, 0), (), 0), RedoPlace.LOG), 0)
+        replica._carry_out(
+            StartRedo(
+                RedoJob(id=job_id, first=FIRST, end=FIRST + 1, state=(0, 0, 0), ranges=(), rows=0), RedoPlace.LOG
+            ),
+            0,
+        )
     replica._carry_out(CancelRedo(4), 0)
     assert [result.id for result in replica._redos.poll_results()] == [5]
 

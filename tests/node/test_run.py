@@ -43,7 +43,7 @@ def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     spec: Any = SimpleNamespace(
         checkpoints=LocalLocation(directory), query_hash="", log=None, bucket_us=100_000, timing=Timing()
     )
-    monkeypatch.setattr(run, "Replica", lambda *args: replica)
+    monkeypatch.setattr(run, "Replica", lambda **of: replica)
     run_replica(spec, lambda: nothing, lambda kernel, wake, peer: nothing, threading.Event(), "uid")
 
 
@@ -121,7 +121,7 @@ def test_it_sleeps_until_the_next_turn_is_due(tmp_path: Path, monkeypatch: pytes
             return True
 
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
-    monkeypatch.setattr(run, "Replica", lambda *args: Once())
+    monkeypatch.setattr(run, "Replica", lambda **of: Once())
     monkeypatch.setattr(run, "_pulsing", lambda *args: nullcontext())
     monkeypatch.setattr(run, "threading", SimpleNamespace(Event=Woken))
     spec: Any = SimpleNamespace(

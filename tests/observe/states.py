@@ -8,7 +8,7 @@ from borealis_py.app.state import AppState
 from borealis_py.log.messages import Description
 from borealis_py.observe.status_registry import StatusRegistry
 from borealis_py.query import App
-from tests.support.statuses import glance
+from tests.support.statuses import snapshot
 
 Q0, CUT1 = ("q", 0), ("cut", 1)
 
@@ -44,4 +44,4 @@ def board(now: Now) -> StatusRegistry:
 
 def both(board: StatusRegistry, **changes: object) -> None:
     for query, replica in (Q0, CUT1):
-        board.tell(glance(node=query, replica=replica, **changes))
+        board.tell(snapshot(node=query, replica=replica, **changes))

@@ -13,7 +13,7 @@ from borealis_py.observe.http_routes import Routes
 from borealis_py.observe.status_registry import StatusRegistry
 from sunion.bucket import Buckets
 from tests.observe.states import CUT1, Q0, app_state, both
-from tests.support.statuses import BUCKET_US, NOW, WALL_US, glance, source
+from tests.support.statuses import BUCKET_US, NOW, WALL_US, snapshot, source
 
 LABELS = {"app", "node", "replica", "input", "state", "event", "engine"}
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -25,7 +25,7 @@ def board() -> StatusRegistry:
     board = StatusRegistry(app_state(), [Q0, CUT1])
     both(board, event="READY", inputs=(source("s"), source("t", ended=True, late=True, closed=NOW + 1)))
     board.tell(
-        glance(
+        snapshot(
             event="REDO",
             state="STABILIZATION",
             granted=True,
@@ -75,7 +75,7 @@ def test_what_a_replica_says(board: StatusRegistry) -> None:
 
 def test_an_end_is_no_time(board: StatusRegistry) -> None:
     last = Buckets(BUCKET_US).last
-    board.tell(glance(f_s=last, f_l=last, inputs=(source("s", closed=last, ended=True),)))
+    board.tell(snapshot(f_s=last, f_l=last, inputs=(source("s", closed=last, ended=True),)))
     found = read(board)
     assert value(found, "replica_stable_frontier_timestamp_seconds") is None
     assert value(found, "input_closed_timestamp_seconds", input="s") is None
@@ -98,7 +98,7 @@ def test_names_units_and_labels_keep_the_conventions(board: StatusRegistry) -> N
 def test_labels_do_not_grow_with_what_flows(board: StatusRegistry) -> None:
     before = {labels for _, labels in read(board)}
     for n in range(50):
-        board.tell(glance(inc=n, uid=str(n), detail=f"key {n}", f_s=n, tuples_in=n, event="READY"))
+        board.tell(snapshot(inc=n, uid=str(n), detail=f"key {n}", f_s=n, tuples_in=n, event="READY"))
     assert {labels for _, labels in read(board)} <= before | {
         frozenset({**dict(labels), "state": state}.items())
         for labels in before

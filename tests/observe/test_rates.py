@@ -16,7 +16,7 @@ def said(at_s: float, *tuples: int, **changes: object) -> Status:
 
 def rates(*statuses: Status) -> dict[tuple[str, int], tuple[float, ...]]:
     it = Rates()
-    it.take(statuses)
+    it.add_statuses(statuses)
     return dict(it.per_second())
 
 

@@ -84,4 +84,13 @@ def stable(bucket: int, held: int = 0) -> StableBucket:
 def tentative(
     bucket: int, *missing_sources: str, held: int = 0, completeness: float = 0.5, inc: int = 1
 ) -> TentativeBucket:
-    return TentativeBucket(inc, bucket, rows(bucket, 9), missing_sources, missing_sources, held, completeness, bucket)
+    return TentativeBucket(
+        inc=inc,
+        bucket=bucket,
+        output=rows(bucket, 9),
+        missing_sources=missing_sources,
+        missing=missing_sources,
+        waited_us=held,
+        completeness=completeness,
+        diverged_from=bucket,
+    )

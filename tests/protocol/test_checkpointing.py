@@ -17,7 +17,7 @@ class Driven:
 
     def __init__(self) -> None:
         self.checkpointing = Checkpointing(Timing(checkpoint_us=EVERY_US), 5)
-        self.union = SUnion([Input.source("a")], 0, BUCKETS, OPS, AHEAD_US)
+        self.union = SUnion([Input.source("a")], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US)
 
     def saved(self, now: int, f_s: int, ack_s: int | None = None) -> list[int]:
         effects = self.checkpointing.turn(now, f_s, f"S{f_s}", self.union, f_s if ack_s is None else ack_s)

@@ -77,41 +77,41 @@ def test_creation_agrees_with_a_plain_table(steps: list[tuple[str, int]]) -> Non
 def test_a_feed_is_awaited_until_it_speaks_of_the_bucket() -> None:
     feed = FeedState(said=5)
     assert feed.awaited(5)
-    feed.word(5, tentative=False, live=5)
+    feed.on_report(5, tentative=False, live=5)
     assert not feed.awaited(5)
     assert feed.awaited(6)
 
 
 def test_a_feed_whose_last_word_is_tentative_is_not_awaited() -> None:
     feed = FeedState(said=5)
-    feed.word(5, tentative=True, live=5)
+    feed.on_report(5, tentative=True, live=5)
     assert not feed.awaited(6)
-    feed.word(3, tentative=False, live=5)  # an older bucket is not its last word
+    feed.on_report(3, tentative=False, live=5)  # an older bucket is not its last word
     assert not feed.awaited(6)
-    feed.word(6, tentative=False, live=5)
+    feed.on_report(6, tentative=False, live=5)
     assert feed.awaited(7)
 
 
 def test_a_feed_is_late_when_a_bucket_runs_without_its_word() -> None:
     feed = FeedState(said=5)
-    feed.ran(4)
+    feed.on_live_run(4)
     assert not feed.late
-    feed.ran(5)
+    feed.on_live_run(5)
     assert feed.late
-    feed.word(5, tentative=False, live=6)  # still behind the live frontier
+    feed.on_report(5, tentative=False, live=6)  # still behind the live frontier
     assert feed.late
-    feed.word(6, tentative=False, live=6)
+    feed.on_report(6, tentative=False, live=6)
     assert not feed.late
 
 
 def test_only_a_feed_that_was_heard_since_it_became_late_is_forgiven() -> None:
     feed = FeedState(said=5)
-    feed.word(4, tentative=False, live=5)  # heard, but before it became late
-    feed.ran(5)
+    feed.on_report(4, tentative=False, live=5)  # heard, but before it became late
+    feed.on_live_run(5)
     feed.forgive()
     assert feed.late
-    feed.word(5, tentative=False, live=9)
-    feed.ran(8)  # late again, and still: what was heard stays heard
+    feed.on_report(5, tentative=False, live=9)
+    feed.on_live_run(8)  # late again, and still: what was heard stays heard
     feed.forgive()
     assert not feed.late
 

@@ -6,8 +6,7 @@ from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.incarnation import Identity
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
-from sunion.output import SOutput
-from tests.sunion.lists import OPS
+from tests.sunion.unions import output_of
 
 BEAT_US = Timing().heartbeat_us
 
@@ -17,16 +16,32 @@ class Driven:
 
     def __init__(self) -> None:
         self.timer = HeartbeatTimer(Identity(1, 7, "u", "a1"), Timing())
-        self.output = SOutput(7, 3, OPS)
+        self.output = output_of(7, 3)
 
     def sends(self, now: int, asking: bool = False, checkpoint_bucket: int = -1) -> bool:
-        sent = self.timer.beat(now, ReplicaState.STABLE, self.output, asking, None, 2, checkpoint_bucket)
+        sent = self.timer.beat(
+            now=now,
+            state=ReplicaState.STABLE,
+            output=self.output,
+            asking=asking,
+            ask=None,
+            progress=2,
+            checkpoint_bucket=checkpoint_bucket,
+        )
         return bool(sent)
 
 
 def test_a_heartbeat_tells_who_and_where_the_replica_is() -> None:
     driven = Driven()
-    (sent,) = driven.timer.beat(0, ReplicaState.UPSTREAM_FAILURE, driven.output, True, 11, 2, 5)
+    (sent,) = driven.timer.beat(
+        now=0,
+        state=ReplicaState.UPSTREAM_FAILURE,
+        output=driven.output,
+        asking=True,
+        ask=11,
+        progress=2,
+        checkpoint_bucket=5,
+    )
     beat = sent.heartbeat
     assert (beat.app_uid, beat.replica, beat.inc, beat.uid, beat.state) == ("a1", 1, 7, "u", "UPSTREAM_FAILURE")
     assert (beat.ack_s, beat.ack_l, beat.asking, beat.progress, beat.checkpoint_bucket) == (3, 3, True, 2, 5)

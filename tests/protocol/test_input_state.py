@@ -63,6 +63,16 @@ def test_a_slice_asks_about_one_bucket_more_than_it_may_run() -> None:
 def test_a_bucket_is_as_complete_as_its_inputs_are_on_average() -> None:
     made = state(Input("up", 1, ("a",)), Input("down", 1, ("b",)), Input.source("c"))
     for index, share in ((0, 0.5), (1, 0.25)):
-        said = TentativeBucket(1, 0, Output(), ("x",), ("x",), 0, share, 0, 0)
+        said = TentativeBucket(
+            inc=1,
+            bucket=0,
+            output=Output(),
+            missing_sources=("x",),
+            missing=("x",),
+            waited_us=0,
+            completeness=share,
+            diverged_from=0,
+            offset=0,
+        )
         made.union.feed_stream(index, [(0, said)])
     assert made.completeness(0) == pytest.approx((0.5 + 0.25 + 0) / 3)

@@ -159,13 +159,13 @@ def never_forgiven(patch: Patch) -> None:
 
 def heard_is_forgotten(patch: Patch) -> None:
     """Every run without a late feed forgets that it was heard."""
-    kept = FeedState.ran
+    kept = FeedState.on_live_run
 
-    def ran(self: FeedState, bucket: int) -> None:
+    def on_live_run(self: FeedState, bucket: int) -> None:
         kept(self, bucket)
         self.heard = self.heard and not self.late
 
-    patch.setattr(FeedState, "ran", ran)
+    patch.setattr(FeedState, "on_live_run", on_live_run)
 
 
 def unacknowledged_rows_read_back(patch: Patch) -> None:
@@ -244,13 +244,15 @@ def suspend_processes(patch: Patch) -> None:
 
 
 def repeats_have_waited(patch: Patch) -> None:
-    """`held` of a stable bucket that is known already counts."""
+    """`waited_us` of a stable bucket that is known already counts."""
     kept = StreamFold._stable
 
-    def stable(self: StreamFold, replica: int, first: int, end: int, output: Any, held: int, said: list[Any]) -> bool:
-        taken = kept(self, replica, first, end, output, held, said)
+    def stable(
+        self: StreamFold, replica: int, first: int, end: int, output: Any, waited_us: int, said: list[Any]
+    ) -> bool:
+        taken = kept(self, replica, first, end, output, waited_us, said)
         said[:] = [
-            replace(w, waited_us=held) if isinstance(w, FeedProgress) and w.bucket == end - 1 else w for w in said
+            replace(w, waited_us=waited_us) if isinstance(w, FeedProgress) and w.bucket == end - 1 else w for w in said
         ]
         return taken
 
@@ -292,8 +294,8 @@ def old_ask_for_a_new_run(patch: Patch) -> None:
     """The offset of an earlier run of asking is said for the present one."""
     kept = HeartbeatTimer.beat
 
-    def beat(self: HeartbeatTimer, *args: Any) -> Any:
-        return [SendHeartbeat(replace(b.heartbeat, ask_offset=args[4])) for b in kept(self, *args)]
+    def beat(self: HeartbeatTimer, *, ask: Any, **more: Any) -> Any:
+        return [SendHeartbeat(replace(b.heartbeat, ask_offset=ask)) for b in kept(self, ask=ask, **more)]
 
     patch.setattr(HeartbeatTimer, "beat", beat)
 
@@ -336,9 +338,9 @@ def hung_redo() -> None:
 def lag_without_luck() -> None:
     """Boundaries of the lagging input and live runs fall so that the input is never heard in between."""
     feed = FeedState(said=5)
-    feed.ran(5)
-    feed.word(5, tentative=False, live=9)
-    feed.ran(8)
+    feed.on_live_run(5)
+    feed.on_report(5, tentative=False, live=9)
+    feed.on_live_run(8)
     feed.forgive()
     assert not feed.late
 

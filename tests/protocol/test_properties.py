@@ -91,7 +91,7 @@ def test_many_buckets_in_one_step_equal_as_many_single_steps(
     log: list[list[SourceRecord]], first: int, more: int
 ) -> None:
     """What the toy fragment must keep for the other tests to mean anything; a kernel has the same to keep."""
-    union = SUnion([Input.source("s0"), Input.source("s1")], 0, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input.source("s0"), Input.source("s1")], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     for index, records in enumerate(log):
         for record in records:
             union.feed(index, record)

@@ -20,8 +20,7 @@ from borealis_py.protocol.turn import (
     WriterReady,
 )
 from sunion.model import Output
-from sunion.output import SOutput
-from tests.sunion.lists import OPS
+from tests.sunion.unions import output_of
 
 MS = 1000
 TIMING = Timing(publish_buckets=3)
@@ -34,7 +33,7 @@ class Driven:
 
     def __init__(self, replica: int = 1, lowest_live: int = 0) -> None:
         self.publishing = Publishing(replica, TIMING, 0)
-        self.output = SOutput(1, 0, OPS, unpublished_rows_max=10)
+        self.output = output_of(1, 0, rows_max=10)
         self.lowest_live = lowest_live
         self.closed = 100
 
@@ -53,7 +52,9 @@ class Driven:
     ) -> list[Effect]:
         read_to = now if read_to is None else read_to
         closed = max(self.closed, self.output.stable)
-        standing = PublishContext(now, self.output.stable, self.lowest_live, gap, read_to, closed)
+        standing = PublishContext(
+            now=now, stable=self.output.stable, lowest_live=self.lowest_live, gap=gap, read_to=read_to, closed=closed
+        )
         effects = self.publishing.turn(Turn(now, progress=progress, writer=writer), standing, self.output)
         return [e for e in effects if not isinstance(e, EmitEvent)]
 
@@ -138,14 +139,14 @@ def test_nobody_takes_over_on_an_old_look_at_the_progress(unfit: str) -> None:
     later = 5_000 * MS
     stale = later - TIMING.gap_us - 1
     assert driven.turn(later, gap=unfit == "gap", read_to=stale if unfit == "stale" else None) == []
-    standing = PublishContext(later, 1, 0, False, stale, 1)
+    standing = PublishContext(now=later, stable=1, lowest_live=0, gap=False, read_to=stale, closed=1)
     assert driven.publishing.wants_ends(standing) is (unfit == "stale")
 
 
 def test_a_writer_that_is_ready_and_lost_in_one_turn_is_reported_and_abandoned() -> None:
     driven = Driven(replica=0)
     assert driven.turn(0) == [FenceWriter(1)]
-    standing = PublishContext(1, 0, 0, False, 1, 100)
+    standing = PublishContext(now=1, stable=0, lowest_live=0, gap=False, read_to=1, closed=100)
     effects = driven.publishing.turn(Turn(1, writer=(WriterReady(1, 0), WriterLost(1, True))), standing, driven.output)
     assert [type(effect) for effect in effects] == [EmitEvent, AbandonWriter]
     assert driven.publishing.phase is Phase.IDLE
@@ -169,12 +170,17 @@ def test_the_ends_are_asked_for_when_a_take_over_waits_for_nothing_else(
 ) -> None:
     driven = Driven()
     driven.turn(0, progress=(0,))
-    assert driven.publishing.wants_ends(PublishContext(now, stable, 0, False, read_to, 100)) is wanted
+    assert (
+        driven.publishing.wants_ends(
+            PublishContext(now=now, stable=stable, lowest_live=0, gap=False, read_to=read_to, closed=100)
+        )
+        is wanted
+    )
 
 
 def test_the_lowest_replica_asks_for_the_ends_at_once_while_nothing_was_published() -> None:
     driven = Driven(replica=0)
-    standing = PublishContext(0, 0, 0, False, -(10**9), 100)
+    standing = PublishContext(now=0, stable=0, lowest_live=0, gap=False, read_to=-(10**9), closed=100)
     assert driven.publishing.wants_ends(standing)
     driven.turn(0)
     assert driven.publishing.phase is Phase.TAKING
@@ -239,12 +245,12 @@ def test_patience_doubles_with_each_writer_that_is_lost_until_progress_grows() -
     at, waited = FIRST_PATIENCE, []
     for attempt in range(1, DOUBLINGS_MAX + 4):
         driven.turn(at, writer=(WriterLost(attempt, True),))
-        waited.append(driven.publishing.patience)
+        waited.append(driven.publishing.patience_us)
         at += waited[-1]
         assert driven.turn(at) == [FenceWriter(attempt + 1)]
     assert waited == [FIRST_PATIENCE << min(n, DOUBLINGS_MAX) for n in range(DOUBLINGS_MAX + 3)]
     driven.turn(at, progress=(1,), writer=(WriterLost(DOUBLINGS_MAX + 4, True),))
-    assert driven.publishing.patience == FIRST_PATIENCE
+    assert driven.publishing.patience_us == FIRST_PATIENCE
 
 
 @pytest.mark.parametrize("commit_us", [500_000, 3_000_000, 9_000_000])
@@ -274,7 +280,9 @@ def test_losing_the_very_first_take_over_is_waited_out_too(fenced: bool) -> None
     driven.say(0, end=1)
     assert driven.turn(0) == [FenceWriter(1)]
     assert driven.turn(1, writer=(WriterLost(1, fenced),)) == [AbandonWriter()]
-    assert not driven.publishing.wants_ends(PublishContext(2, 1, 0, False, -(10**9), 1))
+    assert not driven.publishing.wants_ends(
+        PublishContext(now=2, stable=1, lowest_live=0, gap=False, read_to=-(10**9), closed=1)
+    )
     patience = TIMING.patience_us if fenced else TIMING.patience_unknown_us
     assert driven.turn(patience) == []
     assert driven.turn(1 + patience) == [FenceWriter(2)]

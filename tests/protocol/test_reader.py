@@ -24,7 +24,16 @@ def stable(b: int, value: int = 0, inc: int = 1, held: int = 0) -> StableBucket:
 
 
 def tentative(b: int, value: int = -1, inc: int = 1, missing_sources: tuple[str, ...] = ("s1",), held: int = 0):
-    return TentativeBucket(inc, b, out(value), missing_sources, missing_sources, held, 0.5, 0)
+    return TentativeBucket(
+        inc=inc,
+        bucket=b,
+        output=out(value),
+        missing_sources=missing_sources,
+        missing=missing_sources,
+        waited_us=held,
+        completeness=0.5,
+        diverged_from=0,
+    )
 
 
 def reader(replicas: int = 2, start: int = 0) -> StreamView:

@@ -22,7 +22,7 @@ def made_for(timing: Timing, spark: bool = True) -> Reconciliation:
 
 
 def union(rows_per_bucket: int = 2, buckets: int = 10) -> SUnion:
-    made = SUnion([Input.source("s0")], 0, BUCKETS, OPS, AHEAD_US)
+    made = SUnion([Input.source("s0")], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     made.feed(0, claim(0))
     for b in range(buckets):
         rows = [(b * W + i, i) for i in range(rows_per_bucket)]
@@ -261,7 +261,7 @@ def test_an_adoption_is_a_job_with_a_number_of_its_own() -> None:
     redo, effects, made = begun()
     effects += redo.adopt(1, 2, 0, 9, "S")
     effects += redo.start_job(2, made, 0, 10, "S")
-    assert effects[1] == StartRedo(RedoJob(2, 0, 9, "S", (), 0, peer=2), RedoPlace.PEER)
+    assert effects[1] == StartRedo(RedoJob(id=2, first=0, end=9, state="S", ranges=(), rows=0, peer=2), RedoPlace.PEER)
     assert [e.job.id for e in effects] == [1, 2, 3]
 
 

@@ -12,12 +12,11 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import EmitEvent, SaveCheckpoint, Turn
 from sunion.model import Input
-from sunion.output import SOutput
 from tests.protocol.chain_node import manager
 from tests.protocol.settling import cut, settled
 from tests.protocol.toy import MS, TIMING, make_world
-from tests.sunion.lists import FRAGMENT, OPS, W, batch, claim
-from tests.sunion.unions import union
+from tests.sunion.lists import FRAGMENT, W, batch, claim
+from tests.sunion.unions import output_of, union
 from tests.support.heartbeats import heartbeat
 
 OWN = heartbeat(0, state="RECOVERING")
@@ -57,12 +56,20 @@ def test_who_was_not_acknowledged_is_not_ready() -> None:
 
 
 def test_a_new_run_of_asking_does_not_carry_the_offset_of_the_one_before() -> None:
-    heart, output, now = HeartbeatTimer(Identity(0, 1, "u"), Timing()), SOutput(1, 0, OPS), 0
+    heart, output, now = HeartbeatTimer(Identity(0, 1, "u"), Timing()), output_of(1, 0), 0
 
     def says(asking: bool, ask: int | None) -> int | None:
         nonlocal now
         now += Timing().heartbeat_us
-        (sent,) = heart.beat(now, ReplicaState.UPSTREAM_FAILURE, output, asking, ask, 0, -1)
+        (sent,) = heart.beat(
+            now=now,
+            state=ReplicaState.UPSTREAM_FAILURE,
+            output=output,
+            asking=asking,
+            ask=ask,
+            progress=0,
+            checkpoint_bucket=-1,
+        )
         return sent.heartbeat.ask_offset
 
     assert (says(True, None), says(True, 5)) == (None, 5)

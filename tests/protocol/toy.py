@@ -53,7 +53,7 @@ from sunion.model import (
 from sunion.portion import end_of
 from sunion.union import Mark, SUnion
 from sunion.view import Change
-from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim, truth, with_rejects
+from tests.sunion.lists import BUCKETS, FRAGMENT, OPS, W, batch, claim, truth
 from tests.support.managers import toy_config
 
 MS = 1000
@@ -102,7 +102,7 @@ def source_log(seed: int, index: int, seconds: float, lag: int = 5 * MS) -> Sour
 
 def redo(job: RedoJob, logs: Sequence[Sequence[SourceRecord]], ahead_us: int) -> RedoDone:
     """What a task does: fold the ranges again and step."""
-    union = SUnion([Input.source(f"s{i}") for i in range(len(logs))], job.first, BUCKETS, OPS, ahead_us)
+    union = SUnion([Input.source(f"s{i}") for i in range(len(logs))], job.first, BUCKETS, OPS, ahead_max_us=ahead_us)
     union.resume(job.first, [Mark(r.first, r.fold) for r in job.ranges])
     for r in job.ranges:
         for record in logs[r.index][r.first : r.end]:
@@ -113,7 +113,7 @@ def redo(job: RedoJob, logs: Sequence[Sequence[SourceRecord]], ahead_us: int) ->
     if rows != job.rows:
         raise Broken(f"job {job.id}: {rows} rows in the ranges, {job.rows} in the plan")
     state, outputs = FRAGMENT.step(job.state, job.first, job.end, union.ordered(job.first, job.end))
-    return RedoDone(job.id, state, with_rejects(union, job.first, job.end, outputs), "spark", 0.0)
+    return RedoDone(job.id, state, union.with_rejects(job.first, job.end, outputs), "spark", 0.0)
 
 
 @dataclass

@@ -115,9 +115,9 @@ def test_a_partitioned_app_runs_as_a_node_for_each_partition() -> None:
 
 def test_the_dead_letters_of_what_all_partitions_read_are_told_by_the_first() -> None:
     spec = physical(chain(3))
-    found = [[i.letters for i in spec.inputs_of(f"clean.{p}")] for p in range(3)]
+    found = [[i.dead_letters for i in spec.inputs_of(f"clean.{p}")] for p in range(3)]
     assert found == [[True, True], [False, False], [False, False]]
-    assert all(i.letters for i in chain(1).inputs_of("clean"))
+    assert all(i.dead_letters for i in chain(1).inputs_of("clean"))
 
 
 def test_a_node_writes_apart_what_each_partition_of_its_readers_gets_if_they_are_alike() -> None:

@@ -65,7 +65,7 @@ class Lived:
         kernel, inputs, first = self._kernels[name], self._running.inputs_of(name), flights_world.ORIGIN
         if {of.name for of in inputs} <= self._sources.keys():
             own = {of.name: self._sources[of.name] for of in inputs}
-            tells = all(of.letters for of in inputs)
+            tells = all(of.dead_letters for of in inputs)
             return Replica(kernel, own, first, flights_world.WIDTH_US, flights_world.AHEAD_US, tells).outputs
         parts = {b: tuple(self._said(of, b) for of in inputs) for b in range(first, self.end)}
         return kernel.step(kernel.initial(), first, self.end, parts)[1]

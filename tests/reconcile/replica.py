@@ -31,7 +31,9 @@ class Replica:
         names = list(logs)
         self.origin = origin
         self.ends = [len(log) for log in logs.values()]
-        union = SUnion([Input(n, 0, (n,), letters) for n in names], origin, Buckets(width_us), kernel, ahead_max_us)
+        union = SUnion(
+            [Input(n, 0, (n,), letters) for n in names], origin, Buckets(width_us), kernel, ahead_max_us=ahead_max_us
+        )
         for index, name in enumerate(names):
             codec = kernel.source_codec(name)
             for offset, value in enumerate(logs[name]):
@@ -52,7 +54,7 @@ class Replica:
         marks = enumerate(zip(self.marks[first], self.ends, strict=True))
         ranges = tuple(SourceRange(i, m.offset, stop, m.fold) for i, (m, stop) in marks)
         rows = sum(self.counts[b] for b in range(first, end))
-        return RedoJob(id, first, end, self.states[first], ranges, rows)
+        return RedoJob(id=id, first=first, end=end, state=self.states[first], ranges=ranges, rows=rows)
 
     def jobs(self, cuts: Iterable[int]) -> list[RedoJob]:
         """The whole run cut at these buckets."""

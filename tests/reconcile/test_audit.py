@@ -66,7 +66,7 @@ def test_planted_rows_are_found(plant, first):
 def test_a_stream_that_says_more_than_its_sources_close_is_an_error():
     result = audit(spec(published(30), 35))
     assert not result.clean
-    assert (result.upto, result.rows, result.differences, result.letters) == (ORIGIN, 0, 0, None)
+    assert (result.upto, result.rows, result.differences, result.dead_letters) == (ORIGIN, 0, 0, None)
     assert 0 <= result.seconds < 60
     assert "source s up to offset 21 closes only the buckets before 30, not those before 35" in result.error
 
@@ -91,16 +91,18 @@ def test_a_query_that_was_cut_into_nodes_is_recomputed_from_its_sources():
     (good,) = lived.audit("totals")
     assert (good.error, good.differences, good.rows, good.upto) == (None, 0, len(records), lived.end)
     assert len(records) > 10
-    assert (good.letters, good.letter_differences, good.clean) == (len(letters), 0, True)
+    assert (good.dead_letters, good.dead_letter_differences, good.clean) == (len(letters), 0, True)
     assert {dict(r.headers)["query"] for r in letters} == {b"cleaned"}, "the first that reads s tells of it"
     (less,), (more,) = lived.audit("totals", letters[1:]), lived.audit("totals", [*letters, letters[0]])
-    assert [(r.clean, r.letter_differences, r.first_letter.kind) for r in (less, more)] == [
+    assert [(r.clean, r.dead_letter_differences, r.first_dead_letter.kind) for r in (less, more)] == [
         (False, 1, "missing"), (False, 1, "extra"),
     ]  # fmt: skip
     half = lived.end - 30
     behind = {"totals.progress": [progress_record("chain", "totals", Progress("a1", half, 0, 1))]}
     (early,) = lived.audit("totals", **behind)
-    assert (early.upto, early.letters, early.clean) == (half, len(letters), True), "the nodes before it are ahead of it"
+    assert (early.upto, early.dead_letters, early.clean) == (half, len(letters), True), (
+        "the nodes before it are ahead of it"
+    )
     assert lived.audit("totals", totals=records[:7] + records[8:])[0].differences == 1
     other = msgspec.structs.replace(records[7], value=records[7].value.replace(b'"n":', b'"n":1'))
     (differs,) = lived.audit("totals", totals=[*records[:7], other, *records[8:]])
@@ -124,12 +126,17 @@ def test_dead_letters_of_partitions_are_compared_once_for_all_of_them():
     assert {node for node, _ in told} >= {b"cleaned.0", b"cleaned.1"}, told
     assert {source for _, source in told} >= {b"s.0", b"s.1", b"cleaned"}, told
     first, *others = lived.audit("totals")
-    assert (first.error, first.letters, first.letter_differences, first.clean) == (None, len(letters), 0, True)
-    assert [(r.error, r.letters, r.clean) for r in others] == [(None, None, True)] * 2
+    assert (first.error, first.dead_letters, first.dead_letter_differences, first.clean) == (
+        None,
+        len(letters),
+        0,
+        True,
+    )
+    assert [(r.error, r.dead_letters, r.clean) for r in others] == [(None, None, True)] * 2
     of_source, of_kernel = (next(r for r in letters if dict(r.headers)["source"] == w) for w in (b"s.1", b"cleaned"))
     told = [*(letter for letter in letters if letter is not of_source), of_kernel]
     (wrong,) = lived.audit("totals", told, parts=1)
-    assert (wrong.letter_differences, wrong.letters) == (2, len(letters) - 1)
+    assert (wrong.dead_letter_differences, wrong.dead_letters) == (2, len(letters) - 1)
 
 
 @pytest.mark.parametrize("lost", [1, 4])

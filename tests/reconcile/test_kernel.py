@@ -27,7 +27,7 @@ def test_any_split_gives_the_bits_of_single_steps(query, cuts):
     work = node_context(app("kernel"), query, TOPICS, AHEAD_US, "a1")
     kernel = work.make_kernel()
     tells = query == "totals"  # the first query that reads the sources
-    assert [of.letters for of in work.inputs] == [tells, tells]
+    assert [of.dead_letters for of in work.inputs] == [tells, tells]
     replica = Replica(kernel, LOGS, ORIGIN, WIDTH_US, AHEAD_US, tells)
     packed = work.pack()
     redone = {}

@@ -106,7 +106,7 @@ def straight(log: StreamLog, first: int = ORIGIN, end: int = END) -> tuple[objec
 def job(log: StreamLog, first: int = ORIGIN, end: int = END) -> RedoJob:
     before = straight(log, end=first)[0]
     ranges = (SourceRange(1, 0, 2, SourceFold(BUCKETS.start(ORIGIN))),)
-    return RedoJob(1, first, end, before, ranges, straight(log, first, end)[2])
+    return RedoJob(id=1, first=first, end=end, state=before, ranges=ranges, rows=straight(log, first, end)[2])
 
 
 @given(st.data())
@@ -116,7 +116,16 @@ def test_any_replicas_that_hold_the_buckets_between_them_give_the_same_bits(data
     for k in range(3):
         upto = data.draw(st.integers(0, len(said)), f"replica {k} died after")
         again = data.draw(st.integers(0, upto), "and had begun again at")
-        tentative = TentativeBucket(1, ORIGIN + 2, rows_of(3), ("s",), ("s",), 0, 0.5, ORIGIN)
+        tentative = TentativeBucket(
+            inc=1,
+            bucket=ORIGIN + 2,
+            output=rows_of(3),
+            missing_sources=("s",),
+            missing=("s",),
+            waited_us=0,
+            completeness=0.5,
+            diverged_from=ORIGIN,
+        )
         log.say(k, [*said[:upto], tentative, Undo(1, ORIGIN), RecDone(1, ORIGIN + 1), *said[again:upto]])
     alive = data.draw(st.integers(0, 2), "one says all of it")
     log.create([FEEDS[alive].topic])

@@ -159,7 +159,7 @@ def test_a_failure_in_a_worker_is_an_answer():
 
 def test_a_worker_keeps_the_nodes_that_it_used_last_open(monkeypatch: pytest.MonkeyPatch):
     logs, _ = small()
-    works = [replace(list_work(logs), query=name).pack() for name in "abc"]
+    works = [replace(list_work(logs), node=name).pack() for name in "abc"]
     monkeypatch.setattr(redo_job, "_OPENED_MAX", 2)
     evict_all()
     a, _, _ = (get_cached(works[n]) for n in (0, 1, 0))

@@ -21,7 +21,7 @@ from tests.reconcile.rpc_log import HandClock, RpcLog
 from tests.support.running import until
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
-ASK, ANSWER = redo_feeds("app", "q", 0)
+REQUESTS, RESPONSES = redo_feeds("app", "q", 0)
 WORK = list_work(LOGS).pack()
 
 
@@ -60,17 +60,17 @@ class Driver:
     """A driver and tasks, one after the other in this thread."""
 
     def __init__(self, count: int = 1) -> None:
-        self.log, self.clock, self.slots, self.count = RpcLog(ASK), HandClock(), HandSlots(), count
+        self.log, self.clock, self.slots, self.count = RpcLog(REQUESTS), HandClock(), HandSlots(), count
         self.stops: list[str] = []
         self.server = self.serve("s1")
 
     def serve(self, session: str) -> RedoServer:
         self.slots = HandSlots()
-        channels = [TaskChannel("q", ASK, ANSWER)]
+        channels = [TaskChannel("q", REQUESTS, RESPONSES)]
         return RedoServer(self.log, channels, session, self.slots, self.count, lambda: None, self.clock)
 
     def task(self, uid: str = "u1", session: str = "s1", wake: Wake = lambda: None) -> RemoteRedo:
-        address = TaskAddress(session, uid, ASK, ANSWER)
+        address = TaskAddress(session, uid, REQUESTS, RESPONSES)
         stop = lambda: self.stops.append(uid)  # noqa: E731
         return RemoteRedo(self.log, address, ListKernel(), wake, self.clock, 2.5, stop)
 
@@ -91,7 +91,7 @@ def office() -> Iterator[Driver]:
 
 
 def said(office: Driver) -> list[type]:
-    return [type(decode(v)) for v in office.log.values(ANSWER)]
+    return [type(decode(v)) for v in office.log.values(RESPONSES)]
 
 
 def test_a_job_by_message_gives_the_bits_of_the_direct_run(office, replica):
@@ -147,7 +147,7 @@ def test_a_state_too_large_to_travel_is_a_sentence(office, replica, monkeypatch)
     assert task.why_inline == "", "nothing has failed yet"
     task.submit_job(replica.job(10, 20, id=1))
     assert task.poll_results() == [RedoFailed(1, "a state of 3 MB is too large to be sent to the driver")]
-    assert office.log.values(ASK) == []
+    assert office.log.values(REQUESTS) == []
 
 
 def test_an_answer_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
@@ -180,7 +180,7 @@ def test_a_failed_job_is_answered_with_its_reason(office, replica):
 
 def test_without_a_driver_a_job_fails_at_the_deadline_and_a_late_answer_does_nothing(office, replica):
     task = office.task()
-    office.log.hold(ASK)
+    office.log.hold(REQUESTS)
     task.submit_job(replica.job(10, 15, id=1))
     office.later(TAKE_US - 1)
     assert task.poll_results() == []
@@ -188,7 +188,7 @@ def test_without_a_driver_a_job_fails_at_the_deadline_and_a_late_answer_does_not
     why = "the driver did not accept the redo within 1.3 s"
     assert task.poll_results() == [RedoFailed(1, why)]
     assert task.why_inline == why
-    office.log.release(ASK)
+    office.log.release(REQUESTS)
     office.server.turn()
     assert office.slots.running == {}  # its cancellation came with it
     task.submit_job(replica.job(10, 15, id=2))
@@ -203,11 +203,11 @@ def test_an_answer_after_the_replica_gave_up_does_nothing(office, replica):
     task = office.task()
     task.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
-    office.log.hold(ANSWER)
+    office.log.hold(RESPONSES)
     office.slots.run()
     office.server.turn()
     task.cancel_job(1)
-    office.log.release(ANSWER)
+    office.log.release(RESPONSES)
     assert task.poll_results() == []
 
 
@@ -301,7 +301,7 @@ def test_an_application_without_slots_for_redos_says_so_at_once(replica):
     assert task.poll_results() == [RedoFailed(1, "the application has no slot for redos")]
 
 
-def test_letters_of_other_incarnations_and_sessions_are_nobodys(office, replica):
+def test_messages_of_other_incarnations_and_sessions_are_nobodys(office, replica):
     zombie, task, other = office.task("old"), office.task("new"), office.task("new", "s0")
     zombie.submit_job(replica.job(10, 15, id=1))
     other.submit_job(replica.job(10, 15, id=1))
@@ -331,7 +331,7 @@ def test_a_new_driver_leaves_what_its_predecessor_was_asked(office, replica):
 
 def test_what_a_task_tells_reaches_its_driver_and_no_other(office):
     heard: list[bytes] = []
-    channels = [TaskChannel("q", ASK, ANSWER)]
+    channels = [TaskChannel("q", REQUESTS, RESPONSES)]
     server = RedoServer(office.log, channels, "s1", HandSlots(), 1, lambda: None, office.clock, heard.append)
     office.task("u", "s0").tell(b"not ours")
     office.task().tell(b"well")
@@ -363,14 +363,14 @@ def test_one_job_twice_is_a_mistake(office, replica):
         task.submit_job(replica.job(10, 15, id=1))
 
 
-def test_a_task_that_lost_letters_says_so_and_hears_its_driver_again_without_waiting_for_that(office, replica):
+def test_a_task_that_lost_messages_says_so_and_hears_its_driver_again_without_waiting_for_that(office, replica):
     rung: list[str] = []
     task = office.task(wake=lambda: rung.append("rung"))
     task.submit_job(replica.job(10, 15, id=1))
     office.server.turn()
     office.slots.run()
     office.server.turn()
-    office.log.lose(ANSWER)
+    office.log.lose(RESPONSES)
     office.log.answers.clear()  # nobody tells the end of a log
     (failed,) = task.poll_results()
     assert "replies cannot be read" in failed.reason
@@ -389,10 +389,10 @@ def test_a_task_that_lost_letters_says_so_and_hears_its_driver_again_without_wai
     assert office.stops == ["u1"]
 
 
-def test_a_driver_that_lost_letters_reads_on(office, replica):
+def test_a_driver_that_lost_messages_reads_on(office, replica):
     task = office.task()
     task.submit_job(replica.job(10, 15, id=1))
-    office.log.lose(ASK)
+    office.log.lose(REQUESTS)
     office.server.turn()
     assert office.slots.running == {}
     task.submit_job(replica.job(10, 15, id=2))
@@ -400,25 +400,25 @@ def test_a_driver_that_lost_letters_reads_on(office, replica):
     assert len(office.slots.running) == 1
 
 
-def test_a_repeated_letter_says_nothing(office, replica):
+def test_a_repeated_message_says_nothing(office, replica):
     task = office.task()
     task.submit_job(replica.job(10, 15, id=1))
-    office.log.repeat(ASK)
+    office.log.repeat(REQUESTS)
     office.server.turn()
     assert len(office.slots.running) == 1
     office.slots.run()
     office.server.turn()
-    office.log.repeat(ANSWER)
+    office.log.repeat(RESPONSES)
     assert [r.id for r in task.poll_results()] == [1]
     assert office.slots.running == {}
 
 
 def test_foreign_records_say_nothing(office, replica):
     task = office.task()
-    for feed in (ASK, ANSWER):
+    for feed in (REQUESTS, RESPONSES):
         for value in (b"", b"nonsense", encode(Shutdown("s1"))[:-1], b"\x91\xa4STOP"):
             office.log.put(NewRecord(feed, value))
-    office.log.put(NewRecord(ANSWER, encode(JobResult("s1", "u1", 1, 0, 1, b"no answer"))))
+    office.log.put(NewRecord(RESPONSES, encode(JobResult("s1", "u1", 1, 0, 1, b"no answer"))))
     task.submit_job(replica.job(10, 15, id=1))
     (failed,) = task.poll_results()
     assert "the driver's answer cannot be read" in failed.reason

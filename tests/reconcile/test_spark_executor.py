@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,7 +16,7 @@ from tests.reconcile.replica import Replica
 from tests.support.running import until
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
-Part = Callable[[Iterable[bytes]], Iterator[bytes]]
+Run = Callable[[bytes], bytes]
 
 
 @dataclass
@@ -42,16 +42,16 @@ class HandContext:
         self._items = items
         return self
 
-    def mapPartitions(self, part: Part) -> HandContext:
-        self._part = part
+    def map(self, task: Run) -> HandContext:
+        self._run = task
         return self
 
     def collect(self) -> list[bytes]:
-        part, items = self._part, self._items
+        run, items = self._run, self._items
         assert self.lets_go.wait(30)
         if self.error is not None:
             raise self.error
-        return list(part(items))
+        return [run(item) for item in items]
 
 
 @dataclass

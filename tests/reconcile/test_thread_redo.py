@@ -139,7 +139,7 @@ def test_a_late_answer_is_dropped(bell):
     results.expect(1)
     assert results.drop(1)
     results.put(RedoFailed(1, "late"))
-    assert results.take() == []
+    assert results.drain() == []
     assert not results.drop(1)
 
 
@@ -149,5 +149,5 @@ def test_a_job_is_answered_once(bell):
     results.put(RedoFailed(1, "first"))
     results.put(RedoFailed(1, "second"))
     assert not results.expects(1)
-    assert results.take() == [RedoFailed(1, "first")]
+    assert results.drain() == [RedoFailed(1, "first")]
     results.expect(1)  # its number is free again

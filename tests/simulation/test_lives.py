@@ -83,7 +83,16 @@ class Process:
         store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel, threaded=False)
         redos.peers = Peers(spec, store, kernel)
         clock, uid = LocalClock(world.scheduler, 0), f"{self.name}{len(self.incs)}"
-        replica = Replica(spec, cast(Log, client), clock, kernel, redos, store, uid, lambda: None)  # type: ignore[arg-type]
+        replica = Replica(
+            spec=spec,
+            log_=cast(Log, client),
+            clock=clock,
+            kernel=kernel,
+            redos=redos,
+            store=store,
+            uid=uid,
+            wake=lambda: None,
+        )  # type: ignore[arg-type]
         self.incs.append(replica.manager.identity.inc)
         return replica
 
@@ -119,15 +128,17 @@ class World:
 
     def start(self, name: str, replica: int = 0) -> Process:
         spec = ReplicaSpec(
-            APP, self.app_uid, QUERY, replica, (model.Input.source(SOURCE),), W, self.origin, 0, f"hash@{self.app_uid}",
-            "{}", {QUERY: Delays(3_000_000)}, cast(Log, self.log.client(name)), self._directory / name, TIMING,
-            (Serves(query=QUERY),), 1, True, replicas=2, host="sim",
+            app=APP, app_uid=self.app_uid, node=QUERY, replica=replica, inputs=(model.Input.source(SOURCE),),
+            bucket_us=W, origin=self.origin, partition=0, query_hash=f"hash@{self.app_uid}", app_json="{}",
+            delays={QUERY: Delays(3_000_000)}, log=cast(Log, self.log.client(name)),
+            data_dir=self._directory / name, timing=TIMING,
+            serves=(Serves(query=QUERY),), position=1, corrected=True, replicas=2, host="sim",
         )  # fmt: skip
         self.processes.append(Process(self, name, spec))
         return self.processes[-1]
 
     def publisher(self, name: str, boundaries: Boundaries = Boundaries.CLOCK) -> SimPublisher:
-        target = Target(APP, self.app_uid, SOURCE, W, self.origin)
+        target = Target(APP, self.app_uid, SOURCE, W, self.origin, ahead_max_us=TIMING.ahead_max_us)
         log = cast(Log, self.log.client(name))
         return SimPublisher(self.scheduler, log, target, {"v": "int64"}, name, boundaries=boundaries)
 

@@ -145,7 +145,7 @@ def test_labels_are_exact_over_the_window_of_a_result() -> None:
 
 
 def job(number: int, first: int, end: int) -> JobStarted:
-    return JobStarted(RedoJob(number, first, end, None, (), 0), RedoPlace.SPARK)
+    return JobStarted(RedoJob(id=number, first=first, end=end, state=None, ranges=(), rows=0), RedoPlace.SPARK)
 
 
 def test_where_there_is_no_spark_no_job_is_for_it() -> None:
@@ -207,11 +207,11 @@ def test_what_is_due_must_be_said_by_who_is_well() -> None:
 
 def test_who_has_caught_up_must_be_ready() -> None:
     owes = Overdue("r", lambda first, until: True)
-    owes.start(0, True, False)
-    owes.start(START_US, False, False)
-    owes.start(START_US, True, False)
+    owes.check_readiness(0, True, False)
+    owes.check_readiness(START_US, False, False)
+    owes.check_readiness(START_US, True, False)
     with pytest.raises(Violation, match="ready"):
-        owes.start(2 * START_US + 1, True, False)
+        owes.check_readiness(2 * START_US + 1, True, False)
 
 
 def test_what_was_read_may_have_left_memory_only_while_a_log_that_is_read_again_gives_nothing() -> None:

@@ -17,7 +17,7 @@ from tests.support.bell import Bell
 @pytest.fixture(scope="package")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicaSession]:
     """A running session, its workers not yet warm."""
-    started = ReplicaSession.start("tests", SETTINGS, tmp_path_factory.mktemp("spark") / "spark.log")
+    started = ReplicaSession.start_spark("tests", SETTINGS, tmp_path_factory.mktemp("spark") / "spark.log")
     yield started
     started.stop()
 

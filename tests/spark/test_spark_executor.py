@@ -23,7 +23,7 @@ from tests.support.running import until
 
 pytestmark = pytest.mark.spark
 LOGS["t"].append(batch(1, "a", 50, [], 30_000))
-ASK, ANSWER = redo_feeds("app", "q", 0)
+REQUESTS, RESPONSES = redo_feeds("app", "q", 0)
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +35,13 @@ class Driver:
     """A task and its driver over a log in memory, the jobs on Spark."""
 
     def __init__(self, session: ReplicaSession, slots: int = 1, **options: object) -> None:
-        log = RpcLog(ASK)
+        log = RpcLog(REQUESTS)
         self.warmed: list[int] = []
         works = {"q": list_work(LOGS).pack()}
         executor = SparkExecutor(session.context, works, lambda: None, lambda: self.warmed.append(1), **options)  # type: ignore[arg-type]
-        channels, clock = [TaskChannel("q", ASK, ANSWER)], SystemClock()
+        channels, clock = [TaskChannel("q", REQUESTS, RESPONSES)], SystemClock()
         self.server = RedoServer(log, channels, "s", executor, slots, lambda: None, clock)
-        address = TaskAddress("s", "u", ASK, ANSWER)
+        address = TaskAddress("s", "u", REQUESTS, RESPONSES)
         self.task = RemoteRedo(log, address, ListKernel(), lambda: None, clock, 60)
 
     def answers(self, count: int) -> list[RedoDone | RedoFailed]:

@@ -124,26 +124,15 @@ def end(offset: int) -> SourceRecord:
     return batch(offset, 0, boundary=FOREVER)
 
 
-def with_rejects(union: SUnion, first: int, stop: int, outputs: Mapping[int, Output]) -> dict[int, Output]:
-    """The outputs of a run with the dead letters of its inputs before its own."""
-    merged = dict(outputs)
-    for bucket in union.busy(first, stop):
-        found = union.rejects(bucket)
-        if found:
-            own = merged.get(bucket, Output())
-            merged[bucket] = Output(own.rows, found + own.rejects)
-    return merged
-
-
 def truth(logs: Sequence[Sequence[SourceRecord]], origin: int = 0) -> tuple[int, dict[int, Output]]:
     """What a run without failures says: (first bucket not complete, outputs by bucket)."""
-    union = SUnion([Input.source(f"s{i}") for i in range(len(logs))], origin, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input.source(f"s{i}") for i in range(len(logs))], origin, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     for index, records in enumerate(logs):
         for record in records:
             union.feed(index, record)
     stop = max(union.complete, origin)
     _, outputs = FRAGMENT.step(FRAGMENT.initial(), origin, stop, union.ordered(origin, stop))
-    return stop, with_rejects(union, origin, stop, outputs)
+    return stop, union.with_rejects(origin, stop, outputs)
 
 
 def opened(record: SourceRecord) -> SourceRecord:

@@ -10,7 +10,7 @@ from sunion.errors import IllegalTransition
 from sunion.model import Output, RecDone, Reject, StableBucket, StableRange, TentativeBucket, Undo
 from sunion.output import SOutput
 from sunion.portion import Most
-from tests.sunion.lists import OPS
+from tests.sunion.unions import output_of
 
 
 def rows(n: int) -> Output:
@@ -18,11 +18,20 @@ def rows(n: int) -> Output:
 
 
 def tentative(bucket: int) -> TentativeBucket:
-    return TentativeBucket(1, bucket, Output(), ("s1",), ("s1",), 0, 0.5, 0)
+    return TentativeBucket(
+        inc=1,
+        bucket=bucket,
+        output=Output(),
+        missing_sources=("s1",),
+        missing=("s1",),
+        waited_us=0,
+        completeness=0.5,
+        diverged_from=0,
+    )
 
 
 def test_buckets_with_output_are_records_and_the_empty_ones_between_them_ranges() -> None:
-    said = SOutput(1, 3, OPS).stable_run(3, 10, {5: rows(1), 6: rows(2)}, held=lambda bucket: bucket)
+    said = output_of(1, 3).stable_run(3, 10, {5: rows(1), 6: rows(2)}, waited_us=lambda bucket: bucket)
     assert [record for _, record in said] == [
         StableRange(1, 3, 5, 4),
         StableBucket(1, 5, rows(1), 5),
@@ -34,7 +43,7 @@ def test_buckets_with_output_are_records_and_the_empty_ones_between_them_ranges(
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.sets(st.integers(0, 5))), max_size=8))
 def test_what_is_said_covers_every_bucket_once_and_in_order(runs: list[tuple[int, set[int]]]) -> None:
-    output, at = SOutput(1, 0, OPS), 0
+    output, at = output_of(1, 0), 0
     for width, busy in runs:
         said = output.stable_run(at, at + width, {at + b: rows(1) for b in busy if b < width})
         for _, record in said:
@@ -50,7 +59,7 @@ def test_what_is_said_covers_every_bucket_once_and_in_order(runs: list[tuple[int
 
 @pytest.mark.parametrize(("first", "end"), [(4, 5), (2, 5), (3, 3)])
 def test_a_run_that_leaves_a_hole_or_repeats_is_illegal(first: int, end: int) -> None:
-    output = SOutput(1, 3, OPS)
+    output = output_of(1, 3)
     with pytest.raises(IllegalTransition, match="stable frontier 3"):
         output.stable_run(first, end, {})
     assert (output.stable, output.waiting) == (3, 0)
@@ -59,25 +68,25 @@ def test_a_run_that_leaves_a_hole_or_repeats_is_illegal(first: int, end: int) ->
 @pytest.mark.parametrize("bucket", [2, 5, 9])
 def test_an_output_outside_its_run_is_illegal(bucket: int) -> None:
     with pytest.raises(IllegalTransition, match=f"output of bucket {bucket} "):
-        SOutput(1, 3, OPS).stable_run(3, 5, {bucket: rows(1)})
+        output_of(1, 3).stable_run(3, 5, {bucket: rows(1)})
 
 
 def test_a_tentative_bucket_below_the_stable_frontier_is_illegal() -> None:
-    output = SOutput(1, 3, OPS)
+    output = output_of(1, 3)
     with pytest.raises(IllegalTransition, match="below stable frontier 3"):
         output.tentative(tentative(2))
     assert output.tentative(tentative(3))[0] == 1
 
 
 def test_marks_name_the_stable_frontier() -> None:
-    output = SOutput(4, 3, OPS)
+    output = output_of(4, 3)
     assert output.undo()[1] == Undo(4, 3)
     output.stable_run(3, 5, {})
     assert output.rec_done()[1] == RecDone(4, 5)
 
 
 def test_frontiers_count_only_what_the_log_holds() -> None:
-    output = SOutput(1, 3, OPS)
+    output = output_of(1, 3)
     output.stable_run(3, 6, {4: rows(1)})  # tokens 1 to 3
     output.tentative(tentative(8))
     assert (output.ack_s, output.ack_l, output.waiting) == (3, 3, 4)
@@ -100,7 +109,7 @@ def kept(output: SOutput, first: int, end: int) -> list[int]:
 
 
 def test_published_rows_are_dropped_and_the_others_kept() -> None:
-    output = SOutput(1, 0, OPS)
+    output = output_of(1, 0)
     output.stable_run(0, 4, {0: rows(1), 2: rows(2), 3: Output(None, (Reject("q", -1, "bad"),))})
     output.publish_to(1)
     assert kept(output, 1, 4) == [2, 3]
@@ -112,7 +121,7 @@ def test_published_rows_are_dropped_and_the_others_kept() -> None:
 
 
 def test_beyond_its_budget_it_says_that_rows_lie_only_in_the_own_topic() -> None:
-    output = SOutput(1, 0, OPS, unpublished_rows_max=3)
+    output = output_of(1, 0, rows_max=3)
     output.stable_run(0, 3, {0: rows(2), 1: rows(1), 2: rows(2)})
     assert output.kept_from == 1
     assert output.unpublished(0, 3, ALL) is None
@@ -124,7 +133,7 @@ def test_beyond_its_budget_it_says_that_rows_lie_only_in_the_own_topic() -> None
 
 def test_bytes_count_as_rows_do() -> None:
     """A dead letter keeps up to 64 KiB."""
-    output = SOutput(1, 0, OPS, unpublished_bytes_max=1_000)
+    output = output_of(1, 0, bytes_max=1_000)
     letter = Output(None, (Reject("q", -1, "bad", b"x" * 600),))
     output.stable_run(0, 3, {0: letter, 1: rows(2), 2: letter})
     assert (output.kept_from, kept(output, 1, 3)) == (1, [1, 2])
@@ -146,7 +155,7 @@ def test_a_portion_is_bounded_by_buckets_rows_and_bytes_and_holds_one_bucket_at_
     most: Most, buckets: list[int]
 ) -> None:
     """Rows of 16 bytes, dead letters of 100: buckets of 2 rows, 1 row, 2 letters, 3 rows."""
-    output = SOutput(1, 0, OPS)
+    output = output_of(1, 0)
     output.stable_run(0, 9, {0: rows(2), 2: rows(1), 3: LETTERS, 5: rows(3)})
     found = output.unpublished(0, 9, most)
     assert found is not None
@@ -155,7 +164,7 @@ def test_a_portion_is_bounded_by_buckets_rows_and_bytes_and_holds_one_bucket_at_
 
 
 def test_what_is_published_already_is_not_kept() -> None:
-    output = SOutput(1, 0, OPS)
+    output = output_of(1, 0)
     output.publish_to(2)
     output.stable_run(0, 3, {1: rows(1), 2: rows(1)})
     assert kept(output, 2, 3) == [2]

@@ -27,7 +27,14 @@ def tentative(
     bucket: int, *missing_sources: str, inc: int = 1, completeness: float = 0.5, value: int = 77
 ) -> TentativeBucket:
     return TentativeBucket(
-        inc, bucket, Output(((bucket * W, value),)), missing_sources, missing_sources, 0, completeness, bucket
+        inc=inc,
+        bucket=bucket,
+        output=Output(((bucket * W, value),)),
+        missing_sources=missing_sources,
+        missing=missing_sources,
+        waited_us=0,
+        completeness=completeness,
+        diverged_from=bucket,
     )
 
 
@@ -163,7 +170,7 @@ def test_what_is_read_again_is_no_zombies_if_it_was_none_before() -> None:
 
 def test_the_farthest_tentative_rows_are_dropped_and_never_those_that_are_used_next() -> None:
     """Bucket 0 of the first stream takes nearly all there is room for."""
-    union = SUnion([Input("s", 3, ("a",)), Input("t", 1, ("b",))], 0, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input("s", 3, ("a",)), Input("t", 1, ("b",))], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     union.feed_stream(0, [(k, tentative(0, "a")) for k in range(3)])
     union.feed_stream(1, [(0, tentative(b, "b")) for b in range(4)])
     union.drop_ahead(0, 5)
@@ -180,7 +187,7 @@ def test_what_is_said_again_counts_once() -> None:
 
 
 def test_rows_that_wait_at_a_cursor_count_until_they_are_taken() -> None:
-    union = SUnion([Input("s", 2, ("a",))], 0, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input("s", 2, ("a",))], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     union.feed_stream(0, [(0, stable(2)), (0, stable(3)), (1, tentative(0, "a"))])
     assert (union.waiting, union.kept_rows) == ({(0, 0)}, 3)
     union.feed_stream(0, [(1, StableRange(1, 0, 2))])
@@ -196,7 +203,7 @@ def test_a_zombies_tentative_words_are_ignored() -> None:
 
 
 def test_nobody_has_spoken_of_anything_at_first_and_the_end_opens_nothing() -> None:
-    union = SUnion([Input("s", 1, ("a",))], 5, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input("s", 1, ("a",))], 5, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     assert union.top == -1
     union.feed_stream(0, [(0, tentative(7, "a"))])
     assert (union.top, union.complete) == (7, 5)
@@ -205,7 +212,9 @@ def test_nobody_has_spoken_of_anything_at_first_and_the_end_opens_nothing() -> N
 
 
 def test_a_streams_rows_stand_at_its_place_in_the_order() -> None:
-    union = SUnion([Input.source("a"), Input("s", 2, ("b",))], 0, BUCKETS, OPS, AHEAD_US, {1: tuple})
+    union = SUnion(
+        [Input.source("a"), Input("s", 2, ("b",))], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US, unpack={1: tuple}
+    )
     union.feed(0, claim(0))
     union.feed(0, batch(1, 0, [(0, 10), (5, 11)], boundary=W))
     assert union.complete == 0
@@ -218,7 +227,7 @@ def test_a_streams_rows_stand_at_its_place_in_the_order() -> None:
 
 
 def test_a_live_run_takes_tentative_rows_where_there_are_no_stable_ones() -> None:
-    union = SUnion([Input.source("a"), Input("s", 1, ("b",))], 0, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input.source("a"), Input("s", 1, ("b",))], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     union.feed(0, claim(0))
     union.feed(0, batch(1, 0, [(0, 10)]))
     union.feed_stream(1, [(0, tentative(0, "b"))])
@@ -230,7 +239,7 @@ def test_a_live_run_takes_tentative_rows_where_there_are_no_stable_ones() -> Non
 
 
 def test_a_stream_keeps_its_name_and_counts_the_rows_of_its_stable_buckets() -> None:
-    union = SUnion([Input("s", 2, ("a",))], 0, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input("s", 2, ("a",))], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     rows = Output(((0, 1), (1, 2)))
     union.feed_stream(0, [(0, StableBucket(1, 0, rows)), (1, StableBucket(1, 0, rows)), (1, stable(1))])
     (stream,) = union.inputs
@@ -238,7 +247,7 @@ def test_a_stream_keeps_its_name_and_counts_the_rows_of_its_stable_buckets() -> 
 
 
 def test_evicted_rows_of_a_stream_are_counted_and_gone() -> None:
-    union = SUnion([Input("s", 1, ("a",))], 0, BUCKETS, OPS, AHEAD_US)
+    union = SUnion([Input("s", 1, ("a",))], 0, BUCKETS, OPS, ahead_max_us=AHEAD_US)
     union.feed_stream(0, [(0, stable(0)), (0, stable(1))])
     union.evict(1)
     union.feed_stream(0, [(0, stable(2))])

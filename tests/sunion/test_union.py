@@ -25,7 +25,7 @@ def fed(*logs: Sequence[SourceRecord], origin: int = 0) -> SUnion:
 
 def test_it_needs_an_input() -> None:
     with pytest.raises(ValueError, match="at least one input"):
-        SUnion([], 0, BUCKETS, OPS)
+        SUnion([], 0, BUCKETS, OPS, ahead_max_us=0)
 
 
 def test_a_bucket_is_complete_when_every_boundary_has_passed_its_end() -> None:

@@ -18,7 +18,16 @@ def kinds(changes: list[Change]) -> list[tuple[Kind, int, int]]:
 
 
 def said(bucket: int, completeness: float = 1.0, missing_sources: tuple[str, ...] = ()) -> TentativeBucket:
-    return TentativeBucket(1, bucket, ROWS, missing_sources, missing_sources[-1:], 0, completeness, 1)
+    return TentativeBucket(
+        inc=1,
+        bucket=bucket,
+        output=ROWS,
+        missing_sources=missing_sources,
+        missing=missing_sources[-1:],
+        waited_us=0,
+        completeness=completeness,
+        diverged_from=1,
+    )
 
 
 def test_without_tentative_buckets_there_are_no_marks() -> None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from sunion.model import Input, SourceRecord
+from sunion.output import SOutput
 from sunion.union import SUnion
 from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, W, bad, batch, claim
 
 
 def union(inputs: int = 2, origin: int = 0) -> SUnion:
-    return SUnion([Input.source(f"s{i}") for i in range(inputs)], origin, BUCKETS, OPS, AHEAD_US)
+    return SUnion([Input.source(f"s{i}") for i in range(inputs)], origin, BUCKETS, OPS, ahead_max_us=AHEAD_US)
+
+
+def output_of(inc: int, start: int, *, rows_max: int = 200_000, bytes_max: int = 2**62) -> SOutput:
+    return SOutput(inc, start, OPS, unpublished_rows_max=rows_max, unpublished_bytes_max=bytes_max)
 
 
 @st.composite

@@ -34,7 +34,7 @@ def status(**changes: object) -> Status:
     return Status(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def glance(
+def snapshot(
     delays: Delays | None = None, failed_until: dict[str, int] | None = None, **changes: object
 ) -> StatusSnapshot:
     """A snapshot as a loop leaves it."""

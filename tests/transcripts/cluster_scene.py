@@ -101,7 +101,7 @@ class ClusterScene(Scene):
 
         self._world.hooks.client_changed = changed_client
         with quiet():
-            self._simulation.start()
+            self._simulation.start_world()
 
     @property
     def _now(self) -> int:

@@ -87,7 +87,7 @@ def nobody_adopts(patch: Patch) -> None:
 
 def no_patience(patch: Patch) -> None:
     """Every replica takes over at once (R10)."""
-    patch.setattr(Publishing, "patience", property(lambda self: 0))
+    patch.setattr(Publishing, "patience_us", property(lambda self: 0))
 
 
 def delay_is_process(patch: Patch) -> None:

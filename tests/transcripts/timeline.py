@@ -131,9 +131,9 @@ def record_entry(
                 return _of(at_us, who, "BOUNDARY", inc, first - origin, end - origin, 0, waited_us)
             empty = _of(at_us, who, "STABLE", inc, first - origin, end - origin, 0, waited_us)
             return replace(empty, empty=end - first)
-        case TentativeBucket(_, bucket, output, missing_sources, missing, waited_us, completeness, diverged_from):
+        case TentativeBucket(bucket=bucket, output=output, waited_us=waited_us):
             rows = 0 if output.rows is None else count(output.rows)
-            label = labels(missing_sources, missing, completeness, diverged_from - origin)
+            label = labels(record.missing_sources, record.missing, record.completeness, record.diverged_from - origin)
             detail = f"{label}  {inc}".rstrip()
             return _of(at_us, who, "TENTATIVE", detail, bucket - origin, bucket + 1 - origin, rows, waited_us)
         case Undo(_, bucket):

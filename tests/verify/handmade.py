@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from borealis_py.verify import judge
 from borealis_py.verify.anomalies import Verdict
 from borealis_py.verify.envelope import Row
-from borealis_py.verify.evidence import CommittedRow, DeadLetterRecord, Evidence, ProgressRecord, Saw, Session
+from borealis_py.verify.evidence import CommittedRow, DeadLetterRecord, Evidence, ProgressRecord, Saw, SubscriberHistory
 from borealis_py.verify.history import HistoryRecord, ReplicaHistory
 from borealis_py.verify.model.network import Network, Truth, by_bucket, stime_of
 from borealis_py.verify.model.partitions import Piece
@@ -75,13 +75,13 @@ class World:
         """The world as the checker gets it."""
         said = zip(self.pieces, self.replicas, strict=True)
         replays = {piece: [ReplicaHistory(list(r), list(self.unreadable)) for r in records] for piece, records in said}
-        sessions = [
-            Session("live 1", "live", self.live, self.complete),
-            Session("corrected 1", "corrected", self.polled, self.complete),
+        histories = [
+            SubscriberHistory("live 1", "live", self.live, self.complete),
+            SubscriberHistory("corrected 1", "corrected", self.polled, self.complete),
         ]
         return Evidence(
             self.network, B0, self.sources, replays, self.corrected, [*self.corrected, *self.aborted], self.progress,
-            self.dead, sessions, self.acknowledged, self.poison, self.healed, X_US, (T0, LOST * BUCKET_US),
+            self.dead, histories, self.acknowledged, self.poison, self.healed, X_US, (T0, LOST * BUCKET_US),
         )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from borealis_py.verify.evidence import (
     corrected_rows,
     dead_letters,
     progress,
-    session,
+    subscriber_history,
 )
 from borealis_py.verify.source_log import SourceRules, fold
 from tests.drills.network import COLUMNS
@@ -73,8 +73,8 @@ def test_a_killed_subscribers_last_line_may_be_cut(tmp_path: Path) -> None:
     line = {"view": "live", "saw": {"at_us": 1, "kind": "STABLE", "bucket": 2, "end": 3, "rows": [{"n": 1}]}}
     path = tmp_path / "seen.jsonl"
     path.write_text(json.dumps(line) + "\n" + json.dumps(line)[:30])
-    found = session(path, "live")
+    found = subscriber_history(path, "live")
     assert (found.seen, found.complete) == ([Saw(1, "STABLE", 2, 3, ({"n": 1},))], False)
     path.write_text(json.dumps(line) + "\n" + json.dumps({"ended": "live"}) + "\n")
-    assert session(path, "live").complete
-    assert session(path, "corrected").seen == []
+    assert subscriber_history(path, "live").complete
+    assert subscriber_history(path, "corrected").seen == []

@@ -82,7 +82,7 @@ class Supervisor:
             if self._told:
                 return
             try:
-                one.start()
+                one.start_process()
             except OSError as exc:
                 one.due = time.monotonic() + CANNOT_S
                 say(

@@ -53,7 +53,7 @@ class SupervisedProcess:
         self._end_rest()  # no other supervisor has
         say_unseen(self.path, note)
 
-    def start(self) -> None:
+    def start_process(self) -> None:
         """Start it in its own session. Raises OSError."""
         dead, run = self._note.get("run", ""), os.urandom(4).hex()
         self._note = {**self._note, "run": run}

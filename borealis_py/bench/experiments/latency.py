@@ -74,7 +74,7 @@ def measure(stage: Stage, case: LatencyCase, host: str, bars: Bars) -> LatencyFo
     """
     what = f"{case.rate:,} events/s, run {case.run}"
     bars.say(f"starting {case.replicas} replica{'s' if case.replicas > 1 else ''}: {what}")
-    running = stage.start(stage.describe(events.app(case.app, SOURCES, case.replicas)), host)
+    running = stage.start_replicas(stage.describe(events.app(case.app, SOURCES, case.replicas)), host)
     stage.wait_ready(running)
     feeders = Feeders(stage, case.app, "paced")
     feeders.wait_ready()

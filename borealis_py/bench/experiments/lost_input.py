@@ -78,7 +78,7 @@ def measure(stage: Stage, case: LostCase, host: str, bars: Bars) -> LostFound:
     """
     what = f"X = {case.threshold_s:g} s, {case.silence_s} s of silence, {case.rate:,} events/s"
     bars.say(f"starting {REPLICAS} replicas: {what}")
-    running = stage.start(
+    running = stage.start_replicas(
         stage.describe(events.app(case.app, SOURCES, REPLICAS, f"{case.threshold_us // 1000}ms")), host
     )
     stage.wait_ready(running)

@@ -83,7 +83,7 @@ def measure(stage: Stage, hour: Hour, host: str, bars: Bars) -> Replayed:
     state = stage.describe(events.app(APP, len(hour.rates), REPLICAS), str(events.START_US), timing)
     _fill(stage, state, rows, 0, bars)
     bars.say(f"starting {REPLICAS} replicas")
-    running = stage.start(state, host)
+    running = stage.start_replicas(state, host)
     stage.wait_ready(running)
     watch = MemoryWatch(stage, running)
     try:

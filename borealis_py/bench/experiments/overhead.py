@@ -113,7 +113,7 @@ def measure(stage: Stage, setting: Setting, host: str, bars: Bars) -> Passed:
     """
     what = f"buckets of {setting.width_ms} ms, boundaries every {setting.said_ms} ms"
     bars.say(f"starting a replica: {what}")
-    running = stage.start(stage.describe(app(setting)), host)
+    running = stage.start_replicas(stage.describe(app(setting)), host)
     stage.wait_ready(running)
     sent = stage.work / f"{setting.app}-sent.json"
     said_us = 0 if setting.said_ms == setting.width_ms else setting.said_us

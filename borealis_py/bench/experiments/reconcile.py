@@ -30,7 +30,7 @@ from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.load.steady import Steady
 from borealis_py.bench.load.struck import Struck
 from borealis_py.bench.measure.redo import DEADLINE_S, Bits
-from borealis_py.bench.measure.redo_desk import Desks
+from borealis_py.bench.measure.redo_rpc import RpcRedos
 from borealis_py.bench.measure.redo_ways import AtOnce, Quiet, RedoWay, Ringing, SubmittedRedo, bits_of, ran
 from borealis_py.bench.report.bars import At, Bars
 from borealis_py.bench.report.figures import BenchError
@@ -118,7 +118,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     found: list[Redone] = []
     with stage_for(options.work, bars) as stage, ExitStack() as stack:
         bars.say("starting Spark")
-        session = ReplicaSession.start("borealis bench", output=stage.work / "spark-bench.log")
+        session = ReplicaSession.start_spark("borealis bench", output=stage.work / "spark-bench.log")
         stack.callback(session.stop)
         for (rate, window, costly), of in spells(grid).items():
             bars.say(f"writing {max(spell.rows for spell in of):,} rows as at {rate:,}/s")
@@ -150,16 +150,16 @@ def set_up(stage: Stage, session: ReplicaSession, log: Struck) -> Iterator[tuple
     """By name, how a job on a log is run, and the bell that rings for all of them."""
     bell = Ringing()
     create_topics(stage.log, redo_topics_of(log.app.spec))
-    letters = KafkaLog(stage.log.bootstrap, PATIENT)
+    rpc_log = KafkaLog(stage.log.bootstrap, PATIENT)
     for work in log.works:
         session.warm(work.pack())
     with (
         closing(ThreadRedo(log.works[0], bell, DEADLINE_S)) as thread,
-        closing(Desks(session.context, log, letters, bell)) as desks,
+        closing(RpcRedos(session.context, log, rpc_log, bell)) as drivers,
     ):
 
         def asked(slots: int, nodes: int) -> Make:
-            redos = desks.redos[slots][:nodes]
+            redos = drivers.redos[slots][:nodes]
             return lambda job: AtOnce([SubmittedRedo(job, redo, log.inline(job)) for redo in redos])
 
         ways: dict[str, Make] = {

@@ -190,7 +190,7 @@ def _caught(stage: Stage, backlog: Backlog, point: CatchUp, bars: Bars) -> tuple
     state = stage.describe(app, str(events.START_US))
     sources = [backlog.records(topics.source(point.app, name), state.app_uid, i) for i, name in enumerate(names)]
     _fill(stage, sources, 1 + WARM_BUCKETS)
-    running = stage.start(state, point.host)
+    running = stage.start_replicas(state, point.host)
     stage.wait_ready(running)
     reached = Reached(stage, running, events.QUERY, own=True)
     try:
@@ -230,7 +230,7 @@ def feed(stage: Stage, load: Load, bars: Bars) -> KeptUp:
         LaunchError: a replica did not start.
     """
     bars.say(f"{load.what}: starting")
-    running = stage.start(stage.describe(events.app(load.app, SOURCES, load.replicas)), load.host)
+    running = stage.start_replicas(stage.describe(events.app(load.app, SOURCES, load.replicas)), load.host)
     stage.wait_ready(running)
     feeders = Feeders(stage, load.app, "paced")
     feeders.wait_ready()

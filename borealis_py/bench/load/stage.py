@@ -59,7 +59,7 @@ class Stage:
         reports = launch.check(spec, timing)
         return launch.describe(self.log, spec, reports, origin, SystemClock().wall_us(), timing)
 
-    def start(self, state: AppState, host: str = "process", names: Sequence[ProcessName] = ()) -> Running:
+    def start_replicas(self, state: AppState, host: str = "process", names: Sequence[ProcessName] = ()) -> Running:
         """Start every replica of a described app.
 
         Args:
@@ -68,7 +68,7 @@ class Stage:
         processes = ReplicaProcesses(self.work, state.name)
         self.endings.callback(processes.stop)
         started_ms = SystemClock().wall_us() // 1000
-        pids = launch.start(state, processes, ProcessSpec.unconfigured(self.log, self.work, host), names)
+        pids = launch.start_processes(state, processes, ProcessSpec.unconfigured(self.log, self.work, host), names)
         return Running(state, processes, pids, started_ms)
 
     def wait_ready(self, running: Running) -> None:

@@ -20,6 +20,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import NewRecord
 from borealis_py.log.records import ClaimHeader, pack
+from borealis_py.protocol.settings import Timing
 from sunion.bucket import Buckets
 
 APP, SOURCE, UID = "starting", "s", "u"
@@ -53,7 +54,8 @@ def _run(log: KafkaLog, count: int) -> None:
     for _ in range(RUNS):
         for take_over in (False, True):
             began = time.monotonic()
-            publisher = Publisher(log, APP, UID, SOURCE, {"n": "int64"}, WIDTH_US, origin, take_over=take_over).start()
+            where = log, APP, UID, SOURCE, {"n": "int64"}, WIDTH_US, origin
+            publisher = Publisher(*where, take_over=take_over, ahead_max_us=Timing().ahead_max_us).start()
             print(f"{'take over' if take_over else 'watch first'}: {time.monotonic() - began:.2f} s", flush=True)
             publisher.send({"n": 1})
             publisher.close()
@@ -77,7 +79,7 @@ def _boundaries(origin: int, count: int) -> Iterator[NewRecord]:
     for n in range(1, count + 1):
         writer.read_to = n
         writer.advance(buckets.start(origin + n))
-        yield from writer.take()
+        yield from writer.drain()
 
 
 if __name__ == "__main__":

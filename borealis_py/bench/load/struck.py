@@ -95,7 +95,7 @@ class Struck:
         end = Offset(1 + buckets)  # the claim, then one record a bucket
         ranges = tuple(SourceRange(i, Offset(0), end, fold) for i in range(SOURCES))
         state = self._states[keys] if keys else self.kernel.initial()
-        return RedoJob(number, ORIGIN, Bucket(ORIGIN + buckets), state, ranges, rows)
+        return RedoJob(id=number, first=ORIGIN, end=Bucket(ORIGIN + buckets), state=state, ranges=ranges, rows=rows)
 
     def state_bytes(self, keys: int) -> int:
         """What a state takes where it is sent."""

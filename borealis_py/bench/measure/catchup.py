@@ -144,7 +144,7 @@ def replica_run(stage: Stage, prepared: Prepared) -> tuple[RunFigures, Totals, f
     backlog = prepared.backlog
     watch = _FrontierWatch(stage, prepared.state, backlog.end)
     before = time.time()
-    running = stage.start(prepared.state)
+    running = stage.start_replicas(prepared.state)
     try:
         began, ended, cpu_s = watch.wait(running)
     finally:

@@ -39,9 +39,9 @@ Tick = Callable[[float], None]
 """Called with how many seconds have been published."""
 
 
-def start(stage: Stage, host: str) -> Running:
+def start_app(stage: Stage, host: str) -> Running:
     """The app, its replicas ready."""
-    running = stage.start(stage.describe(events.app("bench-delay", SOURCES, REPLICAS)), host)
+    running = stage.start_replicas(stage.describe(events.app("bench-delay", SOURCES, REPLICAS)), host)
     stage.wait_ready(running)
     return running
 

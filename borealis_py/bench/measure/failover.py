@@ -165,7 +165,7 @@ class _Drill:
         self._stage = stage
         self._rng = random.Random(kills)  # kills fall anywhere in a bucket, at the same places in every run
         self._clock = SystemClock()
-        self.running: Running = stage.start(stage.describe(app("bench-failover")), names=PROCESSES)
+        self.running: Running = stage.start_replicas(stage.describe(app("bench-failover")), names=PROCESSES)
         stage.wait_ready(self.running)
         self._publish(KINDS * kills * KILL_S + 60)
         stop = threading.Event()
@@ -255,7 +255,7 @@ class _Drill:
         self._until(lambda: running.processes.ended(name) is not None, 10.0, f"{name} survived kill -9")
         since_ms = self._clock.wall_us() // 1000
         spec = ProcessSpec.unconfigured(log, self._stage.work)
-        running.pids = launch.start(running.state, running.processes, spec, PROCESSES, take_over=True)
+        running.pids = launch.start_processes(running.state, running.processes, spec, PROCESSES, take_over=True)
         only = {name: running.pids[name]}
         launch.wait_ready(log, running.state, running.processes, only, since_ms, timeout_s=READY_S)
 

@@ -136,9 +136,9 @@ def _start(stage: Stage, state: AppState, host: str) -> Running:
     stage.endings.callback(processes.stop)
     started_ms = SystemClock().wall_us() // 1000
     plain = ProcessSpec.unconfigured(stage.log, stage.work)
-    processes.start(NODE_PROCESS, plain)
+    processes.start_process(NODE_PROCESS, plain)
     spark = ProcessSpec.unconfigured(stage.log, stage.work, "spark", redo_slots=0)
-    pids = launch.start(state, processes, spark if host == "spark" else plain, (NODE_PROCESS, QUERY_PROCESS))
+    pids = launch.start_processes(state, processes, spark if host == "spark" else plain, (NODE_PROCESS, QUERY_PROCESS))
     return Running(state, processes, pids, started_ms)
 
 

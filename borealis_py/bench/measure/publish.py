@@ -30,6 +30,7 @@ from borealis_py.client.ingest import open_rows
 from borealis_py.client.publisher import Publisher, wall_us
 from borealis_py.client.pump import publish_rows
 from borealis_py.client.stimes import Boundaries
+from borealis_py.protocol.settings import Timing
 
 YARDSTICK = "msgspec.json.encode, row by row"
 
@@ -160,7 +161,8 @@ def _way(publish: Callable[[Publisher], Any], boundaries: Boundaries) -> Way:
 
     def once() -> int:
         origin = (START_US if boundaries is Boundaries.DATA else wall_us()) // BUCKET_US
-        publisher = Publisher(Nowhere(), "bench", "life", "s", SCHEMA, BUCKET_US, origin, boundaries=boundaries)  # type: ignore[arg-type]
+        source: Any = Nowhere(), "bench", "life", "s", SCHEMA, BUCKET_US, origin
+        publisher = Publisher(*source, ahead_max_us=Timing().ahead_max_us, boundaries=boundaries)
         with publisher:
             publish(publisher)
         return publisher.counts.sent

@@ -85,7 +85,7 @@ def check(options: QuickOptions) -> None:
 
 def _delay(stage: Stage, options: QuickOptions, bars: Bars) -> tuple[Running, DelayFigures, list[ProcessMemory]]:
     bars.say(f"starting {delay.REPLICAS} replicas" + (", each a Spark application" if options.spark else ""))
-    running = delay.start(stage, "spark" if options.spark else "process")
+    running = delay.start_app(stage, "spark" if options.spark else "process")
     length_s = options.seconds + STARTUP_US // 1_000_000
     with bars.bar(f"delay: {delay.RATE} tuples/s for {length_s} s", length_s) as at:
         figures = delay.measure(stage, running, options.seconds, at)

@@ -66,13 +66,18 @@ def lived(running: Running, rows: int) -> RedoCase:
     """Everything that an app has read whose sources have ended: small records, as they come in life."""
     spec, first = running.state.spec, running.state.origin
     now = Buckets(spec.bucket_us).of(time.time_ns() // 1000)
-    return RedoCase("as lived", spec, running.state.app_uid, RedoJob(0, Bucket(first), now, None, (), rows))
+    return RedoCase(
+        "as lived",
+        spec,
+        running.state.app_uid,
+        RedoJob(id=0, first=Bucket(first), end=now, state=None, ranges=(), rows=rows),
+    )
 
 
 def backlog(prepared: Prepared, rows: int) -> RedoCase:
     """The first `rows` rows of the backlog, which fill whole buckets: large records."""
     first, count = prepared.backlog.origin, rows // prepared.backlog.per_bucket
-    job = RedoJob(0, Bucket(first), Bucket(first + count), None, (), rows)
+    job = RedoJob(id=0, first=Bucket(first), end=Bucket(first + count), state=None, ranges=(), rows=rows)
     return RedoCase(
         "backlog", prepared.state.spec, prepared.state.app_uid, job, 1 + count
     )  # the claim, then one record a bucket
@@ -88,7 +93,7 @@ def measure(stage: Stage, cases: Sequence[RedoCase], spark: bool) -> list[RedoFi
     with ExitStack() as stack:
         session = None
         if spark:
-            session = ReplicaSession.start("borealis bench", output=stage.work / "spark-bench.log")
+            session = ReplicaSession.start_spark("borealis bench", output=stage.work / "spark-bench.log")
             stack.callback(session.stop)
         return [_measure(stage, case, session) for case in cases]
 
@@ -125,7 +130,7 @@ def _from_memory(stage: Stage, work: ReplayContext, kernel: DuckKernel, job: Red
         Seconds of each run, what came out, how many buckets hold rows.
     """
     life = Life(work.app_uid)
-    union = SUnion(work.inputs, job.first, Buckets(work.width_us), kernel, work.ahead_max_us)
+    union = SUnion(work.inputs, job.first, Buckets(work.width_us), kernel, ahead_max_us=work.ahead_max_us)
     for i, ((feed,), source) in enumerate(zip(work.feeds, work.inputs, strict=True)):
         codec = kernel.source_codec(source.name)
         for record in stage.read(feed.topic):

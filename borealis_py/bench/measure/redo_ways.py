@@ -41,7 +41,7 @@ WORD_S = 0.1
 class RedoWay(Protocol):
     """One way to run a job. Its results are valid once `turn` returns True."""
 
-    def start(self) -> None: ...
+    def start_job(self) -> None: ...
 
     def turn(self) -> bool:
         """Do the work that is due in the loop. True: the job is done."""
@@ -71,7 +71,7 @@ class Inline:
         self._width_us = width_us
         self._outputs: dict[int, Output] = {}
 
-    def start(self) -> None:
+    def start_job(self) -> None:
         self._pace = Pace(self._timing, self._width_us)
         self._at, self._state, self._turned = self._job.first, self._job.state, time.monotonic()
 
@@ -108,7 +108,7 @@ class Quiet:
     def __init__(self, seconds: float) -> None:
         self._seconds, self._end = seconds, 0.0
 
-    def start(self) -> None:
+    def start_job(self) -> None:
         self._end = time.monotonic() + self._seconds
 
     def turn(self) -> bool:
@@ -131,7 +131,7 @@ class SubmittedRedo:
         self._done: RedoDone | None = None
         self._refused = ""
 
-    def start(self) -> None:
+    def start_job(self) -> None:
         self._redo.submit_job(self._job)
 
     def turn(self) -> bool:
@@ -145,7 +145,7 @@ class SubmittedRedo:
                 raise BenchError(f"a redo failed: {answer.reason}")
             else:
                 self._refused = answer.reason
-                self._inline.start()
+                self._inline.start_job()
         return self._done is not None
 
     @property
@@ -170,10 +170,10 @@ class AtOnce:
         self._ways = ways
         self._left: list[RedoWay] = []
 
-    def start(self) -> None:
+    def start_job(self) -> None:
         self._left = list(self._ways)
         for way in self._ways:
-            way.start()
+            way.start_job()
 
     def turn(self) -> bool:
         self._left = [way for way in self._left if not way.turn()]
@@ -272,7 +272,7 @@ def ran(way: RedoWay, live: LiveTurns, bell: Ringing) -> Ran:
     """
     live.begin()
     began = time.monotonic()
-    way.start()
+    way.start_job()
     while not way.turn():
         live.catch_up()
         if way.idle:

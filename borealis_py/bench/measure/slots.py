@@ -68,7 +68,7 @@ def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: Ex
     stack.callback(kernel.close)
     rows = sum(n for n, _, _ in keyed.results([read_corrected(stage, state)[index]]).values())
     job = RedoJob(
-        0, Bucket(backlog.origin), Bucket(backlog.end), kernel.initial(), (), rows
+        id=0, first=Bucket(backlog.origin), end=Bucket(backlog.end), state=kernel.initial(), ranges=(), rows=rows
     )  # a stream needs no ranges
     with closing(work.open()) as opened:
         _, outputs = run_job(job, opened)
@@ -77,7 +77,7 @@ def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: Ex
 
 def _on_spark(stage: Stage, parts: Sequence[SlotPart], slots: int, runs: int) -> list[float]:
     settings = SparkSettings(master=f"local[{slots}]", workers=slots)
-    session = ReplicaSession.start("borealis bench", settings, stage.work / f"spark-{slots}.log")
+    session = ReplicaSession.start_spark("borealis bench", settings, stage.work / f"spark-{slots}.log")
     bell = redo.Bell()
     with ExitStack() as stack:
         stack.callback(session.stop)
@@ -108,6 +108,6 @@ def _once(parts: Sequence[SlotPart], redos: Sequence[ExecutorRedo], bell: redo.B
 
 def _check(answer: RedoDone | RedoFailed, part: SlotPart) -> None:
     if isinstance(answer, RedoFailed):
-        raise BenchError(f"a redo of {part.work.query} failed: {answer.reason}")
+        raise BenchError(f"a redo of {part.work.node} failed: {answer.reason}")
     if redo.bits(answer.outputs) != part.expected:
-        raise BenchError(f"the redo of {part.work.query} on Spark gave other results than in this process")
+        raise BenchError(f"the redo of {part.work.node} on Spark gave other results than in this process")

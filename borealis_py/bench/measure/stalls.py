@@ -234,7 +234,15 @@ class Loop:
         redos = make_redos(spec, kernel, self._wake, PeerRedo(Peers(spec, self._store, kernel), spec.log, self._wake))
         self._opened.callback(redos.close)
         self._replica = Replica(
-            spec, spec.log, self._clock, kernel, redos, self._store, new_uid(spec), self._wake, redos.why_inline
+            spec=spec,
+            log_=spec.log,
+            clock=self._clock,
+            kernel=kernel,
+            redos=redos,
+            store=self._store,
+            uid=new_uid(spec),
+            wake=self._wake,
+            why_inline=redos.why_inline,
         )
         self._opened.callback(self._replica.close)
 

@@ -53,7 +53,7 @@ def measure(stage: Stage, counts: Sequence[int], stretches: int, say: Say) -> li
         running = []
         for replicas in counts:
             spec = keyed.app(f"bench-volume-{replicas}", 1, replicas)
-            running.append(stage.start(stage.describe(spec)))
+            running.append(stage.start_replicas(stage.describe(spec)))
             stack.callback(running[-1].processes.stop)
         for each in running:
             stage.wait_ready(each)

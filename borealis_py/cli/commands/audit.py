@@ -60,9 +60,9 @@ def _run(context: Context, todo: list[AuditSpec], spark: bool, spinner: Any) -> 
         return [audit(spec) for spec in todo], "inline"
     master = str(context.config.spark.get("master", "local[2]"))
     spinner.update("starting Spark")
-    session = ReplicaSession.start("borealis audit", SparkSettings(master=master))
+    session = ReplicaSession.start_spark("borealis audit", SparkSettings(master=master))
     try:
-        spinner.update(f"recomputing {', '.join(spec.work.query for spec in todo)} from the sources on Spark")
+        spinner.update(f"recomputing {', '.join(spec.work.node for spec in todo)} from the sources on Spark")
         return audit_on_spark(session.context, todo), "spark"
     finally:
         session.stop()
@@ -79,10 +79,13 @@ def _tell(result: AuditResult, engine: str) -> None:
     if result.error is not None:
         say(f"{name}: not audited: {result.error}", "bold red")
     elif result.clean:
-        letters = "" if result.letters is None else f", {result.letters} dead letters as they must be"
+        letters = "" if result.dead_letters is None else f", {result.dead_letters} dead letters as they must be"
         say(f"{name}: {result.rows} rows recomputed, every bit the same{letters} ({seconds})", "bold green")
     else:
         first = f"; first: {result.first}" if result.first is not None else ""
         say(f"{name}: {result.differences} differences in {result.rows} rows ({seconds}){first}", "bold red")
-        if result.letter_differences:
-            say(f"{name}: {result.letter_differences} dead letters differ; first: {result.first_letter}", "bold red")
+        if result.dead_letter_differences:
+            say(
+                f"{name}: {result.dead_letter_differences} dead letters differ; first: {result.first_dead_letter}",
+                "bold red",
+            )

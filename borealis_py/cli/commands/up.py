@@ -203,7 +203,7 @@ def _started(
         pids = launch.keep(state, processes, spec, set(process_names(state.spec)), take_over)
     else:
         processes.release_supervisor()
-        pids = launch.start(state, processes, spec, take_over=take_over)
+        pids = launch.start_processes(state, processes, spec, take_over=take_over)
 
     def show(status: Status) -> None:
         if status.pid == pids.get(process_of(pids, status.node, status.replica)):

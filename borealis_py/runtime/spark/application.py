@@ -23,7 +23,7 @@ from borealis_py.runtime.ends import ALONE
 from borealis_py.runtime.restarting import TaskDied, supervise
 from borealis_py.runtime.spark.cluster import UI_PORT, executor_hosts, free_slots
 from borealis_py.runtime.spark.proxy_status import ProxyStatus
-from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, run_tasks, unpack_glance
+from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, run_tasks, unpack_snapshot
 from borealis_py.runtime.spark.session import ReplicaSession
 from borealis_py.runtime.spark.slot_monitor import SlotDecision, SlotMonitor, SlotUsage
 from borealis_py.runtime.spark.slot_plan import SlotPlan, slots_there, waiting
@@ -54,7 +54,7 @@ class Application:
         plan: SlotPlan,
         tasks: list[NodeTask],
         works: Mapping[str, bytes],
-        letters: Log,
+        rpc_log: Log,
         stop: threading.Event,
         ended: MutableMapping[str, int],
         shortage: SlotMonitor,
@@ -69,9 +69,9 @@ class Application:
         self._ailing: str | None = None
         self._short: str | None = None
         slots = SparkExecutor(self._context, works, self._news.set, session.warm_soon)
-        desks = [_desk(task) for task in self._tasks]
+        channels = [_channel(task) for task in self._tasks]
         self._server = RedoServer(
-            letters, desks, tasks[0].session, slots, plan.redos, self._news.set, SystemClock(), self._told
+            rpc_log, channels, tasks[0].session, slots, plan.redos, self._news.set, SystemClock(), self._told
         )
 
     def run(self) -> str | None:
@@ -81,7 +81,7 @@ class Application:
             self._server.close()
             return None
         self._shortage.begin()
-        serving = threading.Thread(target=self._serve, name="redo letters", daemon=True)
+        serving = threading.Thread(target=self._serve, name="redo RPC", daemon=True)
         looking = threading.Thread(target=self._look, name="watch Spark", daemon=True)
         threads = [threading.Thread(target=self._keep, args=(t,), name=t.name, daemon=True) for t in self._tasks]
         for thread in (serving, looking, *threads):
@@ -145,9 +145,9 @@ class Application:
                 self._over.wait(LOOK_S)
 
     def _told(self, body: bytes) -> None:
-        glance = unpack_glance(body)
-        if glance is not None:
-            self._notices.see(glance)
+        snapshot = unpack_snapshot(body)
+        if snapshot is not None:
+            self._notices.see(snapshot)
 
     def _look(self) -> None:
         """Poll Spark from a thread, since a hanging JVM does not answer."""
@@ -190,6 +190,6 @@ def new_session() -> str:
     return uuid.uuid4().hex[:8]
 
 
-def _desk(task: NodeTask) -> TaskChannel:
+def _channel(task: NodeTask) -> TaskChannel:
     spec = task.spec
     return TaskChannel(spec.node, *redo_feeds(spec.app, spec.node, spec.replica))

@@ -80,7 +80,7 @@ class SparkDriver:
         self._plan = _plan_of(process, tuple(spec.name for spec in specs))
         self._shortage = SlotMonitor(self._plan, _slot_wait_s(process))
         self._works = {spec.node: work_of(spec).pack() for spec in specs}
-        self._letters = _patient(process.log)
+        self._rpc_log = _patient(process.log)
         self._ended: dict[str, int] = {}
 
     def run(self) -> int:
@@ -128,7 +128,7 @@ class SparkDriver:
             log.info("Spark master widened", asked=plan.asked_master, given=plan.master, why=f"it runs {plan}")
         name = f"{self._specs[0].app} {', '.join(plan.tasks)}"
         spark = SparkSettings(plan.asked_master, plan.needed, extra=(*plan.properties, *self._extra))
-        session = ReplicaSession.start(name, spark, self._files.output)
+        session = ReplicaSession.start_spark(name, spark, self._files.output)
         try:
             if again:
                 await_slots(session.context, plan, self.stop, LATER_SLOTS_S, least=1)
@@ -147,14 +147,14 @@ class SparkDriver:
     def _application(self, session: ReplicaSession) -> Application:
         name, bounded = new_session(), self._plan.local and bool(self._files.log)
         log_file = self._files.log if bounded else _shared_log() if self._plan.local else ""
-        tasks = [NodeTask(spec, name, self._fingerprints, self._letters, log_file, bounded) for spec in self._specs]
+        tasks = [NodeTask(spec, name, self._fingerprints, self._rpc_log, log_file, bounded) for spec in self._specs]
         log.info("submitting replicas as Spark tasks", session=name, slots=str(self._plan))
         return Application(
             session,
             self._plan,
             tasks,
             self._works,
-            self._letters,
+            self._rpc_log,
             self.stop,
             self._ended,
             self._shortage,

@@ -30,7 +30,7 @@ def main() -> int:
             left.unlink(missing_ok=True)
         partial = path.with_name(f"{path.stem}.partial-{os.getpid()}")
         java = (f'"-XX:ArchiveClassesAtExit={partial}"', *QUIET)
-        session = ReplicaSession.start(
+        session = ReplicaSession.start_spark(
             "borealis classes", SparkSettings("local[2]", 2, java=java), path.with_suffix(".log")
         )
         session.warm()

@@ -30,21 +30,21 @@ class ProxyStatus:
         self._seen = seen
         self._last: dict[tuple[str, int], StatusSnapshot] = {}
 
-    def see(self, glance: StatusSnapshot) -> None:
+    def see(self, snapshot: StatusSnapshot) -> None:
         """Take a status that a replica reported."""
-        self._last[glance.status.node, glance.status.replica] = glance
-        self._seen(glance)
+        self._last[snapshot.status.node, snapshot.status.replica] = snapshot
+        self._seen(snapshot)
 
     def stopped(self, names: Iterable[str], why: str) -> None:
         """Report that these replicas (`sales.r0`) do not run. Skips replicas that never reported."""
-        for key, glance in list(self._last.items()):  # a thread may add to it
+        for key, snapshot in list(self._last.items()):  # a thread may add to it
             spec = self._specs[key]
             if spec.name in names:
                 wall_us = time.time_ns() // 1000
                 status = changed(
-                    glance.status, event="STOPPED", detail=why, at_wall_us=wall_us, publishing=False, redo=None
+                    snapshot.status, event="STOPPED", detail=why, at_wall_us=wall_us, publishing=False, redo=None
                 )
-                self._seen(StatusSnapshot(status, glance.delays, glance.failed_until))
+                self._seen(StatusSnapshot(status, snapshot.delays, snapshot.failed_until))
                 _write(spec, encode(status))
 
 

@@ -60,7 +60,7 @@ class NodeTask:
     Args:
         spec: what the replica needs, as without Spark. session: of the driver's application.
         fingerprints: kernels that may run the app.
-        letters: the log for messages to its driver (the data's, with longer polls).
+        rpc_log: the log for messages to its driver (the data's, with longer polls).
         log_file: where the driver writes its log on this machine; empty, or gone: the worker's standard error is used.
         log_bounded: whether that file is rotated when it is too large, by any process that notices.
     """
@@ -68,7 +68,7 @@ class NodeTask:
     spec: ReplicaSpec
     session: str
     fingerprints: tuple[str, ...]
-    letters: Log
+    rpc_log: Log
     log_file: str = ""
     log_bounded: bool = False
 
@@ -108,7 +108,7 @@ class NodeTask:
         ask, answer = redo_feeds(spec.app, spec.node, spec.replica)
         deadline_s = spec.timing.redo_deadline_us / 1e6
         address = TaskAddress(self.session, uid, ask, answer)
-        link.asking = asking = RemoteRedo(self.letters, address, kernel, wake, SystemClock(), deadline_s, stop.set)
+        link.asking = asking = RemoteRedo(self.rpc_log, address, kernel, wake, SystemClock(), deadline_s, stop.set)
         local = ThreadRedo(work_of(spec), wake)
         return RedoRouter(asking, local, peer, why_inline=lambda: asking.why_inline)
 
@@ -118,16 +118,16 @@ class _Link:
 
     asking: RemoteRedo | None = None
 
-    def tell(self, glance: StatusSnapshot) -> None:
+    def tell(self, snapshot: StatusSnapshot) -> None:
         if self.asking is not None:
-            self.asking.tell(pack_glance(glance))
+            self.asking.tell(pack_snapshot(snapshot))
 
 
-def pack_glance(glance: StatusSnapshot) -> bytes:
-    return msgspec.msgpack.encode(glance)
+def pack_snapshot(snapshot: StatusSnapshot) -> bytes:
+    return msgspec.msgpack.encode(snapshot)
 
 
-def unpack_glance(body: bytes) -> StatusSnapshot | None:
+def unpack_snapshot(body: bytes) -> StatusSnapshot | None:
     """Decode a snapshot; None: written by another version."""
     try:
         return msgspec.msgpack.decode(body, type=StatusSnapshot)

@@ -109,7 +109,9 @@ class ReplicaSession:
         self._cold = ""
 
     @classmethod
-    def start(cls, app_name: str, settings: SparkSettings | None = None, output: Path | None = None) -> ReplicaSession:
+    def start_spark(
+        cls, app_name: str, settings: SparkSettings | None = None, output: Path | None = None
+    ) -> ReplicaSession:
         """Start Spark; blocks for about 4 s.
 
         Args:

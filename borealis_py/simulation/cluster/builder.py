@@ -130,7 +130,7 @@ class Builder:
                 name, self.plans[name].replicas, self.origins[name], partition=self.scenario.partition(node, name)
             )
             if name in self.plans
-            else model.Input(name, 0, (name,), letters=self.teller(name) == node)
+            else model.Input(name, 0, (name,), dead_letters=self.teller(name) == node)
             for name in self.plans[node].inputs
         )
 
@@ -144,24 +144,24 @@ class Builder:
         exchange = s.nodes[partition].exchange
         delays: Mapping[str, Delays] = {QUERY: s.delays}
         return ReplicaSpec(
-            self.app,
-            self.app_uid,
-            node,
-            replica,
-            self.inputs(node),
-            s.width_us,
-            self.origin,
-            partition,
-            f"hash@{self.app_uid}",
-            "{}",
-            delays,
-            self.log.client("nobody"),
-            NOWHERE,
-            s.timing,
-            self.serves(node),
-            self.positions[node],
-            node == QUERY,
-            None if exchange == 1 else Partitioning(by=("value",), count=exchange),
+            app=self.app,
+            app_uid=self.app_uid,
+            node=node,
+            replica=replica,
+            inputs=self.inputs(node),
+            bucket_us=s.width_us,
+            origin=self.origin,
+            partition=partition,
+            query_hash=f"hash@{self.app_uid}",
+            app_json="{}",
+            delays=delays,
+            log=self.log.client("nobody"),
+            data_dir=NOWHERE,
+            timing=s.timing,
+            serves=self.serves(node),
+            position=self.positions[node],
+            corrected=node == QUERY,
+            exchange=None if exchange == 1 else Partitioning(by=("value",), count=exchange),
             replicas=self.plans[node].replicas,
             host=APP,
         )
@@ -180,7 +180,8 @@ class Builder:
     ) -> PublisherProcess:
         """Raises LogError."""
         s = self.scenario
-        target = Target(self.app, self.app_uid, s.source_names[index], s.width_us, self.origin, s.timing.ahead_max_us)
+        how = s.width_us, self.origin
+        target = Target(self.app, self.app_uid, s.source_names[index], *how, ahead_max_us=s.timing.ahead_max_us)
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
         input_ = self.items[index]

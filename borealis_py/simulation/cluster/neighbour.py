@@ -76,9 +76,9 @@ class Neighbour:
         """Whether this client of the log is one of its processes."""
         return client.startswith(self.wiring.prefix)
 
-    def start(self) -> None:
+    def start_machines(self) -> None:
         for machine in (*self._sources, *self._replicas):
-            machine.start()
+            machine.start_process()
         changed = partial(_told, self._scheduler, self._picture)
         self.wiring.client(f"{self.wiring.prefix}client", self.wiring.origin, changed, self._picture.end).wake()
 

@@ -165,7 +165,7 @@ class Machine:
         found = [*self.zombies, self.current]
         return [p for p in found if p is not None and p.alive]
 
-    def start(self) -> None:
+    def start_process(self) -> None:
         """Start a process, if the machine is empty and nothing holds it down."""
         if self.current is not None or self._down or self.given_up is not None:
             return
@@ -176,7 +176,7 @@ class Machine:
         self.current = self._start(name)
         if self.current is None:  # it could not even start: retry soon
             self._log.kill(name)
-            self._log.scheduler.after(RESTART_US, self.start)
+            self._log.scheduler.after(RESTART_US, self.start_process)
         elif self._paused:
             self.current.ticker.pause()
         self._changed()
@@ -189,7 +189,7 @@ class Machine:
         elif process in self.zombies:
             self.zombies.remove(process)
         if self.current is None:
-            self._log.scheduler.after(RESTART_US, self.start)
+            self._log.scheduler.after(RESTART_US, self.start_process)
         self._changed()
 
     def give_up(self, why: str) -> None:
@@ -213,7 +213,7 @@ class Machine:
 
     def restart(self) -> None:
         self._down -= 1
-        self.start()
+        self.start_process()
         self._changed()
 
     def pause(self) -> None:
@@ -263,7 +263,7 @@ class Machine:
         old.apart = True
         self.zombies.append(old)
         self.current = None
-        self.start()
+        self.start_process()
         return old
 
     def reunite(self, old: Process | None, cut: Cut | None) -> None:

@@ -209,7 +209,14 @@ class ReplicaProcess(Process):
         self._kernel, self._rows_us = kernel, rows_us
         redos.wake = self.wake
         self.replica = Replica(
-            spec, spec.log, clock, kernel, cast(RedoRouter, redos), cast(CheckpointStore, store), name, self.wake
+            spec=spec,
+            log_=spec.log,
+            clock=clock,
+            kernel=kernel,
+            redos=cast(RedoRouter, redos),
+            store=cast(CheckpointStore, store),
+            uid=name,
+            wake=self.wake,
         )
 
     def turn(self) -> int | None:
@@ -274,7 +281,17 @@ class ClientProcess(Process):
         buckets, schema = Buckets(width_us), ToyKernel.schema_id
         try:
             self.subscription = LiveSubscription(
-                client, self._clock, app, app_uid, query, replicas, buckets, origin, wait_us, schema, self.wake
+                log=client,
+                clock=self._clock,
+                app=app,
+                app_uid=app_uid,
+                query=query,
+                replicas=replicas,
+                buckets=buckets,
+                start=origin,
+                wait_us=wait_us,
+                schema=schema,
+                wake=self.wake,
             )
         except LogError:
             self.ticker.stopped = True

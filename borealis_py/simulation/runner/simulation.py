@@ -45,15 +45,15 @@ class Simulation:
 
     def run(self) -> None:
         """Live through the scenario, heal and converge, unless there is a reset then, and be judged."""
-        self.start()
+        self.start_world()
         self.finish()
 
-    def start(self) -> None:
+    def start_world(self) -> None:
         """Start everybody and arm the faults."""
         for machine in (*self.world.sources, *self.world.replicas, self.world.clients):
-            machine.start()
+            machine.start_process()
         if self.world.neighbour is not None and self.world.past is None:
-            self.world.neighbour.start()
+            self.world.neighbour.start_machines()
         if self._scenario.latecomer:
             self._scheduler.at(self.world.start_us + self._scenario.heal_us // 2, self.world.start_latecomer)
         for fault in self._scenario.faults:

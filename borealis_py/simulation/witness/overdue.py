@@ -41,7 +41,7 @@ class Overdue:
             waited = f"{(now_us - since) / 1e6:.3f} s after it was due"
             raise Violation("overdue", f"{self._name}: bucket {bucket} is not said {waited}", bucket)
 
-    def start(self, now_us: int, caught_up: bool, gap: bool) -> None:
+    def check_readiness(self, now_us: int, caught_up: bool, gap: bool) -> None:
         """Called after each turn of a replica that is not READY: whether everything that READY waits for has come
         (B42).
 

@@ -163,7 +163,7 @@ class Witness:
             goal = self.queue.goal
             behind = at.stable == at.live < self.complete
             caught_up = goal is not None and goal <= at.live and not behind and not self.acks.waiting
-            self.overdue.start(now, caught_up, gap)
+            self.overdue.check_readiness(now, caught_up, gap)
 
     # What it emits ----------------------------------------------------------------------------------------------------
 

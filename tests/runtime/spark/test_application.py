@@ -84,15 +84,15 @@ class Life:
     """An application of nodes `p` and `q`."""
 
     def __init__(self, p: list[Run], q: list[Run]) -> None:
-        self.letters = RpcLog(*(redo_feeds("app", n, 0)[0] for n in "pq"))
+        self.rpc_log = RpcLog(*(redo_feeds("app", n, 0)[0] for n in "pq"))
         self.stop, self.ended = threading.Event(), dict[str, int]()
         self.said: list[tuple[list[str], str]] = []
         self.session = Session(Context({"p.r0": p, "q.r0": q}))
-        tasks = [NodeTask(_Spec(n), "s", (), self.letters) for n in "pq"]  # type: ignore[arg-type]
+        tasks = [NodeTask(_Spec(n), "s", (), self.rpc_log) for n in "pq"]  # type: ignore[arg-type]
         plan = SlotPlan(tuple(t.name for t in tasks), 1, "local[3]")
         works = {"p": b"", "q": b""}
         session: Any = self.session
-        log: Any = self.letters
+        log: Any = self.rpc_log
         notices, shortage = ProxyStatus([]), SlotMonitor(plan, 0.0)
         notices.stopped = lambda names, why: self.said.append((list(names), why))  # type: ignore[method-assign]
         self.application = Application(session, plan, tasks, works, log, self.stop, self.ended, shortage, notices)
@@ -102,9 +102,9 @@ class Life:
         _, answers = redo_feeds("app", node, 0)
 
         def told() -> bool:
-            return any(isinstance(decode(v), Shutdown) for v in self.letters.values(answers))
+            return any(isinstance(decode(v), Shutdown) for v in self.rpc_log.values(answers))
 
-        until(lambda: told() or self.session.ended.is_set(), "a letter to stop")
+        until(lambda: told() or self.session.ended.is_set(), "a Shutdown")
         if not told():
             raise ConnectionResetError("Spark has ended")
         return TaskEnd()
@@ -134,7 +134,7 @@ def dies() -> TaskEnd:
     raise EOFError("the worker was killed")
 
 
-def test_a_task_that_dies_starts_again_and_a_stop_ends_all_by_letter(life: Any) -> None:
+def test_a_task_that_dies_starts_again_and_a_stop_ends_all_by_message(life: Any) -> None:
     again = threading.Event()
 
     def second() -> TaskEnd:

@@ -58,7 +58,7 @@ def test_it_is_made_once_and_a_jvm_starts_with_it(home: Path, tmp_path: Path) ->
     before = made.stat()
     assert class_archive.make()
     assert made.stat() == before
-    session = ReplicaSession.start("tests", SparkSettings("local[1]", 1), tmp_path / "spark.log")
+    session = ReplicaSession.start_spark("tests", SparkSettings("local[1]", 1), tmp_path / "spark.log")
     try:
         with open(f"/proc/{session.jvm_pid}/maps") as maps:
             assert str(made) in maps.read()

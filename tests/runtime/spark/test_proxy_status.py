@@ -10,7 +10,7 @@ from borealis_py.log.messages import Status, decode
 from borealis_py.node.reporter import StatusSnapshot
 from borealis_py.runtime.spark.proxy_status import ProxyStatus
 from tests.reconcile.rpc_log import RpcLog
-from tests.support.statuses import glance
+from tests.support.statuses import snapshot
 
 FEED = Feed("app.status")
 
@@ -26,7 +26,7 @@ def test_a_replica_is_said_to_have_stopped_with_what_it_said_last() -> None:
     log, seen = RpcLog(FEED), list[StatusSnapshot]()
     notices = ProxyStatus(specs(log), seen.append)
     for query in ("p", "q"):
-        notices.see(glance(node=query, f_s=7))
+        notices.see(snapshot(node=query, f_s=7))
     assert [g.status.node for g in seen] == ["p", "q"]
     notices.stopped(["q.r0", "r.r0"], "no slot")
     (told,) = [decode(value, Status) for value in log.values(FEED)]
@@ -40,6 +40,6 @@ def test_of_none_nothing_is_said() -> None:
     log = RpcLog(FEED)
     ProxyStatus(specs(log)).stopped(["p.r0"], "no slot")
     notices = ProxyStatus(specs(log))
-    notices.see(glance(node="p"))
+    notices.see(snapshot(node="p"))
     notices.stopped([], "no slot for redos")
     assert log.values(FEED) == []

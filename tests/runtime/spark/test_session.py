@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 def test_warm_workers_then_a_killed_jvm(tmp_path):
     work, bell = list_work(LOGS), Bell()
-    session = ReplicaSession.start("tests", SETTINGS, tmp_path / "spark.log")
+    session = ReplicaSession.start_spark("tests", SETTINGS, tmp_path / "spark.log")
     try:
         session.warm(work.pack())
         session.keep_warm()
@@ -54,7 +54,7 @@ def test_warm_workers_then_a_killed_jvm(tmp_path):
 
 
 def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path):
-    session = ReplicaSession.start("tests", SETTINGS, tmp_path / "spark.log")
+    session = ReplicaSession.start_spark("tests", SETTINGS, tmp_path / "spark.log")
     try:
         with pytest.raises(SparkUnavailable, match=r"Spark runs no Python jobs.*UnpicklingError"):
             session.warm(b"these bytes are no work")
@@ -84,7 +84,7 @@ def test_what_a_killed_application_leaves_goes_with_the_next_one(tmp_path):
         gone.wait()
     (base / str(gone.pid) / "blockmgr-1").mkdir(parents=True)
     (base / "1" / "of the first process").mkdir(parents=True)
-    session = ReplicaSession.start("tests", SETTINGS, output)
+    session = ReplicaSession.start_spark("tests", SETTINGS, output)
     try:
         session.warm()
         left = {path.name.partition("-")[0] for path in (base / str(os.getpid())).iterdir()}
@@ -99,7 +99,7 @@ def test_what_a_killed_application_leaves_goes_with_the_next_one(tmp_path):
 
 def test_a_jvm_that_hangs_is_killed(monkeypatch, tmp_path):
     monkeypatch.setattr("borealis_py.runtime.spark.session.STOP_S", 0.5)
-    session = ReplicaSession.start("tests", SETTINGS, tmp_path / "spark.log")
+    session = ReplicaSession.start_spark("tests", SETTINGS, tmp_path / "spark.log")
     jvm = psutil.Process(session.jvm_pid)
     jvm.suspend()
     session.stop()
@@ -109,12 +109,12 @@ def test_a_jvm_that_hangs_is_killed(monkeypatch, tmp_path):
 def test_no_java_names_the_command_that_installs_it(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkUnavailable, match=r"(?s)Spark cannot start.*apt-get install"):
-        ReplicaSession.start("tests", output=tmp_path / "spark.log")
+        ReplicaSession.start_spark("tests", output=tmp_path / "spark.log")
 
 
 def test_a_jvm_that_ends_at_once_is_quoted(tmp_path):
     with pytest.raises(SparkUnavailable, match="larger value than the maximum heap size"):
-        ReplicaSession.start("tests", SparkSettings(heap="1k"), tmp_path / "spark.log")
+        ReplicaSession.start_spark("tests", SparkSettings(heap="1k"), tmp_path / "spark.log")
 
 
 def test_one_that_runs_no_jobs_is_ailing_though_its_jvm_lives(monkeypatch) -> None:

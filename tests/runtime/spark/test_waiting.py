@@ -36,7 +36,7 @@ class FailsOnce:
 
 def test_a_task_that_failed_and_runs_again_waits_no_longer(tmp_path: Path) -> None:
     settings = SparkSettings("local[1,4]", 1, extra=(*SETTINGS.extra, *NO_HEARTBEATS))
-    session = ReplicaSession.start("waiting", settings, tmp_path / "spark.log")
+    session = ReplicaSession.start_spark("waiting", settings, tmp_path / "spark.log")
 
     def run() -> None:
         session.context.setJobGroup("group", "fails once", False)

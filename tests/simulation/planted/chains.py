@@ -89,7 +89,7 @@ def _the_same_budget_everywhere() -> Any:
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
-        self._wait += 3 * self.timing.hop_us + self.timing.slack_us
+        self._wait_us += 3 * self.timing.hop_us + self.timing.slack_us
 
     return mock.patch.object(Manager, "_set_delays", set_delays)
 
@@ -99,21 +99,21 @@ def _the_first_node_waits_longest() -> Any:
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
-        self._wait += 0 if self.union.streams else 400_000
+        self._wait_us += 0 if self.union.streams else 400_000
 
     return mock.patch.object(Manager, "_set_delays", set_delays)
 
 
 def _one_late_input_makes_all_late() -> Any:
-    before = InputState.ran
+    before = InputState.on_live_run
 
-    def ran(self: InputState, bucket: int) -> None:
+    def on_live_run(self: InputState, bucket: int) -> None:
         before(self, bucket)
         if any(feed.late for feeds in self.feeds for feed in feeds):
             for feed in (feed for feeds in self.feeds for feed in feeds):
                 feed.late = True
 
-    return mock.patch.object(InputState, "ran", ran)
+    return mock.patch.object(InputState, "on_live_run", on_live_run)
 
 
 def _upstreams_lack_forgotten() -> Any:

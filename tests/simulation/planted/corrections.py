@@ -77,21 +77,21 @@ def _lacks_nothing() -> Any:
 
 
 def _complete_by_bucket() -> Any:
-    before = Labels.ran
+    before = Labels.on_live_run
 
-    def ran(self: Labels, bucket: int, share: Share) -> Label:
+    def on_live_run(self: Labels, bucket: int, share: Share) -> Label:
         return replace(before(self, bucket, share), completeness=share.completeness)
 
-    return mock.patch.object(Labels, "ran", ran)
+    return mock.patch.object(Labels, "on_live_run", on_live_run)
 
 
 def _lacked_by_bucket() -> Any:
-    before = Labels.ran
+    before = Labels.on_live_run
 
-    def ran(self: Labels, bucket: int, share: Share) -> Label:
+    def on_live_run(self: Labels, bucket: int, share: Share) -> Label:
         return replace(before(self, bucket, share), missing_sources=share.missing_sources)
 
-    return mock.patch.object(Labels, "ran", ran)
+    return mock.patch.object(Labels, "on_live_run", on_live_run)
 
 
 def _tentative_taints_stable() -> Any:
@@ -256,13 +256,13 @@ def _outbox_without_bound() -> Any:
 
 
 def _never_forgives() -> Any:
-    def word(self: FeedState, bucket: int, tentative: bool, live: int) -> None:
+    def on_report(self: FeedState, bucket: int, tentative: bool, live: int) -> None:
         self.heard = True
         self.said = max(self.said, bucket + 1)
 
     return Both(
         mock.patch.object(InputState, "forgive", return_value=None),
-        mock.patch.object(FeedState, "word", word),
+        mock.patch.object(FeedState, "on_report", on_report),
         mock.patch.object(FeedState, "forgive", return_value=None),
     )
 

@@ -143,7 +143,7 @@ def _waits_too_long() -> Any:
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
-        self._wait += self.timing.slack_us + 400_000
+        self._wait_us += self.timing.slack_us + 400_000
 
     return mock.patch.object(Manager, "_set_delays", set_delays)
 
@@ -153,7 +153,7 @@ def _waits_from_creation() -> Any:
 
     def ready_at(self: Manager, bucket: int) -> int | None:
         at = before(self, bucket)
-        return None if at is None else at - self.buckets.width_us - self._wait
+        return None if at is None else at - self.buckets.width_us - self._wait_us
 
     return mock.patch.object(Manager, "_ready_at", ready_at)
 
@@ -163,7 +163,7 @@ def _no_small_delta() -> Any:
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
-        self._delta = self._wait = 60_000_000
+        self._delta_us = self._wait_us = 60_000_000
 
     return mock.patch.object(Manager, "_set_delays", set_delays)
 
@@ -171,7 +171,10 @@ def _no_small_delta() -> Any:
 def _memory_without_bound() -> Any:
     return mock.patch.multiple(
         InputState,
-        tidy=lambda self, stable, live, keep_from, rows_max: (self.union.passed(live), self.creation.forget(live)),
+        release_memory=lambda self, stable, live, keep_from, rows_max: (
+            self.union.passed(live),
+            self.creation.forget(live),
+        ),
         ahead=lambda self, live, rows_max: frozenset(),
     )
 

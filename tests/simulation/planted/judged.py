@@ -143,8 +143,8 @@ def _no_checkpoint_when_stable() -> Any:
 def _old_ask_for_a_new_run() -> Any:
     before = HeartbeatTimer.beat
 
-    def beat(self: HeartbeatTimer, *args: Any) -> Any:
-        return [SendHeartbeat(replace(b.heartbeat, ask_offset=args[4])) for b in before(self, *args)]
+    def beat(self: HeartbeatTimer, *, ask: Any, **more: Any) -> Any:
+        return [SendHeartbeat(replace(b.heartbeat, ask_offset=ask)) for b in before(self, ask=ask, **more)]
 
     return mock.patch.object(HeartbeatTimer, "beat", beat)
 

@@ -54,8 +54,8 @@ def _never_ready() -> Any:
 def _beats_from_nowhere() -> Any:
     before = HeartbeatTimer.beat
 
-    def beat(self: HeartbeatTimer, *args: Any) -> Any:
-        sent = [b.heartbeat for b in before(self, *args)]
+    def beat(self: HeartbeatTimer, **arguments: Any) -> Any:
+        sent = [b.heartbeat for b in before(self, **arguments)]
         return [SendHeartbeat(replace(b, ack_s=b.ack_s + 1_000, ack_l=b.ack_l + 1_000)) for b in sent]
 
     return mock.patch.object(HeartbeatTimer, "beat", beat)

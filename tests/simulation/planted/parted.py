@@ -25,7 +25,7 @@ def _every_partition_tells_dead_letters() -> Any:
     before = Builder.inputs
 
     def inputs(self: Builder, node: str) -> tuple[Input, ...]:
-        return tuple(replace(of, letters=True) for of in before(self, node))
+        return tuple(replace(of, dead_letters=True) for of in before(self, node))
 
     return mock.patch.object(Builder, "inputs", inputs)
 

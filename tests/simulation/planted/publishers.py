@@ -52,7 +52,7 @@ def _everybody_tells() -> Any:
     inputs = Builder.inputs
 
     def telling(self: Builder, node: str) -> Any:
-        return tuple(replace(of, letters=True) for of in inputs(self, node))
+        return tuple(replace(of, dead_letters=True) for of in inputs(self, node))
 
     return mock.patch.object(Builder, "inputs", telling)
 

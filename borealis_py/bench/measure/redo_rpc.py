@@ -30,8 +30,8 @@ class Driver:
     def __init__(self, context: Any, struck: Struck, messages: Log, slots: int) -> None:
         self.name = new_session()
         self._news, self._over = threading.Event(), threading.Event()
-        works = {work.query: work.pack() for work in struck.works}
-        channels = [TaskChannel(work.query, *redo_feeds(struck.app.name, work.query, 0)) for work in struck.works]
+        works = {work.node: work.pack() for work in struck.works}
+        channels = [TaskChannel(work.node, *redo_feeds(struck.app.name, work.node, 0)) for work in struck.works]
         run = SparkExecutor(context, works, self._news.set)
         self._server = RedoServer(messages, channels, self.name, run, slots, self._news.set, SystemClock())
         self._thread = threading.Thread(target=self._serve, name=f"redo messages, {slots} slots", daemon=True)
@@ -50,7 +50,7 @@ class Driver:
         self._server.close()
 
 
-class Desks:
+class RpcRedos:
     """Whom jobs on `struck` are asked of. `redos`: by the number of slots, one for each of its nodes.
 
     Args:
@@ -68,7 +68,7 @@ class Desks:
         self._opened.callback(driver.close)
         found = []
         for work in struck.works:
-            address = TaskAddress(driver.name, f"bench-{work.query}", *redo_feeds(struck.app.name, work.query, 0))
+            address = TaskAddress(driver.name, f"bench-{work.node}", *redo_feeds(struck.app.name, work.node, 0))
             found.append(RemoteRedo(messages, address, struck.kernel, wake, SystemClock(), DEADLINE_S))
             self._opened.callback(found[-1].close)
         return found
