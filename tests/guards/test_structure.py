@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from borealis_py.protocol.states import TRANSITIONS, ReplicaState
-from tests.guards.tree import ROOT, imported, modules, tree
+from tests.guards.tree import DOCUMENTS, ROOT, imported, modules, tree
 from tests.transcripts.datadriven import TESTDATA, parse, prose, transcripts
 
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 README_LINES_MAX = 130
 RUNS_TESTS = "tests/protocol/test_mutations.py"
 """Runs other tests while a rule is broken."""

@@ -1,4 +1,4 @@
-"""The product's modules, as they are written."""
+"""The product's modules and the documents, as they are written."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("borealis_py", "sunion", "reconcile")
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 
 @cache
