@@ -84,7 +84,7 @@ class InputStatus(msgspec.Struct, frozen=True):
     lateness_us: int = 0
     """Of a source: how late its rows may come, by its publisher."""
     late_us: tuple[int, int, int] = (0, 0, 0)
-    """How late its rows came: 50 %, 99 % and all of them were in time with so much."""
+    """How late its rows came, microseconds: the median, the 99th percentile and the maximum."""
 
 
 class RedoStatus(msgspec.Struct, frozen=True):
