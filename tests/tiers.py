@@ -1,6 +1,6 @@
 """Which tests `make test` leaves to `make test-slow`: between them they run all.
 
-`make test` runs every kind once, in some nine minutes on 2 cores; here stands what takes long for what it adds.
+`make test` runs every kind once, in about 8 minutes on 2 cores; here stands what takes long for what it adds.
 By file, or a part of a test's id; of `SOME` every so many-th test stays.
 """
 

@@ -68,7 +68,7 @@ def process_names(spec: AppSpec) -> list[ProcessName]:
 
 
 def process_of(names: Container[ProcessName], node: str, replica: int) -> ProcessName:
-    """The process that runs a replica of a node or query: the node's own, if it has one."""
+    """The process that runs a replica of a node or query: one for this node alone if there is one."""
     apart = ProcessName(replica, base_name(node))  # one process runs all its partitions
     return apart if apart in names else ProcessName(replica)
 

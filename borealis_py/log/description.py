@@ -1,4 +1,4 @@
-"""Which life of an app a reader reads, and which version of the formats: the description determines both.
+"""The description determines which life of an app, and which version of the formats, a process reads.
 
 An app lives from one `up --reset` to the next. Topics keep their names from life to life, and may still receive records
 from processes of the previous one. Hence every record carries `app_uid`, and records with another `app_uid` are ignored

@@ -88,9 +88,7 @@ class InputStatus(msgspec.Struct, frozen=True):
     lateness_us: int = 0
     """Of a source: how late its rows may come, by its publisher, in microseconds; 0: not at all, or a stream."""
     late_us: tuple[int, int, int] = (0, 0, 0)
-    """How late its rows came: 50 %, 99 % and all of them were in time with so many microseconds; 0: none was late, or a
-    stream.
-    """
+    """How late its rows came, in microseconds: median, 99th percentile and maximum; 0: not late, or a stream."""
 
 
 class RedoStatus(msgspec.Struct, frozen=True):

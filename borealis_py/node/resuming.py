@@ -124,7 +124,11 @@ class Resuming:
         if doubt is None or doubt.said != said:
             feeds = [feed for i in range(len(self._spec.inputs)) for feed in self._spec.feeds(i)]
             self._doubt = _Doubt(said, {feed: lookup.bounds(feed)[1] for feed in feeds})
-            log.info("progress is ahead of the inputs: they are read on first", node=self._spec.node, progress=said)
+            log.info(
+                "progress is ahead of the inputs: reading the inputs further before publishing",
+                node=self._spec.node,
+                progress=said,
+            )
             return False
         if doubt.settled:
             log.warning(

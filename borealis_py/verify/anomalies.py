@@ -10,7 +10,7 @@ from functools import partial
 
 EXAMPLES_MAX = 5
 KEPT_MAX = 10_000
-"""So many anomalies of one kind are kept; further ones are only counted."""
+"""How many anomalies of one kind are kept; further ones are only counted."""
 
 
 class AnomalyKind(StrEnum):
@@ -35,19 +35,19 @@ class AnomalyKind(StrEnum):
 _SENTENCES = {
     AnomalyKind.DUPLICATE: "The same result, dead letter or stable bucket was committed or delivered more than once.",
     AnomalyKind.LOST_WRITE: (
-        "What the sources hold, or a publisher was told is in the log, is in no committed result."
+        "An item in a source, or acknowledged to a publisher, is missing from the committed results."
     ),
     AnomalyKind.INCONSISTENT_OFFSETS: (
         "The log contradicts itself: progress and rows disagree, a replica's stream has a hole, a record is unreadable."
     ),
-    AnomalyKind.ABORTED_READ: "A consumer was shown what was never committed, or what no replica said.",
+    AnomalyKind.ABORTED_READ: "A consumer was shown a row that was never committed, or that no replica wrote.",
     AnomalyKind.NONMONOTONIC_POLL: (
-        "A later poll went back: rows or buckets out of order, or tentative below what is stable."
+        "A later poll went back: rows or buckets out of order, or tentative rows below stable ones."
     ),
     AnomalyKind.UNSEEN: "A committed result was never delivered to a subscriber that stayed until the end.",
     AnomalyKind.UNLABELLED_PARTIAL: "A result is partial without saying so, or its label contradicts itself.",
-    AnomalyKind.STABLE_CHANGED: "A bucket that was called stable was later said with other rows.",
-    AnomalyKind.BOUND_BROKEN: "A bucket reached the live subscriber later than the threshold beyond failure-free.",
+    AnomalyKind.STABLE_CHANGED: "A bucket that was stable was written again with other rows.",
+    AnomalyKind.BOUND_BROKEN: "A bucket reached the live subscriber later than X after its time without failures.",
 }
 
 
@@ -105,7 +105,7 @@ class Verdict:
     delays: list[Delay] = field(default_factory=list)
     """Of each bucket that the bound was judged for."""
     undecided: list[str] = field(default_factory=list)
-    """Tentative buckets of which it could not be found out whether they follow from a part of the input."""
+    """Tentative buckets for which the search could not decide whether they follow from a part of the input."""
     not_checked: list[str] = field(default_factory=list)
     """What could not be checked, and why."""
     judged: frozenset[AnomalyKind] = frozenset(AnomalyKind)
@@ -127,7 +127,7 @@ class Verdict:
         self.say(kind, where, what, subject)
 
     def and_beside(self, others: Iterable[Verdict]) -> Verdict:
-        """What was found and looked at in other apps, too; how long their buckets took is theirs alone."""
+        """Add the findings of other apps; their added delays are left out."""
         for other in others:
             self.anomalies += other.anomalies
             self.undecided += other.undecided

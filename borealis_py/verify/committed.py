@@ -1,4 +1,4 @@
-"""What was committed of one stream, as it is read: in order, each once, without holes. By bucket a hash is kept."""
+"""Checks that what was committed of a stream is in order, each once and without holes; keeps a hash per bucket."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CommittedBuckets:
     _last: int = -1
     _first: int | None = None
     _told: set[int] = field(default_factory=set)
-    """Buckets of which an anomaly is told already: what follows from it is not another one."""
+    """Buckets that already have an anomaly; its consequences are not counted again."""
 
     def take(self, bucket: int, index: int, offset: int, add: Adding) -> None:
         """One of them, in the order of the log. `add`: to the hash of those before it in its bucket."""
@@ -54,7 +54,7 @@ class CommittedBuckets:
         self._last = max(self._last, bucket)
 
     def against(self, said: StableBuckets, letters: bool, published: int) -> None:
-        """Compare with what replicas called stable. `published`: everything below this bucket must be there."""
+        """Compare with the stable buckets of the replicas. `published`: everything below this bucket must be there."""
         say = self.verdict.about(self.subject)
         for bucket, content in said.contents.items():
             wanted = content.letters if letters else content.published

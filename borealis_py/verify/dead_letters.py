@@ -1,4 +1,4 @@
-"""Dead letters against a model: each thing that cannot be used is there once."""
+"""Checks dead letters against a model: each unusable item has exactly one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Letter = tuple[Value, ...]
 
 
 def judge_dead_letters(evidence: Evidence, verdict: Verdict) -> None:
-    """Each tuple that cannot be used is there once, be it the log, its publisher or a kernel that refuses it."""
+    """Each unusable tuple has exactly one dead letter, whether the log, its publisher or a kernel refused it."""
     of_logs = Counter[Letter]((d.source, d.offset, d.seq) for d in evidence.dead_letters if d.offset >= 0)
     _judge_letters(evidence, of_logs, _in_logs(evidence), ("source", "offset", "refused tuple"), verdict)
     names = *evidence.network.columns, "stime"

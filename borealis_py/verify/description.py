@@ -1,4 +1,4 @@
-"""What the checker is told of an app: names, counts, schemas, widths. Plain values; whoever asks fills them in.
+"""The checker's description of an app: names, counts, schemas, widths. Plain values, filled in by the caller.
 
 All else it finds out from the topics. These it believes: the schemas of results lie in no topic (Arrow batches do not
 tell theirs), and a wrong one shows, since rows of another schema cannot be read. `borealis verify` takes them from the

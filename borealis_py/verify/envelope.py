@@ -1,4 +1,4 @@
-"""Bytes of the topics taken apart: one record as it lies there, its envelope, its rows (PROTOCOL 4.1).
+"""Decodes the bytes of the topics: a record, its envelope, its rows (PROTOCOL 4.1).
 
 Its own reading of the format on purpose: a product that misreads its own records is caught here.
 """

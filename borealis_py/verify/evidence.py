@@ -1,4 +1,4 @@
-"""What the checker judges, as values: everything that lay in the topics, and what subscribers wrote down.
+"""The checker's evidence, as values: the content of the topics and the notes of subscribers.
 
 Where it was read from is somebody else's business (`reading`), so a history made by hand is judged like a real one.
 """
@@ -35,7 +35,7 @@ class CommittedRow:
 
 @dataclass(frozen=True)
 class ProgressRecord:
-    """Everything below `bucket` of `partition` of the node is published, says this record, which lies at `offset`."""
+    """A progress record, at `offset`: everything below `bucket` of `partition` of the node is published."""
 
     offset: int
     bucket: int
@@ -127,8 +127,8 @@ class Evidence:
         published: for each source, the rows that its publishers were given, where that is known: the log must hold
             exactly those.
         acknowledged: for each source, the last sequence number that its publisher was told is in the log.
-        poison: for each source, sequence numbers in place of which its publisher was given what nobody can use, and
-            whether it is a row, which the kernel of the first stage is to refuse; else the publisher is.
+        poison: for each source, the sequence numbers of unusable items that its publisher was given. True: the item is
+            a row, and the kernel of the first stage must refuse it; False: the publisher must refuse it.
         healed: all failures are over and the sources have ended: everything must be there.
         threshold_us: X; None: the bound is not judged. `quiet_us`: wall times between which nothing failed.
         blackouts: when the bound says nothing.

@@ -1,4 +1,4 @@
-"""What a replica said: its topic replayed, statement by statement (PROTOCOL 4.3)."""
+"""Replays a replica's topic, statement by statement (PROTOCOL 4.3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from borealis_py.verify.envelope import Raw, Row, Unreadable, decode_rows, open_envelope
 
 RAW_BYTES_MAX = 65_536
-"""So much a dead letter keeps of what could not be used."""
+"""How much of an unusable item a dead letter keeps."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The door for runs that a model knows: evidence in, verdict out."""
+"""Judges a run for which there is a model: evidence in, verdict out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading raw topics with kafka-python, the client that the product does not carry data with."""
+"""Reads raw topics with kafka-python. The product carries its data with another client."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TopicReader:
         return self._records(consumer, self._written, topic, partition, told or _nobody)
 
     def partitions(self, topic: str) -> int:
-        """How many the topic has. Raises CannotRead."""
+        """The number of the topic's partitions. Raises CannotRead."""
         with _said(f"topic {topic}"):
             self._there(self._committed, topic)
             return len(self._committed.partitions_for_topic(topic) or ())
@@ -150,7 +150,7 @@ def _consumer(bootstrap: str, isolation: str, properties: Mapping[str, Any]) -> 
 
 @contextmanager
 def _said(what: str) -> Iterator[None]:
-    """A client's error in words that name what was read. kafka-python raises what it has met, of any kind."""
+    """Turn a client's error, which may be of any class, into one that names what was read."""
     try:
         yield
     except (KafkaError, OSError, ValueError, AssertionError) as exc:

@@ -1,4 +1,4 @@
-"""What was committed: corrected rows and progress against a model, and the sources' logs that it is computed from."""
+"""Checks corrected rows and progress against a model, and the sources' logs that the model starts from."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _judge_published(evidence: Evidence, source: str, verdict: Verdict) -> None:
 
 
 def _judge_poison(evidence: Evidence, source: str, verdict: Verdict) -> None:
-    """What its publisher was given and could not use it refused, and nothing else."""
+    """The publisher refused exactly the items that it could not use."""
     say = verdict.about(Subject.SOURCE)
     log, poison = evidence.sources[source], evidence.poison.get(source, {})
     meant = {seq for seq, row in poison.items() if not row}

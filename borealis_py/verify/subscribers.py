@@ -1,4 +1,4 @@
-"""What subscribers were shown, against what is committed and what replicas said; and when."""
+"""Checks what subscribers were shown, and when, against the committed rows and the replicas' streams."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Corrected:
         self._aborted = {r.id for r in evidence.aborted if r.partition == piece.part}
 
     def judge(self) -> None:
-        """Row by row, then what never came."""
+        """Check row by row, then look for rows that never came."""
         seen: set[tuple[int, int]] = set()
         last = (-1, -1)
         name = self._name
@@ -103,7 +103,7 @@ class _Live:
         self._open: set[int] = set()
 
     def judge(self) -> None:
-        """Change by change, then what never came."""
+        """Check change by change, then look for rows that never came."""
         for saw in self._seen:
             if saw.kind in ("STABLE", "BOUNDARY"):
                 self._stable_run(saw)

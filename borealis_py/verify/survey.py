@@ -29,9 +29,9 @@ from borealis_py.verify.source_log import SourceHistory, SourceRules, fold
 from borealis_py.verify.stable import PublishedDigest, StableBuckets
 
 JUDGED = frozenset(AnomalyKind) - {AnomalyKind.UNSEEN, AnomalyKind.BOUND_BROKEN}
-"""All but what only a subscriber's own notes can tell."""
+"""All kinds but those that only a subscriber's own notes can show."""
 GRACE_S = 10.0
-"""A replica's own topic may get its word on a bucket so much later than the corrected stream has its rows."""
+"""How much later than the corrected stream a replica's own topic may get a bucket."""
 AGAIN_S = 0.5
 
 
@@ -94,7 +94,7 @@ class _Survey:
     """By stream: the first bucket that it has not closed."""
 
     def read(self) -> None:
-        """All topics, in the order that the module tells."""
+        """Read all topics, in the order of the module's docstring."""
         quiet = Verdict()
         self.published = {node.name: self._progress(node, quiet) for node in self.nodes}
         self._dead_letters()
@@ -231,7 +231,7 @@ class _Survey:
         return log
 
     def _behind_inputs(self, node: CheckedNode) -> None:
-        """Nothing is stable that an input had not closed."""
+        """No bucket is stable before every input has closed it."""
         for name in node.inputs:
             closed = self.closed.get(name)
             if closed is not None and self.closed[node.name] > closed:
@@ -239,7 +239,7 @@ class _Survey:
                 self.verdict.say(AnomalyKind.UNLABELLED_PARTIAL, node.name, what, Subject.STABLE)
 
     def _letters_of_logs(self, logs: dict[str, SourceHistory]) -> None:
-        """Each thing in a source's log that cannot be used was told once, by the first node that reads the source."""
+        """Each unusable item in a source's log has one dead letter, from the first node that reads the source."""
         say = self.verdict.about(Subject.DEAD_LETTERS)
         names = {node.name for node in self.nodes}
         for source, log in logs.items():

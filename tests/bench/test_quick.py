@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from borealis_py.bench.measure import catchup, quick
+from borealis_py.bench.measure import catchup, quick, quick_tables
 from borealis_py.bench.measure.quick import QuickOptions, QuickReport
-from borealis_py.bench.report import tables
 from borealis_py.bench.report.figures import (
     BenchError,
     DelayFigures,
@@ -35,7 +34,7 @@ REPORT = QuickReport(
 
 def shown(report: QuickReport) -> str:
     out = io.StringIO()
-    tables.show(report, Console(file=out, width=200))
+    quick_tables.show(report, Console(file=out, width=200))
     return out.getvalue()
 
 

@@ -27,10 +27,10 @@ from borealis_py.bench.experiments.reconcile_tables import (
     crossing,
     outcome,
 )
+from borealis_py.bench.load.redo_ways import AtOnce, Quiet, Ringing, SubmittedRedo, bits_of, ran
 from borealis_py.bench.load.steady import Steady
 from borealis_py.bench.load.struck import Struck
 from borealis_py.bench.measure.redo_rpc import SLOTS, RpcRedos
-from borealis_py.bench.measure.redo_ways import AtOnce, Quiet, Ringing, SubmittedRedo, bits_of, ran
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Description
@@ -204,7 +204,7 @@ def test_a_refused_job_runs_from_memory(log) -> None:
 def test_a_refusal_without_memory_and_silence_are_errors(log, monkeypatch) -> None:
     with pytest.raises(BenchError, match="no free slot"):
         ran(SubmittedRedo(log.job(10, 1), Refusing()), log.live(), Ringing())
-    monkeypatch.setattr("borealis_py.bench.measure.redo_ways.DEADLINE_S", 0.05)
+    monkeypatch.setattr("borealis_py.bench.load.redo_ways.DEADLINE_S", 0.05)
     with pytest.raises(BenchError, match="did not end within"):
         ran(SubmittedRedo(log.job(10, 1), Never()), log.live(), Ringing())
 

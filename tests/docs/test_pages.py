@@ -17,6 +17,7 @@ ON_SPARK = pytest.mark.broker, pytest.mark.spark
 PAGES = (
     pytest.param("README.md", marks=pytest.mark.broker),
     pytest.param("docs/tutorials/first-query.md", marks=ON_SPARK),
+    pytest.param("docs/tutorials/lose-an-input.md", marks=ON_SPARK),
     pytest.param("docs/tutorials/chains-and-partitions.md", marks=ON_SPARK),
 )
 

@@ -1,7 +1,7 @@
 """A kernel's windows run bucket by bucket and window by window, each by statements of its own: what slices must equal.
 
 The statements are the kernel's without the column by which slices are taken apart: a bucket's rows are then all that a
-statement sees. Rows are refused as `engine.blame` has it.
+statement sees. Rows are refused as `engine.poison_rows` has it.
 """
 
 from __future__ import annotations

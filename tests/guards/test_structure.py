@@ -7,18 +7,14 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from borealis_py.protocol.states import TRANSITIONS, ReplicaState
+from tests.guards.tree import DOCUMENTS, ROOT, imported, modules, tree
 from tests.transcripts.datadriven import TESTDATA, parse, prose, transcripts
 
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("borealis_py", "sunion", "reconcile")
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 README_LINES_MAX = 130
 RUNS_TESTS = "tests/protocol/test_mutations.py"
 """Runs other tests while a rule is broken."""
@@ -44,18 +40,6 @@ STARTED = {
 """Modules that are run, not imported."""
 
 
-@cache
-def modules() -> dict[str, Path]:
-    """Dotted name -> file, of the product."""
-    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def test_no_two_public_classes_have_one_name() -> None:
     homes = defaultdict(list)
     for name, path in modules().items():
@@ -71,15 +55,6 @@ def test_files_and_folders_stay_small() -> None:
     folders = {path.parent for path in modules().values()}
     full = {str(f.relative_to(ROOT)): n for f in folders if (n := len(list(f.glob("*.py"))) - 1) > MODULES_MAX}
     assert full == {}
-
-
-def imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
 
 
 def test_no_test_imports_another_one() -> None:

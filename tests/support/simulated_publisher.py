@@ -14,7 +14,7 @@ from borealis_py.simulation.cluster.clock import Scheduler
 
 
 class SimPublisher:
-    """A publisher process. Starts at once; after a `log.kill` of its client, call `stop`.
+    """A publisher process. Starts at once; once its client was killed, call `stop`.
 
     Args:
         log: of this publisher's client.

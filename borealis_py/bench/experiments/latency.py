@@ -29,10 +29,10 @@ from borealis_py.bench.load import events
 from borealis_py.bench.load.feeders import Feeders
 from borealis_py.bench.load.feeding import SOURCES, FeedPlan
 from borealis_py.bench.load.hearing import Hearing
+from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.bench.report.measured import stage_for
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions
 

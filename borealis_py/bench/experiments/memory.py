@@ -15,13 +15,13 @@ from borealis_py.app.state import AppState, StatusReader
 from borealis_py.bench.experiments import memory_tables
 from borealis_py.bench.experiments.memory_tables import CORRECTING, LIVE, Look, Replayed, WindowAnswer
 from borealis_py.bench.load import events
+from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.load.stage import Running, Stage
 from borealis_py.bench.load.steady import ORIGIN, Steady
 from borealis_py.bench.measure.catchup import totals
 from borealis_py.bench.measure.footprint import MB
 from borealis_py.bench.report.bars import At, Bars
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.bench.report.measured import stage_for
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions, Size
 from borealis_py.log import topics

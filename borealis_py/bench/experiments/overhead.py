@@ -24,12 +24,12 @@ from borealis_py.bench.load.evenly import Sending
 from borealis_py.bench.load.feeders import wait_owned
 from borealis_py.bench.load.feeding import SOURCES
 from borealis_py.bench.load.hearing import Hearing
+from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.load.stage import Running, Stage
 from borealis_py.bench.measure import stalls
 from borealis_py.bench.measure.cputime import tree_cpu_s
 from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.bench.report.measured import stage_for
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions
 

@@ -26,15 +26,15 @@ from borealis_py.bench.experiments.reconcile_tables import (
     Redone,
     Spell,
 )
+from borealis_py.bench.load.redo_bits import DEADLINE_S, Bits
+from borealis_py.bench.load.redo_ways import AtOnce, Quiet, RedoWay, Ringing, SubmittedRedo, bits_of, ran
+from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.load.steady import Steady
 from borealis_py.bench.load.struck import Struck
-from borealis_py.bench.measure.redo import DEADLINE_S, Bits
 from borealis_py.bench.measure.redo_rpc import RpcRedos
-from borealis_py.bench.measure.redo_ways import AtOnce, Quiet, RedoWay, Ringing, SubmittedRedo, bits_of, ran
 from borealis_py.bench.report.bars import At, Bars
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.bench.report.measured import stage_for
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions, Size
 from borealis_py.kafka.log import KafkaLog

@@ -23,12 +23,12 @@ from borealis_py.bench.load.events import Backlog, Totals
 from borealis_py.bench.load.feeders import Feeders
 from borealis_py.bench.load.feeding import SOURCES, FeedPlan
 from borealis_py.bench.load.held import Reached, hold, let_go
+from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.load.stage import Running, Stage
 from borealis_py.bench.measure.catchup import RAW_LOOP, needs_raw_loop, raw_loop, totals
 from borealis_py.bench.measure.cputime import tree_cpu_s
 from borealis_py.bench.report.bars import At, Bars
 from borealis_py.bench.report.figures import BenchError, RunFigures
-from borealis_py.bench.report.measured import stage_for
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions
 from borealis_py.client.publisher import wall_us

@@ -15,9 +15,9 @@ import msgspec
 from borealis_py import App
 from borealis_py.app.state import AppState
 from borealis_py.bench.load import events, keyed
+from borealis_py.bench.load.redo_ways import Inline, LiveTurns
 from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.load.steady import BUCKETS, ORIGIN, UID, Steady
-from borealis_py.bench.measure.redo_ways import Inline, LiveTurns
 from borealis_py.engine import compile_query
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record

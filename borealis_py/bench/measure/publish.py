@@ -23,8 +23,7 @@ from borealis_py.bench.load.events import BUCKET_US, SCHEMA, START_US, values
 from borealis_py.bench.load.nowhere import Nowhere
 from borealis_py.bench.report.bars import bars_on
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.bench.report.machine import BenchMachine
-from borealis_py.bench.report.measured import Measured
+from borealis_py.bench.report.machine import BenchMachine, Measured
 from borealis_py.bench.report.tables import table, where, wide
 from borealis_py.client.ingest import open_rows
 from borealis_py.client.publisher import Publisher, wall_us

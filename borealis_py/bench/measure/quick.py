@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from borealis_py.bench.load.events import Backlog
+from borealis_py.bench.load.sizes import Sizes, on_stage
 from borealis_py.bench.load.stage import Running, Stage
 from borealis_py.bench.measure import catchup, delay, footprint, redo
 from borealis_py.bench.measure.catchup import RAW_LOOP, Prepared, needs_raw_loop
@@ -20,8 +21,7 @@ from borealis_py.bench.report.figures import (
     RedoFigures,
     ThroughputFigures,
 )
-from borealis_py.bench.report.machine import BenchMachine
-from borealis_py.bench.report.measured import Measured, Sizes, on_stage
+from borealis_py.bench.report.machine import BenchMachine, Measured
 from borealis_py.demo.measure import STARTUP_US
 
 

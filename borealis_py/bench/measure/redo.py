@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
 from borealis_py.bench.load import events
+from borealis_py.bench.load.redo_bits import DEADLINE_S, Bits, bits
 from borealis_py.bench.load.stage import Running, Stage
 from borealis_py.bench.measure.catchup import Prepared
 from borealis_py.bench.measure.executor_redo import ExecutorRedo
 from borealis_py.bench.report.figures import BenchError, RedoFigures, redo_figures
-from borealis_py.engine import DuckKernel, canonical_hash, compile_query
+from borealis_py.engine import DuckKernel, compile_query
 from borealis_py.log.description import Life
 from borealis_py.log.source_records import decode_source
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, SourceRange
@@ -26,15 +27,11 @@ from reconcile.redo_client import RedoRunner
 from reconcile.replay_context import ReplayContext, node_context
 from reconcile.thread_redo import ThreadRedo
 from sunion.bucket import Buckets
-from sunion.model import Output
 from sunion.source import SourceFold
 from sunion.union import SUnion
 from sunion.units import Bucket, Offset
 
 RUNS = 3
-DEADLINE_S = 60.0
-
-Bits = dict[int, str]
 
 
 class Bell:
@@ -172,8 +169,3 @@ def _check(redo: RedoRunner, expected: Bits) -> None:
     assert isinstance(answer, RedoDone)
     if bits(answer.outputs) != expected:
         raise BenchError(f"the redo by {answer.engine} gave other results than the step from memory")
-
-
-def bits(outputs: Mapping[int, Output]) -> Bits:
-    """A hash of each bucket's rows."""
-    return {bucket: canonical_hash(o.rows) for bucket, o in outputs.items() if o.rows is not None}

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from borealis_py.bench.load.redo_bits import DEADLINE_S
 from borealis_py.bench.load.struck import Struck
-from borealis_py.bench.measure.redo import DEADLINE_S
 from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.topics import redo_feeds

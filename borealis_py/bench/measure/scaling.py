@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from borealis_py.bench.load.sizes import Sizes, on_stage
 from borealis_py.bench.measure import partitions, slots, volume
 from borealis_py.bench.measure.partitions import PartitionSource
 from borealis_py.bench.measure.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.bench.report.machine import BenchMachine
-from borealis_py.bench.report.measured import Measured, Sizes, on_stage
+from borealis_py.bench.report.machine import BenchMachine, Measured
 
 PARTITIONS = SLOTS = (1, 2, 4)
 REPLICAS = (1, 2)

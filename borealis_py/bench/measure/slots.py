@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from borealis_py.app.state import AppState
 from borealis_py.bench.load import keyed
 from borealis_py.bench.load.events import Backlog
+from borealis_py.bench.load.redo_bits import DEADLINE_S, Bits, bits
 from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.measure import redo
 from borealis_py.bench.measure.executor_redo import ExecutorRedo
@@ -37,7 +38,7 @@ class SlotPart:
     work: ReplayContext
     kernel: Kernel
     job: RedoJob
-    expected: redo.Bits
+    expected: Bits
 
 
 def measure(
@@ -72,7 +73,7 @@ def _part(stage: Stage, state: AppState, backlog: Backlog, index: int, stack: Ex
     )  # a stream needs no ranges
     with closing(work.open()) as opened:
         _, outputs = run_job(job, opened)
-    return SlotPart(work, kernel, job, redo.bits(outputs))
+    return SlotPart(work, kernel, job, bits(outputs))
 
 
 def _on_spark(stage: Stage, parts: Sequence[SlotPart], slots: int, runs: int) -> list[float]:
@@ -84,7 +85,7 @@ def _on_spark(stage: Stage, parts: Sequence[SlotPart], slots: int, runs: int) ->
         redos = []
         for part in parts:
             session.warm(part.work.pack())
-            redos.append(ExecutorRedo(session.context, part.work, part.kernel, bell, redo.DEADLINE_S))
+            redos.append(ExecutorRedo(session.context, part.work, part.kernel, bell, DEADLINE_S))
             stack.callback(redos[-1].close)
         return [_once(parts, redos, bell, n) for n in range(runs + 1)][1:]  # the first one warms up
 
@@ -97,8 +98,8 @@ def _once(parts: Sequence[SlotPart], redos: Sequence[ExecutorRedo], bell: redo.B
     missing = dict(enumerate(redos))
     while missing:
         bell.wait()
-        if time.monotonic() > started + redo.DEADLINE_S:
-            raise BenchError(f"{len(missing)} redos did not answer within {redo.DEADLINE_S:g} s")
+        if time.monotonic() > started + DEADLINE_S:
+            raise BenchError(f"{len(missing)} redos did not answer within {DEADLINE_S:g} s")
         for index, spark in list(missing.items()):
             for answer in spark.poll_results():
                 _check(answer, parts[index])
@@ -109,5 +110,5 @@ def _once(parts: Sequence[SlotPart], redos: Sequence[ExecutorRedo], bell: redo.B
 def _check(answer: RedoDone | RedoFailed, part: SlotPart) -> None:
     if isinstance(answer, RedoFailed):
         raise BenchError(f"a redo of {part.work.node} failed: {answer.reason}")
-    if redo.bits(answer.outputs) != part.expected:
+    if bits(answer.outputs) != part.expected:
         raise BenchError(f"the redo of {part.work.node} on Spark gave other results than in this process")

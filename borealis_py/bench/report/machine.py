@@ -40,3 +40,11 @@ class BenchMachine:
             f"{self.cpus} cores, load {before:.1f} before and {after:.1f} after, {self.system}, Python {self.python}",
             f"{', '.join(f'{name} {v}' for name, v in self.versions.items())}; {seconds:.0f} s in all",
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The machine and duration of a benchmark. `seconds`: how long it took."""
+
+    machine: BenchMachine
+    seconds: float

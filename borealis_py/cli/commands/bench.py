@@ -58,8 +58,8 @@ def quick(
     """
     check_host(host)
     from borealis_py.bench.measure import quick as measured
+    from borealis_py.bench.measure.quick_tables import show
     from borealis_py.bench.report.figures import BenchError
-    from borealis_py.bench.report.tables import show
 
     options = measured.QuickOptions(
         seconds=seconds, events=events, per_record=per_record, redo_rows=redo_rows, spark=host == "spark", work=work

@@ -61,7 +61,10 @@ def subscribe(
     state = context.app(app)
     _check(state, query, view, replica)
     if not _runs(context, state, query):
-        say(f"no replica of {query} runs: what is there follows, and more once one runs (`borealis up`)", "yellow")
+        say(
+            f"no replica of {query} runs: printing the results there are; more come once one runs (`borealis up`)",
+            "yellow",
+        )
     stop = threading.Event()
     beginning = start is From.beginning or (start is None and view is not ViewOption.live)
     lines = _lines(context, state, query, view, beginning, replica, stop)

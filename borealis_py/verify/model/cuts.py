@@ -11,7 +11,7 @@ Table = NDArray[np.int64]
 """One row for each thing that may be chosen, one column for each thing that adds up."""
 
 CELLS_MAX = 20_000_000
-"""So many numbers are held at once, 160 MB, before a search is given up."""
+"""A search that would hold more numbers at once (160 MB) is given up."""
 VALUE_MAX = 1 << 55
 
 

@@ -1,9 +1,9 @@
-"""Whether a tentative bucket follows from what its replica can have had: all of its input, but for what was lacked.
+"""Whether a tentative bucket follows from what its replica can have had: all input but that of the missing sources.
 
-Of a lacked source the first stage had a first part of each bucket's rows: a replica reads a log in order. A later stage
-had what the stage before it said, one statement for each bucket and partition: complete, or tentative of either
-replica, or nothing where all sources are lacked. Both leave choices; not all are gone through, only those that agree in
-what adds up (`cuts`, `ModelStage.adds`), so that a burst of hundreds of rows is decided too.
+A replica reads a log in order, so the first stage had a prefix of each bucket's rows of a missing source. A later stage
+read one record for each bucket and partition of the stage before: the complete one, a tentative one of either replica,
+or none if all sources are missing. Several inputs are possible either way. The search tries only those whose sums agree
+with the bucket (`cuts`, `ModelStage.adds`), so it also decides bursts of hundreds of rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from borealis_py.verify.model.network import Lacked, Truth, agrees, by_bucket, s
 from borealis_py.verify.model.partitions import Piece, merged
 
 TRIES_MAX = 5_000
-"""So many choices that agree in what adds up are computed before a bucket counts as undecided."""
+"""How many choices with the right sums are computed before a bucket counts as undecided."""
 
 Rows = tuple[Row, ...]
 

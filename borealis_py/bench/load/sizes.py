@@ -1,4 +1,4 @@
-"""Shared by benchmarks with several measurements: their sizes, their test bed, and the head of their reports."""
+"""Shared by benchmarks with several measurements: their sizes and their test bed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rich.console import Console
 from borealis_py.app.child_processes import terminated_as_interrupt
 from borealis_py.bench.load.stage import Stage, directory, staged
 from borealis_py.bench.report.bars import Bars, bars_on
-from borealis_py.bench.report.machine import BenchMachine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +22,6 @@ class Sizes:
     per_record: int = 5_000
     spark: bool = True
     work: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The machine and duration of a benchmark. `seconds`: how long it took."""
-
-    machine: BenchMachine
-    seconds: float
 
 
 @contextmanager

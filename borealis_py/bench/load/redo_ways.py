@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
-from borealis_py.bench.measure.redo import DEADLINE_S, Bits, bits
+from borealis_py.bench.load.redo_bits import DEADLINE_S, Bits, bits
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.log.base import Record
 from borealis_py.log.codec import SourceCodec

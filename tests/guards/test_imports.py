@@ -1,0 +1,30 @@
+"""No module imports itself by way of others, be it under TYPE_CHECKING or within a function.
+
+import-linter's `acyclic_siblings` would also refuse folders that import each other, as the simulator's do.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from tests.guards.tree import modules, tree
+
+
+def imports(name: str) -> set[str]:
+    """The product's modules that a module imports; a package if what is taken from it is no module."""
+    found = set()
+    for node in ast.walk(tree(modules()[name])):
+        if isinstance(node, ast.ImportFrom):
+            assert node.module is not None, f"{name}: a relative import"
+            inner = (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {module if module in modules() else node.module for module in inner}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & modules().keys()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    left = {name: imports(name) for name in modules()}
+    while free := {name for name, needs in left.items() if not needs & left.keys()}:
+        left = {name: needs for name, needs in left.items() if name not in free}
+    assert left == {}, "these are on a circle, or import what is"
