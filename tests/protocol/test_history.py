@@ -60,7 +60,16 @@ def test_the_headers_tell_what_came_of_every_kind() -> None:
     beat = Heartbeat(
         app_uid="a", replica=1, inc=4, uid="u", state="STABILIZATION", ack_s=5, ack_l=9, asking=True, progress=2
     )
-    tentative = TentativeBucket(3, 12, Output(), ("s",), ("s",), 0, 0.5, 11)
+    tentative = TentativeBucket(
+        inc=3,
+        bucket=12,
+        output=Output(),
+        missing_sources=("s",),
+        missing=("s",),
+        waited_us=0,
+        completeness=0.5,
+        diverged_from=11,
+    )
     turn = Turn(
         1_000_000,
         beats=[(8, beat)],
