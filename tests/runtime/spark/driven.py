@@ -120,7 +120,8 @@ class Driven(RunningApp):
     def end_all(self, replica: int, timeout_s: float = END_S) -> int:
         """SIGTERM to its JVM, its workers and itself at once, as systemd does; its exit code."""
         for process in self.children(replica):
-            process.terminate()
+            with suppress(psutil.NoSuchProcess):  # it ends with its parent
+                process.terminate()
         return self.end(replica, timeout_s)
 
     def kill_driver(self, replica: int) -> None:
