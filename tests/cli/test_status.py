@@ -131,6 +131,7 @@ def test_a_process_without_spark_says_why_once() -> None:
     assert remarks(state, statuses, WALL_US + 60_000_000) == []
 
 
+@pytest.mark.parametrize("thresholds", [{}, {"q": 1}])
 @pytest.mark.parametrize(
     ("other", "named"),
     [
@@ -141,12 +142,13 @@ def test_a_process_without_spark_says_why_once() -> None:
     ],
 )
 def test_sources_of_one_query_that_wait_so_differently_are_named_whatever_node_reads_them(
-    other: InputStatus, named: bool
+    other: InputStatus, named: bool, thresholds: dict[str, int]
 ) -> None:
+    """Replicas ignore a threshold that is too small."""
     app = App("a")
     near, far, _ = (app.source(name, schema={"x": "int"}) for name in ("near", "far", "elsewhere"))
     app.query("q", app.union(near.filter("x > 0").node("cut"), far), delay_threshold="3s")
-    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
+    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"), thresholds)
     statuses = {
         ("cut", 0): status(node="cut", inputs=(source("near", tuples=5),)),
         ("q", 0): status(inputs=(source("cut", tuples=5), other)),
