@@ -110,6 +110,8 @@ class Soak:
         self.rows = sum(one["rows"] for one in audited)
         if not self.rows:
             wrong.append("the corrected stream is empty")
+        if self.minutes > 2 and not sum(one["dead_letters"] or 0 for one in audited):
+            wrong.append("none of the rows that nobody can use is a dead letter")
         counted = sum(fate.restarts for fate in self.site.processes.fates().values())
         if counted != len(self.back_s):
             wrong.append(f"{len(self.back_s)} replica processes were killed, {counted} starts again are noted")

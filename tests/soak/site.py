@@ -20,6 +20,7 @@ from borealis_py.app.supervision import supervisor_of
 from borealis_py.kafka.broker import free_port
 from tests.chaos.tidy import MARK
 from tests.drills.network import SOURCES
+from tests.drills.poison import WHATS, Plan
 from tests.drills.processes import ROOT, Process, spawn
 
 APP = "soak"
@@ -28,6 +29,10 @@ CONFIG = "timing:\n  slack: 1500ms\n"
 PERIOD_US = 50_000
 HOSTS = ("spark", "process")
 """Where replicas run: as Spark tasks, or in processes without Spark."""
+POISON_EVERY = 1_000
+"""Rows of a source between two that nobody can use, each kind in turn."""
+POISON_ROWS = 3_600_000_000 * 24 // PERIOD_US
+"""For a day."""
 COMMAND_S = 400.0
 
 
@@ -49,6 +54,11 @@ class Site:
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def poison(self) -> Path:
+        """Which rows are replaced by what nobody can use."""
+        return self.directory / "poison.jsonl"
 
     @property
     def processes(self) -> ReplicaProcesses:
@@ -79,6 +89,10 @@ class Site:
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "borealis.yaml").write_text(CONFIG)
         (self.directory / "app.py").write_text(APP_FILE)
+        plan = Plan(self.poison)
+        for source in SOURCES:
+            for i, n in enumerate(range(POISON_EVERY, POISON_ROWS, POISON_EVERY)):
+                plan.add(source, n, [WHATS[i % len(WHATS)]])
         self.borealis("broker", "up", "--port", str(self.port))
         self.up()
         for source in SOURCES:
@@ -91,6 +105,7 @@ class Site:
         """A publisher of one source, in a process of its own."""
         self.started += 1
         arguments = ["--bootstrap", self.bootstrap, "--app", APP, "--sources", source, "--period-us", str(PERIOD_US)]
+        arguments += ["--poison", str(self.poison)]
         arguments += ["--start-us", str(self.start_us), "--acks", str(self.directory / f"acks-{source}")]
         arguments += ["--take-over"] if take_over else []
         self.feeders[source] = spawn("tests.drills.feeder", arguments, self.directory / f"{source}-{self.started}.log")
