@@ -163,17 +163,17 @@ class SourceBuffer(InputBuffer):
 
     def _note_lateness(self, record: SourceRecord, before: SourceFold) -> None:
         """Sample some rows for all of a batch: boundary plus lateness tells where the publisher's time stood."""
+        for late_us in record.late_us:
+            self.lateness.add(late_us)
         at = before.boundary + before.lateness_us
         latest_us = at - min(record.stimes, default=at)
-        if record.stimes and latest_us <= 0:
+        if latest_us <= 0:
             self.lateness.add(0, len(record.stimes))
             return
         self.lateness.add(latest_us, 0)  # counts for the maximum only, which is exact
         every = len(record.stimes) // LOOKED_AT + 1
         for stime in record.stimes[::every]:
             self.lateness.add(at - stime, every)
-        for late_us in record.late_us:
-            self.lateness.add(late_us)
 
     def close(self, buckets: Buckets) -> None:
         self.closed = buckets.last if self.fold.ended else buckets.closed_by(self.fold.boundary)

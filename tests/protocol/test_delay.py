@@ -22,8 +22,11 @@ def test_a_bucket_is_created_when_it_first_shows_and_only_once() -> None:
     creation.extend(7, now=100)
     creation.extend(6, now=150)
     creation.extend(8, now=200)
+    for now in range(300, 400):
+        creation.extend(8, now)
     assert [creation.at(b) for b in range(4, 10)] == [None, 100, 100, 100, 200, None]
     assert creation.top == 8
+    assert len(creation._times) == 2, "a turn that creates none takes no memory"
 
 
 def test_what_upstream_waited_is_taken_off_this_bucket_and_the_next() -> None:

@@ -73,6 +73,32 @@ def test_sources_of_one_clock_are_not_named_nor_one_that_was_lost_for_long() -> 
 WAIT_US = 750 * MS
 
 
+def beside_a_fast_one(*records: SourceRecord) -> list[str]:
+    """What is told while source b sends these records, one at each bucket that source a opens, from the 11th on."""
+    state = InputState(toy_config(Input.source("a"), Input.source("b"), timing=TIMING), 0, None)
+    told = []
+    for n, record in enumerate(records):
+        fast = batch(1 + n, 0, boundary=(n + 11) * W)
+        state.read(Turn(n * W, inputs={0: [claim(0), fast], 1: [claim(0), record]}), 0, 1_000)
+        told += [note.detail for note in state.drift_notes(n * W, WAIT_US)]
+    return told
+
+
+STEPS = WATCH_US // W + 1
+
+
+def test_it_is_told_by_how_much_the_slow_one_is_behind_and_what_is_allowed() -> None:
+    """From what it has closed to the end of the newest bucket."""
+    slow = [batch(1 + n, 0, boundary=(n + 1) * W) for n in range(STEPS)]
+    assert beside_a_fast_one(*slow[:-1]) == []
+    assert beside_a_fast_one(*slow) == ["source b is 1.1 s behind, more than D = 0.75 s"]
+
+
+def test_a_source_that_sends_rows_and_closes_no_bucket_counts_as_silent() -> None:
+    first = batch(1, 0, boundary=W)
+    assert beside_a_fast_one(first, *(batch(2 + n, n, [(W + n, n)]) for n in range(2 * STEPS))) == []
+
+
 def notes(state: InputState, wait: int = WAIT_US) -> list[str]:
     return [note.detail for note in state.drift_notes(0, wait)]
 

@@ -80,6 +80,8 @@ def test_the_headers_tell_what_came_of_every_kind() -> None:
     history = History()
     history.add(turn, 1, 2, "STABLE", [])
     (said,) = history.turns
+    took = "took 1 heartbeats, 2 stream records, 2 redo results, 1 writer events (r1 inc 4 "
+    assert str(said).startswith(f"at 1.000000 s: {took}")
     assert said.headers == (
         "r1 inc 4 STABILIZATION asking to 5 at 8",
         "input 0 r0 inc 2 StableRange 7 to 9",

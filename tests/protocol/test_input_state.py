@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from borealis_py.protocol.delay import InputView, Presence
 from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.turn import Turn
 from sunion.model import Input, Output, TentativeBucket
+from tests.protocol.chain_node import tentative
 from tests.sunion.lists import AHEAD_US, W, batch, claim
 from tests.support.managers import toy_config
 
@@ -58,6 +61,23 @@ def test_a_slice_asks_about_one_bucket_more_than_it_may_run() -> None:
     pace = Counted(99)
     filled(1, 1, 1, 1, 1).slice(0, 5, pace, 2)
     assert [n for n, _, _ in pace.asked] == [0, 1, 2]
+
+
+def test_the_only_replica_of_a_stream_is_not_awaited_for_what_it_reports_as_tentative() -> None:
+    made = state(Input("up", 1, ("a",)))
+    made.read(Turn(0, streams={0: [(0, tentative(0, "a"))]}), 0, 1_000)
+    assert made.view(0, 0) == InputView(Presence.TENTATIVE, awaited=False, all_late=False, lacks=True)
+
+
+def test_a_late_source_is_in_time_again_when_it_closes_the_bucket_that_runs_next() -> None:
+    made = state(Input.source("a"))
+    made.read(Turn(0, inputs={0: [claim(0)]}), 0, 1_000)
+    made.on_live_run(0)
+    late = []
+    for offset, closed in ((1, 0), (2, 1), (3, 2)):
+        made.read(Turn(offset, inputs={0: [batch(offset, 0, boundary=closed * W)]}), 1, 1_000)
+        late.append(made.late(0))
+    assert late == [True, True, False]
 
 
 def test_a_bucket_is_as_complete_as_its_inputs_are_on_average() -> None:

@@ -42,6 +42,7 @@ def test_a_turn_lasts_a_tenth_of_a_second_however_slow_a_row_is(row_us: float, r
 def test_half_a_second_of_the_streams_runs_on_a_machine_where_each_turn_is_slow() -> None:
     assert [ran for ran, _ in turns(Pace(TIMING, W), 1_000, 2.0, fixed_us=300 * MS)][-3:] == [5, 5, 5]
     assert [ran for ran, _ in turns(Pace(TIMING, W // 4), 1_000, 2.0, fixed_us=300 * MS)][-3:] == [20, 20, 20]
+    assert [ran for ran, _ in turns(Pace(TIMING, 10 * W), 1_000, 2.0, fixed_us=300 * MS)][-3:] == [1, 1, 1]
 
 
 def test_a_bucket_of_any_size_runs_but_no_second_one_beside_it() -> None:

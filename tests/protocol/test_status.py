@@ -27,7 +27,8 @@ def test_output_is_counted_in_buckets_and_rows() -> None:
     for rows in (2, 3):
         counts.tentative(Output(((0, 1),) * rows), OPS)
     counts.tentative(Output(), OPS)
-    counts.stable({4: Output(((0, 1),)), 5: Output(), 6: Output(((0, 1),) * 2)}, OPS)
+    counts.stable({4: Output(((0, 1),)), 5: Output()}, OPS)
+    counts.stable({6: Output(((0, 1),) * 2)}, OPS)
     assert counts == RowCounts(stable_rows=3, tentative_rows=5, stable_buckets=3, tentative_buckets=3)
 
 

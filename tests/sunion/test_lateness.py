@@ -64,11 +64,23 @@ def test_a_reader_sees_how_late_rows_came_those_too_late_included() -> None:
     assert 2_000 <= of.percentile(0.6) <= 2_125
 
 
-def test_of_large_batches_some_rows_stand_for_all() -> None:
+def test_refused_rows_count_as_late_though_all_others_of_their_record_were_in_time() -> None:
+    """Without a lateness those that are taken always are: `status` would never tell of any that was late."""
     source = SourceBuffer("s", ("s",), 0, fold=SourceFold(10_000, 1, "u"))
+    stimes = (10_000, 10_500)
+    feed(source, SourceRecord(0, 1, "u", False, (0, 1), stimes, [(s, 0) for s in stimes], late_us=(9_000, 40)))
+    assert (source.lateness.rows, source.lateness.max_us) == (4, 9_000)
+
+
+@pytest.mark.parametrize(("stime", "late_us", "most"), [(15_500, 0, 0), (15_000, 0, 0), (14_999, 1, 1_000 // 16)])
+def test_rows_in_time_are_counted_and_of_large_batches_of_others_some_stand_for_all(
+    stime: int, late_us: int, most: int
+) -> None:
+    source = SourceBuffer("s", ("s",), 0, fold=SourceFold(10_000, 1, "u", lateness_us=5_000))
     n = 1_000
-    feed(source, SourceRecord(0, 1, "u", False, range(n), (10_000,) * n, [(10_000, i) for i in range(n)]))
-    assert n <= source.lateness.rows <= n + n // 16
+    feed(source, SourceRecord(0, 1, "u", False, range(n), (stime,) * n, [(stime, i) for i in range(n)]))
+    assert n <= source.lateness.rows <= n + most
+    assert source.lateness.max_us == late_us
 
 
 @pytest.mark.parametrize("latest", range(0, 1_000, 111))

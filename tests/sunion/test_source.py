@@ -30,12 +30,11 @@ def test_a_claim_that_is_not_higher_changes_nothing(epoch: int, uid: str) -> Non
     assert judge(OWNED, claim(0, epoch, uid)) == (OWNED, NOTHING)
 
 
-@pytest.mark.parametrize(("epoch", "uid"), [(2, "a"), (3, "b"), (4, "a")])
-def test_a_record_of_anybody_but_the_owner_is_fenced(epoch: int, uid: str) -> None:
+@pytest.mark.parametrize(("epoch", "uid"), [(2, "a"), (3, "b"), (4, "a"), (0, "")])
+def test_a_record_of_anybody_but_the_owner_is_fenced_after_its_end_too(epoch: int, uid: str) -> None:
     record = batch(0, 10, [(2 * W, 1), (2 * W, 2)], boundary=9 * W, epoch=epoch, uid=uid)
-    after, accepted = judge(OWNED, record)
-    assert after == OWNED
-    assert accepted == Accepted(fenced=2)
+    for state in (OWNED, replace(OWNED, boundary=FOREVER)):
+        assert judge(state, record) == (state, Accepted(fenced=2))
 
 
 def test_a_source_that_nobody_has_claimed_has_no_owner() -> None:

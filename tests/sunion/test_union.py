@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sunion.model import SourceRecord
+from sunion.model import Input, SourceRecord
 from sunion.source import SourceFold
-from sunion.union import Mark, SUnion
-from tests.sunion.lists import BUCKETS, OPS, W, bad, batch, claim, end
+from sunion.union import SETTLED_ROWS, Mark, SUnion
+from tests.sunion.lists import AHEAD_US, BUCKETS, OPS, ListOps, Row, W, bad, batch, claim, end
 from tests.sunion.unions import logs, union
 
 
@@ -66,10 +66,36 @@ def test_only_buckets_with_rows_are_ordered_and_those_with_dead_letters_are_busy
     assert made.count(2) == 1
 
 
+def test_of_busy_buckets_the_lowest_are_told_whichever_input_has_them() -> None:
+    made = fed([claim(0), batch(1, 0, [(b * W, 1) for b in (0, 2, 3)])], [claim(0), batch(1, 0, [(W, 1), (2 * W, 2)])])
+    assert [made.busy(0, 9, most) for most in (1, 2, 3, None)] == [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3]]
+
+
+class Grouped(ListOps):
+    """Tells how many rows were settled at a time."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def settle(self, groups: Sequence[Sequence[Sequence[Row]]]) -> list[tuple[Row, ...]]:
+        self.sizes.append(sum(len(part) for parts in groups for part in parts))
+        return super().settle(groups)
+
+
+def test_small_records_are_settled_together_until_there_are_enough_of_them() -> None:
+    ops, n = Grouped(), SETTLED_ROWS
+    log, seq = [claim(0)], 0
+    for offset, size in enumerate((n - 800, 800, n - 1, 1, 5), 1):
+        log.append(batch(offset, seq, [(0, seq)] * size))
+        seq += size
+    SUnion([Input.source("s")], 0, BUCKETS, ops, ahead_max_us=AHEAD_US).feed_all(0, log)
+    assert ops.sizes == [n, n, 5]
+
+
 def test_what_follows_end_is_counted_and_filed_nowhere() -> None:
-    made = fed([claim(0), end(1), bad(2)], [claim(0), end(1)])
+    made = fed([claim(0), end(1), bad(2), bad(3)], [claim(0), end(1)])
     assert made.busy(0, BUCKETS.last) == []
-    assert made.inputs[0].rejected == 1
+    assert made.inputs[0].rejected == 2
 
 
 def test_an_evicted_bucket_keeps_its_count_and_its_dead_letters() -> None:
@@ -158,5 +184,6 @@ def test_kept_rows_is_what_is_kept(log: list[list[SourceRecord]], drops: list[tu
 
 
 def test_a_mark_carries_the_fold_before_it() -> None:
-    made = fed([claim(0), batch(1, 0, [(0, 1)]), batch(2, 1, [(W, 2)])])
+    made = fed([claim(0), batch(1, 0, [(0, 1)]), batch(2, 1, [(W, 2)]), batch(3, 2, [(W, 3)])])
     assert made.marks(1)[0] == Mark(2, SourceFold(boundary=0, epoch=1, owner="a", last_seq=0))
+    assert [bucket for bucket, _ in made.sources[0].marks] == [0, 1], "a bucket's further records need none"
