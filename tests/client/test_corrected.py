@@ -103,6 +103,8 @@ def test_when_topics_were_made_again_the_description_says_why(world: World) -> N
 def test_how_far_a_query_was_published(world: World) -> None:
     with closing(world.client.lookup()) as lookup:
         assert published(lookup, "app", "a1", "q", FIRST) == FIRST
+        world.row(FIRST + 3, 0, b"{}")
+        assert published(lookup, "app", "a1", "q", FIRST) == FIRST + 4, "its rows tell where no progress does"
         world.progress(FIRST + 7)
         world.progress(FIRST + 9, "b2")
         assert published(lookup, "app", "a1", "q", FIRST) == FIRST + 7

@@ -23,7 +23,8 @@ def test_rows_come_in_order_of_id_and_progress_last() -> None:
     records = list(transaction("app", "q", OUTPUTS, Progress("a1", 9, 0, 1), BUCKETS, ListKernel()))
     assert [r.feed.topic for r in records] == ["app.q", "app.deadletter", "app.q", "app.q", "app.q.progress"]
     assert [dict(r.headers)["id"] for r in records if r.feed.topic == "app.q"] == [b"5:0", b"7:0", b"7:1"]
-    assert read_progress(Record(records[-1].feed, 0, 0, None, records[-1].value), Life("a1"), 0) == 9
+    progress = Record(records[-1].feed, 0, 0, None, records[-1].value)
+    assert [read_progress(progress, Life("a1"), origin) for origin in (0, 9, 10)] == [9, 9, None]
 
 
 def test_a_node_without_a_corrected_stream_writes_no_rows() -> None:

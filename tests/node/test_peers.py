@@ -48,16 +48,16 @@ class World:
         self.alone = Unpublished(replace(spec, replica=0, replicas=1), self.client, KERNEL)
 
     def say(self, replica: int, *buckets: int) -> None:
-        encoder = StreamEncoder(self.feeds[replica], "a1", BUCKETS, KERNEL, KERNEL.schema_id)
-        for bucket in buckets:
-            for record in encoder.encode(StableBucket(1, FIRST + bucket, said(bucket))):
-                self._appender.append(record)
-        self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
+        self.write(replica, *(StableBucket(1, FIRST + bucket, said(bucket)) for bucket in buckets))
 
     def say_nothing(self, replica: int, first: int, end: int) -> None:
-        encoder = StreamEncoder(self.feeds[replica], "a1", BUCKETS, KERNEL, KERNEL.schema_id)
-        for record in encoder.encode(StableRange(1, FIRST + first, FIRST + end)):
-            self._appender.append(record)
+        self.write(replica, StableRange(1, FIRST + first, FIRST + end))
+
+    def write(self, replica: int, *said: StableBucket | StableRange, schema: str = KERNEL.schema_id) -> None:
+        encoder = StreamEncoder(self.feeds[replica], "a1", BUCKETS, KERNEL, schema)
+        for one in said:
+            for record in encoder.encode(one):
+                self._appender.append(record)
         self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
 
     def delete_before(self, replica: int, offset: int) -> None:
@@ -133,6 +133,15 @@ def test_a_replica_without_peers_has_only_its_own() -> None:
         world.alone.said(FIRST, FIRST + 4)
     with pytest.raises(NeverPublished):
         world.alone.check()
+
+
+def test_rows_of_another_schema_are_nothing_that_could_be_published() -> None:
+    world, rows = World(), [(BUCKETS.start(FIRST), "row", 5, 0)]
+    world.write(OWN, StableBucket(1, FIRST, Output(rows)), schema="another schema")
+    with pytest.raises(LogError):
+        world.unpublished.said(FIRST, FIRST + 1)
+    world.write(OWN, StableBucket(1, FIRST, Output(rows)))
+    assert world.unpublished.said(FIRST, FIRST + 1) == ({FIRST: Output(rows)}, FIRST + 1)
 
 
 def test_a_log_that_does_not_answer_is_no_loss() -> None:

@@ -20,11 +20,13 @@ D = 2_000 * MS - TIMING.slack_us
 STREAM = Input("up", 2, ("a", "b"))
 
 
-def manager(*inputs: Input, start: StartPoint | None = None, timing: Timing = TIMING, **more: Any) -> Manager:
+def manager(
+    *inputs: Input, start: StartPoint | None = None, timing: Timing = TIMING, replica: int = 0, **more: Any
+) -> Manager:
     """Of a node that reads these inputs, at the origin unless `start` says otherwise; `more` of its `ManagerConfig`."""
     return Manager(
         toy_config(*inputs, timing=timing, **more),
-        identity=Identity(0, 1, "u"),
+        identity=Identity(replica, 1, "u"),
         start=start or StartPoint(0, FRAGMENT.initial()),
         delays=NodeDelays(D),
     )
@@ -33,8 +35,8 @@ def manager(*inputs: Input, start: StartPoint | None = None, timing: Timing = TI
 class Node:
     """The second node of a chain, fed by hand: stream `up` of two replicas, and perhaps source `c`."""
 
-    def __init__(self, *inputs: Input, timing: Timing = TIMING) -> None:
-        self.manager = manager(*inputs, timing=timing, position=2)
+    def __init__(self, *inputs: Input, timing: Timing = TIMING, **more: Any) -> None:
+        self.manager = manager(*inputs, timing=timing, position=2, **more)
         self.said: list[StreamRecord] = []
         self.offset = 0
 

@@ -97,6 +97,16 @@ def test_progress_above_what_the_inputs_have_closed_is_not_believed_until_they_h
     assert driven.publishing.frontier == 9
 
 
+def test_progress_of_all_that_the_inputs_have_closed_is_believed_at_once() -> None:
+    """Who publishes would otherwise repeat rows of another's."""
+    driven = Driven()
+    driven.closed = 4
+    driven.say(0, 1, 2, 3, end=4)
+    ready(driven)
+    assert driven.turn(FIRST_PATIENCE + 1, progress=(4,), writer=(WriterCommitted(1),)) == []
+    assert driven.publishing.frontier == 4
+
+
 def test_the_next_record_corrects_progress_that_was_not_believed() -> None:
     driven = Driven()
     driven.closed = 5
@@ -141,6 +151,12 @@ def test_nobody_takes_over_on_an_old_look_at_the_progress(unfit: str) -> None:
     assert driven.turn(later, gap=unfit == "gap", read_to=stale if unfit == "stale" else None) == []
     standing = PublishContext(now=later, stable=1, lowest_live=0, gap=False, read_to=stale, closed=1)
     assert driven.publishing.wants_ends(standing) is (unfit == "stale")
+
+
+def test_who_may_publish_at_once_looks_again_if_it_was_away() -> None:
+    driven = Driven(replica=0)
+    assert driven.turn(0, gap=True) == []
+    assert driven.turn(1) == [FenceWriter(1)]
 
 
 def test_a_writer_that_is_ready_and_lost_in_one_turn_is_reported_and_abandoned() -> None:

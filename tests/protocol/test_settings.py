@@ -109,4 +109,7 @@ def test_suspicion_is_counted_in_own_heartbeats(suspicion: int, beats: int) -> N
 def test_the_defaults_hold_and_so_do_the_least_allowed() -> None:
     TIMING.validate()
     Timing(suspicion_us=200_000, publish_buckets=1, publish_rows=1, publish_bytes=1).validate()
+    Timing(delta_us=TIMING.skew_us + TIMING.turn_us).validate()
+    for row_max in (1_000, 7_500_000):
+        Timing(row_max_bytes=row_max).validate()
     assert grow_delta(TIMING) == TIMING.delta_us

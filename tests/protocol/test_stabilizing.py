@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from borealis_py.protocol.redo import RedoDone, RedoPlace
-from borealis_py.protocol.turn import Append, StartRedo, Turn
+from borealis_py.protocol.turn import Append, SendHeartbeat, StartRedo, Turn
 from sunion.model import Input, Output, StableBucket, StableRange, Undo
 from tests.protocol.chain_node import Node
-from tests.protocol.toy import MS
+from tests.protocol.toy import MS, TIMING
 from tests.sunion.lists import FRAGMENT, W, batch, claim
 from tests.support.heartbeats import heartbeat
 
 
-def failed() -> Node:
+def failed(**more: Any) -> Node:
     """Source `b` was silent for so long that all of `a` is tentative."""
-    node = Node(Input.source("a"), Input.source("b"))
+    node = Node(Input.source("a"), Input.source("b"), **more)
     node.at(0, source=[claim(0), batch(1, 0, [(i * W, i) for i in range(20)], boundary=20 * W)], index=0)
     node.at(0, source=[claim(0)])
     node.at(5_000 * MS)
@@ -47,3 +50,23 @@ def test_a_corrected_bucket_has_not_waited_though_its_tentative_content_had() ->
         (2, 0),
     ]
     assert [said.waited_us for said in stable] == [0] * len(stable)
+
+
+def test_its_heartbeats_tell_where_in_the_log_it_began_to_ask() -> None:
+    """Who starts later reads only recent ones, and has to find the same queue (B26)."""
+    node = failed()
+    node.at(5_010 * MS, source=[batch(1, 0, [(0, 1)], boundary=20 * W)])
+    beats = [(5, heartbeat(1, asking=True)), (7, heartbeat(0, uid="u", asking=True, app_uid=""))]
+    node.manager.handle(Turn(5_020 * MS, beats=beats))
+    effects = node.manager.handle(Turn(5_020 * MS + TIMING.heartbeat_us))
+    (beat,) = [e.heartbeat for e in effects if isinstance(e, SendHeartbeat)]
+    assert (beat.asking, beat.ask_offset) == (True, 7)
+
+
+def test_without_spark_no_job_goes_there() -> None:
+    """What left memory is read from the log, which this process does itself."""
+    node = failed(timing=replace(TIMING, buffer_rows_max=5), spark=False)
+    node.at(5_010 * MS, source=[batch(1, 0, [(0, 1)], boundary=20 * W)])
+    beats = [(7, heartbeat(0, uid="u", asking=True, app_uid=""))]
+    effects = node.manager.handle(Turn(5_020 * MS, beats=beats))
+    assert [e.place for e in effects if isinstance(e, StartRedo)] == [RedoPlace.LOG]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.incarnation import Heartbeat, Identity
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.protocol.turn import EmitEvent, SaveCheckpoint, Turn
+from borealis_py.protocol.turn import EmitEvent, FenceWriter, SaveCheckpoint, Turn
 from sunion.model import Input
-from tests.protocol.chain_node import manager
+from tests.protocol.chain_node import Node, manager
 from tests.protocol.settling import cut, settled
 from tests.protocol.toy import MS, TIMING, make_world
 from tests.sunion.lists import FRAGMENT, W, batch, claim
@@ -111,3 +113,27 @@ def test_who_has_complete_buckets_left_to_run_is_not_ready() -> None:
         effects = node.handle(turn)
         ready += [node.f_s for e in effects if isinstance(e, EmitEvent) and e.event == "READY"]
     assert ready == [100]
+
+
+def test_what_waits_to_be_corrected_keeps_nobody_from_being_ready() -> None:
+    """A grant may be long in coming, and meanwhile what it says live is as good as anybody's (B42)."""
+    node = Node(Input.source("a"), Input.source("b"))
+    node.at(0, source=[claim(0), batch(1, 0, [(i * W, i) for i in range(20)], boundary=20 * W)], index=0)
+    node.at(0, source=[claim(0)])
+    node.at(5_000 * MS)
+    node.at(5_010 * MS, source=[batch(1, 0, [(0, 1)], boundary=20 * W)])
+    own = heartbeat(0, uid="u", app_uid="", state="RECOVERING")
+    effects = node.manager.handle(Turn(5_020 * MS, beats=[(0, own)], acked=10**9))
+    assert [e.event for e in effects if isinstance(e, EmitEvent)][:1] == ["READY"]
+    assert node.manager.f_s < min(node.manager.f_l, node.manager.complete)
+
+
+@pytest.mark.parametrize("replica", [0, 1])
+def test_nobody_publishes_first_who_does_not_know_yet_which_others_live(replica: int) -> None:
+    """It knows when its own heartbeat comes back: those of the others lie before it."""
+    node = manager(Input.source("a"), replica=replica)
+    node.handle(Turn(0))
+    effects = node.handle(Turn(1, read_to=1))
+    own = heartbeat(replica, uid="u", app_uid="", state="RECOVERING")
+    later = node.handle(Turn(2, beats=[(0, own)]))
+    assert [[e for e in some if isinstance(e, FenceWriter)] for some in (effects, later)] == [[], [FenceWriter(1)]]

@@ -85,6 +85,13 @@ def test_a_dead_letter_is_shown_with_where_it_came_from() -> None:
     assert str(RIGHT[2]) == "tuple at stime 7: division (written by clean, source clean, offset -1, bucket 2)"
 
 
+def test_a_dead_letter_of_neither_a_source_nor_a_node_is_the_querys() -> None:
+    odd = Reject("elsewhere", -1, "bad")
+    made = recomputed()
+    made.add(2, [odd])
+    assert made.compare([*RIGHT, told("q", odd, 1)]) == (4, 0, None)
+
+
 def test_dead_letters_that_are_alike_count_as_often_as_they_are_told() -> None:
     made = recomputed()
     made.add(3, [OWN])

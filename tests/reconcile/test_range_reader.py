@@ -38,15 +38,17 @@ class Kernel(ListKernel):
 
 
 class StreamLog(InstantLog):
-    """Replicas' topics of one stream, and a source. `read_of`: topic -> records read."""
+    """Replicas' topics of one stream, and a source. `read_of`: topic -> records read. `cursors`: topics of the reads
+    that are not over."""
 
     def __init__(self) -> None:
         super().__init__()
         self.read_of = Counter[str]()
+        self.cursors: list[str] = []
         self.create([SOURCE.name, *(feed.topic for feed in FEEDS)])
 
     def lookup(self) -> Lookup:
-        return cast(Lookup, CountingLookup(super().lookup(), self.read_of))
+        return cast(Lookup, CountingLookup(super().lookup(), self))
 
     def say(self, replica: int, records: Sequence[StreamRecord]) -> None:
         encoder = StreamEncoder(FEEDS[replica], "a1", BUCKETS, ListKernel(), "list")
@@ -55,14 +57,18 @@ class StreamLog(InstantLog):
 
 
 class CountingLookup:
-    def __init__(self, inner: Lookup, read_of: Counter[str]) -> None:
+    def __init__(self, inner: Lookup, log: StreamLog) -> None:
         self.bounds, self.find, self.close = inner.bounds, inner.find, inner.close
-        self._inner, self._read_of = inner, read_of
+        self._inner, self._log = inner, log
 
     def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
-        for record in self._inner.read(feed, first, end):
-            self._read_of[feed.topic] += 1
-            yield record
+        self._log.cursors.append(feed.topic)
+        try:
+            for record in self._inner.read(feed, first, end):
+                self._log.read_of[feed.topic] += 1
+                yield record
+        finally:
+            self._log.cursors.remove(feed.topic)
 
 
 def opened(log: StreamLog) -> OpenReplayContext:
@@ -190,6 +196,17 @@ def test_small_slices_change_nothing() -> None:
     replay = Replay(opened(log), made.first, made.state, made.ranges, slice_rows=1)
     outputs = {b: o for chunk in replay.run(END) for b, o in chunk.outputs.items()}
     assert (replay.state, outputs) == straight(log)[:2]
+
+
+def test_a_replay_that_is_given_up_lets_go_of_its_cursors() -> None:
+    log = world()
+    log.say(0, whole())
+    made = job(log)
+    replay = Replay(opened(log), made.first, made.state, made.ranges, slice_rows=1)
+    next(running := replay.run(END))
+    assert sorted(log.cursors) == [SOURCE.name, FEEDS[0].topic]
+    running.close()
+    assert log.cursors == []
 
 
 def test_what_one_replica_said_of_a_range_is_read_and_no_more() -> None:

@@ -151,3 +151,12 @@ def test_a_job_is_answered_once(bell):
     assert not results.expects(1)
     assert results.drain() == [RedoFailed(1, "first")]
     results.expect(1)  # its number is free again
+
+
+def test_what_others_have_answered_outlives_a_job_that_is_dropped(bell):
+    results = ResultQueue(bell)
+    for job_id in (1, 2):
+        results.expect(job_id)
+        results.put(RedoFailed(job_id, "no worker"))
+    results.drop(1)
+    assert results.drain() == [RedoFailed(2, "no worker")]
