@@ -31,6 +31,8 @@ from sunion.model import FOREVER, TupleId
 SKEW_US = 10_000
 LOOK_US = 200_000
 """Time from a record in a log to a replica's reaction: the transfers, two turns, a query for the ends."""
+HIDDEN = 2
+"""Transactions that a broker can hide before a writer looks: one, and the next, whose markers end both."""
 READ_US = 500_000
 """Time within which a replica that can reach a log has read it to its end, if that matters."""
 
@@ -42,6 +44,7 @@ def judge(world: World, observer: Observer) -> None:
     sources = _sources(world)
     truths = compute_all(s, sources, world.wiring.teller)
     transactions_fit(world.log.transactions, s.timing)
+    transactions_fit(world.log.mends, s.timing, HIDDEN)
     for redos in world.wiring.redos:
         if redos.disagreements:
             raise Violation("redo", redos.disagreements[0])

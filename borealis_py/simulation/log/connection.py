@@ -52,6 +52,8 @@ class SharedLog:
         """Called with a client's name when its transaction has begun."""
         self.transactions: list[Sequence[NewRecord]] = []
         """What was written into each, whether it was committed or not."""
+        self.mends: list[Sequence[NewRecord]] = []
+        """What was written again into each that repairs older ones."""
         self._delays = delays or Latencies()
         self._links: dict[str, Link] = {}
         self._refusals: dict[tuple[str, str], Refusal] = {}

@@ -150,6 +150,7 @@ class MemoryTransactor:
             self._unreachable(attempt)
             return
         self._open(mend.records)
+        self._client.log.mends.append(mend.records)
         epoch = self._epoch
         self._client.after(self._client.link.delays.commit, lambda: self._mended(attempt, epoch, mend, steps))
 
@@ -169,7 +170,6 @@ class MemoryTransactor:
     def _open(self, records: Sequence[NewRecord]) -> None:
         """Write into a transaction, which times out if it is not ended. Raises ProducerFenced, LogError."""
         opened, log = self._broker.write(self._id, self._epoch, records), self._client.log
-        log.transactions.append(records)
         log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
 
     def _write(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
@@ -193,6 +193,7 @@ class MemoryTransactor:
             return
         self._written = records
         log = self._client.log
+        log.transactions.append(records)
         if log.on_transaction is not None:
             log.on_transaction(self._client.name)
         epoch = self._epoch

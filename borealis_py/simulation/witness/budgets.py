@@ -79,11 +79,15 @@ class Acks:
             raise Violation("outbox", detail, bucket)
 
 
-def transactions_fit(written: Iterable[Sequence[NewRecord]], timing: Timing) -> None:
-    """A transaction of more than one bucket stays within the limits of rows and buckets. Raises Violation."""
+def transactions_fit(written: Iterable[Sequence[NewRecord]], timing: Timing, times: int = 1) -> None:
+    """A transaction of more than `times` buckets stays within so many times the limits of rows and buckets.
+
+    Raises Violation.
+    """
     for records in written:
         rows = rows_by_bucket(records)
-        if len(rows) > 1 and (len(rows) > timing.publish_buckets or rows.total() > timing.publish_rows):
+        most = times * timing.publish_buckets, times * timing.publish_rows
+        if len(rows) > times and (len(rows) > most[0] or rows.total() > most[1]):
             raise Violation("transaction", f"one of {len(rows)} buckets with {rows.total()} rows", min(rows))
 
 
