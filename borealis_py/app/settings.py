@@ -103,16 +103,13 @@ def in_force(state: AppState, query: str) -> Delays:
         NoSuchApp: a node of that name, or a query that no longer exists.
     """
     refuse_unknown(state, query)
-    delays = declared(state.spec.query(query))
-    threshold_us = state.threshold_us(query)
-    if threshold_us >= state.timing.least_threshold_us(state.spec.position(query)):
-        delays = replace(delays, threshold_us=threshold_us)  # else written without our checks; replicas ignore it
+    delays = replace(declared(state.spec.query(query)), threshold_us=state.threshold_us(query))
     policy = state.policies.get(query)
     try:
         if policy is not None:
             both = DelayPolicy(policy.failure), DelayPolicy(policy.stabilization)
             delays = Delays(delays.threshold_us, *both)
-    except ValueError:  # likewise
+    except ValueError:  # written without our checks; replicas ignore it with a warning
         pass
     return delays
 

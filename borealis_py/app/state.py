@@ -74,8 +74,11 @@ class AppState:
         return self.description.timing or Timing()
 
     def threshold_us(self, query: str) -> int:
-        """The threshold in force: the setting, else that of the app's file. Raises QueryError."""
-        return self.thresholds.get(query, self.spec.query(query).threshold_us)
+        """The threshold in force: the setting if it is valid, else that of the app's file. Raises QueryError."""
+        declared_us = self.spec.query(query).threshold_us
+        threshold_us = self.thresholds.get(query, declared_us)
+        least_us = self.timing.least_threshold_us(self.spec.position(query))
+        return threshold_us if threshold_us >= least_us else declared_us  # replicas ignore it, too
 
     def schema(self, source: str) -> dict[str, str]:
         """The columns of a source, or of one of its partitions. Raises NoSuchApp with the closest names."""

@@ -15,7 +15,7 @@ from borealis_py.app.replica_health import health_of
 from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import AppState, ReplicaKey, Statuses
 from borealis_py.log.messages import InputStatus, Status
-from borealis_py.protocol.settings import SettingsError, budget
+from borealis_py.protocol.settings import budget
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
@@ -115,18 +115,10 @@ def apart_sources(state: AppState, statuses: Statuses) -> dict[str, tuple[InputS
         if len(alive) < 2:
             continue
         least, most = (pick(alive, key=lambda s: s.lateness_us) for pick in (min, max))
-        if most.lateness_us - least.lateness_us > _wait_us(state, query):
+        wait_us = budget(state.timing, state.threshold_us(query), depth=state.spec.position(query))
+        if most.lateness_us - least.lateness_us > wait_us:
             found[query] = least, most
     return found
-
-
-def _wait_us(state: AppState, query: str) -> int:
-    """D. Replicas ignore a threshold that is too small, which only another program can have set."""
-    depth = state.spec.position(query)
-    try:
-        return budget(state.timing, state.threshold_us(query), depth=depth)
-    except SettingsError:
-        return budget(state.timing, state.spec.query(query).threshold_us, depth=depth)
 
 
 def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str, set[ProcessName]]:

@@ -9,6 +9,7 @@ from borealis_py.client.ingest import InputRow
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import PublisherError
 from tests.client.folded import AHEAD_MAX_US, T0, W, World, row
+from tests.support.simulated_publisher import SimPublisher
 
 
 def sent(world: World) -> list[int]:
@@ -90,7 +91,8 @@ def test_by_the_data_nothing_is_promised_before_the_first_row_nor_while_nobody_s
     assert sent(world) == [0, 1, 2, 3]
 
 
-def test_by_the_data_a_successor_goes_on_from_the_logs_boundary_and_end_closes_it() -> None:
+def succeeded() -> tuple[World, SimPublisher]:
+    """A publisher by the data whose predecessor has sent a row of the tenth bucket, with a lateness of one."""
     world = World(origin=0)
     first = world.ready("p", boundaries=Boundaries.DATA, lateness_us=W)
     first.send(row(0), T0 + 9 * W)
@@ -98,6 +100,11 @@ def test_by_the_data_a_successor_goes_on_from_the_logs_boundary_and_end_closes_i
     world.run(1)
     first.stop()
     second = world.ready("q", boundaries=Boundaries.DATA, lateness_us=W)
+    return world, second
+
+
+def test_by_the_data_a_successor_goes_on_from_the_logs_boundary_and_end_closes_it() -> None:
+    world, second = succeeded()
     assert second.session.boundary == T0 + 8 * W
     assert second.send(row(1), T0 + 8 * W)
     assert world.folded().boundaries == [T0 + 8 * W]
@@ -110,13 +117,7 @@ def test_by_the_data_a_successor_goes_on_from_the_logs_boundary_and_end_closes_i
 @pytest.mark.parametrize("many", [False, True])
 def test_by_the_data_a_successor_knows_how_late_rows_are_though_it_has_sent_none(many: bool) -> None:
     """They were dead letters, but their publisher said nothing of them, and no one could tell how late they were."""
-    world = World(origin=0)
-    first = world.ready("p", boundaries=Boundaries.DATA, lateness_us=W)
-    first.send(row(0), T0 + 9 * W)
-    first.close(end=False)
-    world.run(1)
-    first.stop()
-    second = world.ready("q", boundaries=Boundaries.DATA, lateness_us=W)
+    world, second = succeeded()
     with capture_logs() as logs:
         if many:
             second.session.send_many([row(1), row(2)], [T0 + 3 * W, T0 + 2 * W], None, world.now)
