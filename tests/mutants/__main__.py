@@ -4,8 +4,8 @@
 
 All mutants of sunion and protocol, and 100 each of node, client, log and reconcile, drawn by the seed, of those that
 mypy lets pass. What was tried is not tried again until its function changes (`ledger.py`): a run goes on where it was
-stopped; `--survivors` tries those again that survived, with the tests of today. Writes docs/mutants.md; exits with 1 if
-fewer are killed than asked for, or a survivor has no judgement in `judged.toml`.
+stopped; `--survivors` tries those again that survived and have no judgement in `judged.toml`, with the tests of today.
+Writes docs/mutants.md; exits with 1 if fewer are killed than asked for, or a survivor has no judgement.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mutmut.utils.file_utils import walk_mutatable_files
 from tests.mutants import ledger
 from tests.mutants.ledger import REFUSED
 from tests.mutants.messages import message_lines
-from tests.mutants.report import Group, write
+from tests.mutants.report import Group, unjudged, write
 
 WHOLE = {"sunion": 0.9, "borealis_py/protocol": 0.9}
 DRAWN = {"borealis_py/node": 0.8, "borealis_py/client": 0.8, "borealis_py/log": 0.8, "reconcile": 0.8}
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="draws the mutants of the folders that are not done whole")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--survivors", action="store_true", help="try again what survived")
+    parser.add_argument("--survivors", action="store_true", help="try again what survived and has no judgement")
     parser.add_argument("--report", action="store_true", help="only write the report of what was tried")
     options = parser.parse_args(arguments)
     pragma_handling.get_lines_ignored_by_pattern = message_lines  # its own patterns see single lines, not statements
@@ -105,7 +105,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{ledger.load()} results of earlier runs")
         all_ = results()
         names = [name for each in chosen(all_, options.seed).values() for name in each]
-        todo = pending(all_, names, ledger.UNTRIED + "sn" * options.survivors)
+        todo = pending(all_, names)
+        if options.survivors:
+            todo += unjudged(pending(all_, names, "sn"))
         try:
             if todo:
                 mutmut._run(todo, options.processes)

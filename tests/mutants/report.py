@@ -86,9 +86,19 @@ class Judge:
         return found or next((verdict for pattern, verdict in self._kinds if pattern.fullmatch(change)), "")
 
 
+def judge_of_today() -> Judge:
+    return Judge(tomllib.loads(JUDGED.read_text()))
+
+
+def unjudged(names: Sequence[str]) -> list[str]:
+    """Those of these mutants that have no judgement."""
+    judge = judge_of_today()
+    return [name for name in names if not judge.of(*described(name))]
+
+
 def write(groups: Sequence[Group], seed: int) -> int:
     """Writes the page. Returns 0 if every folder reaches its share and every survivor is judged."""
-    judge = Judge(tomllib.loads(JUDGED.read_text()))
+    judge = judge_of_today()
     lines, open_ = [], 0
     page = HEAD.format(seed=seed)
     for group in groups:
