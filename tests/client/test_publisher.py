@@ -257,7 +257,7 @@ def test_many_rows_in_one_go_come_as_they_would_one_by_one(world: ThreadedWorld)
         assert live.send_many([row(2_500), {"bad": 1}]) == 1
         now = wall_us()
         assert live.send_many([row(2_501), row(2_502)], [now, None]) == 2
-        assert live.send_many([row(n) for n in range(2_503, 5_000)], [now] * 2_497) == 2_497
+        assert live.send_many([row(n) for n in range(2_503, 5_000)], [now + n for n in range(2_497)]) == 2_497
         with pytest.raises(ValueError, match="more stimes"):
             live.send_many([row(0)], [now, now])
         with pytest.raises(ValueError, match="fewer stimes"):
@@ -265,6 +265,7 @@ def test_many_rows_in_one_go_come_as_they_would_one_by_one(world: ThreadedWorld)
     folded = world.folded()
     assert [r["n"] for _, _, _, r in folded.rows if r["n"] < 2_501] == list(range(2_501))
     assert sorted(r["n"] for _, _, _, r in folded.rows)[2_500:] == list(range(2_500, 5_000))
+    assert [stime for *_, stime, r in folded.rows if r["n"] >= 2_503] == [now + n for n in range(2_497)]
     assert [seq for seq, _, _ in folded.letters] == [2_501]
 
 

@@ -127,7 +127,7 @@ def test_rejects_may_come_alone():
     assert (len(record.seqs), record.rows, [r.seq for r in record.rejects]) == (0, None, [4])
 
 
-@pytest.mark.parametrize("seqs", [(3,), (9,), (5, 5), (6, 5)])
+@pytest.mark.parametrize("seqs", [(3,), (7,), (9,), (5, 5), (6, 5)])
 def test_rejects_that_lie_outside_their_batch_are_no_publishers_record(seqs):
     record = refusing(*(Refused(seq, "a", b"") for seq in seqs))
     assert record.epoch == -1

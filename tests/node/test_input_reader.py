@@ -22,6 +22,7 @@ from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Input, Output, TentativeBucket
+from sunion.units import MonotonicUs
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
@@ -117,6 +118,24 @@ def test_what_is_deleted_by_then_is_not_read_again_and_nothing_else_is_missed() 
     second = world.heard()
     assert [*first.get(0, []), *second.get(0, [])] == said(10)
     assert second[1] == said(10)
+
+
+def test_what_is_held_counts_as_far_as_it_was_read_and_need_not_be_read_on() -> None:
+    world = World()
+    world.inlet.open_progress()
+    world.heard()
+    world.inlet.hold(frozenset(), frozenset({(0, 1)}))
+    world.say(range(10, 11))
+    world.heard()
+    assert world.inlet.has_read({FEEDS[0]: 11, FEEDS[1]: 10})
+    assert not world.inlet.has_read({FEEDS[0]: 11, FEEDS[1]: 11})
+    asked = MonotonicUs(world.scheduler.now_us)
+    world.inlet.hold(frozenset(), frozenset())
+    world.inlet.ask_ends(asked)
+    world.inlet.hold(frozenset(), frozenset({(0, 1)}))
+    assert world.inlet.read_to(asked) is None
+    world.later()
+    assert world.inlet.read_to(MonotonicUs(asked + 10_000)) == asked
 
 
 def test_records_that_were_never_read_are_still_worth_it() -> None:

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from borealis_py.client.target import Target
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, Fenced, LogError, NewRecord, TopicSpec, TransactorEvent, Unknown
 from borealis_py.log.corrected import Progress, progress_record, transaction
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, RedoStatus, SourceFailure, Status, Threshold, decode, encode
@@ -25,7 +25,7 @@ from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.redo import RedoJob, RedoPlace
 from borealis_py.protocol.settings import Delays, Timing
-from borealis_py.protocol.turn import AskEnds, CancelRedo, EmitEvent, SaveCheckpoint, StartRedo
+from borealis_py.protocol.turn import AskEnds, CancelRedo, EmitEvent, SaveCheckpoint, StartRedo, WriterLost
 from borealis_py.query.spec import Serves
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
@@ -43,7 +43,7 @@ from tests.support.simulated_publisher import SimPublisher
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
 KERNEL = ToyKernel(BUCKETS.width_us, 1)
-UP, ROWS = Feed(topics.replica("app", "up", 0)), topics.corrected("app", "q")
+SOURCE, UP, ROWS = topics.source("app", "s"), Feed(topics.replica("app", "up", 0)), topics.corrected("app", "q")
 
 
 class World:
@@ -185,7 +185,7 @@ def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
     appender = world.log.client("replica").appender(lambda: None)
     reporter = Reporter(world.spec, appender, world.clock, replica.settings, lambda: "", world.snapshots.append)
     with capture_logs() as lines:
-        reporter.note(note, replica.manager.status(), frozenset())
+        reporter.note(note, replace(replica.manager.status(), head=4), frozenset())
     (line,) = lines
     return world.status, line
 
@@ -210,6 +210,31 @@ def test_a_redo_is_in_the_status_and_in_the_log(world: World) -> None:
     assert status.redo == RedoStatus(3, 9, 12, "spark", 0.25, world.clock.wall_us())
     assert (line["log_level"], line["event"]) == ("info", "REDO")
     assert (line["first"], line["end"], line["rows"], line["engine"], line["seconds"]) == (3, 9, 12, "spark", 0.25)
+
+
+def test_who_is_next_to_be_corrected_is_in_the_status(world: World) -> None:
+    status, _ = reported(world, EmitEvent("DRIFT", ""))
+    assert status.head == 4
+
+
+def test_a_start_needs_no_more_of_a_log_than_what_follows_its_checkpoint(world: World) -> None:
+    replica = world.start()
+    world.run(replica, 0.5)
+    assert world.publisher.send({"v": 3}, world.scheduler.now_us)
+    world.up_says(StableRange(1, FIRST, FIRST + 15))
+    world.run(replica, 5)
+    written = world.store.written_bucket
+    assert written is not None
+    assert written > FIRST
+    replica.close()
+    world.log.delete_before(SOURCE, 2)
+    world.store = CheckpointStore(world.spec.checkpoints, "h", KERNEL, threaded=False)
+    assert world.start().manager.f_s == written
+
+
+@pytest.mark.parametrize(("event", "fenced"), [(Fenced(7), True), (Unknown(7, "no answer"), False)])
+def test_a_writer_that_another_one_fenced_gives_way(world: World, event: TransactorEvent, fenced: bool) -> None:
+    assert world.start()._writer_event(event) == WriterLost(7, fenced)
 
 
 def test_rows_of_an_aborted_transaction_that_hangs_never_come_to_be_seen(world: World) -> None:

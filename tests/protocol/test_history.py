@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.protocol.history import TURNS, History
+from borealis_py.protocol.history import ENDS, TURNS, History
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone, RedoFailed
+from borealis_py.protocol.settings import NodeDelays
 from borealis_py.protocol.turn import Turn, WriterBusy
 from sunion.errors import IllegalTransition
 from sunion.model import Input, Output, StableRange, TentativeBucket
 from tests.protocol.chain_node import manager
 from tests.sunion.lists import W, batch, claim
+
+DELAYS = NodeDelays(1_000_000)
 
 
 def make() -> Manager:
@@ -56,6 +59,17 @@ def test_of_many_records_the_headers_of_the_first_and_the_last_are_kept_and_no_r
     assert "7777" not in str(kept)
 
 
+@pytest.mark.parametrize(("records", "kept"), [(2 * ENDS, 2 * ENDS), (2 * ENDS + 1, 2 * ENDS)])
+def test_records_are_left_out_only_where_more_came_than_the_ends_hold(records: int, kept: int) -> None:
+    history = History()
+    inputs = {0: [claim(0), *(batch(n, n - 1, boundary=n * W) for n in range(1, records))]}
+    history.add(Turn(1_000_000, inputs=inputs), 1, 2, "STABLE", [])
+    (said,) = history.turns
+    offsets = [int(header.rsplit(" at ", 1)[1]) for header in said.headers]
+    assert offsets == [*range(ENDS), *range(records - ENDS, records)]
+    assert len(offsets) == kept
+
+
 def test_the_headers_tell_what_came_of_every_kind() -> None:
     beat = Heartbeat(
         app_uid="a", replica=1, inc=4, uid="u", state="STABILIZATION", ack_s=5, ack_l=9, asking=True, progress=2
@@ -76,6 +90,7 @@ def test_the_headers_tell_what_came_of_every_kind() -> None:
         streams={0: [(0, StableRange(2, 7, 9)), (1, tentative)]},
         redo=[RedoFailed(3, "no slot"), RedoDone(4, None, {}, "spark", 0.5)],
         writer=[WriterBusy(6)],
+        delays=DELAYS,
     )
     history = History()
     history.add(turn, 1, 2, "STABLE", [])
@@ -89,4 +104,5 @@ def test_the_headers_tell_what_came_of_every_kind() -> None:
         "job 3 no slot",
         "job 4 by spark",
         "WriterBusy(attempt=6)",
+        str(DELAYS),
     )

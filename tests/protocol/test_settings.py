@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.config.reference import documented
-from borealis_py.protocol.settings import MAY_BE_ZERO, SettingsError, Timing, budget, grow_delta
+from borealis_py.protocol.settings import MAY_BE_ZERO, SettingsError, Timing, budget, check_threshold, grow_delta
 
 TIMING = Timing()
 
@@ -19,6 +19,10 @@ TIMING = Timing()
 def test_a_threshold_below_the_least_names_the_least(threshold_us: int) -> None:
     with pytest.raises(SettingsError, match=r"at least 375 ms \(delta 125 \+ slack 250\)"):
         budget(TIMING, threshold_us)
+
+
+def test_a_node_that_reads_sources_alone_is_what_a_threshold_is_checked_for() -> None:
+    check_threshold(TIMING, TIMING.least_threshold_us(1))
 
 
 @given(st.integers(0, 5), st.integers(0, 10**7))
@@ -76,6 +80,8 @@ def setting_of(field: str) -> str:
 def test_a_negative_value_is_refused_and_named(field: str) -> None:
     with pytest.raises(SettingsError, match=rf"\b{setting_of(field)}\b.* -1") as told:
         Timing(**{field: -1}).validate()
+    if field in MAY_BE_ZERO:
+        assert "must not be negative;" in str(told.value)
     assert field == "row_max_bytes" or str(told.value).endswith(str(getattr(TIMING, field)) + " us" * ("_us" in field))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sunion.ascending import Ascending
@@ -11,6 +11,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["add", "take"]), st.integers(0, 12))
 
 
 @given(STEPS, st.integers(0, 13))
+@example([("add", 5), ("add", 5)], 0)
 def test_it_holds_each_bucket_once_and_tells_the_lowest_of_a_range(steps: list[tuple[str, int]], first: int) -> None:
     made, plain = Ascending(), set[int]()
     for what, bucket in steps:
