@@ -27,10 +27,13 @@ from borealis_py.app.supervision import Fate, ProcessStart
 from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.supervised_process import say_unseen
 from borealis_py.config import logfile
+from borealis_py.kafka.process_end import await_end
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 
 SAME_START_S = 0.05
+KILL_S = 10.0
+"""How long a killed process may take to end."""
 COMMAND = (sys.executable, "-m", "borealis_py.runtime.process")
 _STEM = re.compile(r"replica-(\d+)|([A-Za-z][A-Za-z0-9_-]*)\.r(\d+)")
 _TAIL_BYTES = 65_536
@@ -215,11 +218,11 @@ class ReplicaProcesses:
         for process in chosen.values():
             with suppress(psutil.NoSuchProcess):
                 process.terminate()
-        _, alive = psutil.wait_procs(list(chosen.values()), timeout=timeout_s)
+        alive = await_end(chosen.values(), timeout_s)
         for process in alive:
             with suppress(psutil.NoSuchProcess):
                 _kill_tree(process)
-        psutil.wait_procs(alive, timeout=10.0)
+        await_end(alive, KILL_S)
         forced = {process.pid for process in alive}
         for name in chosen:
             self._pid_file(name).unlink(missing_ok=True)

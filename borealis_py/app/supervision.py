@@ -15,6 +15,7 @@ import psutil
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.supervisor import run_notes
+from borealis_py.kafka.process_end import terminate
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODULE = "borealis_py.app.supervisor.__main__"
@@ -120,13 +121,7 @@ def stop_supervisor(directory: Path) -> bool:
     _note(directory).unlink(missing_ok=True)  # tells one that does not receive the signal
     if process is None:
         return False
-    with suppress(psutil.NoSuchProcess):
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except psutil.TimeoutExpired:
-            process.kill()
-            process.wait(STOP_S)
+    terminate(process, STOP_S, STOP_S)
     return True
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-import signal
 import socket
 import subprocess
 import time
@@ -27,8 +26,11 @@ from borealis_py.kafka.checksums import KAFKA_VERSION
 from borealis_py.kafka.client import ask_cluster_id
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
+from borealis_py.kafka.process_end import terminate
 
 LOG_BYTES_MAX = 10_000_000
+KILL_S = 10.0
+"""How long a killed process may take to end."""
 _TAIL_LINES = 20
 
 
@@ -144,7 +146,7 @@ class LocalBroker:
         with self._locked():
             process = self._process()
             if process is not None:
-                _end(process, timeout_s)
+                terminate(process, timeout_s, KILL_S)
             self._pid_file.unlink(missing_ok=True)
             return process is not None
 
@@ -291,13 +293,3 @@ def free_port() -> int:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _end(process: psutil.Process, timeout_s: float) -> None:
-    with suppress(psutil.NoSuchProcess):
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout_s)
-        except psutil.TimeoutExpired:
-            process.kill()
-            process.wait(10.0)

@@ -17,11 +17,13 @@ from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import (
     ProcessName,
     ReplicaProcesses,
+    Stopped,
     apps_here,
     process_names,
     process_of,
     readable,
 )
+from borealis_py.kafka.process_end import is_over
 from borealis_py.query import App
 
 OBEYS = "import time; print('up', flush=True); time.sleep(600)"
@@ -74,11 +76,31 @@ def test_found_again_and_stopped(
     assert apps_here(tmp_path) == []
 
 
+def test_stopped_although_its_parent_never_takes_note(processes: ReplicaProcesses) -> None:
+    """As under process 1 of a container, if that is no init."""
+    code = f"""
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", {OBEYS!r}], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        note(processes, ProcessName(0), pid, psutil.Process(pid).create_time())
+        try:
+            assert processes.stop(timeout_s=30.0) == [Stopped(ProcessName(0), pid, forced=False)]
+            assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        finally:
+            parent.kill()
+
+
 def test_killed_when_it_does_not_end(processes: ReplicaProcesses, children: list[subprocess.Popen[bytes]]) -> None:
     pid = put(processes, ProcessName(0), REFUSES, children)
     (stopped,) = processes.stop(timeout_s=0.2)
     assert stopped.forced
-    assert not psutil.pid_exists(pid)
+    assert is_over(psutil.Process(pid))
 
 
 def test_a_pid_that_is_anothers_by_now_is_left_alone(processes: ReplicaProcesses) -> None:

@@ -23,6 +23,7 @@ from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.supervision import Fate, ProcessStart, start_supervisor, stop_supervisor, supervisor_of
 from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.backoff import Backoff
+from borealis_py.kafka.process_end import is_over
 from tests.support.running import until
 
 LIVES = "import time; time.sleep(600)"
@@ -248,7 +249,7 @@ def test_a_suspended_supervisor_is_ended_too(here: ReplicaProcesses, monkeypatch
     supervisor = psutil.Process(keep(here, LIVES))
     supervisor.suspend()
     assert stop_supervisor(here.directory)
-    assert not supervisor.is_running()
+    assert is_over(supervisor)
 
 
 def test_after_its_note_is_gone_it_starts_nothing_even_if_nobody_ended_it(here: ReplicaProcesses) -> None:
@@ -327,12 +328,12 @@ def test_without_a_supervisor_whoever_starts_the_next_says_how_the_last_one_ende
 
 def test_two_supervisors_at_once_are_not_possible(here: ReplicaProcesses) -> None:
     """The next one ends the one before, from wherever; what it kept goes on."""
-    first = keep(here, LIVES)
+    first = psutil.Process(keep(here, LIVES))
     threads = [threading.Thread(target=here.release_supervisor) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert supervisor_of(here.directory) is None
-    assert not psutil.pid_exists(first)
+    assert is_over(first)
     assert pid_of(here) is not None
