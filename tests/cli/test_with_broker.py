@@ -158,6 +158,10 @@ def test_published_rows_come_out_and_stand_the_audit(borealis: Borealis, site: P
     live = borealis("subscribe", "sums", "--app", APP, "--view", "live", "--from", "beginning")
     stable = [r for line in live.out.splitlines() if (c := json.loads(line))["kind"] == "STABLE" for r in c["rows"]]
     assert sum(r["n"] for r in stable) == 600
+    assert "--from beginning" not in live.err
+    late = borealis("subscribe", "sums", "--app", APP, "--view", "live")
+    assert (late.code, late.out) == (0, "")
+    assert "every source of sums ended before now: --from beginning prints the results there are" in late.err
     raw = borealis("subscribe", "sums", "--app", APP, "--view", "raw", "--replica", "1", "--count", "1")
     assert json.loads(raw.out)["offset"] == 0
     audited = borealis("audit", "--app", APP, "--no-spark", "--json")

@@ -67,13 +67,17 @@ def subscribe(
         )
     stop = threading.Event()
     beginning = start is From.beginning or (start is None and view is not ViewOption.live)
-    lines = _lines(context, state, query, view, beginning, replica, stop)
+    lines, number = _lines(context, state, query, view, beginning, replica, stop), 0
     with setting(stop, signal.SIGINT):
         try:
             for number, line in enumerate(lines, 1):
                 print_json(line)
                 if number == count:
                     return
+            if not (number or beginning or stop.is_set()):
+                say(
+                    f"every source of {query} ended before now: --from beginning prints the results there are", "yellow"
+                )
             if not stop.is_set() and not until_end:
                 stop.wait()
         finally:
