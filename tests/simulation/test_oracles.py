@@ -8,11 +8,17 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from borealis_py.log.base import Feed, Record
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.corrected import Progress, progress_record
 from borealis_py.log.records import RecordPart, StableHeader, TentativeHeader, pack
 from borealis_py.simulation.checkers import oracles
 from borealis_py.simulation.checkers.reference_model import NodeTruth
 from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.runner.simulation import Simulation
+from tests.simulation.calm import calm
 
 pytestmark = pytest.mark.sim
 ROWS = [[500_001, "row", 1, 11], [500_002, "row", 3, 12]]
@@ -67,3 +73,19 @@ def test_a_tentative_bucket_in_parts_has_an_honest_label_too() -> None:
     short = history((tentative(0, 2), ROWS[:1]), (tentative(1, 2), []))
     with pytest.raises(Violation, match="label"):
         oracles.stable_records("q.r0", short, TRUTH, 5, "a1")
+
+
+def test_progress_counts_although_garbage_follows_it_before_anybody_sees_it() -> None:
+    """As when garbage is written while the transaction is open; a cleaner may remove what it displaces."""
+    simulation = Simulation(calm())
+    world, feed = simulation.world, Feed(topics.progress(APP, QUERY))
+    epoch = world.log.broker.init_producer("q")
+    progress = Progress(world.wiring.app_uid, world.origin + 7, 0, 1)
+    world.log.broker.write("q", epoch, [progress_record(APP, QUERY, progress)])
+    world.log.broker.append(NewRecord(feed, b"garbage", b"0"))
+    assert world.log.broker.commit("q", epoch)
+    assert world.progress(QUERY) == world.origin + 7
+    partition = world.log.broker.partition(feed)
+    partition.compact(partition.stable_end)
+    world.log.broker.append(NewRecord(feed, b"more", b"0"))
+    assert world.progress(QUERY) == world.origin + 7

@@ -29,6 +29,7 @@ from borealis_py.simulation.cluster.roles import BURST, ReplicaProcess
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import Failpoint
+from borealis_py.simulation.log.broker import Partition
 from borealis_py.simulation.runner.scenario import SECOND
 from borealis_py.simulation.witness.budgets import said_in_a_step
 from sunion.model import FOREVER
@@ -72,6 +73,7 @@ class Observer:
         for feed in self._progress_of:
             world.log.broker.watchers(feed)[self._see_progress] = None
         self._rows = self._rows_at = 0
+        self._progress_at: dict[Feed, tuple[Partition, int]] = {}
 
     # What it is notified of -------------------------------------------------------------------------------------------
 
@@ -84,11 +86,8 @@ class Observer:
                 world.trace(name, about)
 
     def _see_progress(self, feed: Feed) -> None:
-        partition = self._world.log.broker.partition(feed)
-        last = next((r for r in reversed(partition.records[: partition.stable_end]) if r is not None), None)
-        life = Life(self._world.wiring.app_uid)
-        bucket = None if last is None else read_progress(last, life, self._world.origin)
-        if bucket is None or not self._can_be(bucket):
+        bucket = self._newly_said(feed)
+        if bucket is None:
             return
         self._check_growth(self._progress_of[feed], bucket)
         self._world.published[self._progress_of[feed]] = bucket
@@ -102,6 +101,19 @@ class Observer:
         self._rows += sum(1 for r in corrected.records[self._rows_at : end] if r is not None)
         self._rows_at = end
         self.progress_seen.append((self._rows, bucket))
+
+    def _newly_said(self, feed: Feed) -> int | None:
+        """The last progress that has become visible since it was looked for; garbage may follow it."""
+        partition = self._world.log.broker.partition(feed)
+        of, at = self._progress_at.get(feed, (partition, 0))
+        new = partition.records[at if of is partition else 0 : partition.stable_end]
+        self._progress_at[feed] = partition, partition.stable_end
+        life, found = Life(self._world.wiring.app_uid), None
+        for record in new:
+            bucket = None if record is None else read_progress(record, life, self._world.origin)
+            if bucket is not None and self._can_be(bucket):
+                found = bucket
+        return found
 
     def _check_growth(self, node: str, bucket: int) -> None:
         """Progress never falls within a life of the app, unless garbage may have displaced the records that show it."""
