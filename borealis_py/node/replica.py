@@ -18,6 +18,7 @@ from borealis_py.log.base import (
     Committed,
     Fenced,
     Log,
+    LogError,
     Lookup,
     Mend,
     NewRecord,
@@ -74,6 +75,10 @@ log = structlog.get_logger("borealis.replica")
 
 class Superseded(Exception):
     """A newer incarnation of this replica index runs, so this one ends (R8)."""
+
+
+class NumberShared(LogError):
+    """Another process has this incarnation's number, so this one starts again with a higher one (B30)."""
 
 
 class Replica:
@@ -262,8 +267,8 @@ class Replica:
                 self._store.save(effect)
             case EmitEvent():
                 self._reporter.note(effect, self.manager.status(), self._unreachable)
-            case ExitReplica(reason):
-                raise Superseded(reason)
+            case ExitReplica(reason, again):
+                raise NumberShared(reason) if again else Superseded(reason)
 
     def _send_beat(self, beat: Heartbeat, now: MonotonicUs) -> None:
         self._pulse.send(NewRecord(self.spec.control_feed, encode(beat), beat_key(self.spec.node, beat.replica)), now)

@@ -39,6 +39,7 @@ class ControlFold:
     Attributes:
         echoed: an own heartbeat has been read back.
         superseded: why this incarnation must exit; None: it need not.
+        number_shared: why it must start again with a number of its own; None: it need not.
     """
 
     def __init__(self, replica: int, inc: int, uid: str, suspicion_beats: int) -> None:
@@ -48,12 +49,14 @@ class ControlFold:
         self.peers: dict[int, Peer] = {}
         self.echoed = False
         self.superseded: str | None = None
+        self.number_shared: str | None = None
         self._limit = suspicion_beats
 
     def read(self, offset: Offset, beat: Heartbeat) -> None:
         """Take the heartbeat at `offset`. Call in log order."""
         peer = self.peers.get(beat.replica)
         if peer is not None and (beat.inc < peer.inc or (beat.inc == peer.inc and beat.uid != peer.uid)):
+            self._check_number(peer, beat)
             return  # invalid: the first with a new highest number owns the index (B30)
         if peer is None or beat.inc > peer.inc:  # a newer incarnation clears the older one's ask (B25)
             peer = self.peers[beat.replica] = Peer(beat.inc, beat.uid, None, beat)
@@ -75,6 +78,14 @@ class ControlFold:
             return
         if beat.inc > self.inc or (beat.inc == self.inc and beat.uid != self.uid):
             self.superseded = f"replica {self.replica}: incarnation {beat.inc} ({beat.uid}) has taken this index over"
+
+    def _check_number(self, owner: Peer, beat: Heartbeat) -> None:
+        """Of two that both read their own heartbeat first, because the log had deleted earlier ones, neither leaves by
+        B30. One starts again: its new number makes the other leave, and all peers believe it.
+        """
+        shared = beat.replica == self.replica and beat.inc == self.inc and owner.uid == self.uid
+        if shared and not beat.recovering and beat.uid < self.uid:  # not recovering: it has read its own
+            self.number_shared = f"replica {self.replica}: {beat.uid} has incarnation {beat.inc}, too"
 
     def live(self, index: int) -> bool:
         """Whether a replica counts as live: itself, and each peer heard within the last own heartbeats (R8)."""

@@ -123,9 +123,8 @@ class Manager:
         self._effects = []
         late_before = self.intake.silences()
         self._read(turn)
-        if self.control.superseded is not None:
-            self._effects.append(ExitReplica(self.control.superseded))
-            return self._effects
+        if (why := self.control.superseded or self.control.number_shared) is not None:
+            return [*self._effects, ExitReplica(why, again=self.control.superseded is None)]
         self.intake.create(now)
         self._say_backfill()
         self._take_redo(turn)

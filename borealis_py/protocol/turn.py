@@ -206,9 +206,12 @@ class EmitEvent:
 
 @dataclass(frozen=True, slots=True)
 class ExitReplica:
-    """End this incarnation: the same replica index has a newer one (R8). `reason`: which one, for people."""
+    """End this incarnation: the same replica index has a newer one (R8), or one with the same number (B30). `reason`:
+    which one, for people. `again`: start again, with a new number.
+    """
 
     reason: str
+    again: bool = False
 
 
 Effect = (

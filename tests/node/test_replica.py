@@ -16,11 +16,11 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Fenced, LogError, NewRecord, TopicSpec, TransactorEvent, Unknown
 from borealis_py.log.corrected import Progress, progress_record, transaction
 from borealis_py.log.description import APP_KEY
-from borealis_py.log.messages import Description, RedoStatus, SourceFailure, Status, Threshold, decode, encode
+from borealis_py.log.messages import Description, RedoStatus, SourceFailure, Status, Threshold, beat_key, decode, encode
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Unpublished
-from borealis_py.node.replica import Replica
+from borealis_py.node.replica import NumberShared, Replica
 from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.redo import RedoJob, RedoPlace
@@ -37,6 +37,7 @@ from sunion.bucket import Buckets
 from sunion.model import Input, Output, StableBucket, StableRange
 from sunion.source import SourceFold
 from sunion.union import Mark
+from tests.support.heartbeats import heartbeat
 from tests.support.redos import FailingRedo
 from tests.support.simulated_publisher import SimPublisher
 
@@ -230,6 +231,15 @@ def test_a_start_needs_no_more_of_a_log_than_what_follows_its_checkpoint(world: 
     world.log.delete_before(SOURCE, 2)
     world.store = CheckpointStore(world.spec.checkpoints, "h", KERNEL, threaded=False)
     assert world.start().manager.f_s == written
+
+
+def test_who_shares_its_number_with_another_that_stays_starts_again(world: World) -> None:
+    replica = world.start()
+    world.run(replica, 1)
+    other = heartbeat(0, replica.manager.identity.inc, uid="a")
+    world.log.broker.append(NewRecord(world.spec.control_feed, encode(other), beat_key("q", 0)))
+    with pytest.raises(NumberShared, match="a has incarnation 1, too"):
+        world.run(replica, 1)
 
 
 @pytest.mark.parametrize(("event", "fenced"), [(Fenced(7), True), (Unknown(7, "no answer"), False)])

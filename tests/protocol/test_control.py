@@ -70,6 +70,22 @@ def test_of_two_with_the_same_number_the_first_in_the_log_stays() -> None:
     assert fold(*log, uid="b").superseded is not None
 
 
+def test_of_two_that_both_own_one_number_one_starts_again() -> None:
+    """The log had deleted the first heartbeats before the other one read them."""
+    mine, other = beat(8, 0, uid="b"), beat(9, 0, uid="a")
+    later = fold(mine, other, uid="b")
+    assert later.superseded is None
+    assert later.number_shared == "replica 0: a has incarnation 1, too"
+    earlier = fold(beat(7, 0, uid="a"), mine, uid="a")
+    assert (earlier.superseded, earlier.number_shared) == (None, None), "the other one's new number ends it"
+
+
+def test_who_has_not_read_its_own_heartbeat_leaves_and_is_no_reason_to_start_again() -> None:
+    starting = beat(9, 0, uid="a", state="RECOVERING")
+    assert fold(beat(8, 0, uid="b"), starting, uid="b").number_shared is None
+    assert fold(beat(8, 0, uid="b"), beat(9, 1, uid="a"), uid="b").number_shared is None
+
+
 def test_liveness_is_counted_in_own_heartbeats() -> None:
     control = fold(beat(0, 1), beat(1, 0), beat(2, 0))
     assert control.live(1)
