@@ -29,7 +29,10 @@ def test_each_part_is_weighed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     processes = ReplicaProcesses(tmp_path, "a")
     own = psutil.Process()
     monkeypatch.setattr(processes, "running", lambda: {ProcessName(0): own})
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+    code = "print('up', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"  # a process has no command line until it has one of its own
         found = {part.pid: part for part in parts(processes)}
         child.communicate(b"\n")
     assert found[own.pid].role == "driver"
