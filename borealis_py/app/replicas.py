@@ -27,13 +27,11 @@ from borealis_py.app.supervision import Fate, ProcessStart
 from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.supervised_process import say_unseen
 from borealis_py.config import logfile
-from borealis_py.kafka.process_end import await_end
+from borealis_py.kafka.process_end import KILL_S, await_end, is_over
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 
 SAME_START_S = 0.05
-KILL_S = 10.0
-"""How long a killed process may take to end."""
 COMMAND = (sys.executable, "-m", "borealis_py.runtime.process")
 _STEM = re.compile(r"replica-(\d+)|([A-Za-z][A-Za-z0-9_-]*)\.r(\d+)")
 _TAIL_BYTES = 65_536
@@ -254,7 +252,7 @@ class ReplicaProcesses:
             process = psutil.Process(int(note["pid"]))
             started = process.create_time()
             same = run_notes.running(note) if "ticks" in note else abs(started - float(note["created"])) < SAME_START_S
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+            return process if same and not is_over(process) else None
         except (ValueError, TypeError, KeyError, psutil.Error):
             return None
 

@@ -121,7 +121,7 @@ def stop_supervisor(directory: Path) -> bool:
     _note(directory).unlink(missing_ok=True)  # tells one that does not receive the signal
     if process is None:
         return False
-    terminate(process, STOP_S, STOP_S)
+    terminate(process, STOP_S)
     return True
 
 

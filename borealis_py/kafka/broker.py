@@ -26,11 +26,9 @@ from borealis_py.kafka.checksums import KAFKA_VERSION
 from borealis_py.kafka.client import ask_cluster_id
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
-from borealis_py.kafka.process_end import terminate
+from borealis_py.kafka.process_end import is_over, terminate
 
 LOG_BYTES_MAX = 10_000_000
-KILL_S = 10.0
-"""How long a killed process may take to end."""
 _TAIL_LINES = 20
 
 
@@ -146,7 +144,7 @@ class LocalBroker:
         with self._locked():
             process = self._process()
             if process is not None:
-                terminate(process, timeout_s, KILL_S)
+                terminate(process, timeout_s)
             self._pid_file.unlink(missing_ok=True)
             return process is not None
 
@@ -197,7 +195,7 @@ class LocalBroker:
             return None
         try:
             process = psutil.Process(noted.pid)
-            ours = str(self._config) in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE
+            ours = str(self._config) in process.cmdline() and not is_over(process)
         except psutil.Error:
             return None
         return process if ours else None

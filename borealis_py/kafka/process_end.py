@@ -10,6 +10,8 @@ from contextlib import suppress
 import psutil
 
 LOOK_S = 0.02
+KILL_S = 10.0
+"""How long a killed process may take to end."""
 
 
 def is_over(process: psutil.Process) -> bool:
@@ -29,10 +31,10 @@ def await_end(processes: Iterable[psutil.Process], timeout_s: float) -> list[psu
     return left
 
 
-def terminate(process: psutil.Process, timeout_s: float, kill_s: float) -> None:
-    """Ask a process to end; kill it if it runs `timeout_s` later, and wait up to `kill_s` for that."""
+def terminate(process: psutil.Process, timeout_s: float) -> None:
+    """Ask a process to end; kill it if it runs `timeout_s` later, and wait up to `KILL_S` for that."""
     with suppress(psutil.NoSuchProcess):
         process.terminate()
         for still in await_end([process], timeout_s):
             still.kill()
-            await_end([still], kill_s)
+            await_end([still], KILL_S)

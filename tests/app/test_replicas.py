@@ -97,10 +97,10 @@ time.sleep(600)
 
 
 def test_killed_when_it_does_not_end(processes: ReplicaProcesses, children: list[subprocess.Popen[bytes]]) -> None:
-    pid = put(processes, ProcessName(0), REFUSES, children)
+    process = psutil.Process(put(processes, ProcessName(0), REFUSES, children))
     (stopped,) = processes.stop(timeout_s=0.2)
     assert stopped.forced
-    assert is_over(psutil.Process(pid))
+    assert is_over(process)
 
 
 def test_a_pid_that_is_anothers_by_now_is_left_alone(processes: ReplicaProcesses) -> None:

@@ -17,6 +17,9 @@ from types import FrameType
 
 import psutil
 
+from borealis_py.kafka.process_end import is_over
+from tests.support.processes import inheriting
+
 MARK = "BOREALIS_CHAOS_RUN"
 RUNS = Path(tempfile.gettempdir()) / "borealis-chaos-runs"
 """A file for each run that has not ended in order: whose it is and where its logs are."""
@@ -75,7 +78,7 @@ def sweep_dead(runs: Path = RUNS) -> list[str]:
 def sweep(name: str, directory: Path) -> None:
     """kill -9 every process with that mark, and unmount everything below the directory."""
     for _ in range(ROUNDS):  # one may have started another meanwhile
-        marked = _marked(name)
+        marked = inheriting(MARK, name)
         if not marked:
             break
         for process in marked:
@@ -86,20 +89,10 @@ def sweep(name: str, directory: Path) -> None:
         subprocess.run(["umount", "-l", str(mounted)], capture_output=True, check=False)
 
 
-def _marked(name: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            others = process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
-            if others and process.environ().get(MARK) == name:
-                found.append(process)
-    return found
-
-
 def _lives(pid: int, created: float) -> bool:
     with suppress(psutil.Error):
         process = psutil.Process(pid)
-        return bool(abs(process.create_time() - created) < 1.0 and process.status() != psutil.STATUS_ZOMBIE)
+        return bool(abs(process.create_time() - created) < 1.0 and not is_over(process))
     return False
 
 

@@ -19,6 +19,7 @@ import psutil
 from borealis_py.kafka import cache
 from borealis_py.kafka.broker import free_port
 from tests.docs.output import alike
+from tests.support.processes import inheriting
 
 ROOT = Path(__file__).parents[2]
 PAGE_PORT = "9092"
@@ -159,14 +160,7 @@ class Terminal:
 
     def _left(self) -> list[psutil.Process]:
         """What was started from here, however far away: it has this HOME."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get("HOME") == str(self._home):
-                    found.append(process)
-            except psutil.Error:
-                continue  # gone meanwhile, or somebody else's
-        return found
+        return inheriting("HOME", str(self._home))
 
 
 def _read(path: Path) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from borealis_py.kafka.process_end import is_over
 from tests.docs.terminal import Terminal
 
 
@@ -19,7 +20,7 @@ def test_a_terminal_keeps_functions_files_and_jobs_and_leaves_nothing_running(tm
         assert terminal.run("twice tea; cat port.txt; false") == (1, f"tea tea\nlocalhost:{terminal.own['9092']}\n")
         assert terminal.run_until_shown("echo >> looks; wc -l < looks", "3") == "3\n"
         job = psutil.Process(int((terminal.here / "job").read_text()))
-    assert not psutil.pid_exists(job.pid) or job.status() == psutil.STATUS_ZOMBIE
+    assert is_over(job)
 
 
 def test_a_command_that_goes_on_gets_ctrl_c_once_it_has_printed_what_is_shown(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import psutil
 
+from borealis_py.kafka.process_end import is_over
 from tests.drills.plan import Member
 from tests.drills.processes import Process
 
@@ -51,11 +52,5 @@ def _name(process: psutil.Process) -> str:
 
 def _living(process: psutil.Process) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
-        return [p for p in process.children(recursive=True) if _lives(p)]
+        return [p for p in process.children(recursive=True) if not is_over(p)]
     return []
-
-
-def _lives(process: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    return False

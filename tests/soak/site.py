@@ -22,6 +22,7 @@ from tests.chaos.tidy import MARK
 from tests.drills.network import SOURCES
 from tests.drills.poison import WHATS, Plan
 from tests.drills.processes import ROOT, Process, spawn
+from tests.support.processes import inheriting
 
 APP = "soak"
 APP_FILE = "from tests.drills.app import drill_app\n\napp = drill_app('soak', True, '3s')\n"
@@ -140,11 +141,9 @@ class Site:
     def left(self) -> list[str]:
         """Processes of this soak that run although everything was stopped."""
         found = []
-        for process in psutil.process_iter():
+        for process in inheriting(MARK, os.environ[MARK]):
             with suppress(psutil.Error):
-                others = process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
-                if others and process.environ().get(MARK) == os.environ[MARK]:
-                    found.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
+                found.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
         return found
 
 
