@@ -15,7 +15,7 @@ from borealis_py.simulation.faults.arming import FAULTS
 from borealis_py.simulation.faults.catalogue import CLASSES, KINDS, LATER
 from borealis_py.simulation.runner import generator
 from borealis_py.simulation.runner.generator import NEIGHBOURS, draw, small
-from borealis_py.simulation.runner.run import RunOptions, run_seed, run_seeds
+from borealis_py.simulation.runner.run import RunOptions, run_scenario, run_seed, run_seeds
 from borealis_py.simulation.runner.scenario import SIZES
 from borealis_py.simulation.runner.shrink import Edits
 
@@ -55,6 +55,22 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
     result = run_seed(7, RunOptions(seconds=5.0, edits=Edits(keep=())))
     assert result.ok
     assert 5.0 < result.simulated_s < 10.0
+
+
+@pytest.mark.parametrize(
+    ("seed", "edits"),
+    [
+        # what tells a publisher how far it was lay before records of another life, which retention left alone
+        pytest.param(90000147, Edits(keep=(1, 2, 9), replicas=1), id="retention"),
+        # a replica died between the partitions of its topic
+        pytest.param(90001858, Edits(keep=(0,), heal_s=4.7), id="partitions"),
+        # the rows of one bucket, of a hundred usual ones, took longer than X at the node before
+        pytest.param(90006698, Edits(keep=(4,), brief=0.25, replicas=1, heal_s=6.6), id="too much work"),
+    ],
+)
+def test_worlds_that_were_judged_by_less_than_all_that_matters(seed: int, edits: Edits) -> None:
+    result = run_scenario(edits.apply(draw(seed)), digest=False)
+    assert result.ok, result.failure()
 
 
 def test_every_kind_of_fault_can_be_done_and_is_of_a_class() -> None:

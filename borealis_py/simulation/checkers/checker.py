@@ -20,7 +20,7 @@ from borealis_py.simulation.checkers.reference_model import SourceTruth, compute
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import SourceMachine
-from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.toy_query import BIG_ROWS, QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import KINDS, FaultTarget
 from borealis_py.simulation.runner.scenario import SimulatedNode
@@ -267,13 +267,13 @@ class DelayChecks:
         return any(self._said(name, j).get(bucket, FOREVER) < since for j in range(replicas))
 
     def _said(self, node: str, k: int) -> dict[int, int]:
-        """When a replica's topic first had each stable bucket (of empty ones only the last of a range)."""
+        """When all partitions of a replica's topic had each stable bucket (of empty ones only the last of a range)."""
         if (node, k) not in self._stable:
-            found: dict[int, int] = {}
-            for feed in topics.own_feeds(APP, node, k, self.world.wiring.plans[node].exchange):
-                for bucket, at in self._first(feed).items():
-                    found[bucket] = max(at, found.get(bucket, at))
-            self._stable[node, k] = found
+            feeds = topics.own_feeds(APP, node, k, self.world.wiring.plans[node].exchange)
+            found = [self._first(feed) for feed in feeds]
+            self._stable[node, k] = {
+                bucket: max(first[bucket] for first in found) for bucket in set.intersection(*map(set, found))
+            }
         return self._stable[node, k]
 
     def _first(self, feed: Feed) -> dict[int, int]:
@@ -296,7 +296,7 @@ class DelayChecks:
             self.scenario.width_us,
             self._bound_us,
             lambda first, source_until, until: (
-                not self._suspended(until)
+                not (self._suspended(until) or self._overloaded(first, until))
                 and self.observer.client.covers(first, until)
                 and self._way(QUERY, first, source_until + self.scenario.lag_us, until)
             ),
@@ -311,6 +311,14 @@ class DelayChecks:
         """A node that suspends emits nothing, and its readers do without it."""
         return until >= self.world.start_us + self.scenario.speaks_until_us
 
+    def _overloaded(self, first: int, until: int) -> bool:
+        """Whether a node may have worked on more rows than it can take at the rate at which they came."""
+        s, depth, start = self.scenario, self.world.wiring.depth, self.world.start_us
+        if (work_us := 2 * depth * s.rows_us(BIG_ROWS)) <= LOOK_US:
+            return False
+        at = [start + fault.at_us for fault in self.world.struck if fault.kind == "big"]  # run live, and corrected
+        return any(one < until and first < one + s.threshold_max_us + work_us for one in at)
+
     def _content(self) -> None:
         """No bucket lacks a source that was healthy, as was every replica on the way of its rows.
 
@@ -323,7 +331,7 @@ class DelayChecks:
             end = (bucket + 1) * s.width_us
             first = bucket * s.width_us - SETTLE_US - self._ahead_us(bucket)
             until = end + self._bound_us(end)
-            if self._suspended(until) or self._weaker(first, until):
+            if self._suspended(until) or self._weaker(first, until) or self._overloaded(first, until):
                 continue
             for source in missing:
                 in_time = self._closed_us(source, bucket) < self._in_time_us(bucket)

@@ -175,13 +175,17 @@ class Builder:
         s, plan = self.scenario, self.plans[node]
         return ToyKernel(s.width_us, s.span, node, s.part_rows, fails, s.picks(plan), plan.parts)
 
+    def target(self, index: int) -> Target:
+        """What a publisher of this source writes to."""
+        s = self.scenario
+        how = s.width_us, self.origin
+        return Target(self.app, self.app_uid, s.source_names[index], *how, ahead_max_us=s.timing.ahead_max_us)
+
     def publisher(
         self, index: int, name: str, clock: LocalClock, take_over: bool, ended: Ended, changed: Callable[[], None]
     ) -> PublisherProcess:
         """Raises LogError."""
-        s = self.scenario
-        how = s.width_us, self.origin
-        target = Target(self.app, self.app_uid, s.source_names[index], *how, ahead_max_us=s.timing.ahead_max_us)
+        s, target = self.scenario, self.target(index)
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
         input_ = self.items[index]

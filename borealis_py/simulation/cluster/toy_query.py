@@ -21,6 +21,8 @@ POISON = -17
 """The kernel raises whenever it meets this value; the product has to find out which row it was."""
 BIG = 60
 """Number of rows above which an output must be split, in most worlds."""
+BIG_ROWS = BIG + 20
+"""Number of rows of the bucket with which a fault splits one."""
 ROW_BYTES = 40
 """Size that a row counts for."""
 _PADDING = b" " * 900_001

@@ -9,7 +9,7 @@ from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Policy, Threshold, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, Refused, pack, pack_stimes, unpack_source
 from borealis_py.simulation.cluster.machines import SourceMachine
-from borealis_py.simulation.cluster.toy_query import BIG, POISON, QUERY
+from borealis_py.simulation.cluster.toy_query import BIG_ROWS, POISON, QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.base import Doing, UndoFault, chance, nothing, source_of
 from borealis_py.simulation.runner.scenario import Fault
@@ -85,8 +85,8 @@ def _big(world: World, fault: Fault) -> UndoFault:
     now = max(boundary, world.scheduler.now_us)
     if not uid:
         return nothing
-    rows = b"[" + b",".join(b'{"v":%d}' % (2 * i + 1) for i in range(BIG + 20)) + b"]"
-    header = BatchHeader(world.wiring.app_uid, epoch, uid, seq + 1, pack_stimes([now] * (BIG + 20)), None, "json")
+    rows = b"[" + b",".join(b'{"v":%d}' % (2 * i + 1) for i in range(BIG_ROWS)) + b"]"
+    header = BatchHeader(world.wiring.app_uid, epoch, uid, seq + 1, pack_stimes([now] * BIG_ROWS), None, "json")
     world.log.broker.append(NewRecord(machine.feed, pack(header, rows), timestamp_ms=now // 1000))
     _go_on_behind(world, machine)
     return nothing

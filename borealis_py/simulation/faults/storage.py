@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from borealis_py.client.tail import TailEntry, entry_of, fold_at_end
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
+from borealis_py.log.description import Life
 from borealis_py.simulation.cluster.builder import APP
-from borealis_py.simulation.cluster.machines import ReplicaMachine
+from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.storage import File
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import World
@@ -95,7 +97,7 @@ def _trim(world: World, fault: Fault) -> UndoFault:
     for source in world.sources:
         marks = [_mark(world, machine, source.name) for machine in world.replicas if _reads(machine, source.name)]
         if marks and min(marks) > 0:
-            log.delete_before(source.feed, min(min(marks), _last(world, source.feed)))
+            log.delete_before(source.feed, min(min(marks), _determined(world, source)))
     for plan in world.scenario.nodes:
         bucket = min(_needed(world, plan.name), world.progress(plan.name))
         for k in range(plan.replicas):
@@ -141,6 +143,18 @@ def _needed(world: World, node: str) -> int:
 def _last(world: World, feed: Feed) -> int:
     """The offset of the last record: a source keeps at least that."""
     return max(0, world.log.broker.partition(feed).stable_end - 1)
+
+
+def _determined(world: World, source: SourceMachine) -> int:
+    """The highest offset from which the log tells the next publisher how far its source was published."""
+    partition, life = world.log.broker.partition(source.feed), Life(world.wiring.app_uid)
+    entries: list[TailEntry] = []
+    for begin in range(partition.stable_end - 1, partition.start - 1, -1):
+        found = (entry_of(record, life) for record in partition.read(begin, begin + 1))
+        entries = [*(entry for entry in found if entry is not None), *entries]
+        if fold_at_end(entries, begin, world.wiring.target(source.index)) is not None:
+            return begin
+    return partition.start
 
 
 def _retention(world: World, fault: Fault) -> UndoFault:
