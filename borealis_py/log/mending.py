@@ -8,12 +8,12 @@ fencing, nothing may hang there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Lookup, Mend, NewRecord, Record, Resume
-from borealis_py.log.corrected import Progress, letter_bucket, letter_id, progress_record, row_id, told_by
+from borealis_py.log.corrected import Progress, letter_id, progress_record, row_id, told_by
 from borealis_py.log.progress import Published, last
 from sunion.model import TupleId
 
@@ -50,12 +50,14 @@ class Mender:
         hanging = self._hanging(committed, raw)
         if hanging is not None:
             return Mend(self._in_vain(), False, f"{hanging}: a transaction has no end: the broker lost its markers")
-        visible, row, letter = self._visible(committed, raw)
+        seen = [(output, _last_visible(output, committed)) for output in self._outputs()]
         said = self.upto(committed)
-        upto = max((b for b in (said, self.known, visible) if b is not None), default=None)
+        shown = max((b for b in (said, *(at.upto for _, at in seen if at is not None)) if b is not None), default=None)
+        upto = max((b for b in (shown, self.known) if b is not None), default=None)
         if upto is None:
             return None
-        again = (*self._rows(raw, row, upto), *self._letters(raw, letter, upto))
+        # What only this process knows of may lie before what others have mended meanwhile.
+        again = [record for output, at in seen for record in _hidden(output, at, raw, upto, upto != shown)]
         if not again and said == upto:
             return None
         why = f"{self._progress_feed.topic}: below bucket {upto} the broker lost markers of what was committed"
@@ -107,57 +109,68 @@ class Mender:
 
     # What is hidden ---------------------------------------------------------------------------------------------------
 
-    def _visible(self, committed: Lookup, raw: Lookup) -> tuple[int | None, int, int]:
-        """The bucket up to which rows or dead letters are visible; the offsets after the last
-        visible row and letter.
-        """
-        first, end = raw.bounds(self._letters_feed)
-        start = max(first, end - LETTERS_WINDOW)
-        buckets, row = [], 0
-        letter = start
-        for record in committed.read(self._letters_feed, start, committed.bounds(self._letters_feed)[1]):
-            bucket = letter_bucket(record, self.published.node)
-            if bucket is not None:
-                buckets.append(bucket + 1)
-                letter = record.offset + 1
-        if self.published.corrected:
-            found = last(committed, self._corrected_feed, _placed)
-            row = committed.bounds(self._corrected_feed)[0] if found is None else found[1] + 1
-            buckets += [] if found is None else [found[0].bucket + 1]
-        return max(buckets, default=None), row, letter
-
-    def _rows(self, raw: Lookup, first: int, upto: int) -> list[NewRecord]:
-        """Rows below bucket `upto` after the last visible one, each once, in order."""
-        if not self.published.corrected:
-            return []
-        found: dict[TupleId, NewRecord] = {}
-        for record in raw.read(self._corrected_feed, first, raw.bounds(self._corrected_feed)[1]):
-            placed = _placed(record)
-            if placed is not None and placed[0].bucket < upto:
-                found[placed[0]] = _again(record)
-        return _in_order(found)
-
-    def _letters(self, raw: Lookup, first: int, upto: int) -> list[NewRecord]:
-        """Likewise dead letters. Those of a bucket are committed together: only buckets after the last visible one."""
-        found: dict[TupleId, NewRecord] = {}
-        for record in raw.read(self._letters_feed, first, raw.bounds(self._letters_feed)[1]):
-            told = letter_id(record, self.published.node)
-            if told is not None and told.bucket < upto:
-                found[told] = _again(record, stamped=False)
-        return _in_order(found)
+    def _outputs(self) -> list[_Output]:
+        letters = _Output(self._letters_feed, lambda r: letter_id(r, self.published.node), LETTERS_WINDOW, False)
+        return [_Output(self._corrected_feed, _row_id, None, True), letters] if self.published.corrected else [letters]
 
 
-def _in_order(found: Mapping[TupleId, NewRecord]) -> list[NewRecord]:
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """Rows or dead letters: where they lie, their ids, how many offsets back they are searched (None: all), and
+    whether their time is their bucket's."""
+
+    feed: Feed
+    id: Callable[[Record], TupleId | None]
+    window: int | None
+    stamped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The last visible one."""
+
+    id: TupleId
+    offset: int
+    timestamp_ms: int
+
+    @property
+    def upto(self) -> int:
+        """All below this bucket was committed."""
+        return self.id.bucket + 1
+
+
+def _last_visible(output: _Output, committed: Lookup) -> _Last | None:
+    def told(record: Record) -> _Last | None:
+        at = output.id(record)
+        return None if at is None else _Last(at, record.offset, record.timestamp_ms)
+
+    return last(committed, output.feed, told, output.window)
+
+
+def _hidden(output: _Output, seen: _Last | None, raw: Lookup, upto: int, mended: bool) -> list[NewRecord]:
+    """What lies in the log below bucket `upto` after the last visible one, each once, in order.
+
+    Of a bucket all are committed together. Only what was `mended` may lie behind later ones, yet never before its time.
+    """
+    first, end = raw.bounds(output.feed)
+    if output.window is not None:
+        first = max(first, end - output.window)
+    if seen is not None and not mended:
+        first = seen.offset + 1
+    elif seen is not None and output.stamped:
+        first = raw.find(output.feed, seen.timestamp_ms)
+    found: dict[TupleId, NewRecord] = {}
+    for record in raw.read(output.feed, first, end):
+        at = output.id(record)
+        if at is not None and at.bucket < upto and (seen is None or at > seen.id):
+            found[at] = NewRecord(
+                record.feed, record.value, record.key, record.timestamp_ms if output.stamped else None, record.headers
+            )
     return [found[at] for at in sorted(found)]
 
 
-def _placed(record: Record) -> tuple[TupleId, int] | None:
+def _row_id(record: Record) -> TupleId | None:
     try:
-        return row_id(record), record.offset
+        return row_id(record)
     except (KeyError, ValueError):
         return None  # not written by us
-
-
-def _again(record: Record, stamped: bool = True) -> NewRecord:
-    at = record.timestamp_ms if stamped else None
-    return NewRecord(record.feed, record.value, record.key, at, record.headers)

@@ -74,8 +74,9 @@ class Published:
         return letter_bucket(record, self.node)
 
 
-def last(lookup: Lookup, feed: Feed, says: Callable[[Record], T | None]) -> T | None:
-    """The value of the last record for which `says` returns one; None: there is none.
+def last(lookup: Lookup, feed: Feed, says: Callable[[Record], T | None], most: int | None = None) -> T | None:
+    """The value of the last record for which `says` returns one; None: there is none in the last `most` offsets (None:
+    in the log).
 
     Transaction markers and compaction leave holes, hence windows of growing size.
 
@@ -83,6 +84,7 @@ def last(lookup: Lookup, feed: Feed, says: Callable[[Record], T | None]) -> T | 
         LogError: the log could not be read.
     """
     first, end = lookup.bounds(feed)
+    first = first if most is None else max(first, end - most)
     for size in (*_WINDOWS, end - first):
         found: T | None = None
         for record in lookup.read(feed, max(first, end - size), end):

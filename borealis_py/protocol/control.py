@@ -125,27 +125,26 @@ class Recovery:
     """Decides when RECOVERING ends.
 
     The goal is fixed: the furthest bucket up to which a live peer that was not recovering had acknowledged output when
-    the first own heartbeat was read back.
+    the first own heartbeat was read back; without such a peer, the own frontier then.
     """
 
     def __init__(self) -> None:
         self.recovering = True
         self._goal: int | None = None
 
-    def done(self, control: ControlFold, f_l: Bucket, busy: bool) -> bool:
+    def done(self, control: ControlFold, *, f_l: Bucket, ack_l: Bucket, busy: bool) -> bool:
         """Whether RECOVERING ends now; True only once.
 
         Args:
-            f_l: the live frontier.
-            busy: inputs were not read to their end since the start, complete buckets wait to run, or output is not
-                acknowledged.
+            f_l: the live frontier. ack_l: as far as its output is acknowledged.
+            busy: inputs were not read to their end since the start, or complete buckets wait to run.
         """
         if not self.recovering:
             return False
         if self._goal is None and control.echoed:
             peers = [p.beat for p in control.live_peers() if not p.beat.recovering]
             self._goal = max((b.ack_l for b in peers), default=f_l)
-        if self._goal is None or busy or f_l < self._goal:
+        if self._goal is None or busy or ack_l < self._goal:
             return False
         self.recovering = False
         return True

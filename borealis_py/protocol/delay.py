@@ -6,7 +6,7 @@ and decide alike.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -16,7 +16,7 @@ from sunion.units import Bucket, MonotonicUs
 
 
 class Creation:
-    """created[b]: when each bucket was created, less what upstream had waited (R1).
+    """created[b]: when each bucket was created, less what upstream had waited; not after any later bucket (R1).
 
     Buckets created at once share one entry, so that a jump over an hour costs nothing (B20).
     """
@@ -25,7 +25,8 @@ class Creation:
         self._low = first
         self._ends: list[int] = []
         self._times: list[int] = []
-        self._moved_us: dict[int, int] = {}
+        self._moved: list[tuple[int, int]] = []
+        """(bucket, when it was created at the latest), both rising: each holds for all buckets before it too."""
 
     @property
     def top(self) -> int:
@@ -42,22 +43,33 @@ class Creation:
         """Move creation back: a TENTATIVE or delayed STABLE record shows that upstream waited `waited_us` (B12)."""
         for b, at in ((bucket, now - waited_us - width_us), (bucket + 1, now - waited_us)):
             if self._low <= b <= self.top:
-                self._moved_us[b] = min(self._moved_us.get(b, at), at)
+                self._move(b, at)
+
+    def _move(self, bucket: int, at: int) -> None:
+        index = bisect_left(self._moved, (bucket, at))
+        if index < len(self._moved) and self._moved[index][1] <= at:
+            return
+        least = index
+        while least and self._moved[least - 1][1] >= at:
+            least -= 1
+        if index < len(self._moved) and self._moved[index][0] == bucket:
+            index += 1
+        self._moved[least:index] = [(bucket, at)]
 
     def at(self, bucket: Bucket) -> int | None:
         """When the bucket was created; None: it does not exist or is forgotten."""
         if not self._low <= bucket <= self.top:
             return None
         created = self._times[bisect_right(self._ends, bucket)]
-        return min(created, self._moved_us.get(bucket, created))
+        moved = bisect_left(self._moved, (bucket,))
+        return min(created, self._moved[moved][1]) if moved < len(self._moved) else created
 
     def forget(self, below: int) -> None:
         """Forget the buckets below `below`: they are done."""
         keep = bisect_right(self._ends, below)
         del self._ends[:keep], self._times[:keep]
         self._low = max(self._low, below)
-        for bucket in [b for b in self._moved_us if b < below]:
-            del self._moved_us[bucket]
+        del self._moved[: bisect_left(self._moved, (below,))]
 
 
 @dataclass(slots=True)

@@ -184,7 +184,7 @@ class InputState:
         rows = 0
         for n, bucket in enumerate(self.union.busy(first, limit, most + 1)):
             count = self.union.count(bucket)
-            if not pace.takes(n, count, most):
+            if not pace.takes(n, count, most, bucket - first):
                 return Bucket(bucket), rows
             rows += count
         return limit, rows

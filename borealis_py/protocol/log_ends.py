@@ -20,10 +20,14 @@ class LogEnds:
         self._away_until = ALWAYS
         self._asked: int | None = None
 
-    def turn(self, now: MonotonicUs, late: bool) -> bool:
-        """A turn begins, long after the one before if `late`. Returns whether the replica was away."""
+    def turn(self, now: MonotonicUs, late: bool, worked: bool) -> bool:
+        """A turn begins, long after the one before if `late`; `worked`: that one had so much to do.
+
+        Returns:
+            Whether it is late. Unless it worked, it may not have read what came meanwhile.
+        """
         gap = self._started is not None and late
-        if gap or self._started is None:
+        if (gap and not worked) or self._started is None:
             self._away_until = now
         self._started = now if self._started is None else self._started
         return gap

@@ -117,8 +117,9 @@ class Manager:
         now = turn.now
         if now < self._now:
             raise IllegalTransition(f"turn at {now} us after one at {self._now} us")
-        gap = self._ends.turn(now, now - self._now > self.timing.gap_us)
-        self._pace.turn(now - self._now, self._blocked)
+        elapsed_us = now - self._now
+        gap = self._ends.turn(now, elapsed_us > self.timing.gap_us, self._pace.worked(elapsed_us))
+        self._pace.turn(elapsed_us, self._blocked)
         self._now = now
         self._effects = []
         late_before = self.intake.silences()
@@ -282,7 +283,7 @@ class Manager:
             self._live_at = at = self._ready_at(self.f_l)
             if at is None or at > self._now or self._blocked or self._unread(at) or self._read_again():
                 return
-            if not self._pace.takes(n, self.union.count_live(self.f_l), most):
+            if not self._pace.takes(n, self.union.count_live(self.f_l), most, n):
                 return
             self._step_live(self.f_l)
         self._live_at = self._ready_at(self.f_l)
@@ -334,8 +335,8 @@ class Manager:
 
     def _recover(self) -> None:
         behind = self.f_s == self.f_l and self.complete > self.f_s
-        busy = behind or bool(self.output.waiting) or self._ends.unread_since_start
-        if self._recovery.done(self.control, self.f_l, busy):
+        busy = behind or self._ends.unread_since_start
+        if self._recovery.done(self.control, f_l=self.f_l, ack_l=Bucket(self.output.ack_l), busy=busy):
             self._effects.append(EmitEvent("READY", f"caught up at bucket {self.f_s}"))
             self._set_state()
 

@@ -36,6 +36,10 @@ class Pace:
         """How long so many rows would take inline, in microseconds."""
         return rows * self._row_us
 
+    def worked(self, elapsed_us: int) -> bool:
+        """Whether the rows of the last turn explain that it took so long. Ask before `turn`."""
+        return 2 * self.expected_us(self._ran) >= elapsed_us
+
     def turn(self, elapsed_us: int, waited: bool) -> None:
         """The next turn begins, `elapsed_us` after the last one began; `waited`: not only because that one worked."""
         if self._cut and self._ran and not waited and elapsed_us > 0:
@@ -46,10 +50,15 @@ class Pace:
                 self._row_us = elapsed_us / self._ran
         self._ran, self._cut = 0, False
 
-    def takes(self, n: int, rows: int, most: int) -> bool:
-        """Whether a bucket of `rows` rows may run in this turn too, as the n-th of at most `most`, counted from 0."""
+    def takes(self, n: int, rows: int, most: int, passed: int) -> bool:
+        """Whether a bucket of `rows` rows may run in this turn too.
+
+        Args:
+            n: it would be the n-th of at most `most`, counted from 0. passed: how many buckets the turn has left behind
+                by then, those without rows included.
+        """
         total = self._ran + rows
-        fits = total <= self.rows or (n < self.least_buckets and total <= self._timing.slice_rows)
+        fits = total <= self.rows or (passed < self.least_buckets and total <= self._timing.slice_rows)
         if n and not (n < most and fits):
             self._cut = True
             return False

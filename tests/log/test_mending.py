@@ -141,6 +141,31 @@ def test_what_this_process_was_told_to_be_committed_is_written_again(world: Worl
     assert (world.upto(), world.seen()) == (14, both(10, 14))
 
 
+@pytest.mark.parametrize("before", [(), (12, 13)], ids=["the same bucket", "one later"])
+def test_what_another_mended_first_does_not_hide_what_only_this_process_knows_of(
+    world: World, before: tuple[int, ...]
+) -> None:
+    """The other went by the bucket that one partition shows, and wrote its rows behind all others."""
+    if before:
+        world.publish(*before)
+    kept = [r for r in records(13, 16) if r.feed != LETTERS or letter_id(r, NODE).bucket == 13]
+    world.write(kept, loses=(ROWS, PROGRESS))
+    assert world.mended() == [False, True]
+    assert world.upto() == 14
+    assert world.mended(known=16) == [True]
+    rows = [f"{b}:{i}" for b in (10, 11, *([12] if before else []), 13, 14, 15) for i in (0, 1)]
+    assert (world.upto(), world.seen()[0]) == (16, rows)
+    assert world.mended(known=16) == []
+
+
+def test_letters_too_that_another_did_not_know_of_are_written_again(world: World) -> None:
+    world.write([r for r in records(12, 15) if r.feed != ROWS or row_id(r).bucket == 12], loses=(LETTERS, PROGRESS))
+    assert world.mended() == [False, True]
+    assert world.upto() == 13
+    assert world.mended(known=15) == [True]
+    assert (world.upto(), world.seen()[1]) == (15, both(10, 15)[1])
+
+
 def test_of_the_attempts_that_were_aborted_each_row_and_letter_comes_once(world: World) -> None:
     world.write(records(12, 14)[:3], commit=False)
     world.publish(12, 14, loses=(ROWS, LETTERS))

@@ -29,11 +29,11 @@ def test_a_bucket_is_created_when_it_first_shows_and_only_once() -> None:
     assert len(creation._times) == 2, "a turn that creates none takes no memory"
 
 
-def test_what_upstream_waited_is_taken_off_this_bucket_and_the_next() -> None:
+def test_what_upstream_waited_is_taken_off_this_bucket_the_next_and_all_before() -> None:
     creation = Creation(0)
     creation.extend(3, now=1_000)
     creation.waited(1, now=1_000, waited_us=300, width_us=100)
-    assert [creation.at(b) for b in range(4)] == [1_000, 600, 700, 1_000]
+    assert [creation.at(b) for b in range(4)] == [600, 600, 700, 1_000]
     creation.waited(1, now=1_000, waited_us=10, width_us=100)
     assert creation.at(1) == 600
     creation.waited(9, now=1_000, waited_us=300, width_us=100)
@@ -47,6 +47,7 @@ def test_forgotten_buckets_are_gone_and_the_rest_stay() -> None:
     creation.waited(4, now=9, waited_us=9, width_us=0)
     creation.forget(10)
     assert (creation.at(9), creation.at(10), creation.at(36_001), creation.top) == (None, 1, 2, 36_001)
+    assert not creation._moved
     creation.forget(36_002)
     assert creation.top == 36_001
     creation.extend(36_002, now=3)
@@ -65,7 +66,7 @@ def test_creation_agrees_with_a_plain_table(steps: list[tuple[str, int]]) -> Non
             creation.waited(b, now=now, waited_us=5, width_us=2)
             for bucket, at in ((b, now - 7), (b + 1, now - 5)):
                 if bucket in table:
-                    table[bucket] = min(table[bucket], at)
+                    table |= {k: min(v, at) for k, v in table.items() if k <= bucket}
         else:
             b = min(b, max(table, default=low - 1) + 1)
             creation.forget(b)

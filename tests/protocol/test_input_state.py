@@ -36,10 +36,10 @@ class Counted(Pace):
 
     def __init__(self, rows: int) -> None:
         super().__init__(Timing(), W)
-        self.left, self.asked = rows, list[tuple[int, int, int]]()
+        self.left, self.asked = rows, list[tuple[int, int, int, int]]()
 
-    def takes(self, n: int, rows: int, most: int) -> bool:
-        self.asked.append((n, rows, most))
+    def takes(self, n: int, rows: int, most: int, passed: int) -> bool:
+        self.asked.append((n, rows, most, passed))
         self.left -= rows
         return self.left >= 0
 
@@ -47,20 +47,20 @@ class Counted(Pace):
 def test_a_slice_ends_before_the_bucket_that_no_longer_fits() -> None:
     pace = Counted(5)
     assert filled(2, 0, 3, 4, 1).slice(0, 5, pace, 9) == (3, 5)
-    assert pace.asked == [(0, 2, 9), (1, 3, 9), (2, 4, 9)], "buckets without rows are not asked about"
+    assert pace.asked == [(0, 2, 9, 0), (1, 3, 9, 2), (2, 4, 9, 3)], "buckets without rows are not asked about"
 
 
 def test_a_slice_of_all_goes_to_its_limit_over_empty_buckets() -> None:
     pace = Counted(99)
     assert filled(2, 3, 0, 0).slice(0, 4, pace, 9) == (4, 5)
-    assert pace.asked == [(0, 2, 9), (1, 3, 9)]
+    assert pace.asked == [(0, 2, 9, 0), (1, 3, 9, 1)]
     assert filled(2, 3, 4).slice(1, 2, Counted(99), 9) == (2, 3)
 
 
 def test_a_slice_asks_about_one_bucket_more_than_it_may_run() -> None:
     pace = Counted(99)
     filled(1, 1, 1, 1, 1).slice(0, 5, pace, 2)
-    assert [n for n, _, _ in pace.asked] == [0, 1, 2]
+    assert [n for n, *_ in pace.asked] == [0, 1, 2]
 
 
 def test_the_only_replica_of_a_stream_is_not_awaited_for_what_it_reports_as_tentative() -> None:

@@ -23,7 +23,6 @@ from sunion import output as output_module
 from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition, RetentionLost
 from sunion.model import Kind
-from sunion.output import SOutput
 from sunion.source import SourceFold
 from sunion.stream_fold import FeedProgress, StreamFold
 from sunion.union import Mark, SUnion
@@ -263,9 +262,9 @@ def goal_moves(patch: Patch) -> None:
     """The goal of a start is what the peers have reached now."""
     kept = Recovery.done
 
-    def done(self: Recovery, *args: Any) -> bool:
+    def done(self: Recovery, control: Any, **more: Any) -> bool:
         self._goal = None
-        return kept(self, *args)
+        return kept(self, control, **more)
 
     patch.setattr(Recovery, "done", done)
 
@@ -282,7 +281,12 @@ def starting_peers_set_goals(patch: Patch) -> None:
 
 def ready_before_acks(patch: Patch) -> None:
     """READY does not wait for the acknowledgement of what was said."""
-    patch.setattr(SOutput, "waiting", property(lambda self: 0))
+    kept = Recovery.done
+
+    def done(self: Recovery, control: Any, *, f_l: int, busy: bool, **_: Any) -> bool:
+        return kept(self, control, f_l=f_l, ack_l=f_l, busy=busy)
+
+    patch.setattr(Recovery, "done", done)
 
 
 def no_checkpoint_when_stable(patch: Patch) -> None:

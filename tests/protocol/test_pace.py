@@ -7,14 +7,18 @@ from dataclasses import replace
 
 import pytest
 
+from borealis_py.protocol.input_state import InputState
+from borealis_py.protocol.log_ends import LogEnds
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Turn
 from sunion.model import Input
+from sunion.units import Bucket, MonotonicUs
 from tests.protocol.chain_node import Node
 from tests.protocol.toy import TIMING as TOY
 from tests.sunion.lists import W as WIDTH
 from tests.sunion.lists import batch, claim
+from tests.support.managers import toy_config
 
 MS = 1_000
 W = 100 * MS
@@ -26,7 +30,7 @@ def turns(pace: Pace, rows: int, row_us: float, fixed_us: int = 0, count: int = 
     elapsed = 0
     for _ in range(count):
         pace.turn(elapsed, waited=False)
-        ran = next(n for n in range(1000) if not pace.takes(n, rows, 100))
+        ran = next(n for n in range(1000) if not pace.takes(n, rows, 100, n))
         elapsed = round(ran * rows * row_us) + fixed_us
         yield ran, elapsed
 
@@ -45,6 +49,18 @@ def test_half_a_second_of_the_streams_runs_on_a_machine_where_each_turn_is_slow(
     assert [ran for ran, _ in turns(Pace(TIMING, 10 * W), 1_000, 2.0, fixed_us=300 * MS)][-3:] == [1, 1, 1]
 
 
+def test_half_a_second_counts_buckets_without_rows_too() -> None:
+    """Simulator, seed 95004370: five busy buckets were two seconds of a stream, their turn took 600 ms, longer than a
+    gap, and nothing ran live until the backlog was done."""
+    node = InputState(toy_config(Input.source("s"), timing=TOY), 0, None)
+    busy = [batch(1 + b, b, [(b * WIDTH, b)], boundary=(b + 1) * WIDTH) for b in range(0, 40, 4)]
+    node.read(Turn(0, inputs={0: [claim(0), *busy]}), 0, 1_000)
+    pace = Pace(replace(TIMING, slice_us=1 * MS), W)
+    list(turns(pace, 1, 10_000.0))
+    pace.turn(0, waited=True)
+    assert node.slice(Bucket(0), Bucket(37), pace, 100) == (8, 2)
+
+
 def test_a_bucket_of_any_size_runs_but_no_second_one_beside_it() -> None:
     assert [ran for ran, _ in turns(Pace(TIMING, W), 15_000, 0.1)] == [1] * 20
     assert [ran for ran, _ in turns(Pace(TIMING, W), 50_000, 0.1)] == [1] * 20
@@ -55,7 +71,7 @@ def test_a_turn_that_came_late_for_another_reason_says_nothing_and_one_slow_turn
     list(turns(pace, 200, 1.0))
     pace.turn(10_000 * MS, waited=True)
     assert pace.rows == 20_000
-    assert pace.takes(0, 200, 100)
+    assert pace.takes(0, 200, 100, 0)
     pace.turn(10_000 * MS, waited=False)
     assert pace.rows == 20_000, "all that there was has run"
     list(turns(pace, 200, 1.0, fixed_us=1_000 * MS, count=3))
@@ -92,8 +108,8 @@ def test_what_rows_cost_is_known_once_a_turn_grows_no_more(row_us: float, fixed_
 
 def test_a_turn_of_few_rows_says_nothing_of_what_rows_cost() -> None:
     pace = Pace(TIMING, W)
-    assert pace.takes(0, 100, 100)
-    assert not pace.takes(1, 20_000, 100)
+    assert pace.takes(0, 100, 100, 0)
+    assert not pace.takes(1, 20_000, 100, 1)
     pace.turn(5 * MS, waited=False)
     assert (pace.rows, pace.expected_us(1)) == (200, 1.0)
 
@@ -116,8 +132,28 @@ def test_turns_grow_to_what_fits_by_doubling_at_most() -> None:
     pace, found = Pace(TIMING, W), []
     for elapsed_us in (1, 1, 1, 1, 1, 1, 1, 1, 200 * MS, 1):
         found.append(pace.rows)
-        assert pace.takes(0, pace.rows, 100)
-        assert not pace.takes(1, 20_000, 100)
+        assert pace.takes(0, pace.rows, 100, 0)
+        assert not pace.takes(1, 20_000, 100, 1)
         pace.turn(elapsed_us, waited=False)
     assert found == [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 20_000, 10_000]
     assert pace.rows == 20_000
+
+
+@pytest.mark.parametrize(("elapsed_us", "worked"), [(400 * MS, True), (401 * MS, False)])
+def test_a_turn_that_took_up_to_twice_what_its_rows_take_has_worked(elapsed_us: int, worked: bool) -> None:
+    pace = Pace(TIMING, W)
+    list(turns(pace, 200, 50.0))
+    pace.turn(0, waited=True)
+    assert pace.takes(0, 4_000, 100, 0)
+    assert pace.worked(elapsed_us) is worked
+
+
+def test_a_long_turn_that_its_rows_explain_is_no_absence() -> None:
+    """Simulator, seed 95004370: after each turn of a backlog all ends were asked for again before a bucket ran live."""
+    for worked in (True, False):
+        ends = LogEnds()
+        ends.turn(MonotonicUs(0), late=False, worked=False)
+        ends.answered(MonotonicUs(10))
+        assert not ends.unread(MonotonicUs(5))
+        assert ends.turn(MonotonicUs(500 * MS), late=True, worked=worked), "the gap counts for all else"
+        assert ends.unread(MonotonicUs(5)) is not worked

@@ -70,8 +70,8 @@ def test_what_is_expected_to_take_longer_than_a_limit_becomes_jobs(turn_us: int,
     redo = Reconciliation(timing, pace)
     redo.begin()
     assert redo.inline(union(10**4), 0, 10), "what rows cost is not known yet"
-    pace.takes(0, 1, 1)
-    pace.takes(1, 1, 1)
+    pace.takes(0, 1, 1, 0)
+    pace.takes(1, 1, 1, 1)
     pace.turn(turn_us, waited=False)
     assert redo.inline(union(rows, 1), 0, 1) is inline
     redo.begin()

@@ -139,9 +139,29 @@ def test_labels_are_exact_over_the_window_of_a_result() -> None:
         tentative(7, ("a",), 0.5, 5, True),
     ):
         assert divergence.ran(wrong, [gone, here], 0) is not None
+    assert divergence.ran(tentative(7, ("a",), 0.5, 5, False), [gone, here], 0) is None
     assert divergence.ran(tentative(8, (), 1.0, 5, False), [gone, here], 0) is None, "the window has passed it"
     divergence.over()
     assert divergence.ran(tentative(9, (), 1.0, 5, False), [gone, here], 0) is not None, "that was another divergence"
+
+
+class Dropped(Known):
+    """Its record of bucket 6 was read, but memory may have dropped it."""
+
+    def partials(self, bucket: int, now_us: int) -> list[TentativeWord | None]:
+        nothing = frozenset("a")
+        return [TentativeWord(nothing, nothing, 0.25, 5), None] if bucket == 6 else [None]
+
+
+def test_where_a_label_fits_two_histories_the_next_ones_tell_which_it_was() -> None:
+    """Simulator, seed 95010657: the bucket before had nothing, so the label of this one said nothing of what it had."""
+    for share in (0.5, 0.625):
+        divergence, inputs = Divergence(span=2), [Dropped("a", ["a"], 1, 5), Known("b", ["b"], 1, 99)]
+        assert divergence.ran(tentative(5, ("a",), 0.5, 5, True), inputs, 0) is None
+        assert divergence.ran(tentative(6, ("a",), 0.5, 5, True), inputs, 0) is None
+        inputs[0].closed = 99
+        assert divergence.ran(tentative(7, ("a",), share, 5, False), inputs, 0) is None
+        assert divergence.ran(tentative(8, ("a",), share, 5, False), inputs, 0) is not None
 
 
 def job(number: int, first: int, end: int) -> JobStarted:

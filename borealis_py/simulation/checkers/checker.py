@@ -23,7 +23,7 @@ from borealis_py.simulation.cluster.machines import SourceMachine
 from borealis_py.simulation.cluster.toy_query import BIG_ROWS, QUERY
 from borealis_py.simulation.cluster.world import World
 from borealis_py.simulation.faults.catalogue import KINDS, FaultTarget
-from borealis_py.simulation.runner.scenario import SimulatedNode
+from borealis_py.simulation.runner.scenario import SECOND, SimulatedNode
 from borealis_py.simulation.witness.budgets import transactions_fit
 from borealis_py.simulation.witness.judge import judge_processes
 from sunion.model import FOREVER, TupleId
@@ -366,7 +366,7 @@ class DelayChecks:
         return True
 
     def _prompt(self, node: str, first: int, until: int) -> bool:
-        """Whether none of its replicas delayed new buckets while it corrected (policy "delay")."""
+        """Whether none of its replicas delayed new buckets while it corrected (policy "delay"), or had a backlog."""
         replicas = range(self.world.wiring.plans[node].replicas)
         return all(self.observer.prompt[node, k].covers(first, until) for k in replicas)
 
@@ -386,9 +386,7 @@ class DelayChecks:
 
     @cached_property
     def _failure_free_us(self) -> int:
-        """The longest time that a bucket takes to the client without faults: messages and turns at each node; clock
-        skew.
-        """
+        """The longest a bucket takes to the client without faults: messages and turns at each node; clock skew."""
 
         class Longest(random.Random):
             def random(self) -> float:
@@ -396,4 +394,6 @@ class DelayChecks:
 
         s = self.scenario
         message = s.latencies.append(Longest())
-        return s.lag_us + self.world.wiring.depth * (4 * message + 2 * s.turn_us[1]) + SKEW_US + 1_000
+        of_a_turn = 2 * s.busiest * s.timing.slice_least_us // SECOND  # live, and corrections
+        work_us = s.rows_us(max(of_a_turn, s.timing.slice_rows // 200))  # so many while their cost is unknown
+        return s.lag_us + self.world.wiring.depth * (4 * message + 2 * s.turn_us[1] + work_us) + SKEW_US + 1_000

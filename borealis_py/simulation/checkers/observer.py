@@ -35,6 +35,8 @@ from borealis_py.simulation.witness.budgets import said_in_a_step
 from sunion.model import FOREVER
 from sunion.view import Change
 
+BACKLOG_US = 200_000
+"""How much complete input of a replica that keeps up may wait for it."""
 MARKS = 3
 """Records of a turn that belong to no bucket: UNDO, REC_DONE, END."""
 Key = tuple[str, int]
@@ -65,6 +67,7 @@ class Observer:
         self._phases: dict[str, Phase] = {}
         self._told: dict[str, tuple[object, ...]] = {}
         self._seen: dict[tuple[str, int], ReplicaProcess | None] = {}
+        self._behind: set[Key] = set()
         self._troubled_until = dict.fromkeys(self.overlaps, 0)
         self._progress_feed = Feed(topics.progress(APP, QUERY))
         self._corrected_feed = Feed(topics.stream(APP, QUERY))
@@ -134,6 +137,10 @@ class Observer:
             return
         manager = process.replica.manager
         self.watch.replica(self._world.scheduler.now_us, machine.node, process.name, manager)
+        key, behind = (machine.node, machine.index), self._has_backlog(manager)
+        if process is machine.current and behind is not (key in self._behind):
+            self._behind ^= {key}
+            self.look()
         before, after = self._states.get(process.name, ReplicaState.RECOVERING), manager.state
         if before is not after:
             self._states[process.name] = after
@@ -145,6 +152,9 @@ class Observer:
             self._phases[process.name] = phase
         if self._world.lines is not None:
             self._trace_state(process, manager)
+
+    def _has_backlog(self, manager: Manager) -> bool:
+        return (manager.complete - manager.f_l) * self._world.scenario.width_us > BACKLOG_US
 
     def _changed_state(self, machine: ReplicaMachine, before: ReplicaState, after: ReplicaState) -> None:
         self.coverage.step(before, after)
@@ -189,7 +199,7 @@ class Observer:
         self.steady[key].update(now, stable and machine.reaches_all([own, *frozenset().union(*by_input)]))
         corrects = manager if state is ReplicaState.STABILIZATION else None
         waits = corrects is not None and corrects.delays.stabilization is not DelayPolicy.PROCESS
-        self.prompt[key].update(now, ready and not waits)
+        self.prompt[key].update(now, ready and not waits and key not in self._behind)
         up = not machine.down and not machine.odd
         failed = {source.name for source in self._world.sources if source.failed}
         for i, of in enumerate(names):

@@ -94,10 +94,11 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
     neighbour = beside.choice(NEIGHBOURS) if beside.random() < NEIGHBOUR_SHARE else ""
     whole = replace(whole, neighbour=neighbour, spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE)
+    whole = whole if rng.random() > PARTED_SHARE else parted(rng, whole)
     slow = random.Random(f"slow rows {seed}")
     if slow.random() < SLOW_SHARE:
-        whole = replace(whole, rows_per_s=slow.choice((10, 40)) * rate * sources)
-    return whole if rng.random() > PARTED_SHARE else parted(rng, whole)
+        whole = replace(whole, rows_per_s=slow.choice((4, 16)) * whole.busiest)
+    return whole
 
 
 def small(timing: Timing) -> Timing:

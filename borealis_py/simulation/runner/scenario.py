@@ -133,6 +133,14 @@ class Scenario:
         return replace(self, faults=self.faults[:index] + self.faults[index + 1 :])
 
     @property
+    def busiest(self) -> int:
+        """The most rows a second that a node reads: it may pass on all that it reads, and a result a bucket."""
+        rows = dict.fromkeys(self.source_names, self.rate)
+        for plan in self.nodes:
+            rows[plan.name] = sum(rows[name] for name in plan.inputs) + SECOND // self.width_us
+        return max(sum(rows[name] for name in plan.inputs) for plan in self.nodes)
+
+    @property
     def source_names(self) -> tuple[str, ...]:
         parts = self.source_parts or (1,) * self.sources
         return tuple(name for i, count in enumerate(parts) for name in names_of(f"s{i}", count))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from borealis_py.log.base import Feed, NewRecord
-from borealis_py.log.records import RangeHeader, StableHeader, StreamHeader
+from borealis_py.log.records import RangeHeader, StableHeader, StreamHeader, TentativeHeader
 from borealis_py.protocol.redo import RedoDone, RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.settings import Timing
 from borealis_py.simulation.checkers.violation import Violation
@@ -24,19 +24,22 @@ class Acks:
     """What was emitted on the replica's own stream, and what of it the log has acknowledged, in each of its partitions.
 
     Args:
-        span: number of empty buckets after one with rows that may have output.
+        span: number of empty buckets after one with rows that may have output. start: the bucket it starts at.
     """
 
-    def __init__(self, feeds: Sequence[Feed], timing: Timing, span: int) -> None:
+    def __init__(self, feeds: Sequence[Feed], timing: Timing, span: int, start: int) -> None:
         self._feeds, self._room, self._step = feeds, timing.outbox_max, said_in_a_step(timing, span)
         self._first = True
         self._pieces = dict.fromkeys(feeds, 0)
         self._acked = dict.fromkeys(feeds, 0)
         self._ends: dict[Feed, list[int]] = {feed: [] for feed in feeds}
         self._stable_at: list[tuple[int, int]] = []  # (number of the record, where it ends)
+        self._live_at: list[tuple[int, int]] = []
         self._whole = dict.fromkeys(feeds, 0)
         self.stable = 0
         """Everything below this bucket was emitted as stable and is acknowledged."""
+        self.live = start
+        """Everything below this bucket was emitted in some form and is acknowledged."""
 
     def said(self, feed: Feed, header: StreamHeader, last: bool) -> None:
         """Count one record; a bucket counts once, with its last record."""
@@ -46,10 +49,11 @@ class Acks:
         self._ends[feed].append(self._pieces[feed])
         if feed != self._feeds[0]:
             return
-        if isinstance(header, StableHeader):
-            self._stable_at.append((len(self._ends[feed]), header.bucket + 1))
-        elif isinstance(header, RangeHeader):
-            self._stable_at.append((len(self._ends[feed]), header.end))
+        if isinstance(header, StableHeader | TentativeHeader | RangeHeader):
+            at = len(self._ends[feed]), header.end if isinstance(header, RangeHeader) else header.bucket + 1
+            self._live_at.append(at)
+            if not isinstance(header, TentativeHeader):
+                self._stable_at.append(at)
 
     def turn(self, acked: Sequence[Feed]) -> None:
         self._first = True
@@ -62,6 +66,8 @@ class Acks:
         whole = min(self._whole.values())
         while self._stable_at and self._stable_at[0][0] <= whole:
             self.stable = self._stable_at.pop(0)[1]
+        while self._live_at and self._live_at[0][0] <= whole:
+            self.live = max(self.live, self._live_at.pop(0)[1])
 
     @property
     def waiting(self) -> int:

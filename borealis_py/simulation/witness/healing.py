@@ -18,6 +18,8 @@ SAVED_US = SECOND // 2
 """Time until a checkpoint is acknowledged and written."""
 INLINE_US = SECOND
 """The rest of a failed job, run in slices of turns: at most a few seconds' rows."""
+SLOW = 3
+"""Rows that take long are run in jobs that each take time to start, and new ones come meanwhile."""
 
 
 def bound_us(scenario: Scenario, depth: int) -> int:
@@ -27,6 +29,8 @@ def bound_us(scenario: Scenario, depth: int) -> int:
     correcting = _one_us(timing)
     if most > 1:
         correcting += timing.stagger_us + timing.adopt_deadline_us + timing.heartbeat_us + SAVED_US
+    # Where rows take time, each node runs all that a failure has left, and meanwhile what goes on arriving.
+    correcting += SLOW * depth * scenario.rows_us(scenario.busiest * scenario.heal_us // SECOND)
     publishing = timing.patience_us + timing.patience_step_us * (most - 1) + timing.patience_unknown_us
     return START_US + correcting + (depth - 1) * (INLINE_US + timing.hop_us) + publishing
 

@@ -8,6 +8,7 @@ from itertools import product
 
 from borealis_py.log.records import TentativeHeader
 from borealis_py.simulation.witness.reading import Known, TentativeWord
+from sunion.model import FOREVER
 
 CLOSE = 1e-9
 
@@ -42,6 +43,14 @@ def _nothing(known: Known, bucket: int) -> TentativeWord:
     return TentativeWord(known.sources, known.sources, 0.0, bucket)
 
 
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the last buckets, as many as matter, may have been computed from; `since`: the least `diverged_from`."""
+
+    since: int
+    window: tuple[Made, ...]
+
+
 class Divergence:
     """The buckets that ran live since stable and live frontier were equal, and what each was computed from.
 
@@ -51,40 +60,44 @@ class Divergence:
 
     def __init__(self, span: int) -> None:
         self._span = span
-        self._made: dict[int, Made] = {}
+        self._histories = [Basis(FOREVER, ())]
+        """Several where memory was full: a label may fit to what was read and to what was left, and only later ones
+        tell to which."""
 
     def over(self) -> None:
         """The live state equals the stable one again: nothing tentative is in it."""
-        self._made.clear()
+        self._histories = [Basis(FOREVER, ())]
 
     def ran(self, header: TentativeHeader, inputs: Sequence[Known], now_us: int) -> str | None:
-        """Take an emitted bucket. Returns what is wrong with its labels, if anything."""
-        wrong = None
+        """Take the next bucket that is emitted. Returns what is wrong with its labels, if anything."""
+        wrong, fit = None, list[Basis]()
         for own in made(header.bucket, inputs, now_us):
-            self._made[header.bucket] = own
-            why = self._wrong(header, own)
-            if why is None:
-                return None
-            wrong = wrong or why
-        return wrong
+            for before in self._histories:
+                history = Basis(min(before.since, own.diverged_from), (*before.window, own)[-self._span :])
+                why = _wrong(header, own, history)
+                if why is not None:
+                    wrong = wrong or why
+                elif history not in fit:
+                    fit.append(history)
+        self._histories = fit or self._histories
+        return None if fit else wrong
 
-    def _wrong(self, header: TentativeHeader, own: Made) -> str | None:
-        bucket = header.bucket
-        window = [of for b, of in self._made.items() if bucket - self._span < b]
-        expected = {
-            "missing_sources": sorted(frozenset().union(*(of.missing_sources for of in window))),
-            "missing": sorted(own.missing),
-            "completeness": min(of.share for of in window),
-            "diverged_from": min(of.diverged_from for of in self._made.values()),
-        }
-        if abs(header.completeness - min(of.share for of in window)) > CLOSE:
-            return _differs("completeness", header.completeness, expected)
-        for field, said in ("missing_sources", sorted(header.missing_sources)), ("missing", sorted(header.missing)):
-            if said != expected[field]:
-                return _differs(field, said, expected)
-        if header.diverged_from != expected["diverged_from"]:
-            return _differs("diverged_from", header.diverged_from, expected)
-        return None
+
+def _wrong(header: TentativeHeader, own: Made, history: Basis) -> str | None:
+    expected = {
+        "missing_sources": sorted(frozenset().union(*(of.missing_sources for of in history.window))),
+        "missing": sorted(own.missing),
+        "completeness": min(of.share for of in history.window),
+        "diverged_from": history.since,
+    }
+    if abs(header.completeness - min(of.share for of in history.window)) > CLOSE:
+        return _differs("completeness", header.completeness, expected)
+    for field, said in ("missing_sources", sorted(header.missing_sources)), ("missing", sorted(header.missing)):
+        if said != expected[field]:
+            return _differs(field, said, expected)
+    if header.diverged_from != history.since:
+        return _differs("diverged_from", header.diverged_from, expected)
+    return None
 
 
 def _differs(field: str, said: object, expected: dict[str, object]) -> str:

@@ -12,7 +12,8 @@ AT_ONCE = -(2**62)
 
 
 class Births:
-    """created[b]: the first turn in which a bucket could be known, less what upstream had waited."""
+    """created[b]: the first turn in which a bucket could be known, less what upstream had waited with it or with any
+    later one."""
 
     def __init__(self, start: int, width_us: int) -> None:
         self._width_us = width_us
@@ -37,7 +38,7 @@ class Births:
         if bucket < self._start or found == len(self._opened):
             return None
         at = self._opened[found][1]
-        return min(at, self._moved.get(bucket, at))
+        return min(at, *(moved for b, moved in self._moved.items() if b >= bucket), at)
 
     def end_us(self, bucket: int) -> int | None:
         """When it should have been complete; None: it does not exist yet."""

@@ -54,12 +54,13 @@ class Witness:
         self.settings = place.settings()
         self.queue = Queue(place, heard.name)
         self.divergence = Divergence(place.span)
-        self.acks = Acks(place.own_feeds, place.timing, place.span)
+        self.acks = Acks(place.own_feeds, place.timing, place.span, heard.bucket)
         self.jobs = Jobs(place.timing, place.rows, place.scenario.spark)
         self.checkpoints = Checkpoints()
         self.overdue = Overdue(heard.name, well)
         self.inputs: list[Known] = []
         self._before_us = heard.turns[0].now_us
+        self._goal: int | None = None
         self._gone: Feed | None = None
 
     def judge(self) -> None:
@@ -160,10 +161,17 @@ class Witness:
         due = few and earliest is not None and earliest <= now
         self.overdue.bucket(now, at.live, due, gap)
         if not self.ready:
-            goal = self.queue.goal
+            self._goal = self._ready_from()
             behind = at.stable == at.live < self.complete
-            caught_up = goal is not None and goal <= at.live and not behind and not self.acks.waiting
+            caught_up = self._goal is not None and self._goal <= self.acks.live and not behind
             self.overdue.check_readiness(now, caught_up, gap)
+
+    def _ready_from(self) -> int | None:
+        """As far as its output must be acknowledged before it is READY: what peers had reached when it first heard
+        itself, else its own frontier then; None: it has not."""
+        if self._goal is not None or self.queue.goal is None:
+            return self._goal
+        return self.at.live if self.queue.goal < 0 else self.queue.goal
 
     # What it emits ----------------------------------------------------------------------------------------------------
 
@@ -269,12 +277,9 @@ class Witness:
         status = json.loads(record.value or b"{}")
         if status["event"] != "READY":
             return
-        if self.acks.waiting:
-            said = f"{self._name} is READY, and {self.acks.waiting} of its records are not acknowledged"
-            raise Violation("ready", said)
-        goal = self.queue.goal
-        if goal is None or goal > self.at.live:
-            raise Violation("ready", f"{self._name} is READY at {self.at.live}, its goal is {goal}")
+        goal = self._ready_from()
+        if goal is None or goal > self.acks.live:
+            raise Violation("ready", f"{self._name} is READY, acknowledged is {self.acks.live}, its goal is {goal}")
         if self.at.stable == self.at.live < self.complete:
             raise Violation("ready", f"{self._name} is READY at {self.at.live}, complete is {self.complete}")
         self.ready = True

@@ -110,28 +110,27 @@ def _repeats_have_waited() -> Any:
 def _goal_moves() -> Any:
     before = Recovery.done
 
-    def done(self: Recovery, *args: Any) -> bool:
+    def done(self: Recovery, control: Any, **more: Any) -> bool:
         self._goal = None
-        return before(self, *args)
+        return before(self, control, **more)
 
     return mock.patch.object(Recovery, "done", done)
 
 
 def _ready_before_acks() -> Any:
-    before = Manager._recover
+    before = Recovery.done
 
-    def recover(self: Manager) -> None:
-        with mock.patch.object(SOutput, "waiting", property(lambda _: 0)):
-            before(self)
+    def done(self: Recovery, control: Any, *, f_l: int, busy: bool, **_: Any) -> bool:
+        return before(self, control, f_l=f_l, ack_l=f_l, busy=busy)
 
-    return mock.patch.object(Manager, "_recover", recover)
+    return mock.patch.object(Recovery, "done", done)
 
 
 def _ready_at_any_frontier() -> Any:
     before = Recovery.done
 
-    def done(self: Recovery, control: Any, f_l: int, busy: bool) -> bool:
-        return before(self, control, f_l + 1_000, busy)
+    def done(self: Recovery, control: Any, *, ack_l: int, **more: Any) -> bool:
+        return before(self, control, ack_l=ack_l + 1_000, **more)
 
     return mock.patch.object(Recovery, "done", done)
 

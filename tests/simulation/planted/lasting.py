@@ -45,8 +45,8 @@ def _same_incarnation_again() -> Any:
 def _never_ready() -> Any:
     before = Recovery.done
 
-    def done(self: Recovery, control: Any, f_l: int, busy: bool) -> bool:
-        return before(self, control, f_l - 1_000_000, busy)
+    def done(self: Recovery, control: Any, *, ack_l: int, **more: Any) -> bool:
+        return before(self, control, ack_l=ack_l - 1_000_000, **more)
 
     return mock.patch.object(Recovery, "done", done)
 
