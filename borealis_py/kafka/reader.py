@@ -78,6 +78,8 @@ class KafkaReader:
         self._arrived_bytes = 0
         self._failed = False
         self._closed = False
+        self.more = False
+        """See `log.base.Reader.more`."""
         # Used by the thread only:
         self._assigned: dict[Feed, _Cursor] = {}
         self._feeds: dict[tuple[str, int], Feed] = {}
@@ -114,8 +116,8 @@ class KafkaReader:
                     run.cursor.position = run.after
                     size += run.size
             self._changed.notify()
-            more = bool(self._arrived)
-        if more:
+            self.more = bool(self._arrived)
+        if self.more:
             self._wake()
         return records
 

@@ -87,6 +87,10 @@ class Reader(Protocol):
             OffsetGone: a cursor is below the first offset the log still has.
         """
 
+    @property
+    def more(self) -> bool:
+        """Whether the last `poll` left records that had arrived, of any feed."""
+
     def position(self, feed: Feed) -> int:
         """The offset after the last record that `poll` returned (before that: the opened offset).
 

@@ -12,10 +12,12 @@ LOOK_US = 5_000
 """An answer triggers no wake-up, so the asker polls again after this time."""
 GIVE_UP_US = 200_000
 """A feed is cut off, that is, counts as read, if it does not report its end within this time or makes no progress
-towards it for as long.
+towards it for as long. Polls that leave records do not count, up to `FULL_POLLS` of them: its own may be among those.
 
 X has no more time for it than the slack, which must exceed this.
 """
+FULL_POLLS = 10
+"""A reader that never gets to the end of what arrives must not wait for a lost feed for ever."""
 FIRST_US = 1_000_000
 """The very first query may take this long, because it looks up the brokers."""
 CUT_OFF_US = 2_000_000
@@ -24,11 +26,12 @@ CUT_OFF_US = 2_000_000
 
 @dataclass(slots=True)
 class _Way:
-    """A feed on the way from its position to its end: where it stood, and since when."""
+    """A feed on the way from its position to its end: where it stood, since when, and after how many full polls."""
 
     end: int
     position: int
     since: int
+    full: int = 0
 
 
 class EndsWatch:
@@ -98,7 +101,9 @@ class EndsWatch:
         if position >= way.end:
             return True
         if position > way.position:
-            way.position, way.since = position, now
+            way.position, way.since, way.full = position, now, 0
+        elif self._reader.more and way.full < FULL_POLLS:
+            way.since, way.full = now, way.full + 1
         elif now - way.since >= GIVE_UP_US:
             self._give_up(now, [feed])
             return True

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
-from borealis_py.log.ends import CUT_OFF_US, FIRST_US, GIVE_UP_US, EndsWatch
+from borealis_py.log.ends import CUT_OFF_US, FIRST_US, FULL_POLLS, GIVE_UP_US, EndsWatch
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 
@@ -101,6 +101,47 @@ def test_a_long_way_that_is_being_read_is_not_given_up(scene: Scene) -> None:
         assert scene.watch.read_to(scene.scheduler.now_us) is None
         assert scene.reader.poll()
     assert scene.watch.read_to(scene.scheduler.now_us) == asked
+
+
+def test_a_feed_is_not_given_up_while_others_fill_each_poll(scene: Scene) -> None:
+    """Simulator, seed 97009623: a turn of a second, the next poll was full of other inputs' records, and an input whose
+    records had long arrived counted as cut off and as missing."""
+    scene.log.poll_records_max = 1
+    scene.write(FAR)
+    asked = scene.scheduler.now_us
+    scene.watch.ask(asked, [NEAR, FAR])
+    turns = 0
+    while not scene.reader.position(FAR):
+        turns += 1
+        scene.write(NEAR)
+        scene.write(NEAR)
+        scene.scheduler.run_until(scene.scheduler.now_us + GIVE_UP_US + MS)
+        assert scene.watch.read_to(scene.scheduler.now_us) is None
+        assert scene.reader.poll()
+    assert turns > 1
+    assert scene.reader.poll(), "what was asked for of NEAR, too"
+    assert scene.watch.read_to(scene.scheduler.now_us) == asked
+
+
+class Behind:
+    """A reader that never gets to the end of what arrives; of FAR nothing ever comes."""
+
+    more = True
+
+    def position(self, feed: Feed) -> int:
+        return 0
+
+
+def test_a_lost_feed_is_given_up_though_no_poll_gets_to_the_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.write(FAR)
+    asked = scene.scheduler.now_us
+    scene.watch.ask(asked, [NEAR, FAR])
+    monkeypatch.setattr(scene.watch, "_reader", Behind())
+    said = []
+    for _ in range(FULL_POLLS + 3):
+        scene.scheduler.run_until(scene.scheduler.now_us + GIVE_UP_US)
+        said.append(scene.watch.read_to(scene.scheduler.now_us))
+    assert said == [None] * FULL_POLLS + [asked, None, None]
 
 
 class Silent:

@@ -33,6 +33,8 @@ class NowhereLookup:
 
 
 class NowhereReader:
+    more = False
+
     def __init__(self, log: Nowhere) -> None:
         self._log = log
         self._position = 0

@@ -28,6 +28,8 @@ class MemoryReader:
         self._client = client
         self._wake = wake
         self._cursors: dict[Feed, _SimulatedCursor] = {}
+        self.more = False
+        """See `log.base.Reader.more`."""
 
     def open(self, feed: Feed, offset: int) -> None:
         """See `log.base.Reader.open`. A feed that does not exist yields nothing until it does."""
@@ -50,6 +52,7 @@ class MemoryReader:
         readable = self._readable()
         records: list[Record] = []
         limit = left = self._client.log.poll_records_max
+        self.more = False
         for cursor, partition in readable:
             position, visible = cursor.position, cursor.visible
             if visible > position:
@@ -58,6 +61,7 @@ class MemoryReader:
                 if left is not None:
                     left -= end - position
                     if end < visible:
+                        self.more = True
                         self._client.log.scheduler.after(0, self._wake)
                 cursor.position = end
         if limit is not None and left == 0:  # the next poll begins with another feed, so that none starves

@@ -161,6 +161,10 @@ class RecordingReader:
             self._ear.turn.moved, self._moved = self._moved, {}
         return records
 
+    @property
+    def more(self) -> bool:
+        return self._reader.more
+
     def position(self, feed: Feed) -> int:
         return self._reader.position(feed)
 
