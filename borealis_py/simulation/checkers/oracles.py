@@ -271,6 +271,8 @@ class Clean:
 
 UNREAD_US = 500_000
 """A running replica that can reach a source has queried its end within this time."""
+CUT_OFF_US = 2_000_000
+"""A feed that could not be read need not be asked for its end again for so long (B14)."""
 
 
 def needless(
@@ -305,7 +307,7 @@ def needless(
                 continue
             there = closings[closed][1]
             in_time = there < in_time_us(header.bucket)
-            if in_time and there < at - UNREAD_US and readable.covers(at - UNREAD_US, at):
+            if in_time and there < at - UNREAD_US and readable.covers(at - UNREAD_US - CUT_OFF_US, at):
                 detail = f"bucket {header.bucket} ran without {source}, in the log for {(at - there) / 1e6} s"
                 raise Violation("needless", f"{name}: {detail}", header.bucket)
 
