@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from borealis_py.client.subscriber import Row
-from borealis_py.log.base import Record
+from borealis_py.log.base import NewRecord, Record
+from borealis_py.log.corrected import dead_letter
 from borealis_py.query.errors import QueryError, did_you_mean
 from sunion.model import Reject
 
@@ -16,11 +17,9 @@ from sunion.model import Reject
 class RefusedRow:
     """A dead letter.
 
-    Attributes:
-        source: where the row came from: a source, or the node or query that could not compute with it.
-        reason: why it could not be used.
-        raw: its bytes, as the dead-letter topic keeps them.
-        bucket: with which results it was written, as a bucket's number.
+    `source`: where the row came from: a source, or the node or query that could not compute with it. `reason`: why it
+    could not be used. `raw`: its bytes, as the dead-letter topic keeps them. `bucket`: the number of the bucket with
+    which it was written.
     """
 
     source: str
@@ -28,26 +27,24 @@ class RefusedRow:
     raw: bytes
     bucket: int
 
-    @classmethod
-    def of_reject(cls, bucket: int, reject: Reject) -> RefusedRow:
-        """A dead letter that is not written yet."""
-        reason = reject.reason.encode(errors="replace").decode()
-        return cls(reject.source, reason, reject.raw, bucket)
 
-    @classmethod
-    def of_record(cls, record: Record) -> RefusedRow:
-        """A record of the dead-letter topic."""
-        headers = {name: value.decode() for name, value in record.headers}
-        return cls(headers["source"], headers["reason"], record.value or b"", int(headers["bucket"]))
+def refused(bucket: int, reject: Reject) -> RefusedRow:
+    """A reject as its record in the dead-letter topic says it."""
+    return refused_in(dead_letter("", "", bucket, reject))
+
+
+def refused_in(record: Record | NewRecord) -> RefusedRow:
+    """A record of the dead-letter topic."""
+    headers = {name: value.decode() for name, value in record.headers}
+    return RefusedRow(headers["source"], headers["reason"], record.value or b"", int(headers["bucket"]))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Results:
     """What `run` computed: `results["sales"]` is the query's rows as dicts, in order.
 
-    Attributes:
-        streams: the corrected stream of each query. Of a partitioned query, one partition after the other.
-        dead_letters: every row that could not be used. A test that expects none asserts that it is empty.
+    `streams`: the corrected stream of each query; of a partitioned query, one partition after the other.
+    `dead_letters`: every row that could not be used. A test that expects none asserts that it is empty.
     """
 
     streams: Mapping[str, tuple[Row, ...]]

@@ -28,7 +28,7 @@ from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.latency import Latencies
 from borealis_py.simulation.quiet import quiet
 from borealis_py.testing.loading import described, loaded, target_of
-from borealis_py.testing.results import RefusedRow, Results
+from borealis_py.testing.results import RefusedRow, Results, refused
 from borealis_py.testing.rows import GivenRow, TimedRow, given
 from borealis_py.testing.times import START_US
 from reconcile.audit import whole_ranges
@@ -54,7 +54,7 @@ def run(
     Args:
         rows: for each source its rows, as dicts of columns. A source that is left out has none; a source with
             partitions is given by partition ("clicks.0"). A row's time is, in this order: that of a pair
-            `(time, row)`, where the time is one of `Time`; that in the column `stime`; or by `every`.
+            `(time, row)`, written in any way that `to_stime` takes; that in the column `stime`; or by `every`.
         stime: a column with the times, as microseconds, ISO 8601 or `datetime`. It need not be in the source's schema.
         every: rows without a time follow each other at this distance, from 2026-01-01 on ("0s": all at once).
         lateness: None: no row is late, whatever the order. Otherwise rows arrive in the given order, and one whose time
@@ -64,7 +64,8 @@ def run(
         The rows of each query, and the dead letters.
 
     Raises:
-        QueryError, SettingsError: what `borealis check` says of the app; or no duration.
+        QueryError: what `borealis check` says of the app; or something that is no duration.
+        SettingsError: a threshold that cannot hold.
         NoSuchApp: no such source; the message has the nearest names.
         PublisherError: a lateness of more than a day.
         TypeError, ValueError: something that is no row, or no time.
@@ -144,7 +145,7 @@ def _computed(log: MemoryLog, state: AppState) -> Results:
             for bucket, output, kernel in _outputs(log, state, part, flat):
                 rows += _rows(bucket, output, kernel, number)
                 if not number:  # each partition computes the whole query and takes its rows only at the end
-                    letters += [RefusedRow.of_reject(bucket, one) for one in output.rejects if one.source in mine]
+                    letters += [refused(bucket, one) for one in output.rejects if one.source in mine]
         told |= {*state.spec.upstream_of(query), *(s for p in parts_of(state.spec, query) for s in _read(state, p))}
         streams[query] = tuple(rows)
     return Results(streams, tuple(sorted(letters, key=lambda letter: letter.bucket)))

@@ -20,7 +20,8 @@ def to_stime(time: Time) -> int:
     """Microseconds since 1970, as in `stime`, `window_start` and `window_end`.
 
     Args:
-        time: see `Time`.
+        time: "2026-01-01T00:00:01.5" or a `datetime` (UTC if it has no zone), microseconds since 1970, or "1.5s": so
+            long after 2026-01-01T00:00:00Z, where worlds begin.
 
     Raises:
         ValueError: not a time.

@@ -14,7 +14,7 @@ from sunion.view import Change
 
 @dataclass(frozen=True, slots=True)
 class ShownChange(LiveChange):
-    """A change of the live view, and when a subscriber was shown it.
+    """A `LiveChange`, and when a subscriber was shown it.
 
     `shown_us`: the world's time then, microseconds since 1970. `delay_us`: how long after the end of the last of its
     buckets that was, in microseconds; None after the sources' end, which has no time.

@@ -22,7 +22,7 @@ from borealis_py.query.units import parse_duration
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.quiet import quiet
 from borealis_py.testing.loading import loaded
-from borealis_py.testing.results import RefusedRow
+from borealis_py.testing.results import RefusedRow, refused_in
 from borealis_py.testing.rows import TimedRow, given
 from borealis_py.testing.simulated_app import SimulatedApp
 from borealis_py.testing.times import START_US
@@ -51,7 +51,8 @@ class World:
         lateness: how long after its time a row may be sent; rows that come later are dead letters. Results wait for it.
 
     Raises:
-        QueryError, SettingsError: what `borealis check` says of the app; or no duration.
+        QueryError: what `borealis check` says of the app; or a lateness that is no duration.
+        SettingsError: a threshold that cannot hold.
         PublisherError: a lateness of more than a day.
     """
 
@@ -82,9 +83,8 @@ class World:
 
         Args:
             source: its name; of a source with partitions, one of them ("clicks.0").
-            rows: dicts of columns, or pairs `(time, row)`, where the time is one of `Time`. A row with a time is sent
-                at that time, or at once if it has passed: it is late then, unless the lateness allows it. A row without
-                a time happens now.
+            rows: dicts of columns, or pairs `(time, row)`, as for `run`. A row with a time is sent at that time, or at
+                once if it has passed: it is late then, unless the lateness allows it. A row without a time happens now.
             stime: a column with the times, as for `run`.
 
         Raises:
@@ -117,7 +117,8 @@ class World:
             for_: how long, from now on, like "8s"; None: until `heal`.
 
         Raises:
-            NoSuchApp: no such source. QueryError: not a duration.
+            NoSuchApp: no such source.
+            QueryError: not a duration.
         """
         self._open()
         self._state.schema(source)
@@ -134,7 +135,8 @@ class World:
             for_: until they are started again; None: until `heal`.
 
         Raises:
-            WorldError: nothing has this name. QueryError: not a duration.
+            WorldError: no process has this name.
+            QueryError: not a duration.
         """
         self._strike(name, for_, "kill", Machine.crash, Machine.restart)
 
@@ -213,7 +215,7 @@ class World:
     def dead_letters(self) -> list[RefusedRow]:
         """The dead letters so far, in the order in which they were written."""
         self._open()
-        return [RefusedRow.of_record(r) for r in self._records(topics.deadletter(self._state.name))]
+        return [refused_in(r) for r in self._records(topics.deadletter(self._state.name))]
 
     def status(self) -> Mapping[str, Status | None]:
         """The newest status of each replica by name ("sales.r0"), as `borealis status` has it; None: it does not run.
