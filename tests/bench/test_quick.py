@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from borealis_py.bench.measure import catchup, first_test, quick, quick_tables
+from borealis_py.bench.load import first_test
+from borealis_py.bench.measure import catchup, quick, quick_tables
 from borealis_py.bench.measure.quick import QuickOptions, QuickReport
 from borealis_py.bench.report.figures import (
     BenchError,

@@ -1,15 +1,47 @@
-"""A first test of an app, timed in a process of its own: `python -m borealis_py.bench.load.first_test`.
+"""How long a user's first tests take, in new processes without Java or a broker, each with nothing loaded before.
 
-Prints one JSON object: seconds of the imports, of the first `run`, and of a first `World` that loses an input for 8 s.
+    python -m borealis_py.bench.load.first_test
+
+is one of them, and imports nothing of ours before it begins. It prints a JSON object: seconds of the imports, of the
+first `run`, and of a first `World`, which loses an input for 8 s.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from collections.abc import Sequence
+from statistics import median
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from borealis_py.bench.report.figures import FirstTestFigures
+
+RUNS = 3
+COMMAND = (sys.executable, "-m", "borealis_py.bench.load.first_test")
 ROWS = 20
 """Rows of each source, 200 ms apart."""
+
+
+def measure(command: Sequence[str] = COMMAND) -> FirstTestFigures:
+    """Medians of some processes. Raises BenchError: one failed, or computed other rows in its world."""
+    from borealis_py.bench.report.figures import FirstTestFigures
+
+    found = [_once(command) for _ in range(RUNS)]
+    import_s, run_s, world_s = (median(one[name] for one in found) for name in ("import_s", "run_s", "world_s"))
+    return FirstTestFigures(RUNS, import_s, run_s, world_s)
+
+
+def _once(command: Sequence[str]) -> dict[str, float]:
+    from borealis_py.bench.report.figures import BenchError
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"a first test failed: {done.stderr.strip() or f'exit code {done.returncode}'}")
+    seconds: dict[str, float] = json.loads(done.stdout)
+    return seconds
 
 
 def main() -> None:

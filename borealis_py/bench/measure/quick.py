@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from borealis_py.bench.load import first_test
 from borealis_py.bench.load.events import Backlog
 from borealis_py.bench.load.sizes import Sizes, on_stage
 from borealis_py.bench.load.stage import Running, Stage
-from borealis_py.bench.measure import catchup, delay, first_test, footprint, redo
+from borealis_py.bench.measure import catchup, delay, footprint, redo
 from borealis_py.bench.measure.catchup import RAW_LOOP, Prepared, needs_raw_loop
 from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.figures import (
