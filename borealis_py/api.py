@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from typing import Any, Literal, get_args
 
 from borealis_py.app.state import AppState, read_app
@@ -17,84 +16,27 @@ from borealis_py.client.stimes import Boundaries
 from borealis_py.client.subscriber import (
     CorrectedSubscription,
     LiveChange,
-    LiveSubscription,
     Row,
     live_change,
-    published,
     raw_records,
 )
 from borealis_py.config.config import load
 from borealis_py.config.kafka import log_of
-from borealis_py.engine import OperatorClass, compile_query
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
-from borealis_py.log.base import Log, Wake
+from borealis_py.log.base import Log
 from borealis_py.log.clock import SystemClock
-from borealis_py.protocol.settings import SettingsError, budget
+from borealis_py.observe.live_view import forgets, open_live, worth_showing
 from borealis_py.query.partitions import parts_of
-from borealis_py.query.spec import AppSpec, count_of
+from borealis_py.query.spec import count_of
 from borealis_py.query.units import parse_duration
 from reconcile.replay_context import make_kernel
 from sunion.bucket import Buckets
-from sunion.model import Kind
 
 ViewName = Literal["corrected", "live", "raw"]
 Boundary = Literal["clock", "data", "paced"]
 IDLE_S = 0.1
 """How often a waiting iterator checks whether it should stop."""
-
-
-def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake) -> list[LiveSubscription]:
-    """Open one live subscription per partition of a query.
-
-    The app's timing determines how long they wait and which thresholds are valid, as at the replicas.
-
-    Raises:
-        QueryError: unknown query.
-        SettingsError: the app's timing does not allow its threshold.
-    """
-    spec = state.spec
-    q, depth = spec.query(query), spec.position(query)
-
-    def wait_of(threshold_us: int) -> int:
-        return budget(state.timing, threshold_us, depth=depth)
-
-    try:
-        wait_us = wait_of(q.threshold_us)  # until a valid setting changes it
-    except SettingsError as exc:
-        raise SettingsError(
-            f"{query}: {exc}. The timing in the app's description does not allow it: `borealis up` writes a new one"
-        ) from exc
-    buckets, clock, found = Buckets(spec.bucket_us), SystemClock(), []
-    with closing(log.lookup()) as lookup:
-        for part in parts_of(spec, query):
-            start = state.origin if from_beginning else published(lookup, spec.name, state.app_uid, part, state.origin)
-            found.append(
-                LiveSubscription(
-                    log=log,
-                    clock=clock,
-                    app=spec.name,
-                    app_uid=state.app_uid,
-                    query=part,
-                    replicas=q.replicas,
-                    buckets=buckets,
-                    start=start,
-                    wait_us=wait_us,
-                    schema=None,
-                    wake=wake,
-                    wait_of=wait_of,
-                )
-            )
-    return found
-
-
-def forgets(spec: AppSpec, query: str) -> bool:
-    """Whether every node that a query's rows come through is repeatable or convergent-capable.
-
-    If so, a result without missing sources is already final, whatever its state lacked before (PROTOCOL.md 4.3).
-    """
-    with closing(compile_query(spec.flattened(query), query)) as whole:
-        return whole.operator_class in (OperatorClass.REPEATABLE, OperatorClass.CONVERGENT)
 
 
 def live(
@@ -111,7 +53,7 @@ def live(
             woken.clear()
             for partition, subscription in enumerate(subscriptions):
                 for change in subscription.poll():
-                    if empty or change.output.rows is not None or change.kind not in (Kind.BOUNDARY, Kind.TENTATIVE):
+                    if empty or worth_showing(change):
                         yield live_change(change, kernel, certain, partition)
             if all(subscription.stream.next >= last for subscription in subscriptions):
                 return

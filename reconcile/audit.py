@@ -27,7 +27,6 @@ from reconcile.dead_letters import DeadLetter, Recomputed, parse_letter
 from reconcile.redo_job import describe
 from reconcile.replay import Replay, ReplayError
 from reconcile.replay_context import OpenReplayContext, ReplayContext, node_context
-from sunion.bucket import Buckets
 from sunion.model import TupleId
 from sunion.source import SourceFold
 from sunion.units import Offset
@@ -169,7 +168,7 @@ def _compare(
     first, end = lookup.bounds(spec.corrected)  # looked up after the progress, so every row below it is there
     told, recomputed = _told(spec, on, lookup)
     target = None if upto is None else max([upto, *(recomputed.may.values() if recomputed else ())])
-    replay = Replay(on, spec.origin, on.kernel.initial(), _ranges(spec, on))
+    replay = Replay(on, spec.origin, on.kernel.initial(), whole_ranges(on, spec.origin))
     found = (parse_row(record) for record in lookup.read(spec.corrected, first, end))
     limit = on.buckets.last if upto is None else upto
     counts = compare(_expected(replay, on, target, limit, recomputed), found, limit)
@@ -222,14 +221,22 @@ def _expected(
                 yield CorrectedRow(TupleId(bucket, index), stime, value)
 
 
-def _ranges(spec: AuditSpec, on: OpenReplayContext) -> list[SourceRange]:
-    start = SourceFold(Buckets(spec.work.width_us).start(spec.origin))
+def whole_ranges(on: OpenReplayContext, origin: int) -> list[SourceRange]:
+    """Every source of a node from its beginning to its present end.
+
+    Args:
+        origin: first bucket of the app.
+
+    Raises:
+        ReplayError: retention has deleted the beginning of one.
+    """
+    start = SourceFold(on.buckets.start(origin))
     ranges = []
-    for index, (feed,) in enumerate(spec.work.feeds):
+    for index, (feed,) in enumerate(on.work.feeds):
         first, end = on.lookup.bounds(feed)
         if first > 0:
             raise ReplayError(
-                f"source {spec.work.inputs[index].name} no longer has its beginning (first kept offset is {first}): "
+                f"source {on.work.inputs[index].name} no longer has its beginning (first kept offset is {first}): "
                 "an audit needs the whole log"
             )
         ranges.append(SourceRange(index, Offset(first), Offset(end), start))

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from borealis_py.app.state import AppState
-from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.base import Log
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.dynamic_settings import declared
 from borealis_py.node.spec import ReplicaSpec
@@ -20,7 +20,7 @@ def replica_spec(
     state: AppState,
     node: str,
     replica: int,
-    kafka: KafkaLog,
+    log: Log,
     data_dir: Path,
     checkpoint_uri: str = "",
     memory_bytes: int = 0,
@@ -40,7 +40,7 @@ def replica_spec(
         query_hash=f"{spec.query_hash(node)}@{state.app_uid}",
         app_json=spec.to_json(),
         delays={s.query: declared(state.spec.query(s.query)) for s in serves},
-        log=kafka,
+        log=log,
         data_dir=data_dir / spec.name,
         timing=state.timing,
         serves=serves,

@@ -12,7 +12,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from borealis_py import api
-from borealis_py.api import forgets, open_live
 from borealis_py.app.state import AppState
 from borealis_py.client.session import Boundaries
 from borealis_py.client.subscriber import LiveSubscription
@@ -21,6 +20,7 @@ from borealis_py.engine.operators import WindowOperator
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Description, Threshold, encode
+from borealis_py.observe.live_view import forgets, open_live
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query import App
 from borealis_py.simulation.cluster.clock import Scheduler

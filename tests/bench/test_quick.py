@@ -1,16 +1,19 @@
 """What `borealis bench quick` refuses before it starts anything, and what it prints."""
 
 import io
+import sys
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from borealis_py.bench.load import first_test
 from borealis_py.bench.measure import catchup, quick, quick_tables
 from borealis_py.bench.measure.quick import QuickOptions, QuickReport
 from borealis_py.bench.report.figures import (
     BenchError,
     DelayFigures,
+    FirstTestFigures,
     Percentiles,
     ProcessMemory,
     RunFigures,
@@ -29,6 +32,7 @@ REPORT = QuickReport(
     ),
     redo=[redo_figures("as lived", 1000, 10, [1.0], [2.0], [4.0])],
     memory=[ProcessMemory("replica 0", 1, 120.0, 80.0), ProcessMemory("broker (JVM)", 2, 300.0, None)],
+    first_test=FirstTestFigures(3, 0.6, 0.3, 0.9),
 )
 
 
@@ -40,7 +44,8 @@ def shown(report: QuickReport) -> str:
 
 def test_the_tables_say_what_is_compared() -> None:
     said = shown(REPORT)
-    for part in ("900 tuples/s over 3 sources", "5,000 events a record", "one event a record", "50%", "Spark/inline"):
+    parts = "900 tuples/s over 3 sources", "5,000 events a record", "one event a record", "50%", "Spark/inline"
+    for part in (*parts, "run of two sources"):
         assert part in said
     assert "did not keep up" not in said
 
@@ -71,3 +76,17 @@ def test_it_needs_what_the_raw_loop_imports(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(catchup, "find_spec", lambda name: None)
     with pytest.raises(BenchError, match="the raw loop needs orjson"):
         quick.check(QuickOptions())
+
+
+def test_a_first_test_is_timed_in_processes_of_its_own() -> None:
+    figures = first_test.measure()
+    assert figures.runs == 3
+    assert min(figures.import_s, figures.run_s, figures.world_s) > 0
+
+
+@pytest.mark.parametrize(
+    ("code", "why"), [("raise SystemExit('other rows')", "other rows"), ("raise SystemExit(3)", "exit code 3")]
+)
+def test_a_first_test_that_fails_gives_no_figure(code: str, why: str) -> None:
+    with pytest.raises(BenchError, match=why):
+        first_test.measure([sys.executable, "-c", code])

@@ -21,7 +21,7 @@ from borealis_py.bench.experiments.simulated import (
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.log.stream import Encoded
 from borealis_py.protocol import delay
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from sunion.model import Kind, Output
 from sunion.view import Change
 from tests.bench.points import SMALL, seen
@@ -140,7 +140,7 @@ def test_points_are_told_in_their_order_whoever_lives_through_them() -> None:
 
 @pytest.mark.sim
 def test_a_chain_reads_its_sources_at_its_head_alone() -> None:
-    world = World(replace(SMALL, depth=3).scenario())
+    world = SimulatedWorld(replace(SMALL, depth=3).scenario())
     assert [(n.name, n.inputs, n.replicas) for n in world.scenario.nodes] == [
         ("n1", ("s0", "s1", "s2"), 2),
         ("n2", ("n1",), 2),

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from borealis_py.api import open_live
 from borealis_py.app.settings import Changed, SettingChange, change
 from borealis_py.app.state import put_settings, read_app
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.messages import Status, Threshold, encode
+from borealis_py.observe.live_view import open_live
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
 from borealis_py.query import App
 from borealis_py.query.errors import QueryError

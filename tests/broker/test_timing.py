@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.api import open_live
 from borealis_py.app import launch
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.state import AppState, read_app
+from borealis_py.observe.live_view import open_live
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from tests.support.running import RunningApp, running, until

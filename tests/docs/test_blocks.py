@@ -18,7 +18,7 @@ ELSEWHERE = {
 """What the test of a page leaves out."""
 
 
-@pytest.mark.parametrize("page", ["README.md", *TUTORIALS])
+@pytest.mark.parametrize("page", ["README.md", *TUTORIALS, "docs/how-to/testing.md"])
 def test_each_block_is_run_or_names_what_runs_it(page: str) -> None:
     found = blocks(ROOT / page)
     assert [b.elsewhere for b in found if b.elsewhere is not None] == ELSEWHERE.get(page, [])
@@ -28,7 +28,7 @@ def test_each_block_is_run_or_names_what_runs_it(page: str) -> None:
         assert runs or block.elsewhere is not None, f"{page}:{block.line}: nothing runs this block"
 
 
-@pytest.mark.parametrize("page", ["README.md", *TUTORIALS])
+@pytest.mark.parametrize("page", ["README.md", *TUTORIALS, "docs/how-to/testing.md"])
 def test_a_reader_is_given_no_text_surgery_to_copy(page: str) -> None:
     words = {word for block in blocks(ROOT / page) for word in block.text.split()}
     assert words & {"sed", "awk", "grep", "pkill", "killall", "xargs"} == set()

@@ -1,4 +1,4 @@
-"""The README and the tutorials, run as a reader runs them: each command, in order, with what it prints.
+"""The README, the tutorials and a how-to, run as a reader runs them: each command, in order, with what it prints.
 
 The code is what a wheel installs, so that none of it can lean on the checkout.
 """
@@ -19,6 +19,7 @@ PAGES = (
     pytest.param("docs/tutorials/first-query.md", marks=ON_SPARK),
     pytest.param("docs/tutorials/lose-an-input.md", marks=ON_SPARK),
     pytest.param("docs/tutorials/chains-and-partitions.md", marks=ON_SPARK),
+    "docs/how-to/testing.md",
 )
 
 

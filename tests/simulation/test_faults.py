@@ -12,7 +12,7 @@ from borealis_py.log.messages import decode
 from borealis_py.log.records import StableHeader, unpack_stream
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.catalogue import KINDS, Failpoint
 from borealis_py.simulation.runner.run import run_scenario
 from borealis_py.simulation.runner.scenario import SECOND, Fault, SimulatedNode
@@ -124,7 +124,7 @@ def test_a_replica_may_be_granted_its_reconciliation_while_it_still_recovers() -
     assert any(cell[:2] == ("RECOVERING", "STABILIZATION") for cell in result.cells)
 
 
-def _log(world: World, feed: Feed) -> list[Record]:
+def _log(world: SimulatedWorld, feed: Feed) -> list[Record]:
     partition = world.log.broker.partition(feed)
     return partition.read(partition.start, partition.stable_end)
 

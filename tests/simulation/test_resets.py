@@ -8,7 +8,7 @@ import pytest
 
 from borealis_py.log.records import unpack_source
 from borealis_py.simulation.cluster.resets import MODES, split
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.catalogue import KINDS
 from borealis_py.simulation.runner.run import run_scenario
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
@@ -26,7 +26,7 @@ def begun_anew(*faults: Fault) -> Scenario:
     return replace(calm(), faults=tuple(sorted(faults, key=lambda f: f.at_us)), latecomer=True)
 
 
-def lived(scenario: Scenario) -> list[World]:
+def lived(scenario: Scenario) -> list[SimulatedWorld]:
     found = []
     for life in lives(scenario):
         found.append(life.world)

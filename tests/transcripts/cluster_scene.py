@@ -22,7 +22,7 @@ from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
 from borealis_py.simulation.log.network import Cut, cut_of
-from borealis_py.simulation.runner.run import quiet
+from borealis_py.simulation.quiet import quiet
 from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
 from borealis_py.simulation.runner.simulation import Simulation
 from sunion.view import Change

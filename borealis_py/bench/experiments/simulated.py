@@ -23,8 +23,8 @@ from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.simulation.checkers.client_model import ClientPicture
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.cluster.world import World
-from borealis_py.simulation.runner.run import quiet
+from borealis_py.simulation.cluster.world import SimulatedWorld
+from borealis_py.simulation.quiet import quiet
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from borealis_py.simulation.runner.simulation import Simulation
 from sunion.model import Kind
@@ -187,7 +187,9 @@ def see(point: SimulatedPoint) -> PointOutcome:
     return seen_of(point, world, recorder, broken)
 
 
-def seen_of(point: SimulatedPoint, world: World, recorder: CountingPicture, broken: str | None) -> PointOutcome:
+def seen_of(
+    point: SimulatedPoint, world: SimulatedWorld, recorder: CountingPicture, broken: str | None
+) -> PointOutcome:
     """What the client of a finished world saw."""
     fails_us = world.start_us + FAILS_US
     arrivals = [Arrival(bucket, at_us, "") for bucket, at_us in recorder.arrival.items()]

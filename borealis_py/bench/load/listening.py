@@ -7,11 +7,11 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 
-from borealis_py.api import open_live
 from borealis_py.app.state import AppState
 from borealis_py.client.subscriber import CorrectedSubscription
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.clock import SystemClock
+from borealis_py.observe.live_view import open_live
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Kind

@@ -1,4 +1,4 @@
-"""`borealis bench quick`: delay, throughput, redo speed and memory, in under three minutes."""
+"""`borealis bench quick`: delay, throughput, redo speed, memory and a first test, in under three minutes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.console import Console
 
+from borealis_py.bench.load import first_test
 from borealis_py.bench.load.events import Backlog
 from borealis_py.bench.load.sizes import Sizes, on_stage
 from borealis_py.bench.load.stage import Running, Stage
@@ -17,6 +18,7 @@ from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.figures import (
     BenchError,
     DelayFigures,
+    FirstTestFigures,
     ProcessMemory,
     RedoFigures,
     ThroughputFigures,
@@ -42,6 +44,7 @@ class QuickReport(Measured):
     throughput: ThroughputFigures
     redo: list[RedoFigures]
     memory: list[ProcessMemory]
+    first_test: FirstTestFigures
 
 
 def run(options: QuickOptions, console: Console) -> QuickReport:
@@ -62,6 +65,8 @@ def run(options: QuickOptions, console: Console) -> QuickReport:
         bars.say("redo, inline and on Spark" if options.spark else "redo, inline")
         cases = [redo.lived(running, delays.tuples), redo.backlog(prepared, options.redo_rows)]
         redos = redo.measure(stage, cases, options.spark)
+        bars.say("a first test of an app")
+        tests = first_test.measure()
     return QuickReport(
         machine=BenchMachine.now(load),
         seconds=time.monotonic() - started,
@@ -69,6 +74,7 @@ def run(options: QuickOptions, console: Console) -> QuickReport:
         throughput=throughputs,
         redo=redos,
         memory=processes,
+        first_test=tests,
     )
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from borealis_py.bench.measure.quick import QuickReport
 from borealis_py.bench.report.figures import (
     DelayFigures,
+    FirstTestFigures,
     Percentiles,
     ProcessMemory,
     RedoFigures,
@@ -24,6 +25,7 @@ def show(report: QuickReport, console: Console) -> None:
     _throughput(report.throughput, console)
     _redo(report.redo, console)
     _memory(report.memory, console)
+    _first_test(report.first_test, console)
     where(report, console)
 
 
@@ -84,3 +86,13 @@ def _memory(processes: Sequence[ProcessMemory], console: Console) -> None:
     rows.append(["all", f"{sum(p.rss_mb for p in processes):.0f}", f"{sum(shared):.0f}" if shared else ""])
     title = "Memory after the delay run (PSS counts shared pages once)"
     table(console, title, ["process", "RSS MB", "PSS MB"], rows)
+
+
+def _first_test(f: FirstTestFigures, console: Console) -> None:
+    title = f"A first test of an app, no broker and no Java: new processes, median of {f.runs}"
+    rows = [
+        ["imports", f"{f.import_s:.2f}"],
+        ["run of two sources", f"{f.run_s:.2f}"],
+        ["World that loses an input for 8 s", f"{f.world_s:.2f}"],
+    ]
+    table(console, title, ["", "seconds"], rows)

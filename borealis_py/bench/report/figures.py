@@ -100,6 +100,17 @@ class ProcessMemory:
     pss_mb: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class FirstTestFigures:
+    """A user's first tests in a new process, medians of `runs`. Seconds: of the imports (`import_s`), of the first
+    `testing.run` (`run_s`), and of a first `testing.World` that loses an input for 8 s (`world_s`)."""
+
+    runs: int
+    import_s: float
+    run_s: float
+    world_s: float
+
+
 def percentiles(delays_us: Sequence[int]) -> Percentiles:
     """Raises BenchError for no delays."""
     if not delays_us:

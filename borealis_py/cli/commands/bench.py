@@ -53,7 +53,7 @@ def quick(
     json: Json = False,
     host: Host = "spark",
 ) -> None:
-    """Measure delay, throughput, redo speed and memory in under 3 minutes, on its own broker.
+    """Measure delay, throughput, redo speed, memory and a first test in under 3 minutes, on its own broker.
     Tables on standard error.
     """
     check_host(host)

@@ -7,18 +7,21 @@ import inspect
 import re
 from collections.abc import Iterator
 
-from borealis_py import api
+from borealis_py import api, testing
 from borealis_py.client import publisher, stimes, subscriber
 from borealis_py.query import app, errors
 
 HEAD = """# Python API
 
 `from borealis_py import App, QueryError, publisher, subscribe`. These return objects of the other classes on this page.
-This page is generated from the code.
+`from borealis_py.testing import World, run` is for [tests of your app](../how-to/testing.md). This page is generated
+from the code.
 """
 CLASSES = (app.App, app.Stream, app.Windowed)
 FUNCTIONS = (api.publisher, api.subscribe)
+FOR_TESTS = (testing.run, testing.to_stime)
 RESULTS = (publisher.Publisher, stimes.PublishCounts, subscriber.Row, subscriber.LiveChange, errors.QueryError)
+IN_TESTS = (testing.World, testing.Results, testing.ShownChange, testing.RefusedRow, testing.WorldError)
 MADE_BY_OTHERS = {"Stream", "Windowed", "Publisher"}
 """Nobody calls their constructors."""
 _HEADING = re.compile(r"(Args|Returns|Raises):")
@@ -28,7 +31,9 @@ _ITEM = re.compile(r"( {4})(\w[\w, ]*): ")
 def page() -> str:
     """The whole page."""
     parts = [HEAD, *(_class(kind) for kind in CLASSES), *(_function(function) for function in FUNCTIONS)]
-    return "".join(parts) + "".join(_class(kind) for kind in RESULTS)
+    parts += [_class(kind) for kind in RESULTS]
+    parts += [_function(function) for function in FOR_TESTS]
+    return "".join(parts) + "".join(_class(kind) for kind in IN_TESTS)
 
 
 def _class(kind: type) -> str:

@@ -21,7 +21,7 @@ from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import SourceMachine
 from borealis_py.simulation.cluster.toy_query import BIG_ROWS, QUERY
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.catalogue import KINDS, FaultTarget
 from borealis_py.simulation.runner.scenario import SECOND, SimulatedNode
 from borealis_py.simulation.witness.budgets import transactions_fit
@@ -33,11 +33,12 @@ LOOK_US = 200_000
 """Time from a record in a log to a replica's reaction: the transfers, two turns, a query for the ends."""
 HIDDEN = 2
 """Transactions that a broker can hide before a writer looks: one, and the next, whose markers end both."""
+Sources = Mapping[str, SourceTruth]
 READ_US = 500_000
 """Time within which a replica that can reach a log has read it to its end, if that matters."""
 
 
-def judge(world: World, observer: Observer) -> None:
+def judge(world: SimulatedWorld, observer: Observer) -> None:
     """Raises Violation."""
     s = world.scenario
     observer.close()
@@ -68,7 +69,7 @@ def judge(world: World, observer: Observer) -> None:
     judge_processes(world, observer.readable, sources, truths)
 
 
-def _letters(world: World) -> list[Record]:
+def _letters(world: SimulatedWorld) -> list[Record]:
     """The dead letters of all nodes. If a life ends before a writer could repair what the broker hid, includes hidden
     ones.
     """
@@ -86,13 +87,13 @@ def _letters(world: World) -> list[Record]:
     return [*seen, *hidden.values()]
 
 
-def _cut_short(world: World) -> bool:
+def _cut_short(world: SimulatedWorld) -> bool:
     """Whether its life, or that of a node, may have ended before a writer could repair what the broker hid."""
     ended = bool(world.scenario.reset) or world.ended_by_retention is not None
     return ended and any(f.kind == "markers_lost" for f in world.scenario.faults)
 
 
-def _published(world: World, node: str) -> int:
+def _published(world: SimulatedWorld, node: str) -> int:
     """How far a node is published, including what the broker hid: the dead letters of a transaction may be visible and
     its progress not.
     """
@@ -104,7 +105,7 @@ def _published(world: World, node: str) -> int:
     return max(world.progress(node), *(read_progress(record, life, world.origin) or 0 for record in hidden), 0)
 
 
-def _sources(world: World) -> dict[str, SourceTruth]:
+def _sources(world: SimulatedWorld) -> Sources:
     s = world.scenario
     how = s.width_us, world.origin, s.timing.ahead_max_us, world.wiring.app_uid
     return {
@@ -112,7 +113,7 @@ def _sources(world: World) -> dict[str, SourceTruth]:
     }
 
 
-def _inputs(world: World, observer: Observer, sources: Mapping[str, SourceTruth], letters: Sequence[Record]) -> None:
+def _inputs(world: SimulatedWorld, observer: Observer, sources: Sources, letters: Sequence[Record]) -> None:
     """Check the path from the publishers' inputs to the sources and dead letters.
 
     If strangers wrote in a publisher's name, their records took positions of its input; if its boundaries were removed
@@ -132,7 +133,7 @@ def _inputs(world: World, observer: Observer, sources: Mapping[str, SourceTruth]
             )
 
 
-def _must_be_taken(world: World, observer: Observer, machine: SourceMachine, n: int) -> bool:
+def _must_be_taken(world: SimulatedWorld, observer: Observer, machine: SourceMachine, n: int) -> bool:
     """Whether the item came within its lateness to a healthy publisher."""
     items, s = world.wiring.items[machine.index], world.scenario
     if items.lateness_us is None or items.stime(n) < world.origin * s.width_us:
@@ -147,7 +148,7 @@ def _must_be_taken(world: World, observer: Observer, machine: SourceMachine, n: 
 class DelayChecks:
     """Checks everything that is promised about time."""
 
-    def __init__(self, world: World, observer: Observer, sources: Mapping[str, SourceTruth]) -> None:
+    def __init__(self, world: SimulatedWorld, observer: Observer, sources: Sources) -> None:
         self.world, self.scenario, self.observer = world, world.scenario, observer
         self.closings = {
             machine.name: [

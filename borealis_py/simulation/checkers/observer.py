@@ -27,7 +27,7 @@ from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import ReplicaMachine
 from borealis_py.simulation.cluster.roles import BURST, ReplicaProcess
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.catalogue import Failpoint
 from borealis_py.simulation.log.broker import Partition
 from borealis_py.simulation.runner.scenario import SECOND
@@ -45,7 +45,7 @@ Key = tuple[str, int]
 class Observer:
     """Observations of one world. `moment`: called when a replica is at a failpoint."""
 
-    def __init__(self, world: World, moment: Callable[[Failpoint, ReplicaMachine], object]) -> None:
+    def __init__(self, world: SimulatedWorld, moment: Callable[[Failpoint, ReplicaMachine], object]) -> None:
         self._world, self._moment = world, moment
         s = world.scenario
         self.coverage = Coverage()

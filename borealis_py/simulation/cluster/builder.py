@@ -9,9 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
+from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.client.target import Target
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, NewRecord, TopicSpec, Wake
+from borealis_py.log.clock import Clock
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
 from borealis_py.node.checkpoints import CheckpointStore
@@ -227,8 +229,15 @@ class Builder:
             ear.end()
             after(process)
 
+        ran = 0
+
+        def busy_us() -> int:
+            nonlocal ran
+            before, ran = ran, kernel.ran
+            return s.rows_us(ran - before)
+
         process = ReplicaProcess(
-            self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, s.rows_us
+            self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, busy_us
         )
         ear.heard.bucket = process.replica.manager.f_s
         self.heard.append(ear.heard)
@@ -239,19 +248,21 @@ class Builder:
         self, name: str, start: int, changed: Callable[[Sequence[Change]], None], lost: Callable[[str], None]
     ) -> ClientProcess:
         s = self.scenario
-        rng = random.Random(f"{s.seed} {name}")
         wait_us = budget(s.timing, s.delays.threshold_us, 0, self.depth)
-        return ClientProcess(
-            self.scheduler,
-            self.log.client(name),
-            self.app,
-            self.app_uid,
-            QUERY,
-            self.plans[QUERY].replicas,
-            s.width_us,
-            wait_us,
-            start,
-            changed,
-            lost,
-            rng,
-        )
+
+        def opened(clock: Clock, wake: Wake) -> LiveSubscription:
+            return LiveSubscription(
+                log=self.log.client(name),
+                clock=clock,
+                app=self.app,
+                app_uid=self.app_uid,
+                query=QUERY,
+                replicas=self.plans[QUERY].replicas,
+                buckets=self.buckets,
+                start=start,
+                wait_us=wait_us,
+                schema=ToyKernel.schema_id,
+                wake=wake,
+            )
+
+        return ClientProcess(self.scheduler, name, opened, changed, lost, random.Random(f"{s.seed} {name}"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.cluster.world import LivesOn, Past, World, writes
+from borealis_py.simulation.cluster.world import LivesOn, Past, SimulatedWorld, writes
 from borealis_py.simulation.log.network import CutDirection, cut_of
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
 
@@ -58,7 +58,7 @@ def about_of(fault: Fault) -> str:
     return fault.detail.partition("/")[0]
 
 
-def end(world: World, fault: Fault) -> Past:
+def end(world: SimulatedWorld, fault: Fault) -> Past:
     """Do what `up --reset` does: delete the description, then all topics, and fence the writers."""
     rng = random.Random(f"{RESET} {world.scenario.seed} {world.wiring.life} {fault.detail}")
     world.over = world.wiring.over = True
@@ -82,7 +82,7 @@ def end(world: World, fault: Fault) -> Past:
     return Past(world, survivors)
 
 
-def _survivors(rng: random.Random, world: World, about: str) -> list[Machine]:
+def _survivors(rng: random.Random, world: SimulatedWorld, about: str) -> list[Machine]:
     machines_of: dict[str, Callable[[], list[Machine]]] = {
         "replica": lambda: [*world.replicas],
         "publisher": lambda: [*world.sources],
@@ -96,7 +96,7 @@ def _survivors(rng: random.Random, world: World, about: str) -> list[Machine]:
     return found
 
 
-def _part(world: World, machine: Machine, mode: str) -> LivesOn:
+def _part(world: SimulatedWorld, machine: Machine, mode: str) -> LivesOn:
     """Separate a survivor from what happens from now on."""
     app, settings = world.wiring.app, topics.settings(world.wiring.app)
     published = {

@@ -10,8 +10,10 @@ from borealis_py.client.session import PublisherSession
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.client.target import BegunAnew, PublisherError, StreamForgotten, Target
-from borealis_py.log.base import LogError
+from borealis_py.log.base import LogError, Wake
+from borealis_py.log.clock import Clock
 from borealis_py.log.description import OtherLife
+from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.replica import Replica, Superseded
 from borealis_py.node.spec import ReplicaSpec
@@ -19,14 +21,19 @@ from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock, Process
 from borealis_py.simulation.cluster.storage import MemoryCheckpoints, SimRedos
-from borealis_py.simulation.cluster.toy_query import UNLUCKY, KernelFailed, ToyKernel
+from borealis_py.simulation.cluster.toy_query import UNLUCKY, KernelFailed
 from borealis_py.simulation.log.client import MemoryClient
 from reconcile.redo_client import RedoRouter
-from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.view import Change
 
 Ended = Callable[[Process], None]
+
+
+def _at_once() -> int:
+    return 0
+
+
 EVENT_STEP_US = 10_000
 """Stimes are multiples of this, so that tuples of different sources tie."""
 BURST = 8
@@ -176,7 +183,7 @@ class PublisherProcess(Process):
 
 
 class ReplicaProcess(Process):
-    """The production replica in a simulated host."""
+    """The production replica in a simulated host. `busy_us`: how long the work of the turn that has just run takes."""
 
     def __init__(
         self,
@@ -184,14 +191,14 @@ class ReplicaProcess(Process):
         name: str,
         spec: ReplicaSpec,
         clock: LocalClock,
-        kernel: ToyKernel,
+        kernel: Kernel,
         redos: SimRedos,
         store: MemoryCheckpoints,
         ended: Ended,
         after: Callable[[ReplicaProcess], None],
         rng: random.Random,
         turn_us: tuple[int, int],
-        rows_us: Callable[[int], int],
+        busy_us: Callable[[], int] = _at_once,
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.started_us = scheduler.now_us
@@ -206,7 +213,7 @@ class ReplicaProcess(Process):
         """The uid to which it gave way."""
         self._ended, self._after = ended, after
         self._store, self._redos = store, redos
-        self._kernel, self._rows_us = kernel, rows_us
+        self._busy_us = busy_us
         redos.wake = self.wake
         self.replica = Replica(
             spec=spec,
@@ -220,7 +227,6 @@ class ReplicaProcess(Process):
         )
 
     def turn(self) -> int | None:
-        ran = self._kernel.ran
         try:
             self.replica.turn()
         except (Superseded, LogError, RetentionLost, KernelFailed) as exc:
@@ -231,7 +237,7 @@ class ReplicaProcess(Process):
             self.why = f"{type(exc).__name__}: {exc}"
             self._ended(self)
             return None
-        self._busy(self._rows_us(self._kernel.ran - ran))
+        self._busy(self._busy_us())
         self._after(self)
         return self.replica.next_wakeup() - self.clock.offset_us
 
@@ -258,41 +264,30 @@ class ReplicaProcess(Process):
 
 
 class ClientProcess(Process):
-    """A live subscriber from bucket `origin` on. `changed` receives the changes, `lost` the reason why none follow."""
+    """A live subscriber.
+
+    Args:
+        open_: opens its subscription, with its clock, and a function to call when something arrives.
+        changed: receives the changes. lost: the reason why none follow.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
 
     def __init__(
         self,
         scheduler: Scheduler,
-        client: MemoryClient,
-        app: str,
-        app_uid: str,
-        query: str,
-        replicas: int,
-        width_us: int,
-        wait_us: int,
-        origin: int,
+        name: str,
+        open_: Callable[[Clock, Wake], LiveSubscription],
         changed: Callable[[Sequence[Change]], None],
         lost: Callable[[str], None],
         rng: random.Random,
     ) -> None:
-        super().__init__(scheduler, client.name, rng, (200, 500))
+        super().__init__(scheduler, name, rng, (200, 500))
         self._changed, self._lost = changed, lost
         self._clock = LocalClock(scheduler, 5_000_000)
-        buckets, schema = Buckets(width_us), ToyKernel.schema_id
         try:
-            self.subscription = LiveSubscription(
-                log=client,
-                clock=self._clock,
-                app=app,
-                app_uid=app_uid,
-                query=query,
-                replicas=replicas,
-                buckets=buckets,
-                start=origin,
-                wait_us=wait_us,
-                schema=schema,
-                wake=self.wake,
-            )
+            self.subscription = open_(self._clock, self.wake)
         except LogError:
             self.ticker.stopped = True
             raise

@@ -59,7 +59,7 @@ class Hooks:
     client_changed: Callable[[str, ClientPicture, Sequence[Change]], object] = _nothing
 
 
-class World:
+class SimulatedWorld:
     """One world.
 
     Args:
@@ -204,7 +204,7 @@ class LivesOn:
 class Past:
     """What a life leaves to the next one: the log, the time, and its survivors."""
 
-    def __init__(self, world: World, survivors: list[LivesOn]) -> None:
+    def __init__(self, world: SimulatedWorld, survivors: list[LivesOn]) -> None:
         self.world, self.survivors = world, survivors
 
     @property

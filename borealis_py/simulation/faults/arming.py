@@ -7,7 +7,7 @@ links, disks, the log or the settings topic; it touches no product code.
 from __future__ import annotations
 
 from borealis_py.simulation.checkers.coverage import AFTERMATH_US, Coverage
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults import backlog, bad_input, network, processes, resets, storage, topics
 from borealis_py.simulation.faults.base import Doing
 from borealis_py.simulation.faults.catalogue import KINDS
@@ -21,7 +21,7 @@ FAULTS: dict[str, Doing] = {
 assert FAULTS.keys() == KINDS.keys(), FAULTS.keys() ^ KINDS.keys()
 
 
-def arm(world: World, fault: Fault, failpoints: Failpoints, coverage: Coverage) -> None:
+def arm(world: SimulatedWorld, fault: Fault, failpoints: Failpoints, coverage: Coverage) -> None:
     """Schedule a fault's beginning and end as in the scenario; an aimed one waits for its failpoint."""
     at = world.start_us + fault.at_us
     if fault.aim is None:
@@ -30,7 +30,7 @@ def arm(world: World, fault: Fault, failpoints: Failpoints, coverage: Coverage) 
         world.scheduler.at(at, lambda: failpoints.arm(fault, lambda happening: strike(world, coverage, happening)))
 
 
-def strike(world: World, coverage: Coverage, fault: Fault) -> None:
+def strike(world: SimulatedWorld, coverage: Coverage, fault: Fault) -> None:
     """Inflict a fault now."""
     world.trace("fault", str(fault))
     world.struck.append(fault)

@@ -10,7 +10,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import NewRecord
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import Doing, UndoFault, nothing
 from borealis_py.simulation.log.content import rows_by_bucket
 from borealis_py.simulation.runner.scenario import ROWS_MAX, Fault
@@ -22,13 +22,13 @@ def too_large(records: Sequence[NewRecord]) -> bool:
     return found.total() - max(found.values(), default=0) > ROWS_MAX
 
 
-def _commits_grow(world: World, fault: Fault) -> UndoFault:
+def _commits_grow(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Lasts until the end, even after everything has healed: commits are like that."""
     world.log.too_large = too_large
     return nothing
 
 
-def _corrected_away(world: World, fault: Fault) -> UndoFault:
+def _corrected_away(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """No replica can write the corrected stream: its partitions have no leader."""
     away = [topics.stream(APP, QUERY), topics.progress(APP, QUERY)]
     world.log.depose(away)

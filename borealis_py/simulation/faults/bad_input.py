@@ -10,12 +10,12 @@ from borealis_py.log.messages import Policy, Threshold, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, Refused, pack, pack_stimes, unpack_source
 from borealis_py.simulation.cluster.machines import SourceMachine
 from borealis_py.simulation.cluster.toy_query import BIG_ROWS, POISON, QUERY
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import Doing, UndoFault, chance, nothing, source_of
 from borealis_py.simulation.runner.scenario import Fault
 
 
-def _garbage(world: World, fault: Fault) -> UndoFault:
+def _garbage(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Records that none of our publishers would write here: each must end as a dead letter, or be ignored."""
     machine = source_of(world, fault)
     for value in _bad_records(world, chance(world, fault), machine):
@@ -24,7 +24,7 @@ def _garbage(world: World, fault: Fault) -> UndoFault:
     return nothing
 
 
-def _state(world: World, machine: SourceMachine) -> tuple[int, str, int, int]:
+def _state(world: SimulatedWorld, machine: SourceMachine) -> tuple[int, str, int, int]:
     """Epoch, owner, boundary and last seq of a source's log."""
     epoch, uid, boundary, seq = 0, "", world.scenario.width_us * world.origin, -1
     for record in world.log.committed(machine.feed):
@@ -40,7 +40,7 @@ def _state(world: World, machine: SourceMachine) -> tuple[int, str, int, int]:
     return epoch, uid, boundary, seq
 
 
-def _go_on_behind(world: World, machine: SourceMachine) -> None:
+def _go_on_behind(world: SimulatedWorld, machine: SourceMachine) -> None:
     """Continue the input after forged records. With boundaries by the data, the next publisher sends nothing until its
     input has reached the end of the log; waiting for as many items as were forged would outlast all other failures.
     """
@@ -48,7 +48,7 @@ def _go_on_behind(world: World, machine: SourceMachine) -> None:
         world.wiring.items[machine.index].taken(_state(world, machine)[3] + 1, world.scheduler.now_us)
 
 
-def _bad_records(world: World, rng: random.Random, machine: SourceMachine) -> list[bytes | None]:
+def _bad_records(world: SimulatedWorld, rng: random.Random, machine: SourceMachine) -> list[bytes | None]:
     log, app_uid = world.log.committed(machine.feed), world.wiring.app_uid
     epoch, uid, boundary, seq = _state(world, machine)
     now = max(boundary, world.scheduler.now_us)
@@ -78,7 +78,7 @@ def _bad_records(world: World, rng: random.Random, machine: SourceMachine) -> li
     return found + rng.choices(refusals, k=rng.randint(0, 2))
 
 
-def _big(world: World, fault: Fault) -> UndoFault:
+def _big(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A bucket so full that its output is split into parts."""
     machine = source_of(world, fault)
     epoch, uid, boundary, seq = _state(world, machine)
@@ -92,7 +92,7 @@ def _big(world: World, fault: Fault) -> UndoFault:
     return nothing
 
 
-def _poison(world: World, fault: Fault) -> UndoFault:
+def _poison(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Rows on which the kernel raises, whoever runs it and how often: each becomes one dead letter,
     the others count.
     """
@@ -110,18 +110,18 @@ def _poison(world: World, fault: Fault) -> UndoFault:
     return nothing
 
 
-def _threshold(world: World, fault: Fault) -> UndoFault:
+def _threshold(world: SimulatedWorld, fault: Fault) -> UndoFault:
     world.put_setting(f"threshold/{QUERY}", encode(Threshold(int(fault.detail))))
     return nothing
 
 
-def _policy(world: World, fault: Fault) -> UndoFault:
+def _policy(world: SimulatedWorld, fault: Fault) -> UndoFault:
     failure, stabilization = fault.detail.split("/")
     world.put_setting(f"policy/{QUERY}", encode(Policy(failure, stabilization)))
     return nothing
 
 
-def _nonsense(world: World, fault: Fault) -> UndoFault:
+def _nonsense(world: SimulatedWorld, fault: Fault) -> UndoFault:
     world.put_setting(f"threshold/{QUERY}", encode(Threshold(1)))
     world.put_setting(f"policy/{QUERY}", b'{"failure":"never","stabilization":7}')
     world.put_setting("\xff/what", b"\x00")

@@ -7,35 +7,35 @@ from collections.abc import Callable, Sequence
 
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.processes import Machine
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.runner.scenario import Fault
 
 UndoFault = Callable[[], object]
-Doing = Callable[["World", Fault], UndoFault]
+Doing = Callable[["SimulatedWorld", Fault], UndoFault]
 
 
-def replica_of(world: World, fault: Fault) -> ReplicaMachine:
+def replica_of(world: SimulatedWorld, fault: Fault) -> ReplicaMachine:
     """The target replica, counted through all nodes."""
     return world.replicas[fault.index % len(world.replicas)]
 
 
-def node_of(world: World, fault: Fault) -> list[ReplicaMachine]:
+def node_of(world: SimulatedWorld, fault: Fault) -> list[ReplicaMachine]:
     """The replicas of the target node."""
     return world.of_node(world.scenario.nodes[fault.index % len(world.scenario.nodes)].name)
 
 
-def source_of(world: World, fault: Fault) -> SourceMachine:
+def source_of(world: SimulatedWorld, fault: Fault) -> SourceMachine:
     """The target source."""
     return world.sources[fault.index % len(world.sources)]
 
 
-def chance(world: World, fault: Fault) -> random.Random:
+def chance(world: SimulatedWorld, fault: Fault) -> random.Random:
     """This fault's own random generator, so that removing another fault does not change its draws."""
     return random.Random(f"{fault.kind} {world.scenario.seed} {fault.at_us}")
 
 
 def again_and_again(
-    world: World, fault: Fault, do: Callable[[random.Random], tuple[UndoFault, int]], pause_us: int
+    world: SimulatedWorld, fault: Fault, do: Callable[[random.Random], tuple[UndoFault, int]], pause_us: int
 ) -> UndoFault:
     """Repeat `do` until the fault ends, with pauses. `do` begins something and returns (how to end it, how long it
     lasts).

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from borealis_py.simulation.cluster.machines import ReplicaMachine
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.catalogue import AT_SUBJECT, KINDS, Failpoint, FaultTarget
 from borealis_py.simulation.runner.scenario import Fault
 
@@ -15,7 +15,7 @@ from borealis_py.simulation.runner.scenario import Fault
 class Failpoints:
     """Armed faults, by the failpoint they wait for."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
         self._armed: dict[Failpoint, list[tuple[Fault, Callable[[Fault], object]]]] = {aim: [] for aim in Failpoint}
 

@@ -13,7 +13,7 @@ import msgspec
 from borealis_py.log.base import NewRecord
 from borealis_py.log.records import BatchHeader, EnvelopeError, pack, unpack_source
 from borealis_py.simulation.cluster.processes import Machine
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import (
     Doing,
     UndoFault,
@@ -38,7 +38,7 @@ def _cut(machines: Sequence[Machine], cut: Cut) -> UndoFault:
     return of_all(machines, lambda machine: machine.mend(cut))
 
 
-def _cut_replica(world: World, fault: Fault) -> UndoFault:
+def _cut_replica(world: SimulatedWorld, fault: Fault) -> UndoFault:
     machine = replica_of(world, fault)
     spec = machine.spec
     control = {spec.control_feed.topic}
@@ -60,19 +60,19 @@ def _some(topics: frozenset[str], rng: random.Random) -> frozenset[str]:
     return frozenset(t for t in sorted(topics) if rng.random() < 0.5)
 
 
-def _cut_node(world: World, fault: Fault) -> UndoFault:
+def _cut_node(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return _cut(node_of(world, fault), cut_of())
 
 
-def _source_cut(world: World, fault: Fault) -> UndoFault:
+def _source_cut(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return _cut([source_of(world, fault)], cut_of())
 
 
-def _broker_gone(world: World, fault: Fault) -> UndoFault:
+def _broker_gone(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return _cut([*world.sources, *world.replicas, world.clients], cut_of())
 
 
-def _leader(world: World, fault: Fault) -> UndoFault:
+def _leader(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Some topics lose their leader for a while: appends wait, and reads return nothing."""
     rng = chance(world, fault)
     topics = _some(frozenset(t for t in world.log.broker.topics() if t.startswith(f"{world.wiring.app}.")), rng)
@@ -88,17 +88,19 @@ def _leader(world: World, fault: Fault) -> UndoFault:
     return undo
 
 
-def _resets(world: World, fault: Fault) -> UndoFault:
+def _resets(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The connection breaks repeatedly: records in flight wait, and commits get no answer."""
     return _off_and_on(world, fault, replica_of(world, fault), (20_000, 250_000), 700_000)
 
 
-def _source_flaps(world: World, fault: Fault) -> UndoFault:
+def _source_flaps(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Cut off and reconnected, faster than any timeout."""
     return _off_and_on(world, fault, source_of(world, fault), (50_000, 600_000), 400_000)
 
 
-def _off_and_on(world: World, fault: Fault, machine: Machine, lasts_us: tuple[int, int], pause_us: int) -> UndoFault:
+def _off_and_on(
+    world: SimulatedWorld, fault: Fault, machine: Machine, lasts_us: tuple[int, int], pause_us: int
+) -> UndoFault:
     def once(rng: random.Random) -> tuple[UndoFault, int]:
         cut = cut_of()
         machine.cut(cut)
@@ -107,7 +109,7 @@ def _off_and_on(world: World, fault: Fault, machine: Machine, lasts_us: tuple[in
     return again_and_again(world, fault, once, pause_us)
 
 
-def _slowed(world: World, machine: Machine, make: Callable[[Latencies], Latencies]) -> UndoFault:
+def _slowed(world: SimulatedWorld, machine: Machine, make: Callable[[Latencies], Latencies]) -> UndoFault:
     slow = make(world.scenario.latencies)
     machine.disturb()
     names = [process.name for process in machine.processes]
@@ -126,7 +128,7 @@ def _every(delays: Latencies, one: Delay) -> Latencies:
     return Latencies(append=one, ack=one, fetch=one, ends=one, fence=delays.fence, commit=one)
 
 
-def _loss(world: World, fault: Fault) -> UndoFault:
+def _loss(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """One message in five is sent again, after 0.2 or 0.6 s."""
 
     def lossy(usual: Delay) -> Delay:
@@ -135,20 +137,20 @@ def _loss(world: World, fault: Fault) -> UndoFault:
     return _slowed(world, replica_of(world, fault), lambda d: _every(d, lossy(d.append)))
 
 
-def _slow(world: World, fault: Fault) -> UndoFault:
+def _slow(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return _slowed(world, replica_of(world, fault), lambda d: _every(d, between(30_000, 150_000)))
 
 
-def _source_slow(world: World, fault: Fault) -> UndoFault:
+def _source_slow(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return _slowed(world, source_of(world, fault), lambda d: _every(d, between(50_000, 500_000)))
 
 
-def _reorder(world: World, fault: Fault) -> UndoFault:
+def _reorder(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Every message has its own latency: topics overtake each other."""
     return _slowed(world, replica_of(world, fault), lambda d: _every(d, between(200, 120_000)))
 
 
-def _clogged(world: World, fault: Fault) -> UndoFault:
+def _clogged(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Nothing passes, then everything at once."""
     machine = replica_of(world, fault)
     machine.disturb()
@@ -161,7 +163,7 @@ def _clogged(world: World, fault: Fault) -> UndoFault:
     return release
 
 
-def _late_requests(world: World, fault: Fault) -> UndoFault:
+def _late_requests(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The process dies, and the records it had sent arrive much later."""
     machine = replica_of(world, fault)
     for process in machine.processes:
@@ -170,7 +172,7 @@ def _late_requests(world: World, fault: Fault) -> UndoFault:
     return machine.restart
 
 
-def _refused(world: World, fault: Fault) -> UndoFault:
+def _refused(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The log refuses a record of the replica's stream with an error code."""
     machine = replica_of(world, fault)
     for process in machine.processes:
@@ -178,7 +180,7 @@ def _refused(world: World, fault: Fault) -> UndoFault:
     return nothing
 
 
-def _sends(world: World, fault: Fault) -> UndoFault:
+def _sends(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A send is reported as timed out although it has happened."""
     machine = replica_of(world, fault)
     for process in machine.processes:
@@ -186,7 +188,7 @@ def _sends(world: World, fault: Fault) -> UndoFault:
     return nothing
 
 
-def _source_sends(world: World, fault: Fault) -> UndoFault:
+def _source_sends(world: SimulatedWorld, fault: Fault) -> UndoFault:
     machine = source_of(world, fault)
     landed = chance(world, fault).random() < 0.7
     for process in machine.processes:
@@ -194,7 +196,7 @@ def _source_sends(world: World, fault: Fault) -> UndoFault:
     return nothing
 
 
-def _commits(world: World, fault: Fault) -> UndoFault:
+def _commits(world: SimulatedWorld, fault: Fault) -> UndoFault:
     world.commits_unknown += 1
 
     def undo() -> None:
@@ -203,7 +205,7 @@ def _commits(world: World, fault: Fault) -> UndoFault:
     return undo
 
 
-def _markers_lost(world: World, fault: Fault) -> UndoFault:
+def _markers_lost(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The broker marks transactions as ended without writing their markers into some, or any, partitions.
 
     Those of the neighbour are written: it suffers no fault.
@@ -221,7 +223,7 @@ def _markers_lost(world: World, fault: Fault) -> UndoFault:
     return lambda: broker.losing.remove(losing)
 
 
-def _source_mute(world: World, fault: Fault) -> UndoFault:
+def _source_mute(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Its boundaries are lost, but not its tuples."""
     machine = source_of(world, fault)
     machine.disturb()

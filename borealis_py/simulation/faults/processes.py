@@ -8,7 +8,7 @@ from functools import partial
 from borealis_py.log.messages import SourceFailure, encode
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.roles import ReplicaProcess
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import (
     Doing,
     UndoFault,
@@ -26,19 +26,19 @@ BETWEEN_US = 900_000
 """Longest time between two crashes of a loop."""
 
 
-def _crash(world: World, fault: Fault) -> UndoFault:
+def _crash(world: SimulatedWorld, fault: Fault) -> UndoFault:
     machine = replica_of(world, fault)
     machine.crash()
     return machine.restart
 
 
-def _source_crashes(world: World, fault: Fault) -> UndoFault:
+def _source_crashes(world: SimulatedWorld, fault: Fault) -> UndoFault:
     machine = source_of(world, fault)
     machine.crash()
     return machine.restart
 
 
-def _crash_loop(world: World, fault: Fault) -> UndoFault:
+def _crash_loop(world: SimulatedWorld, fault: Fault) -> UndoFault:
     machine = replica_of(world, fault)
 
     def once(rng: random.Random) -> tuple[UndoFault, int]:
@@ -48,22 +48,22 @@ def _crash_loop(world: World, fault: Fault) -> UndoFault:
     return again_and_again(world, fault, once, BETWEEN_US)
 
 
-def _crash_node(world: World, fault: Fault) -> UndoFault:
+def _crash_node(world: SimulatedWorld, fault: Fault) -> UndoFault:
     machines = node_of(world, fault)
     for machine in machines:
         machine.crash()
     return of_all(machines, lambda machine: machine.restart())
 
 
-def _pause(world: World, fault: Fault) -> UndoFault:
+def _pause(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return _standing_still(replica_of(world, fault))
 
 
-def _source_hangs(world: World, fault: Fault) -> UndoFault:
+def _source_hangs(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return _standing_still(source_of(world, fault))
 
 
-def _client_pauses(world: World, fault: Fault) -> UndoFault:
+def _client_pauses(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return _standing_still(world.clients)
 
 
@@ -72,19 +72,19 @@ def _standing_still(machine: Machine) -> UndoFault:
     return machine.resume
 
 
-def _stop(world: World, fault: Fault) -> UndoFault:
+def _stop(world: SimulatedWorld, fault: Fault) -> UndoFault:
     machine = replica_of(world, fault)
     machine.stop()
     return machine.restart
 
 
-def _source_stops(world: World, fault: Fault) -> UndoFault:
+def _source_stops(world: SimulatedWorld, fault: Fault) -> UndoFault:
     machine = source_of(world, fault)
     machine.stop()
     return machine.restart
 
 
-def _rolling(world: World, fault: Fault) -> UndoFault:
+def _rolling(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Replicas are stopped and restarted one after the other."""
     machines = node_of(world, fault)
     each_us = max(1, (fault.until_us - fault.at_us) // len(machines))
@@ -99,20 +99,20 @@ def _rolling(world: World, fault: Fault) -> UndoFault:
     return nothing
 
 
-def _zombie(world: World, fault: Fault) -> UndoFault:
+def _zombie(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A successor of the same index starts while the old process continues, unable to read the control log."""
     machine = replica_of(world, fault)
     cut = cut_of({machine.spec.control_feed.topic})
     return partial(machine.reunite, machine.double(cut), cut)
 
 
-def _sleeper(world: World, fault: Fault) -> UndoFault:
+def _sleeper(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A successor starts while the old process is paused; it resumes without knowing."""
     machine = replica_of(world, fault)
     return partial(machine.reunite, machine.double(None), None)
 
 
-def _twins(world: World, fault: Fault) -> UndoFault:
+def _twins(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """After a crash, two processes of the index start at once: both have the same number until one has read of the
     other. "unheard": one of them cannot while the fault lasts.
     """
@@ -123,7 +123,7 @@ def _twins(world: World, fault: Fault) -> UndoFault:
     return partial(machine.reunite, machine.double(cut), cut)
 
 
-def _source_duel(world: World, fault: Fault) -> UndoFault:
+def _source_duel(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A successor starts while the publisher is only cut off; records that it had in flight arrive later, and are
     fenced.
     """
@@ -133,7 +133,7 @@ def _source_duel(world: World, fault: Fault) -> UndoFault:
     return partial(machine.reunite, machine.double(cut), cut)
 
 
-def _source_deaf(world: World, fault: Fault) -> UndoFault:
+def _source_deaf(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The same for a publisher that hears nothing but keeps writing: a zombie whose records interleave with the
     successor's.
     """
@@ -143,7 +143,7 @@ def _source_deaf(world: World, fault: Fault) -> UndoFault:
     return partial(machine.reunite, machine.double(cut), cut)
 
 
-def _wall_clock(world: World, fault: Fault) -> UndoFault:
+def _wall_clock(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A replica's wall clock jumps, and later back."""
     machine, jump = replica_of(world, fault), int(float(fault.detail) * SECOND)
 
@@ -158,12 +158,12 @@ def _wall_clock(world: World, fault: Fault) -> UndoFault:
     return partial(move, -jump)
 
 
-def _source_clock(world: World, fault: Fault) -> UndoFault:
+def _source_clock(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A publisher's clock jumps, and later back: its stimes and boundaries with it."""
     return _source_off(world, fault, int(float(fault.detail) * SECOND))
 
 
-def _source_off(world: World, fault: Fault, jump: int) -> UndoFault:
+def _source_off(world: SimulatedWorld, fault: Fault, jump: int) -> UndoFault:
     machine = source_of(world, fault)
 
     def move(by: int) -> None:
@@ -180,7 +180,7 @@ def _source_off(world: World, fault: Fault, jump: int) -> UndoFault:
     return back
 
 
-def _source_drift(world: World, fault: Fault) -> UndoFault:
+def _source_drift(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A publisher's clock runs too fast or too slow for a while, and is corrected at the end."""
     machine, rate = source_of(world, fault), float(fault.detail)
     step_us, drifted, over = 100_000, 0, False
@@ -205,7 +205,7 @@ def _source_drift(world: World, fault: Fault) -> UndoFault:
     return back
 
 
-def _source_failed(world: World, fault: Fault) -> UndoFault:
+def _source_failed(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A drill: replicas are told not to read the source until a given time."""
     machine = source_of(world, fault)
     until = world.start_us + fault.until_us
@@ -220,7 +220,7 @@ def _source_failed(world: World, fault: Fault) -> UndoFault:
     return undo
 
 
-def _burst(world: World, fault: Fault) -> UndoFault:
+def _burst(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Tuples come faster for a while; the input contains that from the beginning (`Builder`)."""
     return nothing
 

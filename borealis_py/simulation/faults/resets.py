@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import Doing, UndoFault, nothing
 from borealis_py.simulation.runner.scenario import SECOND, Fault
 
@@ -16,7 +16,7 @@ replica writes as soon as a source may have closed a bucket.
 """
 
 
-def _reset(world: World, fault: Fault) -> UndoFault:
+def _reset(world: SimulatedWorld, fault: Fault) -> UndoFault:
     past = world.past
     if past is None:
         return nothing

@@ -10,12 +10,12 @@ from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.storage import File
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import Doing, UndoFault, chance, node_of, nothing, replica_of, source_of
 from borealis_py.simulation.runner.scenario import Fault
 
 
-def _disk_full(world: World, fault: Fault) -> UndoFault:
+def _disk_full(world: SimulatedWorld, fault: Fault) -> UndoFault:
     disk = replica_of(world, fault).disk
     disk.broken += 1
 
@@ -25,7 +25,7 @@ def _disk_full(world: World, fault: Fault) -> UndoFault:
     return undo
 
 
-def _disk_torn(world: World, fault: Fault) -> UndoFault:
+def _disk_torn(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The machine crashes, and the newest checkpoint turns out to be truncated."""
     machine = replica_of(world, fault)
     machine.crash()
@@ -33,7 +33,7 @@ def _disk_torn(world: World, fault: Fault) -> UndoFault:
     return machine.restart
 
 
-def _disk_zombie(world: World, fault: Fault) -> UndoFault:
+def _disk_zombie(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A process that was replaced overwrites its successor's checkpoints with its own."""
     machine = replica_of(world, fault)
     old = dict(machine.disk.files)
@@ -47,11 +47,11 @@ def _disk_zombie(world: World, fault: Fault) -> UndoFault:
     return undo
 
 
-def _redos(world: World, fault: Fault) -> UndoFault:
+def _redos(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return _mode([replica_of(world, fault)], fault.detail)
 
 
-def _redo_zombie(world: World, fault: Fault) -> UndoFault:
+def _redo_zombie(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Redo jobs answer late, even after they were cancelled."""
     return _mode(node_of(world, fault), "late")
 
@@ -67,7 +67,7 @@ def _mode(machines: list[ReplicaMachine], mode: str) -> UndoFault:
     return undo
 
 
-def _jvm(world: World, fault: Fault) -> UndoFault:
+def _jvm(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The JVM dies: running jobs are lost, and every job fails until it is back."""
     machines = node_of(world, fault)
     for machine in machines:
@@ -80,7 +80,7 @@ def _jvm(world: World, fault: Fault) -> UndoFault:
     return undo
 
 
-def _kernel(world: World, fault: Fault) -> UndoFault:
+def _kernel(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The engine fails, and no row is to blame: now and then, or at every step."""
     engine, share = replica_of(world, fault).engine, 1.0 if fault.detail == "always" else 0.05
     engine.shares.append(share)
@@ -91,7 +91,7 @@ def _kernel(world: World, fault: Fault) -> UndoFault:
     return undo
 
 
-def _trim(world: World, fault: Fault) -> UndoFault:
+def _trim(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Correct retention: it deletes what no process can need any more."""
     log, wiring = world.log, world.wiring
     for source in world.sources:
@@ -111,25 +111,25 @@ def _reads(machine: ReplicaMachine, source: str) -> bool:
     return any(of.name == source and not of.replicas for of in machine.spec.inputs)
 
 
-def _mark(world: World, machine: ReplicaMachine, source: str) -> int:
+def _mark(world: SimulatedWorld, machine: ReplicaMachine, source: str) -> int:
     """The lowest offset of this source from which a checkpoint of this replica resumes."""
     sources = [of.name for of in machine.spec.inputs if not of.replicas]
     return min((file.marks[sources.index(source)].offset for file in _sound(world, machine).values()), default=0)
 
 
-def _oldest(world: World, machine: ReplicaMachine) -> int:
+def _oldest(world: SimulatedWorld, machine: ReplicaMachine) -> int:
     """The lowest bucket from which a checkpoint of this replica resumes."""
     return min(_sound(world, machine), default=world.origin)
 
 
-def _sound(world: World, machine: ReplicaMachine) -> dict[int, File]:
+def _sound(world: SimulatedWorld, machine: ReplicaMachine) -> dict[int, File]:
     """Checkpoints to rely on: none if the torn ones of this world might be all there are."""
     tears = sum(f.kind == "disk_torn" for f in world.scenario.faults)
     found = {bucket: file for bucket, file in machine.disk.files.items() if not file.torn}
     return found if len(found) > tears else {}
 
 
-def _needed(world: World, node: str) -> int:
+def _needed(world: SimulatedWorld, node: str) -> int:
     """The lowest bucket of a node's stream that a process may still need."""
     readers = [machine for machine in world.replicas if any(of.name == node for of in machine.spec.inputs)]
     found = [_oldest(world, machine) for machine in (*readers, *world.of_node(node))]
@@ -140,12 +140,12 @@ def _needed(world: World, node: str) -> int:
     return min(found)
 
 
-def _last(world: World, feed: Feed) -> int:
+def _last(world: SimulatedWorld, feed: Feed) -> int:
     """The offset of the last record: a source keeps at least that."""
     return max(0, world.log.broker.partition(feed).stable_end - 1)
 
 
-def _determined(world: World, source: SourceMachine) -> int:
+def _determined(world: SimulatedWorld, source: SourceMachine) -> int:
     """The highest offset from which the log tells the next publisher how far its source was published."""
     partition, life = world.log.broker.partition(source.feed), Life(world.wiring.app_uid)
     entries: list[TailEntry] = []
@@ -157,7 +157,7 @@ def _determined(world: World, source: SourceMachine) -> int:
     return partition.start
 
 
-def _retention(world: World, fault: Fault) -> UndoFault:
+def _retention(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Some replicas stand still, and retention deletes the source's records that they have not read yet."""
     source = source_of(world, fault)
     rng = chance(world, fault)

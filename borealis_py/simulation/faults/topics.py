@@ -13,7 +13,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import (
     Doing,
     UndoFault,
@@ -35,7 +35,7 @@ NO_JSON = (None, b"", b"\x00\xff\x00", b'{"replica": "\xff\xfe"}', b"garbage", b
 NO_STRUCT = (b"null", b"5", b"[]", b"{}", b'"text"', b"true", b"1e999")
 
 
-def _expired(world: World, fault: Fault) -> UndoFault:
+def _expired(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Retention deletes heartbeats; "unread": at its end also those that a paused replica has yet to read, "starting":
     those of one that had just begun.
     """
@@ -63,7 +63,7 @@ def _expired(world: World, fault: Fault) -> UndoFault:
     return undo
 
 
-def _made_again(world: World, fault: Fault) -> UndoFault:
+def _made_again(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The control topic is deleted, and recreated after a while: everything in it is repeated in time."""
     topic, admin = topics.control(APP), world.log.client("admin").admin()
     for machine in world.replicas:
@@ -77,7 +77,7 @@ def _made_again(world: World, fault: Fault) -> UndoFault:
     return undo
 
 
-def _compacted(world: World, fault: Fault) -> UndoFault:
+def _compacted(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The log cleaner repeatedly compacts the compacted topics, whoever is reading them."""
 
     def once(rng: random.Random) -> tuple[UndoFault, int]:
@@ -89,18 +89,18 @@ def _compacted(world: World, fault: Fault) -> UndoFault:
     return again_and_again(world, fault, once, 400_000)
 
 
-def _bad_control(world: World, fault: Fault) -> UndoFault:
+def _bad_control(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Garbage in a node's partition of the control log, repeatedly."""
     feed = node_of(world, fault)[0].spec.control_feed
     return _scribbling(world, fault, feed, lambda rng: _bad_beat(world, rng, feed))
 
 
-def _bad_settings(world: World, fault: Fault) -> UndoFault:
+def _bad_settings(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Garbage in the settings, under meaningful and other keys."""
     return _scribbling(world, fault, Feed(topics.settings(APP)), lambda rng: _bad_setting(world, rng))
 
 
-def _bad_progress(world: World, fault: Fault) -> UndoFault:
+def _bad_progress(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Garbage in a node's progress; the cleaner may remove what it displaces. Two kinds are not drawn, only set
     explicitly: "before" (the app's first bucket), "ahead" (of what any input has closed, which would be a lie).
     """
@@ -108,7 +108,7 @@ def _bad_progress(world: World, fault: Fault) -> UndoFault:
     return _scribbling(world, fault, feed, lambda rng: _bad_progress_record(world, rng, fault.detail))
 
 
-def _bad_progress_record(world: World, rng: random.Random, detail: str) -> Scribble:
+def _bad_progress_record(world: SimulatedWorld, rng: random.Random, detail: str) -> Scribble:
     said = {"app_uid": world.wiring.app_uid, "bucket": world.origin, "replica": 0, "inc": 1}
     if detail:
         ahead = world.buckets.of(world.scheduler.now_us) + AHEAD
@@ -123,7 +123,9 @@ def _bad_progress_record(world: World, rng: random.Random, detail: str) -> Scrib
     return rng.choice((b"0", b"0", b"0", b"", b"1")), rng.choice((text, text, *NO_JSON, *NO_STRUCT))
 
 
-def _scribbling(world: World, fault: Fault, feed: Feed, make: Callable[[random.Random], Scribble]) -> UndoFault:
+def _scribbling(
+    world: SimulatedWorld, fault: Fault, feed: Feed, make: Callable[[random.Random], Scribble]
+) -> UndoFault:
     def once(rng: random.Random) -> tuple[UndoFault, int]:
         for _ in range(rng.randint(1, 4) if world.log.broker.exists(feed.topic) else 0):
             key, value = make(rng)
@@ -133,7 +135,7 @@ def _scribbling(world: World, fault: Fault, feed: Feed, make: Callable[[random.R
     return again_and_again(world, fault, once, 500_000)
 
 
-def _bad_beat(world: World, rng: random.Random, feed: Feed) -> Scribble:
+def _bad_beat(world: SimulatedWorld, rng: random.Random, feed: Feed) -> Scribble:
     """A record that none of the node's replicas could have written: a false heartbeat in its name would be a lie."""
     others = [f for i in range(len(world.scenario.nodes)) if (f := Feed(feed.topic, i)) != feed]
     elsewhere = [r for f in others for r in world.log.committed(f)[-20:]]
@@ -162,7 +164,7 @@ def _bad_beat(world: World, rng: random.Random, feed: Feed) -> Scribble:
     return rng.choice((b"0", b"7", b"-1", b"", None)), rng.choice((text, text, *NO_JSON, *NO_STRUCT))
 
 
-def _bad_setting(world: World, rng: random.Random) -> Scribble:
+def _bad_setting(world: SimulatedWorld, rng: random.Random) -> Scribble:
     s = world.scenario
     node = rng.choice(s.nodes)
     replica, uid = rng.randrange(node.replicas), world.wiring.app_uid

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
-import structlog
-
 from borealis_py.simulation.checkers.coverage import CoverageCell, total
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
+from borealis_py.simulation.quiet import quiet
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.scenario import Scenario
 from borealis_py.simulation.runner.shrink import Edits, shrink
@@ -149,21 +146,10 @@ def _result(
     )
 
 
-def _told(world: World) -> list[str]:
+def _told(world: SimulatedWorld) -> list[str]:
     """The trace. Times of each life count from its beginning."""
     lines, life = world.lines or [], world.wiring.life
     return [f"life {life + 1} of the app", *lines] if life and lines else lines
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence the product's logs: its clocks are simulated, and its messages about faults are expected."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
 
 
 def minimise(result: SeedResult, options: RunOptions) -> Edits:

@@ -12,7 +12,7 @@ from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.resets import end, split
 from borealis_py.simulation.cluster.roles import PublisherProcess
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.cluster.world import Past, World, writes
+from borealis_py.simulation.cluster.world import Past, SimulatedWorld, writes
 from borealis_py.simulation.faults.arming import arm
 from borealis_py.simulation.faults.failpoints import Failpoints
 from borealis_py.simulation.runner.scenario import SECOND, Scenario
@@ -34,7 +34,7 @@ class Simulation:
     """One life of an app, from its start to the verdict. `run` raises `Violation` if an oracle fails."""
 
     def __init__(self, scenario: Scenario, keep_trace: bool = False, past: Past | None = None) -> None:
-        self.world = World(scenario, keep_trace, past)
+        self.world = SimulatedWorld(scenario, keep_trace, past)
         self._scenario, self._scheduler = scenario, self.world.scheduler
         self.failpoints = Failpoints(self.world)
         self.observer = Observer(self.world, self.failpoints.come)

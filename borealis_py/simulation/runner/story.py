@@ -23,12 +23,12 @@ from borealis_py.log.records import (
     unpack_stream,
 )
 from borealis_py.simulation.cluster.builder import APP
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 
 LINES_MAX = 60
 
 
-def tell(world: World, bucket: int) -> list[str]:
+def tell(world: SimulatedWorld, bucket: int) -> list[str]:
     """Lines, in the order of time."""
     width = world.scenario.width_us
     events = [
@@ -46,7 +46,7 @@ def tell(world: World, bucket: int) -> list[str]:
     return lines if cut <= 0 else [*lines[:LINES_MAX], f"... and {cut} more"]
 
 
-def _sources(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
+def _sources(world: SimulatedWorld, bucket: int) -> Iterator[tuple[int, str, str]]:
     width = world.scenario.width_us
     for machine in world.sources:
         closed, rows = 0, 0
@@ -69,7 +69,7 @@ def _sources(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
             closed = max(closed, boundary)
 
 
-def _streams(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
+def _streams(world: SimulatedWorld, bucket: int) -> Iterator[tuple[int, str, str]]:
     for plan in world.scenario.nodes:
         for k in range(plan.replicas):
             for p, feed in enumerate(topics.own_feeds(APP, plan.name, k, plan.exchange)):
@@ -105,7 +105,7 @@ def _said(value: bytes | None, bucket: int, app_uid: str) -> str | None:
     return None
 
 
-def _published(world: World, bucket: int) -> Iterator[tuple[int, str, str]]:
+def _published(world: SimulatedWorld, bucket: int) -> Iterator[tuple[int, str, str]]:
     for plan in world.scenario.nodes:
         feed = Feed(topics.progress(APP, plan.name))
         partition = world.log.broker.partition(feed)

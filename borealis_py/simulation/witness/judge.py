@@ -8,7 +8,7 @@ from functools import partial
 from borealis_py.simulation.checkers.oracles import Clean
 from borealis_py.simulation.checkers.reference_model import NodeTruth, SourceTruth
 from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.cluster.world import World
+from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.runner.scenario import SECOND
 from borealis_py.simulation.witness.incarnations import number_is_new
 from borealis_py.simulation.witness.place import ReplicaPlace
@@ -26,7 +26,7 @@ Readable = Mapping[tuple[str, int], Mapping[str, Clean]]
 
 
 def judge_processes(
-    world: World, readable: Readable, sources: Mapping[str, SourceTruth], nodes: Mapping[str, NodeTruth]
+    world: SimulatedWorld, readable: Readable, sources: Mapping[str, SourceTruth], nodes: Mapping[str, NodeTruth]
 ) -> None:
     """Raises Violation."""
     for heard in world.wiring.heard:
@@ -35,7 +35,7 @@ def judge_processes(
         Witness(place, heard, partial(_well, world, readable, heard)).judge()
 
 
-def _well(world: World, readable: Readable, heard: Recording, first_us: int, until_us: int) -> bool:
+def _well(world: SimulatedWorld, readable: Readable, heard: Recording, first_us: int, until_us: int) -> bool:
     """Whether it was alone on its machine, reached the logs of all its inputs, and had enough memory to read them."""
     if world.scenario.timing.buffer_rows_max <= ENOUGH_ROWS:
         return False
@@ -47,7 +47,7 @@ def _well(world: World, readable: Readable, heard: Recording, first_us: int, unt
 
 
 def place_of(
-    world: World, sources: Mapping[str, SourceTruth], nodes: Mapping[str, NodeTruth], node: str, replica: int
+    world: SimulatedWorld, sources: Mapping[str, SourceTruth], nodes: Mapping[str, NodeTruth], node: str, replica: int
 ) -> ReplicaPlace:
     """The surroundings of a process of this index. `nodes`: the failure-free output of each."""
     wiring = world.wiring

@@ -1,0 +1,194 @@
+"""A user's app on the simulated log: production replicas with the real kernel, publishers, live subscribers.
+
+It is passive: `testing.world` lets time pass and makes things fail. Replicas of one node share one kernel, since what
+it remembers is in the state that it is given; a redo takes the simulated time of one without Spark.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from borealis_py.engine import compile_query
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, LogError, NewRecord
+from borealis_py.log.kernel import Kernel
+from borealis_py.log.messages import encode
+from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.peers import Peers
+from borealis_py.observe.live_view import open_partition
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.query.partitions import parts_of
+from borealis_py.query.spec import AppSpec
+from borealis_py.runtime.specs import replica_spec
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
+from borealis_py.simulation.cluster.roles import ClientProcess, ReplicaProcess
+from borealis_py.simulation.cluster.storage import Disk, MemoryCheckpoints, SimRedos, Spark
+from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.testing.loading import described, target_of
+from borealis_py.testing.source_process import SourceInput, SourceProcess
+from borealis_py.testing.views import LiveLog
+from reconcile.replay_context import ReplayContext
+from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
+from sunion.view import Change
+
+NOWHERE = Path("/nonexistent")
+"""Simulated replicas have no files."""
+TURN_US = (200, 1_000)
+"""How long a replica's turn takes, apart from its rows, which take no time here."""
+
+
+class SimulatedApp:
+    """One app with all its processes, not started yet.
+
+    Args:
+        seed: of every choice of the world: how long messages and turns take.
+        lateness_us: of every publisher.
+
+    Raises:
+        QueryError: a query that does not compile.
+    """
+
+    def __init__(self, spec: AppSpec, seed: int, start_us: int, lateness_us: int) -> None:
+        self.scheduler = Scheduler(start_us)
+        self.log = MemoryLog(self.scheduler, seed)
+        self.buckets = Buckets(spec.bucket_us)
+        self._seed, self._lateness_us = seed, lateness_us
+        self.kernels: dict[str, Kernel] = {}
+        self.state = described(spec, self.log, self.buckets.of(start_us))
+        self._compile()
+        runs = self.state.runs
+        self.inputs = {source: SourceInput() for source in runs.sources}
+        self.sources = {source: self._machine(source, partial(self._source, source)) for source in runs.sources}
+        self._disks = {node: {k: Disk() for k in range(of.replicas)} for node, of in runs.all_nodes.items()}
+        self.replicas = {
+            f"{node}.r{k}": self._machine(f"{node}.r{k}", partial(self._replica, node, k))
+            for node, k in self.state.replicas()
+        }
+        self.live = {query: LiveLog(spec, query, self._codec(query), self._end_us) for query in spec.queries}
+
+    def _compile(self) -> None:
+        runs, row_max = self.state.runs, self.state.timing.row_max_bytes
+        try:
+            for node in runs.all_nodes:
+                self.kernels[node] = compile_query(runs, node, row_max)
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self) -> None:
+        """Start every process."""
+        for machine in (*self.sources.values(), *self.replicas.values()):
+            machine.start_process()
+        for query in self.state.spec.queries:
+            for number, part in enumerate(parts_of(self.state.spec, query)):
+                self._subscriber(query, part, number).wake()
+
+    @property
+    def unready(self) -> list[str]:
+        """Names of processes that do not work yet."""
+        waiting = [name for name, machine in self.replicas.items() if not _at_work(machine.current)]
+        return waiting + [name for name, machine in self.sources.items() if not _at_work(machine.current)]
+
+    def put_setting(self, key: str, value: msgspec.Struct) -> None:
+        """Append a record to the settings topic, as a command would."""
+        self.log.broker.append(NewRecord(Feed(topics.settings(self.state.name)), encode(value), key.encode()))
+
+    def close(self) -> None:
+        """Release the engines' memory."""
+        for kernel in self.kernels.values():
+            kernel.close()
+
+    def _codec(self, query: str) -> Kernel:
+        return self.kernels[parts_of(self.state.spec, query)[0]]
+
+    def _end_us(self, bucket: int) -> int | None:
+        return None if bucket >= self.buckets.last - 1 else self.buckets.end(bucket)
+
+    def _rng(self, name: str) -> random.Random:
+        return random.Random(f"{self._seed} {name}")
+
+    # Processes --------------------------------------------------------------------------------------------------------
+
+    def _machine(self, label: str, start: Callable[[Machine, str], Process]) -> Machine:
+        """A machine whose process is tried again when it cannot start."""
+
+        def started(name: str) -> Process | None:
+            try:
+                process = start(machine, name)
+            except LogError:
+                return None
+            except RetentionLost as exc:
+                machine.give_up(str(exc))
+                return None
+            process.wake()
+            return process
+
+        machine = Machine(label, self.log, started, _unchanged)
+        return machine
+
+    def _source(self, source: str, machine: Machine, name: str) -> Process:
+        target, log = target_of(self.state, source), self.log.client(name)
+        return SourceProcess(
+            self.scheduler,
+            name,
+            log,
+            target,
+            self.state.schema(source),
+            self.inputs[source],
+            self._lateness_us,
+            machine.ended,
+            partial(machine.give_up, "its source has ended"),
+            self._rng(name),
+        )
+
+    def _replica(self, node: str, index: int, machine: Machine, name: str) -> Process:
+        client, rng, kernel = self.log.client(name), self._rng(name), self.kernels[node]
+        spec = replica_spec(self.state, node, index, client, NOWHERE)
+        feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
+        how = spec.bucket_us, spec.timing.ahead_max_us, spec.app_uid
+        worker = self.log.client(f"redo.{node}.r{index}")
+        work = ReplayContext(node, lambda: kernel, worker, spec.inputs, feeds, *how)
+        redos = SimRedos(work.open(), client, Spark(), rng, on_spark=False)
+        store = MemoryCheckpoints(self._disks[node], index, kernel, self.scheduler, rng, _unchanged)
+        redos.peers = Peers(spec, cast(CheckpointStore, store), kernel)
+        clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000))
+        ends = machine.ended, _unchanged
+        return ReplicaProcess(self.scheduler, name, spec, clock, kernel, redos, store, *ends, rng, TURN_US)
+
+    def _subscriber(self, query: str, part: str, number: int) -> Process:
+        name = f"subscriber.{part}"
+        client, live = self.log.client(name), self.live[query]
+
+        def changed(changes: Sequence[Change]) -> None:
+            live.add(self.scheduler.now_us, number, changes)
+
+        return ClientProcess(
+            self.scheduler,
+            name,
+            lambda clock, wake: open_partition(client, self.state, query, part, True, wake, clock),
+            changed,
+            _ended,
+            self._rng(name),
+        )
+
+
+def _at_work(process: Process | None) -> bool:
+    if isinstance(process, SourceProcess):
+        return process.session.ready
+    return isinstance(process, ReplicaProcess) and process.replica.manager.state is not ReplicaState.RECOVERING
+
+
+def _ended(why: str) -> None:
+    raise RuntimeError(f"a live subscriber has ended: {why}")
+
+
+def _unchanged(*_: object) -> None:
+    """Nobody watches every step of a machine here."""
