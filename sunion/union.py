@@ -64,8 +64,12 @@ class SUnion:
     @property
     def kept_rows(self) -> int:
         """Rows in memory: of buckets, tentative ones included, and those queued at waiting cursors."""
-        folds = [s.fold for s in self.streams.values()]
-        return sum(s.rows_kept for s in self.inputs) + sum(f.tentative_rows + f.waiting_rows for f in folds)
+        kept = 0
+        for source in self.inputs:
+            kept += source.rows_kept
+        for stream in self.streams.values():
+            kept += stream.fold.tentative_rows + stream.fold.waiting_rows
+        return kept
 
     def resume(self, low: int, marks: Sequence[Mark]) -> None:
         """Start at bucket `low` from a checkpoint's marks, one per source. Call it only before the first record."""

@@ -33,7 +33,10 @@ BYTES_MAX = 16 << 20
 POLL_BYTES = 2 << 20
 """Limit of one `poll`, apart from the run that exceeds it: the caller has other things to do in between."""
 _RUN_BYTES = 1 << 20
-_WAIT_S = 0.02
+_WAIT_S, _WAIT_SOON_S = 0.1, 0.02
+"""How long to wait for records before looking for orders: there are seldom any, and more often soon after others."""
+_SOON_S = 1.0
+_GATHER_S = 0.001
 _RETRY_S = 0.5
 _BATCH = 5000
 _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
@@ -76,6 +79,8 @@ class KafkaReader:
         self._arrived: deque[_Run] = deque()
         self._arrived_records = 0
         self._arrived_bytes = 0
+        self._hushed: frozenset[Feed] = frozenset()
+        self._gather = False
         self._failed = False
         self._closed = False
         self.more = False
@@ -86,6 +91,7 @@ class KafkaReader:
         self._later: dict[Feed, tuple[float, _Cursor]] = {}
         self._known_topics: set[str] = set()
         self._warned: set[Feed] = set()
+        self._soon_until = 0.0
         self._thread = threading.Thread(target=self._run, name="kafka-reader", daemon=True)
         self._thread.start()
 
@@ -121,6 +127,15 @@ class KafkaReader:
             self._wake()
         return records
 
+    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
+        if feeds == self._hushed and gather == self._gather:
+            return
+        with self._changed:
+            self._hushed, self._gather = feeds, gather
+            waiting = self._rousing(self._arrived)
+        if waiting:
+            self._wake()
+
     def position(self, feed: Feed) -> int:
         with self._changed:
             return self._cursors[feed].position
@@ -143,6 +158,9 @@ class KafkaReader:
             self._orders.append((feed, cursor))
             self._changed.notify()
 
+    def _rousing(self, runs: Iterable[_Run]) -> bool:
+        return any(run.feed not in self._hushed for run in runs)
+
     def _raise_failure(self) -> None:
         for cursor in self._cursors.values():
             if cursor.failure is not None:
@@ -154,6 +172,8 @@ class KafkaReader:
     def _run(self) -> None:
         while (orders := self._next_orders()) is not None:
             try:
+                if orders:
+                    self._soon_until = time.monotonic() + _SOON_S
                 self._ask_about(feed for feed, cursor in orders if cursor is not None)
                 for feed, cursor in orders:
                     self._obey(feed, cursor)
@@ -229,9 +249,9 @@ class KafkaReader:
                 self._assign(feed, cursor)
 
     def _read(self) -> None:
-        messages = self._consumer.consume(1, _WAIT_S)
+        messages = self._consumer.consume(1, _WAIT_SOON_S if time.monotonic() < self._soon_until else _WAIT_S)
         if messages:
-            messages += self._consumer.consume(_BATCH, 0)
+            messages += self._consumer.consume(_BATCH, _GATHER_S if self._gather else 0)
             self._take(messages)
 
     def _take(self, messages: list[Message]) -> None:
@@ -263,7 +283,9 @@ class KafkaReader:
                 self._arrived += runs
                 self._arrived_records += sum(len(run.records) for run in runs)
                 self._arrived_bytes += sum(run.size for run in runs)
-            self._wake()
+                rousing = self._rousing(runs)
+            if rousing:
+                self._wake()
 
     def _take_error(self, feed: Feed, cursor: _Cursor, error: KafkaError) -> None:
         code = error.code()

@@ -91,6 +91,10 @@ class Reader(Protocol):
     def more(self) -> bool:
         """Whether the last `poll` left records that had arrived, of any feed."""
 
+    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
+        """From now on, records of these feeds do not wake the caller, which takes them at its next `poll`; those of all
+        others do, also if they have arrived already. `gather`: once for all that arrive within a millisecond."""
+
     def position(self, feed: Feed) -> int:
         """The offset after the last record that `poll` returned (before that: the opened offset).
 

@@ -86,6 +86,7 @@ class InputReader:
         """Cursors that were moved back, and where they were before."""
         self._ends = EndsWatch(lookup, self._reader)
         self._first_beats: list[tuple[Offset, Heartbeat]] = []
+        self._hushable = frozenset([spec.control_feed, spec.progress_feed])
 
     # Start ------------------------------------------------------------------------------------------------------------
 
@@ -277,6 +278,11 @@ class InputReader:
             return
         self._back[feed] = self._reader.position(feed)
         self._reader.open(feed, offset)
+
+    def hush(self, at_ease: bool) -> None:
+        """While the replica is at ease, heartbeats and progress wait for its next turn, and sources for each other: a
+        bucket needs them all."""
+        self._reader.hush(self._hushable if at_ease else frozenset(), at_ease and len(self._sources) > 1)
 
     # Was everything read? ---------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ from borealis_py.log.kernel import Kernel, codecs_of
 from borealis_py.log.messages import Incarnation, beat_key, encode
 from borealis_py.log.stream import unpacker
 from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.deferred_wake import DeferredWake
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.output_writer import OutputWriter
@@ -123,11 +124,17 @@ class Replica:
             opened.callback(store.close)
             self._lookup: Lookup = log_.lookup()
             opened.callback(self._lookup.close)
-            self._appender = log_.appender(wake)
+            self._deferred = DeferredWake(wake)
+            self._appender = log_.appender(self._deferred)
             opened.callback(self._appender.close)
             self._pulse = Pulse(self._appender, spec.timing)
             self._transactor = log_.transactor(
-                spec.transactional_id, spec.progress_feed, wake, self._resuming, self._mend, self._resuming.unended
+                spec.transactional_id,
+                spec.progress_feed,
+                self._deferred,
+                self._resuming,
+                self._mend,
+                self._resuming.unended,
             )
             opened.callback(self._transactor.close)
             self._life = Life(spec.app_uid)
@@ -200,6 +207,7 @@ class Replica:
         wall = self._clock.wall_us()
         self._unreachable = self._input_reader.unreachable(wall)
         self._hold()
+        self._deferred.begin_turn()
         arrived = self._input_reader.poll()
         now = self._clock.now_us()
         self._pulse.turn(now)
@@ -221,6 +229,9 @@ class Replica:
         for effect in effects:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
+        at_ease = self.manager.at_ease
+        self._input_reader.hush(at_ease)
+        self._deferred.end_turn(at_ease)
         self._reporter.periodic(turn.now, self.manager.status, self._unreachable)
 
     def pulse(self) -> None:

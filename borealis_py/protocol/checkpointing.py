@@ -25,6 +25,11 @@ class Checkpointing:
         self._due: int | None = None
         self._soon = False
 
+    @property
+    def pending(self) -> bool:
+        """Whether a checkpoint awaits acknowledgements."""
+        return self._pending is not None
+
     def soon(self) -> None:
         """Take the next checkpoint without waiting for the interval, or right after the one that now awaits acks."""
         self._soon = True

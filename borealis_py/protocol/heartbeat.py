@@ -13,6 +13,10 @@ from borealis_py.protocol.turn import SendHeartbeat
 from sunion.output import SOutput
 from sunion.units import Bucket, MonotonicUs, Offset
 
+PLAY = 10
+"""A heartbeat goes with a turn up to a tenth of the interval before or after it is due: else an idle replica would have
+a turn, and a request to the broker, for the heartbeat alone."""
+
 
 class HeartbeatTimer:
     """Decides when this replica sends a heartbeat, and what it contains."""
@@ -27,8 +31,12 @@ class HeartbeatTimer:
 
     @property
     def next_us(self) -> MonotonicUs:
-        """When the next heartbeat is due."""
-        return MonotonicUs(self._beat_at + self._timing.heartbeat_us)
+        """When the next heartbeat is sent if no turn comes before that takes it along."""
+        return MonotonicUs(self._beat_at + self._timing.heartbeat_us + self._play_us)
+
+    @property
+    def _play_us(self) -> int:
+        return self._timing.heartbeat_us // PLAY
 
     def beat(
         self,
@@ -47,7 +55,7 @@ class HeartbeatTimer:
             ask: offset of the own ask; None: not read back. progress: first bucket not published, as far as known.
         """
         news = asking != self._asking or checkpoint_bucket > self._checkpoint_bucket
-        if now < self.next_us and not news:
+        if now < self.next_us - 2 * self._play_us and not news:
             return []
         if asking and not self._asking:
             self._old_ask = ask  # of an earlier run of asking, whose end has not been read back yet (B26)

@@ -89,8 +89,9 @@ class InputState:
     def drift_notes(self, now: MonotonicUs, wait_us: int) -> list[EmitEvent]:
         """Events for sources that report but stay more than `wait_us` behind, or differ so in lateness (B23)."""
         notes: list[EmitEvent] = []
+        top = self.union.top if self._spoke else 0
         for index in self._spoke:
-            lag = max(0, self.union.top + 1 - self.union.closed(index)) * self._buckets.width_us
+            lag = max(0, top + 1 - self.union.closed(index)) * self._buckets.width_us
             if self._drifts[index].closed(now, lag, wait_us):
                 name = self.union.inputs[index].name
                 notes.append(
@@ -224,7 +225,9 @@ class InputState:
             self.union.forget(stable)
             self.union.passed(live)
             self.creation.forget(live)
-        if self.union.kept_rows > rows_max and stable < live:
+        if self.union.kept_rows <= rows_max:
+            return
+        if stable < live:
             self.union.evict(keep_from)
         if self.union.kept_rows > rows_max:
             self.union.drop_ahead(live, rows_max)

@@ -51,6 +51,11 @@ class LogEnds:
         """Whether records that the logs held at the start may be unread."""
         return self._started is None or self.read_to < self._started
 
+    @property
+    def asked(self) -> bool:
+        """Whether ends were asked for that are not read up to yet."""
+        return self._asked is not None
+
     def ask(self, now: MonotonicUs) -> list[Effect]:
         """Ask for the ends, unless an answer is on its way."""
         if self._asked is not None:

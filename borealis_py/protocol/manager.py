@@ -363,18 +363,10 @@ class Manager:
     def status(self) -> ReplicaStatus:
         """The replica's state after its last turn."""
         return ReplicaStatus(
-            identity=self.identity,
-            state=self.state.value,
-            f_s=self.f_s,
-            f_l=self.f_l,
-            asking=self.stagger.asking,
-            granted=self.stagger.granted,
-            head=self.control.head,
-            writer=self.publishing.phase.value,
-            progress=self.publishing.frontier,
-            counts=replace(self.counts),
-            inputs=self.intake.statuses(),
-        )
+            identity=self.identity, state=self.state.value, f_s=self.f_s, f_l=self.f_l, asking=self.stagger.asking,
+            granted=self.stagger.granted, head=self.control.head, writer=self.publishing.phase.value,
+            progress=self.publishing.frontier, counts=replace(self.counts), inputs=self.intake.statuses(),
+        )  # fmt: skip
 
     @property
     def throttled(self) -> frozenset[int]:
@@ -385,6 +377,13 @@ class Manager:
     def waiting(self) -> frozenset[tuple[int, int]]:
         """(input, replica): cursors not to read further until other replicas have reported what is before (A3, R6)."""
         return self.union.waiting
+
+    @property
+    def at_ease(self) -> bool:
+        """Whether heartbeats, progress, acknowledgements and commits may wait for the turn that the next heartbeat
+        brings: nothing that is due depends on them."""
+        waits = self._ends.asked or self._blocked or self.checkpointing.pending or self.reconciliation.job is not None
+        return self.state is ReplicaState.STABLE and not waits and self.publishing.at_ease(self.f_s)
 
     def next_wakeup(self) -> MonotonicUs:
         """When the next turn is due if nothing arrives before."""

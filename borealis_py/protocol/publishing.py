@@ -205,6 +205,11 @@ class Publishing:
         due = self._stood_since is not None and standing.now - self._stood_since >= self.patience_us
         return due and standing.stable > self.frontier
 
+    def at_ease(self, stable: Bucket) -> bool:
+        """Whether the writer's next event may wait for the next turn: it would start nothing."""
+        busy = self.phase is Phase.TAKING or (self.phase is Phase.COMMITTING and stable > self._committing)
+        return not busy
+
     def wakeup(self, stable: Bucket) -> MonotonicUs | None:
         """When something is due without new input; None: nothing is."""
         if stable <= self.frontier:

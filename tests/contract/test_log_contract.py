@@ -200,6 +200,32 @@ def test_a_reader_at_the_end_gets_what_comes_later_and_is_woken(log_world: LogWo
     reader.close()
 
 
+def test_hushed_feeds_wake_nobody_until_they_are_hushed_no_more(log_world: LogWorld) -> None:
+    loud, hushed = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    woken = []
+
+    def wake() -> None:
+        woken.append(1)
+        log_world.wake()
+
+    reader = log_world.log().reader(wake)
+    reader.open(loud, 0)
+    reader.open(hushed, 0)
+    reader.hush(frozenset([hushed]), gather=True)
+    fill(log_world, hushed, ["quiet"])
+    assert [r.value for r in read_until(log_world, reader, 1)] == [b"quiet"]  # a poll gets it
+    assert not woken
+    fill(log_world, loud, ["loud"])
+    log_world.until(lambda: bool(woken))
+    assert [r.value for r in read_until(log_world, reader, 1)] == [b"loud"]
+    woken.clear()
+    fill(log_world, hushed, ["unread"])
+    reader.hush(frozenset())
+    log_world.until(lambda: bool(woken))
+    assert [r.value for r in read_until(log_world, reader, 1)] == [b"unread"]
+    reader.close()
+
+
 def test_an_append_that_the_log_refuses_is_told_to_the_writer(log_world: LogWorld) -> None:
     existing = Feed(log_world.make_topic())
     appender = log_world.log("writer").appender(log_world.wake)

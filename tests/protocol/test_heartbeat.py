@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borealis_py.protocol.heartbeat import HeartbeatTimer
+from borealis_py.protocol.heartbeat import PLAY, HeartbeatTimer
 from borealis_py.protocol.incarnation import Identity
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
@@ -47,10 +47,17 @@ def test_a_heartbeat_tells_who_and_where_the_replica_is() -> None:
     assert (beat.ack_s, beat.ack_l, beat.asking, beat.progress, beat.checkpoint_bucket) == (3, 3, True, 2, 5)
 
 
-def test_it_is_sent_on_time_and_not_sooner() -> None:
+def test_a_turn_takes_it_along_from_a_tenth_before_it_is_due() -> None:
     driven = Driven()
-    assert [driven.sends(at) for at in (0, BEAT_US - 1, BEAT_US, BEAT_US + 1)] == [True, False, True, False]
-    assert driven.timer.next_us == 2 * BEAT_US
+    early = BEAT_US - BEAT_US // PLAY
+    assert [driven.sends(at) for at in (0, early - 1, early, early + 1)] == [True, False, True, False]
+
+
+def test_without_a_turn_to_take_it_along_it_is_sent_a_tenth_after_it_is_due() -> None:
+    driven = Driven()
+    assert driven.sends(0)
+    assert driven.timer.next_us == BEAT_US + BEAT_US // PLAY
+    assert driven.sends(driven.timer.next_us)
 
 
 def test_it_is_sent_at_once_when_asking_changes_or_a_checkpoint_is_new() -> None:

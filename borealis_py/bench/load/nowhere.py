@@ -47,6 +47,9 @@ class NowhereReader:
         self._position += len(found)
         return found
 
+    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
+        pass
+
     def position(self, feed: Feed) -> int:
         return self._position
 

@@ -28,6 +28,7 @@ class MemoryReader:
         self._client = client
         self._wake = wake
         self._cursors: dict[Feed, _SimulatedCursor] = {}
+        self._hushed: frozenset[Feed] = frozenset()
         self.more = False
         """See `log.base.Reader.more`."""
 
@@ -84,6 +85,12 @@ class MemoryReader:
                 raise _lost(partition, cursor.position)
         return found
 
+    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
+        before, self._hushed = self._hushed, feeds
+        loud = (self._cursors[feed] for feed in before - feeds if feed in self._cursors)
+        if any(cursor.visible > cursor.position for cursor in loud):
+            self._client.log.scheduler.after(0, self._wake)
+
     def position(self, feed: Feed) -> int:
         return self._cursors[feed].position
 
@@ -126,7 +133,8 @@ class MemoryReader:
         lost = not partition.start <= cursor.position <= len(partition.records)
         if (end > cursor.visible or lost) and self._client.hears(feed.topic):
             cursor.visible = max(cursor.visible, end)
-            self._wake()
+            if lost or feed not in self._hushed:
+                self._wake()
 
 
 def _lost(partition: Partition, position: int) -> LogError:

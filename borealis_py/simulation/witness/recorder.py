@@ -165,6 +165,9 @@ class RecordingReader:
     def more(self) -> bool:
         return self._reader.more
 
+    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
+        self._reader.hush(feeds, gather)
+
     def position(self, feed: Feed) -> int:
         return self._reader.position(feed)
 
