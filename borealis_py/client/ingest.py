@@ -24,7 +24,7 @@ from borealis_py.client.csvlines import Columns, Tape, csv_parts
 from borealis_py.client.items import BadLine, InputRow, Items, RowRun, gathered
 from borealis_py.client.rows import ROW_BYTES_MAX
 from borealis_py.client.times import parse_stime, parse_stimes
-from borealis_py.types.values import ruled
+from borealis_py.types.plain_json import object_decoder
 
 __all__ = ["BadLine", "IngestError", "InputRow", "Items", "open_rows", "parse_stime", "read_csv", "read_jsonl"]
 
@@ -33,7 +33,6 @@ BLOCK_BYTES = 16_384
 """Bytes read from a file at a time. With four times as much, CSV takes twice as long, because the garbage collector
 visits all live objects.
 """
-_AS_TEXT = ("decimal", "binary", "json")
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError)
 
 
@@ -101,27 +100,8 @@ def read_jsonl(
     lines: Iterable[bytes], stime_column: str | None = None, schema: Mapping[str, str] = MappingProxyType({})
 ) -> Items:
     """Rows of JSON lines: one object per line; blank lines are skipped. Decimals of the schema may be numbers."""
-    return Items(_jsonl_parts(_blocks(lines), _object_decoder(schema, stime_column), stime_column))
-
-
-def _object_decoder(schema: Mapping[str, str], stime_column: str | None) -> Callable[[bytes], dict[str, object]]:
-    """Decodes an object. What Python would read as something else stays text: a decimal would lose its last digits."""
-    names = [name for _, name, rule in ruled(schema) if rule.type.kind in _AS_TEXT and name != stime_column]
-    decode = msgspec.json.Decoder(dict[str, object]).decode
-    if not names:
-        return decode
-    fields = [(f"f{i}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for i in range(len(names))]
-    kept = msgspec.defstruct("Kept", fields, rename={f"f{i}": name for i, name in enumerate(names)}, gc=False)
-    texts = msgspec.json.Decoder(kept).decode
-
-    def decoded(line: bytes) -> dict[str, object]:
-        row, raw = decode(line), texts(line)
-        for name, value in zip(names, msgspec.structs.astuple(raw), strict=True):
-            if value is not msgspec.UNSET:
-                row[name] = msgspec.Raw(bytes(value))
-        return row
-
-    return decoded
+    decode = object_decoder(schema, () if stime_column is None else (stime_column,))
+    return Items(_jsonl_parts(_blocks(lines), decode, stime_column))
 
 
 def _jsonl_parts(
