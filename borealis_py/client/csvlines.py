@@ -10,10 +10,13 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 
 from borealis_py.client.items import BadLine, InputRow, RowRun, gathered
 from borealis_py.client.times import WHOLE, parse_stime, parse_stimes, plain, whole_numbers
+from borealis_py.types.spelling import parse_type
+from borealis_py.types.values import rules
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _LAST = "x"
@@ -113,7 +116,7 @@ def _together(lines: Sequence[bytes], columns: Columns, position: int, line: int
         if set(map(len, records)) != {columns.count}:
             return None
         fields = list(zip(*records, strict=True))
-        typed = [_COLUMNS[kind](fields[at]) for _, at, kind in columns.places]
+        typed = [_column(kind)(fields[at]) for _, at, kind in columns.places]
         at_us = None if columns.stime_at < 0 else parse_stimes(fields[columns.stime_at])
     except (ValueError, KeyError, csv.Error):
         return None
@@ -128,7 +131,7 @@ class _Records:
     def __init__(self, reader: Iterator[list[str]], tape: Tape, columns: Columns) -> None:
         self.position = 0
         self._reader, self._tape, self._columns = reader, tape, columns
-        self._parsers = [(name, at, _PARSERS[kind]) for name, at, kind in columns.places]
+        self._parsers = [(name, at, _parser(kind)) for name, at, kind in columns.places]
 
     def until(self, line: int) -> Iterator[InputRow | BadLine]:
         """The records that begin before this line."""
@@ -194,6 +197,13 @@ def _bool(text: str) -> bool:
 
 
 _PARSERS: Mapping[str, Callable[[str], object]] = {"string": str, "int64": _int64, "double": _double, "bool": _bool}
+
+
+def _parser(kind: str) -> Callable[[str], object]:
+    rule = rules(parse_type(kind))
+    return _PARSERS[kind] if rule is None else rule.from_csv
+
+
 _BOOLS = {
     "true": True,
     "True": True,
@@ -228,3 +238,11 @@ _COLUMNS: Mapping[str, Callable[[Sequence[str]], Sequence[object]]] = {
 """Faster parsers with the same results; they may raise ValueError or KeyError where the single ones would not, but
 never accept more.
 """
+
+
+def _column(kind: str) -> Callable[[Sequence[str]], Sequence[object]]:
+    return _COLUMNS.get(kind) or partial(_each, _parser(kind))
+
+
+def _each(parse: Callable[[str], object], texts: Sequence[str]) -> list[object]:
+    return [parse(text) if text else None for text in texts]

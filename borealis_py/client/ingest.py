@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO
 
 import msgspec
@@ -23,6 +24,7 @@ from borealis_py.client.csvlines import Columns, Tape, csv_parts
 from borealis_py.client.items import BadLine, InputRow, Items, RowRun, gathered
 from borealis_py.client.rows import ROW_BYTES_MAX
 from borealis_py.client.times import parse_stime, parse_stimes
+from borealis_py.types.plain_json import object_decoder
 
 __all__ = ["BadLine", "IngestError", "InputRow", "Items", "open_rows", "parse_stime", "read_csv", "read_jsonl"]
 
@@ -61,7 +63,10 @@ def open_rows(
         raise IngestError(f"{path}: cannot be read: {exc.strerror or exc}") from exc
     try:
         try:
-            rows = read_csv(stream, schema, stime_column) if chosen == "csv" else read_jsonl(stream, stime_column)
+            if chosen == "csv":
+                rows = read_csv(stream, schema, stime_column)
+            else:
+                rows = read_jsonl(stream, stime_column, schema)
         except IngestError as exc:
             raise IngestError(f"{'standard input' if path == '-' else path}: {exc}") from exc
         yield rows
@@ -91,13 +96,18 @@ def read_csv(lines: Iterable[bytes], schema: Mapping[str, str], stime_column: st
     return Items(csv_parts(reader, tape, Columns.of(header, schema, stime_column)))
 
 
-def read_jsonl(lines: Iterable[bytes], stime_column: str | None = None) -> Items:
-    """Rows of JSON lines: one object per line; blank lines are skipped."""
-    return Items(_jsonl_parts(_blocks(lines), stime_column))
+def read_jsonl(
+    lines: Iterable[bytes], stime_column: str | None = None, schema: Mapping[str, str] = MappingProxyType({})
+) -> Items:
+    """Rows of JSON lines: one object per line; blank lines are skipped. Decimals of the schema may be numbers."""
+    decode = object_decoder(schema, () if stime_column is None else (stime_column,))
+    return Items(_jsonl_parts(_blocks(lines), decode, stime_column))
 
 
-def _jsonl_parts(blocks: Iterable[Sequence[bytes]], stime_column: str | None) -> Iterator[RowRun | BadLine]:
-    decode, position = msgspec.json.Decoder(dict[str, object]).decode, 0
+def _jsonl_parts(
+    blocks: Iterable[Sequence[bytes]], decode: Callable[[bytes], dict[str, object]], stime_column: str | None
+) -> Iterator[RowRun | BadLine]:
+    position = 0
     for lines in blocks:
         try:
             values = list(map(decode, lines))

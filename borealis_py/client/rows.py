@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import msgspec
 
 from borealis_py.protocol.settings import ROW_MAX_BYTES, ROW_MAX_LIMIT_BYTES
+from borealis_py.types.spelling import NAMES, is_name, parse_type
+from borealis_py.types.values import PLAIN, WIRE, Misfit, ruled, sent
 
-_INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-TYPES: Mapping[str, Any] = {"string": str, "int64": _INT64, "double": float, "bool": bool}
 _FINITE = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 _PLACE = re.compile(r"at `\$\[(\d+)\]")
 """Matches the index of the invalid row in a msgspec message."""
@@ -27,20 +27,25 @@ class BadRow(ValueError):
 
 
 class RowSchema:
-    """The fields of a source, in order: each is one of "string", "int64", "double", "bool", and may be null.
+    """The fields of a source, in order: each has a column type, and may be null.
+
+    Python's datetime, date, Decimal and bytes are values of theirs, dicts and lists of json; `msgspec.Raw` is the JSON
+    text of a value, as other programs write it (`types.values`).
 
     Raises:
         ValueError: unknown type, or no fields.
     """
 
     def __init__(self, schema: Mapping[str, str], row_max_bytes: int = ROW_MAX_BYTES) -> None:
-        unknown = {name: kind for name, kind in schema.items() if kind not in TYPES}
+        unknown = {name: kind for name, kind in schema.items() if not is_name(kind)}
         if unknown or not schema:
-            raise ValueError(f"a schema maps fields to {', '.join(TYPES)}; got {unknown or 'no fields'}")
+            raise ValueError(f"a schema maps fields to {NAMES}; got {unknown or 'no fields'}")
         self.fields = dict(schema)
         self._row_max = row_max_bytes
-        self._row = _struct(schema, TYPES)
-        self._finite = _struct(schema, {**TYPES, "double": _FINITE})
+        self._ruled = [(f"f{i}", name, rule) for i, name, rule in ruled(schema)]
+        kinds = {kind: WIRE[kind] for kind in PLAIN}
+        self._row = _struct(schema, kinds)
+        self._finite = _struct(schema, {**kinds, "double": _FINITE})
         self._rows = list[self._finite]  # type: ignore[name-defined]
         self._encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
         self._doubles = [(f"f{i}", name) for i, (name, kind) in enumerate(schema.items()) if kind == "double"]
@@ -52,7 +57,7 @@ class RowSchema:
             BadRow: a field is missing, has another type or is not finite, or the row is too large.
         """
         try:
-            encoded = self._encode(msgspec.convert(row, self._finite))
+            encoded = self._encode(self._normal(msgspec.convert(row, self._finite)))
         except (msgspec.ValidationError, UnicodeEncodeError):
             raise self._bad(row) from None
         if len(encoded) > self._row_max:
@@ -62,10 +67,26 @@ class RowSchema:
     def checked(self, rows: Sequence[Mapping[str, object]]) -> list[Any]:
         """The rows before the first invalid one, converted for `joined` and `encoded`."""
         try:
-            return msgspec.convert(rows, self._rows)
+            fit = msgspec.convert(rows, self._rows)
         except Exception as exc:  # a row of the caller's own class may raise anything; `encode` reports it
             place = _PLACE.search(str(exc)) if isinstance(exc, msgspec.ValidationError) else None
-        return self._one_by_one(rows if place is None else rows[: int(place[1])])
+            return self._one_by_one(rows if place is None else rows[: int(place[1])])
+        if self._ruled:
+            for at, row in enumerate(fit):
+                try:
+                    self._normal(row)
+                except Exception:  # as above: so may a value
+                    return fit[:at]
+        return fit
+
+    def _normal(self, row: Any) -> Any:
+        """The row with its values in their normal form. Raises BadRow."""
+        for attribute, name, rule in self._ruled:
+            try:
+                setattr(row, attribute, sent(rule, getattr(row, attribute)))
+            except Misfit as exc:
+                raise BadRow(f"field `{name}`: {exc}") from None
+        return row
 
     def joined(self, checked: Sequence[Any]) -> bytes | None:
         """What `encode` returns for checked rows, joined by commas. None: one may be too large, or is not valid
@@ -92,14 +113,14 @@ class RowSchema:
         fit = []
         with suppress(Exception):  # as in `checked`: the first that does not fit ends it
             for row in rows:
-                fit.append(msgspec.convert(row, self._finite))
+                fit.append(self._normal(msgspec.convert(row, self._finite)))
         return fit
 
     def _bad(self, row: Mapping[str, object]) -> BadRow:
         """The error for an invalid row."""
         try:
             checked = msgspec.convert(row, self._row)
-            self._encode(checked)
+            self._encode(self._normal(checked))
         except msgspec.ValidationError as exc:
             return BadRow(str(exc))
         except UnicodeEncodeError:
@@ -113,7 +134,8 @@ class RowSchema:
 
 def _struct(schema: Mapping[str, str], types: Mapping[str, Any]) -> Any:
     """The class of a row. f0, f1, ...: a field's name may be invalid as a Python attribute."""
-    fields = [(f"f{i}", types[kind] | None) for i, kind in enumerate(schema.values())]
+    of = [types.get(parse_type(kind).kind) for kind in schema.values()]
+    fields = [(f"f{i}", Any if type_ is None else type_ | None) for i, type_ in enumerate(of)]
     names = {f"f{i}": name for i, name in enumerate(schema)}
     return msgspec.defstruct("Row", fields, rename=names, gc=False)
 

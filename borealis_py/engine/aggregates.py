@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from borealis_py.engine.expressions import Expression, Tree, column_ref, replace_aggregates, to_sql
-from borealis_py.engine.rows import is_integer
+from borealis_py.types.arrow import SUM_DIGITS_MAX, decimal_digits, is_integer
 
 BUCKET = "__bucket"
 """The first column of partials: the bucket by which they are grouped, before their keys."""
@@ -27,7 +27,7 @@ _DISTINCT_IRRELEVANT = {"min", "max", "bool_and", "bool_or", "bit_and", "bit_or"
 _AVERAGES = {"avg", "mean"}
 # Types that survive a round trip through Arrow unchanged, so that combined partials equal the whole.
 _ROUND_TRIP = {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
-               "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP"}  # fmt: skip
+               "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "BLOB"}  # fmt: skip
 _ORDERED = {"first", "last", "any_value", "arbitrary", "list", "array_agg", "string_agg", "group_concat", "listagg",
             "mode", "arg_min", "arg_max", "argmin", "argmax", "min_by", "max_by", "arg_min_null", "arg_max_null",
             "arg_min_nulls_last", "arg_max_nulls_last"}  # fmt: skip
@@ -75,8 +75,11 @@ def decompose(call: Tree, argument_type: str) -> Decomposed | None:
     plain = to_sql({**call, "distinct": False})
     if name in _COUNTS:
         return Decomposed((plain,), lambda c: f"CAST(sum({c[0]}) AS BIGINT)")
-    if name in _SELF and argument_type in _ROUND_TRIP:
+    digits = decimal_digits(argument_type)
+    if name in _SELF and (digits or argument_type in _ROUND_TRIP):
         return Decomposed((plain,), lambda c: f"{name}({c[0]})")
+    if digits > SUM_DIGITS_MAX:
+        return None  # a bucket's sum may overflow, and that must cost its group only
     if name == "sum":
         if is_integer(argument_type) or argument_type == "BOOLEAN":
             return Decomposed((plain,), lambda c: f"CAST(sum({c[0]}) AS BIGINT)")

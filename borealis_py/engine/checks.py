@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from borealis_py.types.values import nesting
+
 NESTING_MAX = 100
 """Maximum nesting of brackets in text that is parsed (JSON, lists, structs, maps)."""
 PATTERN_BYTES_MAX = 1_000
@@ -35,16 +37,6 @@ _CLASS_SIZE = 8
 
 class TooMuch(ValueError):
     """A value exceeds a bound; the message names the bound."""
-
-
-def nesting(text: bytes) -> int:
-    """How deeply [ and { are nested, ignoring those between double quotes."""
-    unescaped = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    raw = np.frombuffer(b"".join(unescaped.split(b'"')[::2]), dtype=np.uint8)
-    opens = (raw == ord("[")) | (raw == ord("{"))
-    closes = (raw == ord("]")) | (raw == ord("}"))
-    depth = np.cumsum(opens.astype(np.int64) - closes.astype(np.int64))
-    return int(depth.max(initial=0))
 
 
 def pattern_size(pattern: str) -> int:

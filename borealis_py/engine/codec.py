@@ -9,22 +9,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.checks import NESTING_MAX, nesting
+from borealis_py.engine.checks import NESTING_MAX
 from borealis_py.engine.ipc import Unclaimed, claims, spell
 from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import Parsed, row_sizes, segment_schema
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.names import STIME
+from borealis_py.types.arrow import misfits, said, shown
+from borealis_py.types.spelling import parse_type
+from borealis_py.types.values import WIRE, Misfit, nesting, ruled
 
-_INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_FIELDS: dict[str, Any] = {"string": str | None, "int64": _INT64 | None, "double": float | None, "bool": bool | None}
 _BAD = (msgspec.DecodeError, UnicodeDecodeError)  # the latter is not a msgspec error; UTF-8 is checked late
 _FILL = 0.9
 """Target fill of a part whose rows differ in size."""
@@ -42,8 +43,8 @@ class ArrowSourceCodec:
     """Rows of one source.
 
     JSON: an array of objects with every column of the schema. Values may be null; fields may not be missing; extra
-    fields are ignored; 1.5 or "1" is not an int64, 1 is a valid double. Arrow: an IPC stream with one batch of exactly
-    these columns.
+    fields are ignored; 1.5 or "1" is not an int64, 1 is a valid double; decimals, times, binary and json are in their
+    normal form (`types.values`). Arrow: an IPC stream with one batch of exactly these columns.
 
     Args:
         row_max_bytes: limit of a row's size: of its JSON object, or in Arrow as `engine.rows.row_sizes` counts. Larger
@@ -56,8 +57,9 @@ class ArrowSourceCodec:
         self.schema = segment_schema(columns)
         self._columns = self.schema.remove(len(columns))
         # f0, f1, ...: a column's name may be invalid as a Python attribute
-        fields = [(f"f{i}", _FIELDS[kind]) for i, kind in enumerate(columns.values())]
+        fields = [(f"f{i}", _field(kind)) for i, kind in enumerate(columns.values())]
         rename = {f"f{i}": name for i, name in enumerate(columns)}
+        self._ruled = [(f"f{i}", name, rule) for i, name, rule in ruled(columns)]
         row = msgspec.defstruct("Row", fields, rename=rename, gc=False)
         self._decode_all = msgspec.json.Decoder(list[row]).decode  # type: ignore[valid-type]
         self._decode_one = msgspec.json.Decoder(row).decode
@@ -91,7 +93,20 @@ class ArrowSourceCodec:
             return self._json_one_by_one(payload, stimes)
         if len(rows) != len(stimes):
             return _nothing(payload, f"{len(rows)} rows but {len(stimes)} stimes in the record")
+        if self._ruled and not all(self._read(row) is None for row in rows):
+            return self._json_one_by_one(payload, stimes)
         return self._parsed(rows, stimes), []
+
+    def _read(self, row: Any) -> str | None:
+        """Replace the normal forms in a row by values. Returns why it cannot be done; None: it was."""
+        for field, name, rule in self._ruled:
+            form = getattr(row, field)
+            if form is not None:
+                try:
+                    setattr(row, field, rule.read(form))
+                except Misfit as exc:
+                    return f"column {name!r}: {exc}"
+        return None
 
     def _json_one_by_one(self, payload: bytes, stimes: Sequence[int]) -> tuple[Parsed | None, list[Bad]]:
         try:
@@ -106,10 +121,15 @@ class ArrowSourceCodec:
                 bad.append((i, self._too_large(len(raw)), bytes(raw)))
                 continue
             try:
-                rows.append(self._decode_one(raw))
-                kept.append(stimes[i])
+                row = self._decode_one(raw)
+                why = self._read(row)
             except _BAD as exc:
-                bad.append((i, _readable(exc), bytes(raw)))
+                why = _readable(exc)
+            if why is None:
+                rows.append(row)
+                kept.append(stimes[i])
+            else:
+                bad.append((i, why, bytes(raw)))
         return self._parsed(rows, kept), bad
 
     def _parsed(self, rows: list[Any], stimes: Sequence[int]) -> Parsed | None:
@@ -136,17 +156,20 @@ class ArrowSourceCodec:
         except (pa.ArrowException, OSError, EOFError, StopIteration) as exc:
             return _nothing(payload, f"not an Arrow IPC stream: {exc}")
         whole = pa.RecordBatch.from_arrays([*batch.columns, _stime_array(stimes)], schema=self.schema)
-        return self._small_enough(whole)
+        return self._fitting(whole)
 
-    def _small_enough(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch | None, list[Bad]]:
-        if rows.nbytes <= self._row_max:
-            return rows, []
-        sizes = row_sizes(rows.select(self._columns.names))
-        bad = [(int(i), self._too_large(int(sizes[i])), b"") for i in np.flatnonzero(sizes > self._row_max)]
+    def _fitting(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch | None, list[Bad]]:
+        """The rows that are small enough and whose values are ones of their types."""
+        bad: dict[int, str] = {}
+        for name in (name for _, name, _ in self._ruled):
+            bad |= {at: f"column {name!r}: {why}" for at, why in misfits(rows.column(name)).items() if at not in bad}
+        if rows.nbytes > self._row_max:
+            sizes = row_sizes(rows.select(self._columns.names))
+            bad |= {int(i): self._too_large(int(sizes[i])) for i in np.flatnonzero(sizes > self._row_max)}
         if not bad:
             return rows, []
-        good = np.flatnonzero(sizes <= self._row_max)
-        return (rows.take(pa.array(good)) if len(good) else None), bad
+        good = [i for i in range(rows.num_rows) if i not in bad]
+        return (rows.take(pa.array(good)) if good else None), [(i, bad[i], b"") for i in sorted(bad)]
 
     def _batch_max(self, rows: int) -> int:
         """Maximum size in bytes of an Arrow batch of this many rows: rows of the maximum size, plus alignment."""
@@ -216,7 +239,8 @@ class ArrowRowCodec:
         )
 
     def published(self, rows: pa.RecordBatch) -> Iterator[tuple[bytes, int]]:
-        """(JSON object, stime) of each row: columns in order without stime, doubles in their shortest exact form.
+        """(JSON object, stime) of each row: columns in order without stime, doubles in their shortest exact form, other
+        types in their normal form (`types.values`).
 
         Converted in pieces: pyarrow holds the GIL while it makes Python values, and a million rows take seconds.
         """
@@ -231,13 +255,14 @@ class ArrowRowCodec:
             if pa.types.is_floating(values.type):
                 finite = pc.sum(pc.is_finite(values)).as_py() or 0
                 self.nonfinite_as_null += len(values) - values.null_count - finite
-        columns = [rows.column(name).to_pylist() for name in self._names]
+        columns = [said(rows.column(name)) for name in self._names]
         row, encode = self._row, self._encode
         return [encode(row(*values)) for values in zip(*columns, strict=True)]
 
     def to_dicts(self, rows: pa.RecordBatch) -> list[dict[str, object]]:
-        """The rows as Python values; NaN and infinities are kept."""
-        return rows.select(self._names).to_pylist()  # type: ignore[no-any-return]
+        """The rows as a reader of their JSON gets them, but NaN and infinities are kept."""
+        columns = [shown(rows.column(name)) for name in self._names]
+        return [dict(zip(self._names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def _alone(rows: pa.RecordBatch) -> bytes:
@@ -245,6 +270,12 @@ def _alone(rows: pa.RecordBatch) -> bytes:
     are written with it.
     """
     return bytes(pa.concat_batches([rows]).serialize())
+
+
+def _field(kind: str) -> Any:
+    """What a column's value is to the JSON decoder. The null of a json column is decoded by its rules."""
+    decoded = WIRE[parse_type(kind).kind]
+    return decoded if decoded is msgspec.Raw else decoded | None
 
 
 def _stime_array(stimes: Sequence[int]) -> pa.Array:

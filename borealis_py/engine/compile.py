@@ -25,7 +25,6 @@ from borealis_py.engine.operators import (
     UnionOperator,
     WindowOperator,
 )
-from borealis_py.engine.partitioner import KEY_TYPES
 from borealis_py.engine.rows import segment_schema
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
 from borealis_py.engine.windows import WindowCompiler
@@ -44,6 +43,7 @@ from borealis_py.query.plan import (
     inputs_of,
 )
 from borealis_py.query.spec import AppSpec
+from borealis_py.types.arrow import type_of
 
 Operator = SourceOperator | PartitionFilter | MergeOperator | UnionOperator | StatementOperator | WindowOperator
 
@@ -136,7 +136,7 @@ class _Compiler(StatementCompiler):
     def _keyed(self, relation: Relation, by: Sequence[str]) -> Relation:
         for name in by:
             kind = relation.schema.field(name).type
-            if kind not in KEY_TYPES:
+            if type_of(kind) is None:
                 raise QueryError(
                     f"{self.label}: its rows are partitioned by {name!r}, a {kind}; a key is one value: partition by "
                     "another column, or make one with map()"

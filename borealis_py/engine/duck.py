@@ -15,6 +15,8 @@ import pyarrow as pa
 from borealis_py.engine import checks
 from borealis_py.engine.rows import row_sizes
 from borealis_py.protocol.settings import ROW_MAX_BYTES
+from borealis_py.types.arrow import JSON, finished
+from borealis_py.types.values import Misfit
 from sunion.errors import EngineOutOfMemory
 
 T = TypeVar("T")
@@ -139,7 +141,7 @@ class Statement:
         self.input = schema
         self._execute = f"EXECUTE s{number}"
         self.prepare()
-        self.output: pa.Schema = duck.connection.execute(self._execute).to_arrow_table().schema
+        self.output = self._described()
 
     def prepare(self) -> None:
         """Prepare it on the current connection. Raises duckdb.Error for invalid SQL."""
@@ -147,14 +149,21 @@ class Statement:
         connection.register(f"feed{self._number}", self._feed)
         connection.execute(f"PREPARE s{self._number} AS {self._sql}")
 
+    def _described(self) -> pa.Schema:
+        """The schema of its result. The engine returns json as plain text."""
+        returned: pa.Schema = self._duck.connection.execute(self._execute).to_arrow_table().schema
+        types = [row[1] for row in self._duck.connection.execute(f"DESCRIBE {self._sql}").fetchall()]
+        marked = [f.with_type(JSON) if kind == "JSON" else f for f, kind in zip(returned, types, strict=True)]
+        return pa.schema(marked)
+
     def release(self) -> None:
         self._duck.connection.unregister(f"feed{self._number}")
 
     def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Run it and return the result, in which all text is valid UTF-8.
+        """Run it and return the result, in which every value is one that its column's type has.
 
         Raises:
-            RowError: an expression rejects a value or produces invalid text.
+            RowError: an expression rejects a value, or produces one that no column has.
             EngineOutOfMemory: see there. Other faults of the process propagate unchanged.
         """
         self._duck.count()
@@ -165,7 +174,7 @@ class Statement:
             raise _judged(exc) from exc
         finally:
             self._feed.clear()
-        return _valid(single_batch(table), self._duck.row_max_bytes)
+        return _valid(single_batch(table), self.output, self._duck.row_max_bytes)
 
     def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Run it on a connection that has run nothing before."""
@@ -236,17 +245,30 @@ def _judged(error: Exception) -> Exception:
     return RowError(first_line(error), isinstance(error, _OF_VALUES))
 
 
-def _valid(batch: pa.RecordBatch, row_max_bytes: int) -> pa.RecordBatch:
-    """Check a result: the engine returns text unchecked, and invalid UTF-8 would end whoever decodes it. Rows too large
-    for any record would, too.
+def _valid(batch: pa.RecordBatch, schema: pa.Schema, row_max_bytes: int) -> pa.RecordBatch:
+    """Check a result: the engine returns text and sums of decimals unchecked, and invalid UTF-8 would end whoever
+    decodes it. Rows too large for any record would, too.
     """
     try:
         batch.validate(full=True)
+        batch = finished(batch, schema)
     except pa.ArrowInvalid as exc:
-        raise RowError("the result is not valid UTF-8", True) from exc
+        raise RowError(_invalid(batch), True) from exc
+    except Misfit as exc:
+        raise RowError(f"the result has {exc}", True) from exc
     if batch.nbytes > row_max_bytes and int(row_sizes(batch).max(initial=0)) > row_max_bytes:
         raise RowError(f"a row of the result is larger than row_max, {row_max_bytes} bytes", True)
     return batch
+
+
+def _invalid(batch: pa.RecordBatch) -> str:
+    for column in batch.columns:
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            if pa.types.is_decimal(column.type):
+                return f"the result is a decimal of more than {column.type.precision} digits"
+    return "the result is not valid UTF-8"
 
 
 def single_batch(table: pa.Table) -> pa.RecordBatch:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import hashlib
 import platform
 import struct
+from datetime import date, datetime
+from decimal import Decimal
 from functools import cache
 
 import duckdb
@@ -17,8 +19,10 @@ from borealis_py.engine.duck import connect, single_batch
 from borealis_py.engine.partitioner import partitions_of, sort_by_key
 from borealis_py.engine.rows import canonical_hash, merge
 from borealis_py.query.names import STIME
+from borealis_py.types.arrow import JSON, said
+from borealis_py.types.values import normal_json
 
-RULES = 3
+RULES = 4
 """Version of our own rules that affect results: fold, total order, kernel, partitions, and what becomes a dead letter.
 Increase it with every change after which the same log gives other rows or dead letters (`tests/engine/test_rules.py`).
 """
@@ -34,6 +38,19 @@ FROM (SELECT i, i % 5 AS g, 'k' || (i % 11) AS k,
 GROUP BY g ORDER BY g
 """
 
+# Sums of decimals, times from the first to the last year, bytes and json, as columns and as keys.
+_TYPES_TEST = """
+SELECT m, t, d, y, j, sum(n) AS s, avg(n) AS a, min(n * 1.005) AS p, max(date_trunc('month', t)) AS c,
+       string_agg(strftime(t, '%Y-%j %H:%M:%S.%f') || CAST(d AS VARCHAR), ',' ORDER BY i) AS x,
+       max(json_extract(j, '$.a')) AS e, count(DISTINCT j ->> '$.a') AS u
+FROM (SELECT i, CAST(i % 7 AS DECIMAL(12,2)) * 0.25 AS m, CAST((i * 7919) % 1000003 AS DECIMAL(18,3)) AS n,
+             make_timestamp((i % 3 - 1) * 30000000000000000 + i % 2) AS t,
+             DATE '1970-01-01' + CAST(i % 5 AS INTEGER) AS d,
+             unhex(printf('%02x', i % 4)) AS y, CAST('{"a": ' || (i % 4) || '.10}' AS JSON) AS j
+      FROM range(300) t(i))
+GROUP BY m, t, d, y, j ORDER BY m, t, d, y, j
+"""
+
 # Keys of every type, and texts that another Python version may print differently.
 _KEYS = pa.record_batch(
     {
@@ -41,8 +58,15 @@ _KEYS = pa.record_batch(
         "i": [0, -1, 2**63 - 1, -(2**63), 7, 7, None],
         "d": [-0.0, 0.0, 0.1, 1e300, float("nan"), float("-inf"), None],
         "b": [True, False, True, False, True, False, None],
+        "m": pa.array([Decimal(n) for n in ("0.00", "-1.50", "10.00", "0.05", "9999999999.99", "1.50")] + [None]),
+        "t": pa.array([datetime.min, datetime.max, *(datetime(1970, 1, n, 1, 2, 3, n) for n in range(1, 5)), None]),
+        "y": [b"", b"\0", b"'", b"\xff", b"a", b"a", None],
+        "j": pa.array(["{}", "1.10", "1.1", '"\u00e9"', "null", "[1]", None], JSON),
     }
-)
+).append_column("day", pa.array([date.min, date.max, *(date(2024, 2, n) for n in range(26, 30)), None]))
+
+
+_SPACED = b' { "a" : 1.10 , "b" : [ 1E2 , "\\u00e9 " ] } '
 
 
 @cache
@@ -54,6 +78,7 @@ def self_test() -> str:
             f"SELECT * REPLACE (CAST(q AS DOUBLE) AS q, CAST(h AS BIGINT) AS h) FROM ({_SELF_TEST})"
         )
         computed = canonical_hash(single_batch(table.to_arrow_table()))
+        computed += canonical_hash(single_batch(connection.execute(_TYPES_TEST).to_arrow_table()))
     finally:
         connection.close()
     fallen = partitions_of(_KEYS, _KEYS.schema.names, 1 << 32).tolist()
@@ -81,7 +106,8 @@ def _as_json() -> str:
     )
     texts = [b"0.1", b"1e-400", b"9007199254740993", b"-0.0", b"0.1000000000000000055511151231257827"]
     decoded = [struct.pack("<d", msgspec.json.decode(text, type=float)).hex() for text in texts]
-    return f"{encoded!r}{decoded}"
+    forms = msgspec.json.encode([said(column) for column in _KEYS.columns])
+    return f"{encoded!r}{decoded}{forms!r}{normal_json(_SPACED)!r}"
 
 
 def ingredients() -> dict[str, str]:

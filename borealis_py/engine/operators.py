@@ -22,6 +22,7 @@ from borealis_py.engine.partitioner import part_of, sort_by_key
 from borealis_py.engine.poison_rows import group_numbers, isolate_bad_rows, run_by_group, run_by_part
 from borealis_py.engine.rows import buckets_of, by_bucket, joined, merge, runs_of, sorted_by_stime
 from borealis_py.query.names import STIME
+from borealis_py.types.arrow import said
 from sunion.model import Reject
 
 Partial = tuple[int, pa.RecordBatch]
@@ -234,7 +235,7 @@ class WindowOperator:
         start_us, end_us = (end - self.size) * self.width_us, end * self.width_us
         for group, reason in sorted(bad.items()):
             keys = groups.keys(group, self.keys)
-            named = "".join(f", {k}={v!r}" for k, v in keys.items())
+            named = "".join(f", {k}={_readable(v)}" for k, v in keys.items())
             where = f"window [{start_us}, {end_us}) us{named}: {reason}"
             raw = msgspec.json.encode({"window_start": start_us, "window_end": end_us, **keys})
             part.refuse(end - 1, Reject(self.node, -1, where, raw))
@@ -266,7 +267,7 @@ class _Groups:
 
     def keys(self, group: int, names: Sequence[str]) -> dict[str, object]:
         row = int(np.flatnonzero(self() == group)[0])
-        return {name: self._rows.column(name)[row].as_py() for name in names}
+        return _values(self._rows.select(names), row)
 
 
 def _by_row(node: str, statement: Statement, batch: pa.RecordBatch, part: Slice) -> Rows:
@@ -277,13 +278,22 @@ def _by_row(node: str, statement: Statement, batch: pa.RecordBatch, part: Slice)
     def one(rows: pa.RecordBatch) -> Rows:
         found, bad = isolate_bad_rows(statement, rows)
         for row, reason in sorted(bad.items()):
-            values = {name: rows.column(name)[row].as_py() for name in rows.schema.names}
-            stime = values[STIME]
+            values = _values(rows, row)
+            stime = rows.column(STIME)[row].as_py()
             reject = Reject(node, -1, f"tuple at stime {stime}: {reason}", msgspec.json.encode(values))
             part.refuse(stime // part.width_us, reject)
         return found
 
     return joined(run_by_part(statement, batch, starts, one))
+
+
+def _values(rows: pa.RecordBatch, row: int) -> dict[str, object]:
+    """A row as JSON has it, for its dead letter."""
+    return {name: said(column)[0] for name, column in zip(rows.schema.names, rows.slice(row, 1).columns, strict=True)}
+
+
+def _readable(value: object) -> str:
+    return bytes(value).decode() if isinstance(value, msgspec.Raw) else repr(value)
 
 
 def _with_column(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:

@@ -14,26 +14,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from borealis_py.query.names import STIME
-
-KEY_TYPES = (pa.string(), pa.int64(), pa.float64(), pa.bool_())
-"""Types of key columns; lists are not allowed."""
+from borealis_py.types.arrow import rules_of, stored, type_of
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @lru_cache(maxsize=65_536)
-def _hash(value: str | int | float | None, kind: str) -> int:
+def _hash(value: str | int | float | bytes | None, kind: str) -> int:
     if kind == "double" and value is not None:
         value = "nan" if value != value else float(value) + 0.0
-    text = f"'{value}'" if isinstance(value, str) else repr(value)  # of a string it depends on Python's Unicode tables
-    digest = hashlib.blake2b(f"{kind}|{text}".encode(), digest_size=8).digest()
+    if isinstance(value, bytes):
+        text = b"'" + value + b"'"
+    else:  # the repr of a string depends on Python's Unicode tables
+        text = (f"'{value}'" if isinstance(value, str) else repr(value)).encode()
+    digest = hashlib.blake2b(kind.encode() + b"|" + text, digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def _hashes(column: pa.Array) -> np.ndarray:
-    encoded = column.dictionary_encode(null_encoding="encode")
-    kind = str(column.type)
-    hashes = np.array([_hash(value, kind) for value in encoded.dictionary.to_pylist()], dtype=np.uint64)
+    type_, rule = type_of(column.type), rules_of(column.type)
+    assert type_ is not None, f"{column.type} is no key"
+    encoded = stored(column).dictionary_encode(null_encoding="encode")
+    values = encoded.dictionary.to_pylist()
+    if rule is not None:
+        values = [None if value is None else rule.key(value) for value in values]
+    hashes = np.array([_hash(value, type_.kind) for value in values], dtype=np.uint64)
     found: np.ndarray = hashes[encoded.indices.to_numpy(zero_copy_only=False)]
     return found
 
@@ -68,5 +73,6 @@ def split_by_partition(batch: pa.RecordBatch, by: Sequence[str], count: int) -> 
 def sort_by_key(batch: pa.RecordBatch, by: Sequence[str]) -> pa.RecordBatch:
     """In the order of a partitioned stream: (stime, key ascending with nulls last, position)."""
     keys = [(name, "ascending") for name in (STIME, *by)]
-    indices = pc.sort_indices(batch, sort_keys=keys)  # nulls last is its default
+    columns = pa.record_batch([stored(batch.column(name)) for name, _ in keys], [name for name, _ in keys])
+    indices = pc.sort_indices(columns, sort_keys=keys)  # nulls last is its default
     return batch.take(indices)

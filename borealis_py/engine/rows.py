@@ -1,4 +1,4 @@
-"""Rows as Arrow record batches: column types, total order, concatenation, canonical hash. Knows no SQL.
+"""Rows as Arrow record batches: total order, concatenation, canonical hash. Knows no SQL; types are in `types.arrow`.
 
 A segment is a batch of the user's columns, then `stime`. One bucket's rows of all inputs (`Ordered`) are a tuple with
 each input's batch or None; operators that need a single stream merge them (`merge`).
@@ -13,49 +13,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from borealis_py.query.names import STIME
+from borealis_py.types.arrow import arrow_of, hash_column
+from borealis_py.types.arrow import sizes as sizes_of
 
-ARROW = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
 _STIME_FIELD = pa.field(STIME, pa.int64())
-
-_INTEGERS = (
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-    "HUGEINT",
-    "UHUGEINT",
-)
-
-
-def is_integer(duck_type: str) -> bool:
-    return duck_type in _INTEGERS
-
-
-def column_type(duck_type: str) -> tuple[str, pa.DataType] | None:
-    """The column type for an expression of this DuckDB type: (SQL type, Arrow type); None if there is none.
-
-    Integers become BIGINT (a value that does not fit is an error of its row), decimals and floats DOUBLE.
-    """
-    if duck_type.endswith("[]"):
-        inner = column_type(duck_type[:-2])
-        return (f"{inner[0]}[]", pa.list_(inner[1])) if inner else None
-    if is_integer(duck_type) or duck_type == '"NULL"':
-        return "BIGINT", pa.int64()
-    if duck_type in ("DOUBLE", "FLOAT") or duck_type.startswith("DECIMAL"):
-        return "DOUBLE", pa.float64()
-    return {"VARCHAR": ("VARCHAR", pa.string()), "BOOLEAN": ("BOOLEAN", pa.bool_())}.get(duck_type)
 
 
 def segment_schema(columns: Mapping[str, str]) -> pa.Schema:
     """Schema of a source's segments: its columns, then stime."""
-    return pa.schema([*(pa.field(name, ARROW[kind]) for name, kind in columns.items()), _STIME_FIELD])
+    return pa.schema([*(pa.field(name, arrow_of(kind)) for name, kind in columns.items()), _STIME_FIELD])
 
 
 def sorted_by_stime(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -165,23 +133,11 @@ class ArrowRows:
 
 
 def row_sizes(batch: pa.RecordBatch) -> np.ndarray:
-    """Size of each row in bytes: that of its strings, plus 8 for every other value."""
+    """Size of each row in bytes: that of its texts and bytes, plus 8 for every other value."""
     sizes = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
-        sizes += _sizes(column)
+        sizes += sizes_of(column)
     return sizes
-
-
-def _sizes(column: pa.Array) -> np.ndarray:
-    if pa.types.is_string(column.type):
-        lengths = pc.fill_null(pc.binary_length(column), 0)
-        return np.asarray(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
-    if pa.types.is_list(column.type):
-        ends = np.concatenate([[0], np.cumsum(_sizes(column.values))])
-        offsets = column.offsets.to_numpy()
-        within: np.ndarray = ends[offsets[1:]] - ends[offsets[:-1]]
-        return within + 8
-    return np.full(len(column), 8, dtype=np.int64)
 
 
 def canonical_hash(batch: pa.RecordBatch) -> str:
@@ -193,27 +149,5 @@ def canonical_hash(batch: pa.RecordBatch) -> str:
     digest.update(str(batch.num_rows).encode())
     for field, column in zip(batch.schema, batch.columns, strict=True):
         digest.update(f"|{field.name}:{field.type}|".encode())
-        _hash_array(digest, column)
+        hash_column(digest, column)
     return digest.hexdigest()
-
-
-def _hash_array(digest: hashlib.blake2b, column: pa.Array) -> None:
-    valid = np.asarray(column.is_valid())
-    digest.update(np.packbits(valid).tobytes())
-    if pa.types.is_list(column.type):
-        lengths = np.asarray(column.value_lengths().fill_null(0), dtype=np.int64)
-        digest.update(lengths.tobytes())
-        _hash_array(digest, column.flatten())
-    elif pa.types.is_string(column.type):
-        texts = [v.encode() for v in column.to_pylist() if v is not None]
-        digest.update(np.array([len(v) for v in texts], dtype=np.int64).tobytes())
-        digest.update(b"".join(texts))
-    elif pa.types.is_decimal(column.type):  # sums of integers inside a state: 128 bits
-        digest.update(",".join(str(v) for v in column.to_pylist() if v is not None).encode())
-    elif pa.types.is_boolean(column.type):
-        digest.update(np.packbits(np.asarray(column.fill_null(False))).tobytes())
-    elif pa.types.is_floating(column.type):
-        values = np.asarray(column.fill_null(0.0), dtype=np.float64)
-        digest.update(np.where(np.isnan(values), np.nan, values).tobytes())
-    else:
-        digest.update(np.asarray(column.fill_null(0), dtype=np.int64).tobytes())

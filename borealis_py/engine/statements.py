@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from borealis_py.engine.duck import REFUSALS, Duck, Statement, first_line, with_feed
 from borealis_py.engine.expressions import Expression, bound, describe
-from borealis_py.engine.rows import column_type
 from borealis_py.query.errors import QueryError
 from borealis_py.query.spec import AppSpec
+from borealis_py.types.arrow import array, column_type, plain_value
 
 Sql = Callable[[str], str]
 
@@ -96,8 +96,8 @@ class StatementCompiler:
         found = column_type(duck_type)
         if found is None:
             raise expression.error(
-                f"its type is {duck_type}, columns are string, int64, double or bool (or lists of them); "
-                "CAST it, or take epoch_us(...) of a time"
+                f"its type is {duck_type}, which no column has: columns are string, int64, double, bool, decimal, "
+                "timestamp, date, binary or json, or lists of them (but of json); CAST it, or take to_json(...) of it"
             )
         return found
 
@@ -113,6 +113,5 @@ def _null_row(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _plain_row(schema: pa.Schema) -> pa.RecordBatch:
-    plain: dict[pa.DataType, object] = {pa.string(): "1", pa.int64(): 1, pa.float64(): 1.0, pa.bool_(): True}
-    arrays = [pa.array([plain.get(f.type, [])], f.type) for f in schema]
+    arrays = [array([plain_value(f.type)], f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -20,6 +20,7 @@ from borealis_py.query.names import (
 )
 from borealis_py.query.partitions import check_keys, checked, checked_count
 from borealis_py.query.plan import FilterOp, MapOp, Op, Plan, SourceOp, UnionOp, WindowOp
+from borealis_py.query.schemas import columns_of
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
 from borealis_py.query.units import format_duration, parse_duration
 
@@ -180,13 +181,17 @@ class App:
         self._nodes: dict[str, NodeSpec] = {}  # insertion order: a stream comes before the streams derived from it
         self._queries: dict[str, QuerySpec] = {}
 
-    def source(self, name: str, schema: Mapping[str, str], partitions: int | None = None) -> Stream:
-        """A source stream. Types: string, int64, double, bool; any value may be null.
+    def source(self, name: str, schema: Mapping[str, str] | type, partitions: int | None = None) -> Stream:
+        """A source stream. Types: string, int64, double, bool, decimal(p,s), timestamp, date, binary, json; any value
+        may be null.
 
-        Other spellings: str, text, varchar for string; int, bigint, long, timestamp (microseconds since 1970) for
-        int64; float, float64 for double; boolean for bool.
+        Other spellings: str, text, varchar for string; int, bigint, long for int64; float, float64 for double; boolean
+        for bool; numeric(p,s) for decimal(p,s); datetime for timestamp; bytes, blob for binary.
 
         Args:
+            schema: column -> type, or a class: a pydantic model, a dataclass or a TypedDict. Its str, int, float, bool,
+                datetime, date and bytes are columns, dicts, lists and classes within it json, and a Decimal says its
+                digits: `Annotated[Decimal, "decimal(12,2)"]`, or pydantic's `Field(max_digits=12, decimal_places=2)`.
             partitions: number of partitions, each with its own publisher (`borealis publish NAME.0 ...`). The stream
                 merges all their rows by (stime, partition, seq); a bucket is complete when it is complete in every
                 partition.
@@ -195,7 +200,8 @@ class App:
             QueryError: a name that is taken or invalid, an unknown type, or an invalid number of partitions.
         """
         self._free(check_stream_name(name, "source"), "source")
-        self._sources[name] = check_schema(schema, f"source {name!r}")
+        where = f"source {name!r}"
+        self._sources[name] = check_schema(columns_of(schema, where), where)
         if partitions is not None:
             self._source_partitions[name] = checked_count(partitions, f"source {name!r}")
         return Stream(self, tuple(self._sources[name]), {"op": "source", "name": name}, ())

@@ -6,18 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.types.spelling import WORDS, UnknownType, described, parse_type
 
 STIME = "stime"
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 RESERVED_STREAMS = ("control", "settings", "status", "deadletter")
-
-TYPES = {
-    "string": "string", "str": "string", "text": "string", "varchar": "string",
-    "int64": "int64", "int": "int64", "bigint": "int64", "long": "int64", "timestamp": "int64",
-    "double": "double", "float": "double", "float64": "double",
-    "bool": "bool", "boolean": "bool",
-}  # fmt: skip
-"""Spellings of the four column types. A timestamp is an int64 of microseconds since 1970."""
 
 _STREAM = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -117,12 +110,6 @@ def _why(name: str) -> str:
     return "it is a key of the same result"
 
 
-def _types() -> str:
-    """The types with their other spellings, which are suggested too."""
-    of = {kind: [word for word, means in TYPES.items() if means == kind != word] for kind in TYPES.values()}
-    return ", ".join(f"{kind} ({', '.join(words)})" for kind, words in of.items())
-
-
 def check_schema(schema: Mapping[str, str], where: str) -> dict[str, str]:
     """A source's columns with canonical type names. Raises QueryError."""
     if not schema:
@@ -130,9 +117,12 @@ def check_schema(schema: Mapping[str, str], where: str) -> dict[str, str]:
     check_columns(schema, where, (STIME, WINDOW_START, WINDOW_END))
     types: dict[str, str] = {}
     for column, kind in schema.items():
-        canonical = TYPES.get(kind.lower()) if isinstance(kind, str) else None
-        if canonical is None:
-            hint = did_you_mean(str(kind), TYPES) or ";"
-            raise QueryError(f"column {column!r} of {where} has unknown type {kind!r}{hint} types: {_types()}")
-        types[column] = canonical
+        try:
+            types[column] = str(parse_type(kind if isinstance(kind, str) else ""))
+        except UnknownType as exc:
+            if str(exc):
+                raise QueryError(f"column {column!r} of {where} has type {kind!r}: {exc}") from None
+            hint = did_you_mean(str(kind), WORDS) or ";"
+            told = f"column {column!r} of {where} has unknown type {kind!r}{hint} types: {described()}"
+            raise QueryError(told) from None
     return types

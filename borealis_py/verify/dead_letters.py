@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
 from borealis_py.verify.envelope import Value
 from borealis_py.verify.evidence import Evidence
 from borealis_py.verify.model.network import stime_of
+from borealis_py.verify.values import in_json
 
 Letter = tuple[Value, ...]
 
@@ -56,13 +58,21 @@ def _in_kernels(evidence: Evidence) -> Counter[Letter]:
     rows = [
         row for log in evidence.sources.values() for row in log.rows if stage.refuses is not None and stage.refuses(row)
     ]
-    return Counter((stage.parts[stage.part_of(row)], stime_of(row) // width, *row) for row in rows)
+    return Counter((stage.parts[stage.part_of(row)], stime_of(row) // width, *map(_plain, row)) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it, in a form that can be counted."""
+    said = in_json(value)
+    return json.dumps(said) if isinstance(said, dict | list) else said
 
 
 def _values(raw: bytes, names: Sequence[str]) -> Letter:
     """A row as its dead letter has it, its fields in this order; what is no such row, as it lies there."""
     try:
         row = json.loads(raw)
-        return tuple(row.pop(name) for name in names) if set(row) == set(names) else tuple([repr(raw)] * len(names))
-    except (ValueError, AttributeError):
-        return tuple([repr(raw)] * len(names))
+        if set(row) == set(names):
+            return tuple(_plain(row[name]) for name in names)
+    except (ValueError, TypeError):
+        pass
+    return tuple([repr(raw)] * len(names))

@@ -5,16 +5,19 @@ Its own reading of the format on purpose: a product that misreads its own record
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-Value = int | float | str | None
+from borealis_py.verify.values import column
+
+Value = int | float | str | bytes | date | Decimal | None
 Row = tuple[Value, ...]
 
 _HEAD = struct.Struct(">2sBI")
@@ -72,9 +75,10 @@ def decode_rows(payload: memoryview, schema: pa.Schema) -> tuple[Row, ...]:
     try:
         batch = pa.ipc.read_record_batch(pa.py_buffer(payload), schema)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError) as exc:
+        columns = [column(values) for values in batch.columns]
+    except (pa.ArrowException, OSError, ValueError) as exc:
         raise Unreadable(f"rows: {exc}") from exc
-    return tuple(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    return tuple(zip(*columns, strict=True))
 
 
 def bits(rows: Iterable[Row]) -> tuple[tuple[Any, ...], ...]:
@@ -86,10 +90,3 @@ def _bits(value: Any) -> Any:
     if isinstance(value, float):
         return struct.pack("<d", value)
     return (bool, value) if isinstance(value, bool) else tuple(map(_bits, value)) if isinstance(value, list) else value
-
-
-def in_json(value: Any) -> Any:
-    """A value of a result as JSON says it: NaN and infinities are null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return [in_json(one) for one in value] if isinstance(value, list) else value

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.verify.envelope import Raw, Row, Unreadable, open_envelope
+from borealis_py.verify.values import JsonText, column, from_form, json_text
 
 END = 1 << 62
 AHEAD_MAX_US = 60_000_000
@@ -29,6 +30,7 @@ NESTING_MAX = 100
 MISSING_MAX = 1_000
 SEQ_MAX = (1 << 63) - 1
 _INT64 = range(-(1 << 63), 1 << 63)
+_PLAIN = ("int64", "double", "string", "bool", "")
 
 
 @dataclass
@@ -240,6 +242,9 @@ def _row(text: bytes, rules: SourceRules) -> Row:
         return _MALFORMED
     if len(text) > rules.row_max_bytes or not isinstance(row, dict):
         return _MALFORMED
+    if "json" in rules.columns.values():
+        raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        row |= {n: bytes(raw[n]).decode() for n, kind in rules.columns.items() if kind == "json" and n in raw}
     values = [_value(row.get(name, _MALFORMED), kind) for name, kind in rules.columns.items()]
     return _MALFORMED if any(value is _MALFORMED for value in values) else tuple(values)
 
@@ -248,6 +253,11 @@ def _value(value: Any, kind: str) -> Any:
     """A value as its column has it, `_MALFORMED` where its type is another."""
     if value is None or value is _MALFORMED or not kind:
         return value
+    if kind not in _PLAIN:
+        try:
+            return from_form(value, kind)
+        except ValueError:
+            return _MALFORMED
     whole = isinstance(value, int) and not isinstance(value, bool)
     if kind == "double":
         return float(value) if isinstance(value, float) or (whole and abs(value) < 1 << 1023) else _MALFORMED
@@ -288,4 +298,23 @@ def _arrow(payload: memoryview, count: int, rules: SourceRules) -> list[Row] | N
         batches[0].validate(full=True)
     except (pa.ArrowException, OSError, EOFError):
         return None
-    return list(zip(*(column.to_pylist() for column in batches[0].columns), strict=True))
+    try:
+        return list(map(_arrow_row, zip(*(column(values) for values in batches[0].columns), strict=True)))
+    except ValueError:  # a time that cannot be: all rows but those with one
+        return [_arrow_alone(batches[0].slice(at, 1)) for at in range(count)]
+
+
+def _arrow_alone(batch: pa.RecordBatch) -> Row:
+    try:
+        return _arrow_row(tuple(column(values)[0] for values in batch.columns))
+    except ValueError:
+        return _MALFORMED
+
+
+def _arrow_row(row: Row) -> Row:
+    """The row, where its json is in its normal form."""
+    try:
+        fits = all(json_text(value) in (value, None) for value in row if isinstance(value, JsonText))
+    except ValueError:
+        fits = False
+    return row if fits else _MALFORMED

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from borealis_py.verify.envelope import Row, bits, in_json
+from borealis_py.verify.envelope import Row, bits
 from borealis_py.verify.history import RAW_BYTES_MAX, Rejection
+from borealis_py.verify.values import in_json
 
 Rows = tuple[Row, ...]
 

@@ -20,13 +20,14 @@ from typing import Protocol
 from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
 from borealis_py.verify.committed import CommittedBuckets
 from borealis_py.verify.description import CheckedApp, CheckedNode, place
-from borealis_py.verify.envelope import Raw, in_json, life_of
+from borealis_py.verify.envelope import Raw, life_of
 from borealis_py.verify.evidence import CommittedRow, DeadLetterRecord, corrected_rows, dead_letters, progress
 from borealis_py.verify.history import Rejection, ReplicaHistory, statements
 from borealis_py.verify.kafka_reader import Told
 from borealis_py.verify.replicas import StreamJudge, StreamRules
 from borealis_py.verify.source_log import SourceHistory, SourceRules, fold
 from borealis_py.verify.stable import PublishedDigest, StableBuckets
+from borealis_py.verify.values import in_json
 
 JUDGED = frozenset(AnomalyKind) - {AnomalyKind.UNSEEN, AnomalyKind.BOUND_BROKEN}
 """All kinds but those that only a subscriber's own notes can show."""

@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 
 from borealis_py.client.rows import RowSchema, raw_json
+from borealis_py.types.spelling import NAMES
 
 
 @pytest.mark.parametrize(
     ("schema", "got"),
-    [({"a": "int64", "b": "int", "c": "date"}, "{'b': 'int', 'c': 'date'}"), ({}, "no fields")],
+    [
+        ({"a": "int64", "b": "int", "c": "date", "d": "decimal"}, "{'b': 'int', 'd': 'decimal'}"),
+        ({}, "no fields"),
+    ],
 )
 def test_a_schema_that_is_none_is_told_with_the_types_there_are(schema: dict[str, str], got: str) -> None:
     with pytest.raises(ValueError, match="a schema maps fields to") as told:
         RowSchema(schema)
-    assert str(told.value) == f"a schema maps fields to string, int64, double, bool; got {got}"
+    assert str(told.value) == f"a schema maps fields to {NAMES}; got {got}"
 
 
 @pytest.mark.parametrize(

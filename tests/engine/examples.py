@@ -9,6 +9,8 @@ import itertools
 import os
 import random
 from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from functools import cache
 
 from borealis_py.engine.duck import connect
@@ -221,6 +223,43 @@ def _made_up(name: str, per_signature: int = 2) -> Iterator[str]:
 
 def _calls(name: str, by_hand: dict[str, tuple[str, ...]]) -> list[str]:
     return list(dict.fromkeys((*by_hand.get(name, ()), *itertools.islice(_made_up(name), _MOST))))
+
+
+TYPED = {"m": "decimal(18,3)", "t": "timestamp", "d": "date", "y": "binary", "o": "json"}
+"""Columns beside those of `worlds.COLUMNS`, for calls by columns of these types."""
+_TYPED = {"DECIMAL": "m", "TIMESTAMP": "t", "DATE": "d", "BLOB": "y", "JSON": "o", "ANY": "t", "T": "m"}
+_ODD: dict[str, tuple[object, ...]] = {
+    "m": (Decimal("0.000"), Decimal("-0.001"), Decimal("999999999999999.999"), Decimal("-999999999999999.999"), Decimal("1.500")),
+    "t": (datetime.min, datetime.max, datetime(1970, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29, 12)),
+    "d": (date.min, date.max, date(1970, 1, 1), date(2024, 2, 29), date(1582, 10, 15)),
+    "y": (b"", b"\0", b"ab", b"\xff\xfe", b"\x80"),
+    "o": ('{"a":[1,{"b":null}]}', "1.10", '"\\u00fc"', "[]", "null", "123456789012345678901234567890", "1e300"),
+}  # fmt: skip
+
+
+def typed_rows(seed: int, count: int) -> dict[str, list[object]]:
+    """Values of `TYPED`: plain ones first, then whatever is odd."""
+    dice = random.Random(seed)
+    return {name: [odd[-1], *(dice.choice((*odd, None)) for _ in range(count - 1))] for name, odd in _ODD.items()}
+
+
+def typed() -> dict[str, list[str]]:
+    """Name -> calls of it by columns of `TYPED`, for those that take any."""
+    found = {}
+    for name in sorted((SCALARS | BY_NAME | AGGREGATES) - {"->>"}):
+        calls = {call for types in _signatures()[name] for call in _by_columns(name, types)}
+        found[name] = sorted(calls)[: 2 * _MOST]
+    return {name: calls for name, calls in found.items() if calls}
+
+
+def _by_columns(name: str, types: list[str]) -> Iterator[str]:
+    kinds = [type_.split("(")[0] for type_ in types]
+    if not any(kind in _TYPED for kind in kinds):
+        return
+    options = [_TYPED.get(kind) or next(iter(_ARGUMENTS.get(kind, ())), None) for kind in kinds]
+    call = None if None in options else _called(name, tuple(option for option in options if option))
+    if call is not None:
+        yield call
 
 
 def scalars() -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from borealis_py import App, QueryError
 from borealis_py.engine import DuckKernel, canonical_hash, compile_query
+from borealis_py.engine.rows import segment_schema
 from tests.engine import examples, worlds
 
 
@@ -24,7 +25,7 @@ def compiled(call: str, *, aggregate: bool) -> tuple[DuckKernel | None, str]:
     why = ""
     for text in (call, f"CAST({call} AS VARCHAR)"):
         app = App("t")
-        source = app.source("s", schema={"k": "string", "i": "int", "x": "double", "b": "bool"})
+        source = app.source("s", schema={**worlds.COLUMNS, **examples.TYPED})
         try:
             app.query("q", source.window("100ms").agg(y=text) if aggregate else source.map(y=text))
             return compile_query(app.describe(), "q"), ""
@@ -53,7 +54,13 @@ def evaluated(call: str, batch: pa.RecordBatch, *, aggregate: bool) -> dict[str,
 
 def rows_for(call: str) -> pa.RecordBatch:
     """Rows that depend on the call alone."""
-    return worlds.batch(examples.rows(zlib.crc32(call.encode())))
+    seed = zlib.crc32(call.encode())
+    plain = worlds.batch(examples.rows(seed))
+    typed = examples.typed_rows(seed, plain.num_rows)
+    schema = segment_schema({**dict.fromkeys(worlds.COLUMNS, "int64"), **examples.TYPED})
+    columns = [pa.array(typed[name], schema.field(name).type) for name in examples.TYPED]
+    names = [*plain.schema.names[:-1], *examples.TYPED, "stime"]
+    return pa.RecordBatch.from_arrays([*plain.columns[:-1], *columns, plain.columns[-1]], names)
 
 
 def evaluate_all(calls: Sequence[tuple[str, bool]]) -> dict[str, dict[str, object]]:

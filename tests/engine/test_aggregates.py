@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 
 import pytest
 
@@ -64,7 +65,9 @@ def test_a_window_in_pieces_is_the_window_at_once(expression: str) -> None:
         found = worlds.run(on, history, 0, 10)[9]
     assert [row["k"] for row in found] == [row["k"] for row in expected]
     for row, other in zip(found, expected, strict=True):
-        value = float(other["v"]) if "Decimal" in type(other["v"]).__name__ else other["v"]
+        value = other["v"]
+        if isinstance(value, Decimal):  # of integers the engine makes a sum of 128 bits, which a column has as int64
+            value = f"{value:f}" if isinstance(row["v"], str) else int(value)
         assert row["v"] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value)
 
 

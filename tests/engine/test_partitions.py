@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -126,6 +128,18 @@ KEYS = pa.record_batch(
 )
 
 
+TYPED_KEYS = pa.record_batch(
+    {
+        "m": pa.array([Decimal("1.50"), Decimal("-0.05"), None, Decimal("100.00")], pa.decimal128(12, 2)),
+        "n": pa.array([Decimal("1.5"), Decimal("0.0"), None, Decimal("100.0")], pa.decimal128(38, 1)),
+        "t": pa.array([datetime.min, datetime(2026, 1, 2, 3, 4, 5, 6), None, datetime.max]),
+        "d": pa.array([date.min, date(2026, 1, 2), None, date.max]),
+        "y": [b"", b"a", None, b"\xff'"],
+        "j": pa.array(['{"a":1.10}', "1", None, '"1"'], pa.json_()),
+    }
+)
+
+
 def test_rows_fall_to_the_partitions_they_always_fell_to() -> None:
     """States and logs outlive a release: these figures may not change."""
     assert {c: partitions_of(KEYS, (c,), 1000).tolist() for c in ("s", "i", "d", "b")} == {
@@ -135,8 +149,22 @@ def test_rows_fall_to_the_partitions_they_always_fell_to() -> None:
         "b": [481, 649, 494, 481, 649],
     }
     assert partitions_of(KEYS, ("s", "i"), 1000).tolist() == [171, 975, 625, 171, 623]
+    assert {c: partitions_of(TYPED_KEYS, (c,), 1000).tolist() for c in TYPED_KEYS.schema.names} == {
+        "m": [117, 957, 236, 925],
+        "n": [117, 148, 236, 925],
+        "t": [91, 257, 44, 921],
+        "d": [186, 561, 654, 352],
+        "y": [603, 964, 786, 901],
+        "j": [623, 925, 391, 844],
+    }
     odd = pa.record_batch({"s": ["it's", 'a "b"', "\\n", "\n", "\0", "e\u0301", "\u00e9", "\U0001fae8", "None", ""]})
     assert partitions_of(odd, ("s",), 1000).tolist() == [59, 793, 677, 367, 924, 306, 26, 417, 870, 776]
+
+
+def test_a_decimal_falls_by_its_value_whatever_digits_its_column_has() -> None:
+    digest = hashlib.blake2b(b"decimal|'1.5'", digest_size=8).digest()
+    for column in ("m", "n"):
+        assert partitions_of(TYPED_KEYS, (column,), 1000)[0] == int.from_bytes(digest, "little") % 1000
 
 
 def test_a_text_falls_by_its_bytes_whatever_python_thinks_of_its_characters() -> None:
@@ -218,7 +246,7 @@ def test_a_list_is_no_key() -> None:
             compile_query(spec, name)
 
 
-@pytest.mark.parametrize("nested", ["{'a': x}", "to_timestamp(x)", "x::DATE"])
+@pytest.mark.parametrize("nested", ["{'a': x}", "to_days(1)", "to_json(x)::JSON[]"])
 def test_what_is_no_column_is_no_key(nested: str) -> None:
     app = App("a")
     mapped = app.source("s", schema={"x": "int"}).map(k=nested).node("n")

@@ -48,7 +48,8 @@ def proved(calls: Calls, threads: int, directory: Path, **environment: str) -> d
 def everything() -> list[tuple[str, str, bool]]:
     """(function, call, is an aggregate)."""
     scalars = [(name, call, False) for name, calls in examples.scalars().items() for call in calls]
-    return scalars + [(name, call, True) for name, calls in examples.aggregates().items() for call in calls]
+    typed = [(name, call, name in AGGREGATES) for name, calls in examples.typed().items() for call in calls]
+    return scalars + typed + [(name, call, True) for name, calls in examples.aggregates().items() for call in calls]
 
 
 def test_every_function_on_the_list_is_there() -> None:

@@ -8,14 +8,18 @@ from typing import Any
 import duckdb
 import pytest
 
+from borealis_py import App
 from borealis_py.engine import compile_query, fingerprint
+from borealis_py.query import Stream
+from tests.engine import worlds
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app
 from tests.reconcile.logs import LOGS
 from tests.reconcile.replica import Replica
 
 GOLDEN = {
-    (3, "1.5.6", "totals"): "7fd046a96531345c3dd0efc6",
-    (3, "1.5.6", "big"): "0ae44cefc8492d7cd8466559",
+    (4, "1.5.6", "totals"): "7fd046a96531345c3dd0efc6",
+    (4, "1.5.6", "big"): "0ae44cefc8492d7cd8466559",
+    (4, "1.5.6", "types"): "bf6a0986928f3df9db47be70",
 }
 """(rules, engine's version, query) -> hash of all rows and dead letters of a fixed log."""
 
@@ -31,6 +35,34 @@ def said(query: str) -> str:
     return digest.hexdigest()
 
 
+ROWS = (
+    b'[{"m":"1.05","t":"0001-01-01T00:00:00.000000Z","d":"9999-12-31","y":"AP8=","j":{"a":1.10}},'
+    b'{"m":"-9999999999.99","t":"2026-02-28T23:59:59.999999Z","d":null,"y":"","j":[1, 1e2]},'
+    b'{"m":"1.005","t":null,"d":null,"y":null,"j":null},{"m":"9999999999.99","t":null,"d":null,"y":null,"j":null},'
+    b'{"m":null,"t":"9999-12-31T00:00:00.000000Z","d":"2024-02-29","y":"AP8=","j":{"a":1.10}}]'
+)
+"""One of them has too many digits, of one t + 1 day is beyond the last year, of two m * m is too large."""
+
+
+def said_of_types() -> str:
+    def build(app: App, a: Stream, b: Stream) -> Stream:
+        mapped = a.map(y="y", j="j", m="m", o="m * m", t="t + INTERVAL 1 DAY", d="d")
+        return mapped.window("100ms").group_by("y", "j").agg(s="sum(m)", v="avg(m)", o="max(o)", t="max(t)", d="min(d)")
+
+    columns = {"m": "decimal(12,2)", "t": "timestamp", "d": "date", "y": "binary", "j": "json"}
+    with worlds.kernel(build, columns) as on:
+        rows, bad = on.source_codec("a").decode(ROWS, "json", [1, 2, 3, 4, 5])
+        _, outputs = on.step(on.initial(), 0, 1, {0: on.order(on.settle([[rows]]))})
+        found = [text for text, _ in on.published(outputs[0].rows)]
+        letters = [(r.reason, r.raw) for r in outputs[0].rejects]
+    assert (len(bad), len(letters), len(found)) == (1, 3, 1)
+    return hashlib.blake2b(repr((bad, found, letters)).encode(), digest_size=12).hexdigest()
+
+
+def test_rows_of_every_type_give_the_same_bits_under_the_same_number_of_rules() -> None:
+    assert GOLDEN.get((fingerprint.RULES, duckdb.__version__, "types")) == said_of_types()
+
+
 @pytest.mark.parametrize("query", ["totals", "big"])
 def test_the_same_log_gives_the_same_bits_under_the_same_number_of_rules(query: str) -> None:
     """If this fails: the change makes other bits. Raise `engine.fingerprint.RULES`, then write down what comes out."""
@@ -44,6 +76,9 @@ def test_the_same_log_gives_the_same_bits_under_the_same_number_of_rules(query: 
         ("merge", lambda parts: parts[0]),
         ("sort_by_key", lambda batch, by: batch),
         ("partitions_of", lambda *a: __import__("numpy").zeros(1)),
+        ("said", lambda column: column.to_pylist()[:1] if str(column.type) == "double" else []),
+        ("normal_json", lambda text: text),
+        ("_TYPES_TEST", "SELECT 1.5 AS m"),
     ],
 )
 def test_another_order_partition_or_number_is_another_kernel(

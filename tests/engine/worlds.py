@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -19,31 +21,40 @@ COLUMNS = {"k": "string", "i": "int", "x": "double", "b": "bool"}
 SCHEMA = segment_schema({"k": "string", "i": "int64", "x": "double", "b": "bool"})
 Row = tuple[str | None, int | None, float | None, bool | None, int]
 """k, i, x, b, stime"""
-Buckets = dict[int, list[list[Row]]]
+TYPED_COLUMNS = {
+    "k": "string", "i": "int64", "m": "decimal(12,2)", "w": "decimal(38,4)", "t": "timestamp", "d": "date",
+    "y": "binary", "j": "json",
+}  # fmt: skip
+TYPED_SCHEMA = segment_schema(TYPED_COLUMNS)
+Buckets = dict[int, list[list[Any]]]
 """Rows of each bucket by input."""
 
 
-def make(build: Callable[[App, Stream, Stream], Stream]) -> DuckKernel:
-    """A kernel of query "q" over the sources "a" and "b", both with `COLUMNS`."""
+def make(build: Callable[[App, Stream, Stream], Stream], columns: Mapping[str, str] = COLUMNS) -> DuckKernel:
+    """A kernel of query "q" over the sources "a" and "b", both with `columns`."""
     app = App("test", bucket="100ms")
-    a, b = app.source("a", schema=COLUMNS), app.source("b", schema=COLUMNS)
+    a, b = app.source("a", schema=columns), app.source("b", schema=columns)
     app.query("q", build(app, a, b))
     return compile_query(app.describe(), "q")
 
 
 @contextmanager
-def kernel(build: Callable[[App, Stream, Stream], Stream]) -> Iterator[DuckKernel]:
-    made = make(build)
+def kernel(
+    build: Callable[[App, Stream, Stream], Stream], columns: Mapping[str, str] = COLUMNS
+) -> Iterator[DuckKernel]:
+    made = make(build, columns)
     try:
         yield made
     finally:
         made.close()
 
 
-def batch(rows: list[Row]) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) or [[]] * 5
-    arrays = [pa.array(list(c), f.type) for c, f in zip(columns, SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+def batch(rows: list[Any]) -> pa.RecordBatch:
+    """Rows of either schema; they differ in their number of columns."""
+    schema = TYPED_SCHEMA if rows and len(rows[0]) == len(TYPED_SCHEMA) else SCHEMA
+    columns = list(zip(*rows, strict=True)) or [[]] * len(schema)
+    arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def ordered(on: DuckKernel, buckets: Buckets) -> dict[int, Any]:
@@ -100,3 +111,36 @@ def histories(draw: st.DrawFn, last: int, tame: bool = False) -> Buckets:
     """Rows of some buckets of [0, last), for two inputs."""
     found = draw(st.lists(st.integers(0, last - 1), max_size=12, unique=True))
     return {b: [draw(st.lists(row_of(b, tame), max_size=6)) for _ in range(2)] for b in sorted(found)}
+
+
+def _or_null(*values: object) -> st.SearchStrategy[Any]:
+    return st.sampled_from([*values, None])
+
+
+MONEY = st.one_of(st.integers(-500, 500), _or_null(10**12 - 1, 1 - 10**12)).map(lambda n: _decimal(n, 2))
+"""decimal(12,2), of which doubles of a few sums would lose digits."""
+WIDE = st.one_of(st.integers(-500, 500), _or_null(10**38 - 1, 1 - 10**38, 6 * 10**37)).map(lambda n: _decimal(n, 4))
+"""decimal(38,4), of which sums overflow now and then."""
+TIMES = _or_null(datetime.min, datetime.max, datetime(1970, 1, 1), datetime(2024, 2, 29, 12, 30, 15, 123456))
+DATES = _or_null(date.min, date.max, date(1970, 1, 1), date(2024, 2, 29))
+BYTES = _or_null(b"", b"\0", b"a", b"\xff\xfe", b"a\0b")
+JSONS = _or_null('{"a":1.10}', '{"a":{"b":[1,null]}}', "[1,2]", '"\u00fc"', "null", "1e300", "12345678901234567890123")
+
+
+def _decimal(unscaled: int | None, scale: int) -> Decimal | None:
+    return None if unscaled is None else Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+def typed_row_of(bucket: int) -> st.SearchStrategy[Any]:
+    """A row of `TYPED_SCHEMA`, with extremes of every type."""
+    stimes = st.integers(bucket * WIDTH_US, (bucket + 1) * WIDTH_US - 1)
+    return st.tuples(
+        st.sampled_from(["a", "b", None]), st.integers(-3, 3), MONEY, WIDE, TIMES, DATES, BYTES, JSONS, stimes
+    )
+
+
+@st.composite
+def typed_histories(draw: st.DrawFn, last: int) -> Buckets:
+    """As `histories`, of rows of every type."""
+    found = draw(st.lists(st.integers(0, last - 1), max_size=10, unique=True))
+    return {b: [draw(st.lists(typed_row_of(b), max_size=5)) for _ in range(2)] for b in sorted(found)}

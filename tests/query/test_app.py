@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -78,10 +79,31 @@ def test_hashes_cover_what_determines_results_and_nothing_else() -> None:
         assert other.query_hash("q") != base.query_hash("q")
 
 
-def test_types_have_several_spellings_and_four_meanings() -> None:
+def test_types_have_several_spellings_and_one_name() -> None:
     app = App("a")
-    app.source("s", schema={"a": "text", "b": "BIGINT", "c": "float", "d": "boolean", "e": "timestamp"})
-    assert list(app.describe().sources["s"].values()) == ["string", "int64", "double", "bool", "int64"]
+    spelled = {"a": "text", "b": "BIGINT", "c": "float", "d": "boolean", "e": "Timestamp", "f": "numeric( 12 ,2)",
+               "g": "decimal(5)", "h": "date", "i": "bytes", "j": "JSON"}  # fmt: skip
+    app.source("s", schema=spelled)
+    assert list(app.describe().sources["s"].values()) == [
+        "string", "int64", "double", "bool", "timestamp", "decimal(12,2)", "decimal(5,0)", "date", "binary", "json"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("decimal", "column 'x' of source 's' has type 'decimal': say how many digits, and how many of them after"),
+        ("decimal(39,2)", "a decimal has 1 to 38 digits"),
+        ("decimal(2,3)", "a decimal has 1 to 38 digits, and at most as many of them after the point"),
+        ("decimal(0)", "a decimal has 1 to 38 digits"),
+        ("int(4)", "int64 takes no size"),
+        ("timestmp", "unknown type 'timestmp'; did you mean 'timestamp'"),
+        ("", "has unknown type ''"),
+    ],
+)
+def test_a_type_that_is_none_is_refused_with_what_to_write(kind: str, message: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(message)):
+        App("a").source("s", schema={"x": kind})
 
 
 @pytest.mark.parametrize(

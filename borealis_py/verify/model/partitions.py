@@ -5,11 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from functools import lru_cache
 
-Key = int | float | str | None
+from borealis_py.verify.values import JsonText, in_json
 
-_TYPES = {int: "int64", float: "double", str: "string"}
+Key = int | float | str | bytes | date | Decimal | None
+
+_TYPES = {int: "int64", float: "double", str: "string", Decimal: "decimal", datetime: "timestamp", date: "date",
+          bytes: "binary", JsonText: "json"}  # fmt: skip
+
+
+_NAMES = {"timestamp[us]": "timestamp", "date32[day]": "date", "extension<arrow.json>": "json"}
+"""Our names for what Arrow calls otherwise."""
 
 
 @lru_cache(maxsize=65_536)
@@ -19,9 +28,16 @@ def partition_of(key: Key, kind: str, count: int) -> int:
     Args:
         kind: Arrow's name of the column's type: null is a key like any other, and has one too.
     """
+    kind = "decimal" if kind.startswith("decimal128(") else _NAMES.get(kind, kind)
     assert key is None or _TYPES[type(key)] == kind, f"{key!r} is no {kind}"
-    text = f"'{key}'" if isinstance(key, str) else repr(key)
-    digest = hashlib.blake2b(f"{kind}|{text}".encode(), digest_size=8).digest()
+    if isinstance(key, Decimal):
+        whole, _, after = f"{key:f}".partition(".")
+        key = f"{whole}.{after}".rstrip("0").rstrip(".")
+    elif isinstance(key, date):
+        key = str(in_json(key))
+    text = key if isinstance(key, bytes) else key.encode() if isinstance(key, str) else None
+    written = repr(key).encode() if text is None else b"'%b'" % text
+    digest = hashlib.blake2b(b"%b|%b" % (kind.encode(), written), digest_size=8).digest()
     return int.from_bytes(digest, "little") % count
 
 
