@@ -11,7 +11,18 @@ from typing import get_args
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import check_no_collision, check_schema, check_stream_name
 from borealis_py.query.partitions import check_keys, checked, checked_count
-from borealis_py.query.plan import FilterOp, MapOp, Op, Plan, SourceOp, UnionOp, WindowOp
+from borealis_py.query.plan import (
+    DistinctOp,
+    FilterOp,
+    JoinOp,
+    MapOp,
+    Op,
+    Plan,
+    SourceOp,
+    TopOp,
+    UnionOp,
+    WindowOp,
+)
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
 from borealis_py.query.stream import Stream, Windowed
 from borealis_py.query.units import parse_duration
@@ -172,7 +183,7 @@ class App:
 
     def _own(self, stream: object, where: str) -> Stream:
         if isinstance(stream, Windowed):
-            raise QueryError(f"{where} was given a window without aggregates; finish it with .agg(...)")
+            raise QueryError(f"{where} was given a window without aggregates; finish it with .agg(...) or .top(...)")
         if not isinstance(stream, Stream):
             raise QueryError(f"{where} was given {type(stream).__name__}, not a stream")
         if stream._app is not self:
@@ -182,8 +193,9 @@ class App:
         return stream
 
 
-_OPS: dict[str, type[SourceOp | FilterOp | MapOp | UnionOp | WindowOp]] = {
-    "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp,
+_OPS: dict[str, type[SourceOp | FilterOp | MapOp | UnionOp | WindowOp | JoinOp | DistinctOp | TopOp]] = {
+    "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp, "join": JoinOp,
+    "distinct": DistinctOp, "top": TopOp,
 }  # fmt: skip
 
 
@@ -202,7 +214,7 @@ def _linearise(result: Stream, parts: Partitioning | None, where: str) -> tuple[
             continue
         fields = dict(stream._op)
         inputs = tuple(at[i] for i in stream._inputs)
-        if stream._op["op"] == "union":
+        if stream._op["op"] in ("union", "join"):
             fields["inputs"] = inputs
         elif inputs:
             fields["input"] = inputs[0]

@@ -8,6 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from borealis_py.query.bykey import (
+    RANK,
+    check_how,
+    check_top,
+    distinct_range,
+    join_keys,
+    join_range,
+    joined_columns,
+    key_columns,
+)
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
 from borealis_py.query.partitions import checked
@@ -23,6 +33,9 @@ class Owner(Protocol):
 
     def _cut(self, stream: Stream, name: str, replicas: int | None, parts: Partitioning | None) -> Stream:
         """Add a node that gives `stream`; returns the stream that reads it."""
+
+    def _own(self, stream: object, where: str) -> Stream:
+        """The argument, a stream of this app. Raises QueryError."""
 
 
 class Stream:
@@ -56,6 +69,48 @@ class Stream:
         for expression in columns.values():
             check_text(expression, "map", self)
         return Stream(self._app, tuple(columns), {"op": "map", "columns": tuple(columns.items())}, (self,))
+
+    def join(self, other: Stream, on: str | Sequence[str], within: tuple[str, str], how: str = "inner") -> Stream:
+        """Pairs of a row of this stream and one of `other` that agree in the columns `on`, close in time.
+
+        `paid = orders.join(payments, on="id", within=("0s", "10m"), how="left")`. A pair has this stream's columns,
+        then the other one's without `on`, and the stime of the later row. Null matches nothing, not even null; NaN
+        matches NaN. Pairs are in the order (stime, left row, right row).
+
+        Args:
+            on: columns that both streams have, of the same type.
+            within: how long after this stream's row the other one's may be, at least and at most, both included;
+                "-10m" means 10 minutes before it. Rows are kept for this long, at about their size and 16 bytes more.
+            how: "inner": pairs only. "left": also each row of this stream without a pair, with nulls for the other
+                one's columns, as soon as none can come any more: its stime is then `within[1]` later than the row's
+                (the row's own if that is negative).
+
+        A key with over 100 000 pairs in one bucket is a dead letter. Conditions on both rows: `filter` after the join.
+
+        Raises:
+            QueryError: unknown columns, columns of one name on both sides, an empty range, or a stream of another app.
+        """
+        right = self._app._own(other, "join()")
+        keys = join_keys(on, self.columns, right.columns)
+        low_us, high_us = join_range(within)
+        op = {"op": "join", "on": keys, "low_us": low_us, "high_us": high_us, "how": check_how(how)}
+        return Stream(self._app, joined_columns(keys, self.columns, right.columns), op, (self, right))
+
+    def distinct(self, *columns: str, within: str) -> Stream:
+        """The rows before which, for `within`, no row with the same values of these columns came.
+
+        `once = orders.distinct("id", within="10m")`. A row that comes again and again, each time at most 10 minutes
+        after the last time, passes once. Null is a value like any other, as in SELECT DISTINCT. Of each row, these
+        columns and 24 bytes more are kept for this long.
+
+        Raises:
+            QueryError: no columns, an unknown column, or no duration.
+        """
+        if not columns:
+            raise QueryError('distinct() needs columns: distinct("id", within="10m")')
+        by = key_columns(columns, "distinct()", self.columns)
+        op = {"op": "distinct", "by": by, "within_us": distinct_range(within)}
+        return Stream(self._app, self.columns, op, (self,))
 
     def window(self, size: str, every: str | None = None) -> Windowed:
         """Windows by stime: `window("1s")` tumbling, `window("10s", every="1s")` sliding.
@@ -107,13 +162,13 @@ class Stream:
     if not TYPE_CHECKING:  # a type checker must go on finding these calls
 
         def __getattr__(self, name: str) -> Any:
-            if name in ("group_by", "agg"):
+            if name in ("group_by", "agg", "top"):
                 raise QueryError(f'{name}() needs a window: stream.window("1s").{name}(...)')
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
 
 class Windowed:
-    """A stream cut into windows. It is not a stream itself: `agg` makes one."""
+    """A stream cut into windows. It is not a stream itself: `agg` or `top` makes one."""
 
     def __init__(self, stream: Stream, size_us: int, every_us: int, keys: tuple[str, ...] = ()) -> None:
         self._stream = stream
@@ -159,6 +214,28 @@ class Windowed:
         }  # fmt: skip
         columns = (WINDOW_START, WINDOW_END, *self._keys, *aggregates)
         return Stream(self._stream._app, columns, op, (self._stream,))
+
+    def top(self, limit: int, by: str) -> Stream:
+        """The stream of the first `limit` rows of each window and group: window_start, window_end, all columns, `rank`.
+
+        `best = orders.window("1m").group_by("shop").top(3, by="euros DESC")`. `rank` counts from 1. Rows that are equal
+        in `by` are in the stream's order, so no two have one rank. The stime of a result is the window's last instant.
+
+        Args:
+            limit: 1 to 10 000.
+            by: SQL expressions, each with ASC (the default) or DESC, NULLS FIRST or LAST (the default), as in ORDER BY:
+                "euros DESC, id". NaN is greater than any number.
+
+        Raises:
+            QueryError: an invalid limit, or columns named window_start, window_end or rank.
+        """
+        check_text(by, "top", self._stream)
+        columns = self._stream.columns
+        op = {
+            "op": "top", "size_us": self._size_us, "every_us": self._every_us, "keys": self._keys,
+            "limit": check_top(limit, (WINDOW_START, WINDOW_END, RANK), columns), "by": by,
+        }  # fmt: skip
+        return Stream(self._stream._app, (WINDOW_START, WINDOW_END, *columns, RANK), op, (self._stream,))
 
 
 def check_text(expression: object, where: str, stream: Stream) -> None:
