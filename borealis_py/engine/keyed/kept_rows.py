@@ -153,15 +153,18 @@ class KeptRows:
             if highest < begin_us or lowest >= end_us:
                 continue
             kept = batch.column(0).to_numpy()
-            first, end = np.searchsorted(kept, hashes, "left"), np.searchsorted(kept, hashes, "right")
-            some = np.flatnonzero(first < end)
+            first = np.searchsorted(kept, hashes)
+            some = np.flatnonzero(kept[np.minimum(first, len(kept) - 1)] == hashes)
             if not len(some):
                 continue
+            who, first = order[some], first[some]
+            end = np.searchsorted(kept, hashes[some], "right")
+            if (probes.low[who] > begin_us).any() or (probes.high[who] < end_us - 1).any():
+                stimes = batch.column(STIME).to_numpy()
+                first = _bisected(stimes, first, end, probes.low[who])
+                end = _bisected(stimes, first, end, probes.high[who] + 1)
             firsts, ends = (np.zeros(len(hashes), dtype=np.int64) for _ in range(2))
-            who = order[some]
-            stimes = batch.column(STIME).to_numpy()
-            firsts[who] = _bisected(stimes, first[some], end[some], probes.low[who])
-            ends[who] = _bisected(stimes, firsts[who], end[some], probes.high[who] + 1)
+            firsts[who], ends[who] = first, end
             found.append((number, firsts, ends))
         return found
 
