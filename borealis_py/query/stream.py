@@ -80,7 +80,7 @@ class Stream:
         Args:
             on: columns that both streams have, of the same type.
             within: how long after this stream's row the other one's may be, at least and at most, both included;
-                "-10m" means 10 minutes before it. Rows are kept for this long, at about their size and 16 bytes more.
+                "-10m" means 10 minutes before it. Rows are kept for this long, at their size and 24 bytes more.
             how: "inner": pairs only. "left": also each row of this stream without a pair, with nulls for the other
                 one's columns, as soon as none can come any more: its stime is then `within[1]` later than the row's
                 (the row's own if that is negative).
