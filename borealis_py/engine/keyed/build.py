@@ -65,10 +65,15 @@ def distinct_operator(c: StatementCompiler, op: DistinctOp, source: Relation) ->
     )
 
 
+def is_key(kind: pa.DataType) -> bool:
+    """Whether values of this type can be compared and sorted as keys: single ones, not lists."""
+    return kind in KEY_TYPES
+
+
 def _hash(c: StatementCompiler, schema: pa.Schema, by: Sequence[str], what: str) -> Statement:
     for name in by:
         kind = schema.field(name).type
-        if kind not in KEY_TYPES:
+        if not is_key(kind):
             raise QueryError(
                 f"{what} of {c.label}: column {name!r} is a {kind}; a key is one value: take another column, or make "
                 "one with map()"

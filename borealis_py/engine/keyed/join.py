@@ -27,7 +27,6 @@ from borealis_py.engine.keyed.kept_rows import (
     Range,
     between,
     hashed,
-    nulls,
     sizes,
     taken,
     usable,
@@ -180,10 +179,8 @@ class JoinOperator:
         if left.rows is None or self.low_us > 0:
             return None
         stimes = left.stimes
-        high = stimes + min(self.high_us, 0)
-        if self.outer:  # a null finds nothing: an empty range
-            high = np.where(nulls(left.rows, self.on), np.int64(-1), high)
-        return Probes(left.hashes, [left.rows.column(name) for name in self.on], stimes + self.low_us, high)
+        keys = [left.rows.column(name) for name in self.on]  # a null finds nothing: no right row that is kept has one
+        return Probes(left.hashes, keys, stimes + self.low_us, stimes + min(self.high_us, 0))
 
     def _of_right(self, right: _Side) -> Probes | None:
         """What each new right row looks for: left rows that are earlier."""
@@ -202,8 +199,7 @@ class JoinOperator:
         rows = taken(left.kept.blocks, due, (HASH, *self.on, STIME))
         stimes = rows.column(STIME).to_numpy()
         keys = [rows.column(name) for name in self.on]
-        high = np.where(nulls(rows, self.on), np.int64(-1), stimes + self.high_us)
-        probes = Probes(rows.column(HASH).to_numpy(), keys, stimes + self.low_us, high)
+        probes = Probes(rows.column(HASH).to_numpy(), keys, stimes + self.low_us, stimes + self.high_us)
         alone = self.right.earliest(right.kept.blocks, probes) < 0
         return _Pairs(due.where(alone), None, stimes[alone] + late_us)
 

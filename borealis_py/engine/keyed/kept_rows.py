@@ -239,20 +239,14 @@ def usable(rows: pa.RecordBatch | None, by: Sequence[str]) -> pa.RecordBatch | N
     """The rows without a null in their key."""
     if rows is None:
         return None
-    whole = ~nulls(rows, by)
-    if whole.all():
-        return rows
-    return rows.filter(pa.array(whole)) if whole.any() else None
-
-
-def nulls(rows: pa.RecordBatch, by: Sequence[str]) -> np.ndarray:
-    """For each row whether its key has a null."""
-    found = np.zeros(rows.num_rows, dtype=bool)
+    whole = np.ones(rows.num_rows, dtype=bool)
     for name in by:
         column = rows.column(name)
         if column.null_count:
-            found |= np.asarray(column.is_null())
-    return found
+            whole &= np.asarray(column.is_valid())
+    if whole.all():
+        return rows
+    return rows.filter(pa.array(whole)) if whole.any() else None
 
 
 def same_keys(ours: pa.Array, theirs: pa.Array) -> np.ndarray:

@@ -14,8 +14,8 @@ import pyarrow as pa
 from borealis_py.engine import aggregates as agg
 from borealis_py.engine.duck import Statement
 from borealis_py.engine.expressions import ExpressionPlace, OrderTerm, parse_order, sql_of
+from borealis_py.engine.keyed.build import is_key
 from borealis_py.engine.operators import WindowOperator
-from borealis_py.engine.partitioner import KEY_TYPES
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
 from borealis_py.query.bykey import RANK
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, base_name
@@ -64,7 +64,7 @@ class TopCompiler:
         expression = order.expression
         sql = sql_of(expression)
         cast, kind = self._c.column(self._c.type_of(self._source, sql, expression), expression)
-        if kind not in KEY_TYPES:
+        if not is_key(kind):
             raise expression.error("an order is by single values, not by lists")
         guarded = sql_of(self._c.guarded(self._source, expression))
         self._c.probe(self._source, guarded, expression)
