@@ -251,6 +251,8 @@ def usable(rows: pa.RecordBatch | None, by: Sequence[str]) -> pa.RecordBatch | N
 
 def same_keys(ours: pa.Array, theirs: pa.Array) -> np.ndarray:
     """Whether values are the same key: null is null, NaN is NaN, and -0.0 is 0.0."""
+    if isinstance(ours, pa.ExtensionArray):  # a marked type: of what is marked
+        ours, theirs = ours.storage, theirs.storage
     equal = np.asarray(pc.fill_null(pc.equal(ours, theirs), False))
     if ours.null_count and theirs.null_count:
         equal = equal | (np.asarray(ours.is_null()) & np.asarray(theirs.is_null()))
