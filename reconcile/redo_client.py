@@ -201,7 +201,7 @@ class RemoteRedo:
             self._fail(job.id, self._inbox.unreadable_because)
             return
         packed = pack_job(job, self._codec, self._budget_s)
-        if len(packed) > rpc.JOB_BYTES_MAX:
+        if len(packed) > rpc.STATE_BYTES_MAX:
             self._fail(job.id, f"a state of {len(packed) >> 20} MB is too large to be sent to the driver")
         else:
             for message in rpc.split(rpc.SubmitJob, self._address.session, (self._address.uid, job.id), packed):

@@ -18,7 +18,9 @@ from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 
 JOB_BYTES_MAX = 64 << 20
-"""A larger job or result is not sent; the redo runs inline."""
+"""A larger result is not sent; the redo runs inline."""
+STATE_BYTES_MAX = 16 << 20
+"""A job with more state is not sent; the redo runs inline: the way there and back would take longer than it may."""
 
 
 class MessageChunk(msgspec.Struct, array_like=True, frozen=True):

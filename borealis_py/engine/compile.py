@@ -17,6 +17,10 @@ from borealis_py.engine.expressions import (
     parse,
     sql_of,
 )
+from borealis_py.engine.keyed.build import distinct_operator, join_operator
+from borealis_py.engine.keyed.distinct import DistinctOperator
+from borealis_py.engine.keyed.join import JoinOperator
+from borealis_py.engine.keyed.top import TopCompiler
 from borealis_py.engine.operators import (
     MergeOperator,
     PartitionFilter,
@@ -32,12 +36,15 @@ from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import (
     CutOp,
+    DistinctOp,
     FilterOp,
+    JoinOp,
     MapOp,
     MergeOp,
     Op,
     PartOp,
     SourceOp,
+    TopOp,
     UnionOp,
     WindowOp,
     inputs_of,
@@ -45,7 +52,16 @@ from borealis_py.query.plan import (
 from borealis_py.query.spec import AppSpec
 from borealis_py.types.arrow import type_of
 
-Operator = SourceOperator | PartitionFilter | MergeOperator | UnionOperator | StatementOperator | WindowOperator
+Operator = (
+    SourceOperator
+    | PartitionFilter
+    | MergeOperator
+    | UnionOperator
+    | StatementOperator
+    | WindowOperator
+    | JoinOperator
+    | DistinctOperator
+)
 
 _INT = pa.int64()
 
@@ -121,6 +137,16 @@ class _Compiler(StatementCompiler):
         if isinstance(op, MergeOp):
             parts = [self._keyed(self._relations[i], op.by) for i in op.inputs]
             return self._add(MergeOperator(tuple(r.slot for r in parts), op.by), parts[0].schema)
+        if isinstance(op, JoinOp):
+            left, right = (self._materialised(self._relations[i]) for i in op.inputs)
+            joined = join_operator(self, op, left, right)
+            return self._add(joined, joined.schema)
+        if isinstance(op, DistinctOp):
+            rows = self._materialised(self._relations[op.input])
+            return self._add(distinct_operator(self, op, rows), rows.schema)
+        if isinstance(op, TopOp):
+            top = TopCompiler(self, op, self._relations[op.input]).build()
+            return self._add(top, top.schema)
         return self._window(op, self._relations[op.input])
 
     def _add(self, operator: Operator, schema: pa.Schema) -> Relation:

@@ -36,6 +36,7 @@ _REASONS = {
     "POSITIONAL_REFERENCE": "positions (#1) are not allowed: name the column",
 }
 _PREFIX = "SELECT "
+_ORDER_PREFIX = "SELECT 1 ORDER BY "
 
 
 @cache
@@ -130,20 +131,57 @@ def parse(text: str, place: ExpressionPlace, *, aggregate: bool) -> Expression:
     return expression
 
 
-def _parse(text: str, place: ExpressionPlace) -> Tree:
-    answer = json.loads(_ask("SELECT json_serialize_sql(?)", [_PREFIX + text]))
+@dataclass(frozen=True)
+class OrderTerm:
+    """One `expression` of an ORDER BY list, and how it sorts: `direction`, as SQL."""
+
+    expression: Expression
+    direction: str
+
+
+def parse_order(text: str, place: ExpressionPlace) -> list[OrderTerm]:
+    """Parse and check an ORDER BY list. Raises QueryError: as `parse` does."""
+    node = _parsed(text, place, _ORDER_PREFIX)
+    modifiers = node.get("modifiers", [])
+    plain = len(modifiers) == 1 and modifiers[0]["type"] == "ORDER_MODIFIER" and _bare({**node, "modifiers": []})
+    if not plain:
+        raise QueryError(f"{place}: write what follows ORDER BY, without LIMIT, FROM or WHERE\n    {text}")
+    found = []
+    for order in modifiers[0]["orders"]:
+        expression = Expression(text, order["expression"], place)
+        _check(expression.tree, expression)
+        if expression.aggregates():
+            raise expression.error("an order is over rows, not over aggregates")
+        if expression.tree["class"] == "CONSTANT":
+            raise expression.error("a constant orders nothing: name a column")
+        if expression.tree["class"] == "COLLATE":
+            raise expression.error("COLLATE is not allowed here: order by lower(...) or another expression")
+        direction = "DESC" if order["type"] == "DESCENDING" else "ASC"
+        nulls = "FIRST" if order["null_order"] == "NULLS FIRST" else "LAST"
+        found.append(OrderTerm(expression, f"{direction} NULLS {nulls}"))
+    return found
+
+
+def _parsed(text: str, place: ExpressionPlace, prefix: str) -> Tree:
+    """The SELECT that the text makes behind a prefix; empty: it is no single one. Raises QueryError."""
+    answer = json.loads(_ask("SELECT json_serialize_sql(?)", [prefix + text]))
     if answer["error"]:
         if answer["error_type"] != "parser":  # two statements: DuckDB's error is that it serialises only SELECT
             raise QueryError(f"{place}: this is not one SQL expression\n    {text}")
-        at = max(0, int(answer.get("position", len(_PREFIX))) - len(_PREFIX))
+        at = max(0, int(answer.get("position", len(prefix))) - len(prefix))
         before = text[:at]
         line, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
         lines = ["    " + part for part in text.split("\n")]
         lines.insert(min(line, len(lines) - 1) + 1, "    " + " " * column + "^")
         raise QueryError(f"{place} does not parse: {answer['error_message']}\n" + "\n".join(lines))
     statements = answer["statements"]
-    node = statements[0]["node"] if len(statements) == 1 else {}
-    plain = (
+    node: Tree = statements[0]["node"] if len(statements) == 1 else {}
+    return node
+
+
+def _bare(node: Tree) -> bool:
+    """Whether a SELECT is of one expression and has nothing around it."""
+    return bool(
         node.get("type") == "SELECT_NODE"
         and len(node["select_list"]) == 1
         and node["from_table"]["type"] == "EMPTY"
@@ -151,7 +189,11 @@ def _parse(text: str, place: ExpressionPlace) -> Tree:
         and not any(node[part] for part in ("where_clause", "having", "qualify", "sample"))
         and not node["select_list"][0]["alias"]
     )  # fmt: skip
-    if not plain:
+
+
+def _parse(text: str, place: ExpressionPlace) -> Tree:
+    node = _parsed(text, place, _PREFIX)
+    if not _bare(node):
         raise QueryError(f"{place}: write one SQL expression, without commas, AS, FROM or WHERE around it\n    {text}")
     tree: Tree = node["select_list"][0]
     return tree

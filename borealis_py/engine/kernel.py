@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass, most_general
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
-from borealis_py.engine.compile import Compiled, compile_plan
+from borealis_py.engine.compile import Compiled, Operator, compile_plan
 from borealis_py.engine.duck import MEMORY_BYTES, Duck
 from borealis_py.engine.fingerprint import fingerprint
+from borealis_py.engine.keyed.distinct import DistinctOperator
+from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowOperator
 from borealis_py.engine.partitioner import split_by_partition
 from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
@@ -25,11 +27,14 @@ from borealis_py.query.spec import AppSpec
 from sunion.model import Output
 
 KernelState = tuple[tuple[Partial, ...], ...]
-"""For each window operator, its buckets' partials, in bucket order."""
+"""For each window operator, its buckets' partials, in bucket order; for each distinct, its blocks of rows; for each
+join, those of its left and of its right side."""
 Batches = Sequence[pa.RecordBatch | None]
 """One bucket's rows, by input."""
 SLICE_ROWS = 50_000
 """Maximum number of rows that pass through the operators at once."""
+SLICE_ROWS_JOINED = 5_000
+"""The same where a join may make many rows of each."""
 
 
 class DuckKernel(ArrowRows, ArrowRowCodec):
@@ -47,8 +52,9 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         self._inputs = compiled.inputs
         self._duck = duck
         self._operators = compiled.operators
-        self._windows = [op for op in compiled.operators if isinstance(op, WindowOperator)]
-        ArrowRowCodec.__init__(self, compiled.schema, [w.partial_schema for w in self._windows])
+        self._joins = any(isinstance(op, JoinOperator) for op in compiled.operators)
+        self._kept = [schema for op in compiled.operators for schema in _state_schemas(op)]
+        ArrowRowCodec.__init__(self, compiled.schema, self._kept)
 
     @property
     def fingerprint(self) -> str:
@@ -57,11 +63,11 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
 
     @property
     def lookback_buckets(self) -> int:
-        """How many earlier buckets an output may depend on; windows of windows add up."""
+        """How many earlier buckets an output may depend on; operators that follow each other add up."""
         reach: list[int] = []
         for operator in self._operators:
             below = max((reach[i] for i in operator.inputs), default=0)
-            reach.append(below + (operator.size - 1 if isinstance(operator, WindowOperator) else 0))
+            reach.append(below + _lookback(operator))
         return reach[-1]
 
     @property
@@ -90,7 +96,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
             raise QueryError(f"{label} does not read {name!r}{hint} it reads {', '.join(self.spec.inputs)}")
 
     def initial(self) -> KernelState:
-        return tuple(() for _ in self._windows)
+        return tuple(() for _ in self._kept)
 
     def step(
         self, state: KernelState, first: int, end: int, buckets: Mapping[int, Batches]
@@ -100,7 +106,8 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         if pending and not first <= pending[0] <= pending[-1] < end:
             raise ValueError(f"rows of buckets {pending[0]}..{pending[-1]} in a step over [{first}, {end})")
         outputs: dict[int, Output] = {}
-        for low, high, some in _slices(first, end, pending, buckets):
+        rows_max = min(SLICE_ROWS, SLICE_ROWS_JOINED) if self._joins else SLICE_ROWS
+        for low, high, some in _slices(first, end, pending, buckets, rows_max):
             parts = zip(*(buckets[b] for b in some), strict=True)
             inputs = [self._together(some, of) for of in parts]
             state = self._run(Slice(low, high, self.app.bucket_us, inputs), state, outputs)
@@ -123,12 +130,17 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
                 closed, kept = operator.run(part, slots[operator.input], state[len(after)])
                 after.append(kept)
                 slots.append(closed)
+            elif isinstance(operator, JoinOperator | DistinctOperator):
+                parts = len(operator.state_schemas)
+                found, blocks = operator.run(part, slots, state[len(after) : len(after) + parts])
+                after += blocks
+                slots.append(found)
             else:
                 slots.append(operator.run(part, slots))
         rows = slots[-1]
-        found = {} if rows is None else dict(by_bucket(rows, buckets_of(rows, part.width_us)))
-        for bucket in sorted(found.keys() | part.rejects.keys()):
-            outputs[bucket] = Output(found.get(bucket), tuple(part.rejects.get(bucket, ())))
+        results = {} if rows is None else dict(by_bucket(rows, buckets_of(rows, part.width_us)))
+        for bucket in sorted(results.keys() | part.rejects.keys()):
+            outputs[bucket] = Output(results.get(bucket), tuple(part.rejects.get(bucket, ())))
         return tuple(after)
 
     def close(self) -> None:
@@ -136,15 +148,29 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         self._duck.close()
 
 
+def _state_schemas(operator: Operator) -> tuple[pa.Schema, ...]:
+    """Of each part of an operator's state."""
+    if isinstance(operator, WindowOperator):
+        return (operator.partial_schema,)
+    return operator.state_schemas if isinstance(operator, JoinOperator | DistinctOperator) else ()
+
+
+def _lookback(operator: Operator) -> int:
+    """How many earlier buckets a result of this operator may depend on."""
+    if isinstance(operator, WindowOperator):
+        return operator.size - 1
+    return operator.lookback if isinstance(operator, JoinOperator | DistinctOperator) else 0
+
+
 def _slices(
-    first: int, end: int, pending: Sequence[int], buckets: Mapping[int, Batches]
+    first: int, end: int, pending: Sequence[int], buckets: Mapping[int, Batches], rows_max: int
 ) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """[first, end) cut into slices of at most `SLICE_ROWS` rows, or one bucket: (first, end, its buckets)."""
+    """[first, end) cut into slices of at most `rows_max` rows, or one bucket: (first, end, its buckets)."""
     some: list[int] = []
     rows = 0
     for bucket in pending:
         size = sum(part.num_rows for part in buckets[bucket] if part is not None)
-        if some and rows + size > SLICE_ROWS:
+        if some and rows + size > rows_max:
             yield first, bucket, some
             first, some, rows = bucket, [], 0
         some.append(bucket)

@@ -52,6 +52,16 @@ class StatementCompiler:
     def label(self) -> str:
         return self.app.label(self.node)
 
+    @property
+    def row_max_bytes(self) -> int:
+        """The largest row of a source or result."""
+        return self._duck.row_max_bytes
+
+    @property
+    def memory_bytes(self) -> int:
+        """The engine's memory limit on this machine."""
+        return self._duck.memory_bytes
+
     def probe(self, source: Relation, sql: str, expression: Expression, group: str = "") -> None:
         """Detect expressions that fail for every row, like `i > 'abc'`: try one row of nulls and
         one of plain values.

@@ -13,7 +13,20 @@ from typing import TypeVar
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, part_name
-from borealis_py.query.plan import MapOp, MergeOp, Op, PartOp, Plan, SourceOp, UnionOp, WindowOp, moved
+from borealis_py.query.plan import (
+    DistinctOp,
+    JoinOp,
+    MapOp,
+    MergeOp,
+    Op,
+    PartOp,
+    Plan,
+    SourceOp,
+    TopOp,
+    UnionOp,
+    WindowOp,
+    moved,
+)
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, QuerySpec
 
 PARTITIONS_MAX = 64
@@ -65,13 +78,24 @@ def check_keys(plan: Plan, by: Iterable[str], columns: Sequence[Sequence[str]], 
     Raises:
         QueryError: an operator of the plan lacks one of the columns, changes it, or groups without it.
     """
-    for op, has in zip(plan, columns, strict=True):
+    checked = sorted(zip(plan, columns, strict=True), key=lambda one: not isinstance(one[0], JoinOp))
+    for op, has in checked:  # a join first: what it is not on may well be missing on one side
         for key in by:
             _check_key(op, key, has, where)
 
 
 def _check_key(op: Op, key: str, has: Sequence[str], where: str) -> None:
-    if isinstance(op, WindowOp) and key not in op.keys:
+    if isinstance(op, JoinOp) and key not in op.on:
+        raise QueryError(
+            f"{where} is partitioned by {key!r}, but a join of it is on ({', '.join(op.on)}): the rows of a pair would "
+            f"be in different partitions. Partition by a column that it joins on, or use .node() to cut the join off"
+        )
+    if isinstance(op, DistinctOp) and key not in op.by:
+        raise QueryError(
+            f"{where} is partitioned by {key!r}, but distinct({', '.join(op.by)}) of it compares rows that would be in "
+            f"different partitions. Partition by a column of distinct(), or use .node() to cut it off"
+        )
+    if isinstance(op, WindowOp | TopOp) and key not in op.keys:
         keys = f"({', '.join(op.keys)})" if op.keys else "all rows together"
         raise QueryError(
             f"{where} is partitioned by {key!r}, but a window of it groups {keys}: the rows of a group would be in "

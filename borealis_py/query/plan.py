@@ -11,6 +11,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+WITHIN_MAX_US = 366 * 86_400_000_000
+"""Rows are kept for a year at most: the state has room for hours, and times must not overflow."""
+
 
 class Value(BaseModel):
     """Base class of the parts of an app's description: immutable, unknown fields forbidden."""
@@ -105,7 +108,48 @@ class MergeOp(Value):
     by: tuple[str, ...]
 
 
-Op = Annotated[SourceOp | FilterOp | MapOp | UnionOp | WindowOp | CutOp | PartOp | MergeOp, Field(discriminator="op")]
+class JoinOp(Value):
+    """Pairs of a row of the first of `inputs` (left) and one of the second (right) that agree in the columns `on`,
+    where the right one's stime is `low_us` to `high_us` microseconds after the left one's (before it, if negative).
+
+    `how`: "inner": pairs only; "left": also each left row without a pair. `op`: as in `SourceOp`.
+    """
+
+    op: Literal["join"] = "join"
+    inputs: tuple[int, int]
+    on: tuple[str, ...]
+    low_us: int = Field(ge=-WITHIN_MAX_US, le=WITHIN_MAX_US)
+    high_us: int = Field(ge=-WITHIN_MAX_US, le=WITHIN_MAX_US)
+    how: Literal["inner", "left"]
+
+
+class DistinctOp(Value):
+    """The rows of operator `input` before which, for `within_us` microseconds, no row had the same columns `by`. `op`:
+    as in `SourceOp`."""
+
+    op: Literal["distinct"] = "distinct"
+    input: int
+    by: tuple[str, ...]
+    within_us: int = Field(ge=1, le=WITHIN_MAX_US)
+
+
+class TopOp(Value):
+    """The first `limit` rows of each group (`keys`) of a window of operator `input`, in the order `by`, an SQL ORDER BY
+    list over its columns. `size_us`, `every_us`: as in `WindowOp`. `op`: as in `SourceOp`."""
+
+    op: Literal["top"] = "top"
+    input: int
+    size_us: int
+    every_us: int
+    keys: tuple[str, ...]
+    limit: int = Field(ge=1)
+    by: str
+
+
+Op = Annotated[
+    SourceOp | FilterOp | MapOp | UnionOp | WindowOp | CutOp | PartOp | MergeOp | JoinOp | DistinctOp | TopOp,
+    Field(discriminator="op"),
+]
 Plan = tuple[Op, ...]
 
 
@@ -113,7 +157,7 @@ def inputs_of(op: Op) -> tuple[int, ...]:
     """The indices of the operators that this one reads."""
     if isinstance(op, SourceOp):
         return ()
-    return op.inputs if isinstance(op, UnionOp | MergeOp) else (op.input,)
+    return op.inputs if isinstance(op, UnionOp | MergeOp | JoinOp) else (op.input,)
 
 
 def columns_of(op: Op) -> tuple[str, ...]:
@@ -122,7 +166,11 @@ def columns_of(op: Op) -> tuple[str, ...]:
         return tuple(name for name, _ in op.columns)
     if isinstance(op, WindowOp):
         return (*op.keys, *(name for name, _ in op.aggregates))
-    return op.by if isinstance(op, PartOp | MergeOp) else ()
+    if isinstance(op, JoinOp):
+        return op.on
+    if isinstance(op, TopOp):
+        return op.keys
+    return op.by if isinstance(op, PartOp | MergeOp | DistinctOp) else ()
 
 
 def inlined(fragments: Mapping[str, Plan], ordered: Mapping[str, tuple[str, ...]]) -> Plan:
@@ -161,6 +209,6 @@ def moved(op: Op, at: Sequence[int]) -> Op:
     """The same operator with each input index i replaced by `at[i]`."""
     if isinstance(op, SourceOp):
         return op
-    if isinstance(op, UnionOp | MergeOp):
+    if isinstance(op, UnionOp | MergeOp | JoinOp):
         return op.model_copy(update={"inputs": tuple(at[i] for i in op.inputs)})
     return op.model_copy(update={"input": at[op.input]})

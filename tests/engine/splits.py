@@ -47,3 +47,29 @@ QUERIES: dict[str, Callable[[App, Stream, Stream], Stream]] = {
         .agg(s="sum(y)", n="count(*)", t="sum(x)")
     ),
 }  # fmt: skip
+
+
+def _paired(app: App, a: Stream, b: Stream, how: str) -> Stream:
+    renamed = b.map(k="k", y="x * 2", j="i", c="b")
+    return a.filter("b IS NOT NULL").join(renamed, on="k", within=("-350ms", "2s"), how=how)
+
+
+KEYED: dict[str, Callable[[App, Stream, Stream], Stream]] = {
+    "join": lambda app, a, b: _paired(app, a, b, "inner").filter("j IS NOT NULL OR y > 0"),
+    "left_join": lambda app, a, b: _paired(app, a, b, "left").map(k="k", s="x + y", j="i * j"),
+    "self_join": lambda app, a, b: a.join(a.map(k="k", i="i", later="x"), on=("i", "k"), within=("1ms", "900ms")),
+    "aggregated_join": lambda app, a, b: (
+        _paired(app, a, b, "left").window("500ms").group_by("k").agg(s="sum(x + y)", n="count(*)", l="list(j)")
+    ),
+    "join_of_windows": lambda app, a, b: a.window("300ms").group_by("k").agg(s="sum(x)").join(
+        b.window("300ms").group_by("k").agg(t="sum(x)"), on=("window_start", "window_end", "k"), within=("0s", "0s"),
+        how="left",
+    ),
+    "distinct": lambda app, a, b: app.union(a, b).distinct("k", "b", within="2s").filter("x > 0 OR b"),
+    "distinct_join": lambda app, a, b: _paired(app, a, b.distinct("k", within="300ms"), "left"),
+    "top": lambda app, a, b: (
+        app.union(a, b).filter("b").window("600ms", every="300ms").group_by("k").top(2, by="x DESC")
+    ),
+    "top_unkeyed": lambda app, a, b: app.union(b, a).window("400ms").top(3, by="i * 2, k DESC NULLS FIRST"),
+}  # fmt: skip
+"""The same, of operators that compare rows by key."""

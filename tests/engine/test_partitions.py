@@ -54,7 +54,30 @@ def of_doubles(app: App, a: Stream, b: Stream, n: int) -> Stream:
     return app.union(b, a).window("100ms").group_by("x").agg(n="count(*)").node("counts", partitions=n, by="x")
 
 
-BUILDS = {f.__name__: f for f in (grouped, rejecting, twice, of_doubles)}
+def joined(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    """Both sides are partitioned, one of them by another node; what follows adds up in an order that shows."""
+    right = b.map(k="k", y="x", j="i").node("right", partitions=3 - n % 2, by="k")
+    pairs = a.filter("i IS NOT NULL").join(right, on="k", within=("-350ms", "700ms"), how="left")
+    pairs = pairs.map(k="k", s="x + y", j="i + j").node("pairs", partitions=n, by="k")
+    return pairs.window("600ms").agg(l="list(k)", s="sum(s)", j="list(j)")
+
+
+def joined_by_two(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    """Of doubles: NaN and -0.0 fall to the partition where their equals are."""
+    pairs = a.join(b.map(k="k", x="x", j="i"), on=("x", "k"), within=("-1s", "1s"))
+    return pairs.node("pairs", partitions=n, by="x")
+
+
+def once(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    return app.union(a, b).distinct("k", "b", within="400ms").node("once", partitions=n, by="b").map(k="k", x="x")
+
+
+def best(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    ranked = app.union(b, a).window("300ms").group_by("k").top(2, by="x DESC, i").node("best", partitions=n, by="k")
+    return ranked.filter("rank < 3")
+
+
+BUILDS = {f.__name__: f for f in (grouped, rejecting, twice, of_doubles, joined, joined_by_two, once, best)}
 
 
 def described(build: Callable[[App, Stream, Stream, int], Stream], n: int, **query: object) -> AppSpec:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from borealis_py.engine import DuckKernel, canonical_hash
 from tests.engine import worlds
-from tests.engine.splits import LAST, QUERIES
+from tests.engine.splits import KEYED, LAST, QUERIES
 from tests.engine.worlds import SCHEMA, WIDTH_US, Buckets
 
 
-@pytest.fixture(scope="module", params=list(QUERIES))
+@pytest.fixture(scope="module", params=[*QUERIES, *KEYED])
 def on(request: pytest.FixtureRequest) -> Iterator[DuckKernel]:
-    made = worlds.make(QUERIES[request.param])
+    made = worlds.make({**QUERIES, **KEYED}[request.param])
     yield made
     made.close()
 

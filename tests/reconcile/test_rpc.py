@@ -141,8 +141,9 @@ def test_large_jobs_and_answers_travel_in_parts(office, replica, monkeypatch):
 
 
 def test_a_state_too_large_to_travel_is_a_sentence(office, replica, monkeypatch):
-    monkeypatch.setattr(rpc, "JOB_BYTES_MAX", 3 << 20)
-    monkeypatch.setattr(redo_client, "pack_job", lambda *_: bytes(rpc.JOB_BYTES_MAX + 1))
+    assert rpc.STATE_BYTES_MAX < rpc.JOB_BYTES_MAX, "an answer has its rows, too"
+    monkeypatch.setattr(rpc, "STATE_BYTES_MAX", 3 << 20)
+    monkeypatch.setattr(redo_client, "pack_job", lambda *_: bytes(rpc.STATE_BYTES_MAX + 1))
     task = office.task()
     assert task.why_inline == "", "nothing has failed yet"
     task.submit_job(replica.job(10, 20, id=1))

@@ -159,6 +159,28 @@ def publish(
         print_json(report)
 
 
+@app.command()
+def join(
+    rows_per_s: Annotated[int, typer.Option("--rows-per-s", min=20, help="Rows a second, of both sides.")] = 10_000,
+    within_s: Annotated[int, typer.Option("--within-s", min=1, max=3_600, help="Seconds for which rows wait.")] = 60,
+    keys: Annotated[int, typer.Option("--keys", min=1, help="How many different keys.")] = 100_000,
+    json: Json = False,
+) -> None:
+    """How long a bucket of a join takes in the engine, without a broker: half a minute.
+
+    The table is on standard error.
+    """
+    from borealis_py.bench.measure.kernel import joins as measured
+    from borealis_py.bench.report.figures import BenchError
+
+    options = measured.JoinOptions(rows_per_s=rows_per_s, within_s=within_s, keys=keys)
+    with _telling(BenchError):
+        report = measured.run(options, err())
+    measured.show(report, err())
+    if json:
+        print_json(report)
+
+
 def _experiment(name: str, what: str) -> None:
     """Create the command of one experiment."""
 

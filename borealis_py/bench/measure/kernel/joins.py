@@ -1,0 +1,140 @@
+"""`borealis bench join`: how long a bucket of a join takes, once the rows of all of `within` are kept.
+
+The kernel alone, on rows that are decoded already: what a replica adds to a bucket's delay by the join itself.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from borealis_py.bench.report.bars import Bars, bars_on
+from borealis_py.bench.report.figures import BenchError, Percentiles
+from borealis_py.bench.report.machine import BenchMachine, Measured
+from borealis_py.bench.report.tables import table, where, wide
+from borealis_py.demo.measure import percentile
+from borealis_py.engine import DuckKernel, compile_query
+from borealis_py.engine.rows import segment_schema
+from borealis_py.query import App
+
+BUCKET_US = 100_000
+FILL = 20
+"""Buckets that run in one step while the state is filled."""
+LEFT = {"id": "string", "euros": "double", "number": "int64"}
+RIGHT = {"id": "string", "paid": "double"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinOptions:
+    """`rows_per_s`: of both sides together; `within_s`: how long a row is kept; `keys`: how many different ones;
+    `buckets`: how many are measured after that."""
+
+    rows_per_s: int = 10_000
+    within_s: int = 60
+    keys: int = 100_000
+    buckets: int = 300
+
+
+@dataclass(frozen=True, slots=True)
+class JoinFigures:
+    """One kind of join (`how`). `bucket`: milliseconds that a bucket took. `pairs`: in a bucket, on average. `kept`:
+    rows in the state; `state_bytes`: its size in a checkpoint."""
+
+    how: str
+    bucket: Percentiles
+    pairs: float
+    kept: int
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinReport(Measured):
+    """What was measured, and of what."""
+
+    options: JoinOptions
+    joins: list[JoinFigures]
+
+
+def run(options: JoinOptions, console: Console) -> JoinReport:
+    """Measure both kinds of join.
+
+    Raises:
+        BenchError: a join gave no pairs.
+    """
+    started, load = time.monotonic(), os.getloadavg()[0]
+    with bars_on(console) as bars:
+        joins = [_measured(how, options, bars) for how in ("inner", "left")]
+    return JoinReport(machine=BenchMachine.now(load), seconds=time.monotonic() - started, options=options, joins=joins)
+
+
+def show(report: JoinReport, console: Console) -> None:
+    """The report as a table."""
+    console, o = wide(console), report.options
+    title = (
+        f"A join: {o.rows_per_s:,} rows/s over both sides, kept {o.within_s} s, {o.keys:,} keys\n"
+        f"how long each of {o.buckets} buckets of 100 ms took, in the engine alone"
+    )
+    rows = [
+        [j.how, f"{j.bucket.p50_ms:.1f}", f"{j.bucket.p99_ms:.1f}", f"{j.bucket.max_ms:.1f}", f"{j.pairs:,.0f}",
+         f"{j.kept:,}", f"{j.state_bytes / j.kept:.0f}"]
+        for j in report.joins
+    ]  # fmt: skip
+    table(console, title, ["", "p50 ms", "p99 ms", "max ms", "pairs a bucket", "rows kept", "bytes a row"], rows)
+    where(report, console)
+
+
+def _measured(how: str, options: JoinOptions, bars: Bars) -> JoinFigures:
+    app = App("bench", bucket="100ms")
+    left, right = app.source("orders", schema=LEFT), app.source("payments", schema=RIGHT)
+    app.query("paid", left.join(right, on="id", within=("0s", f"{options.within_s}s"), how=how))
+    fill = options.within_s * 1_000_000 // BUCKET_US
+    last = fill + options.buckets
+    with closing(compile_query(app.describe(), "paid")) as kernel, bars.bar(f"{how} join", last) as at:
+        state, buckets = kernel.initial(), _buckets(kernel, options)
+        for first in range(0, fill, FILL):
+            end = min(first + FILL, fill)
+            state, _ = kernel.step(state, first, end, {b: next(buckets) for b in range(first, end)})
+            at(end)
+        took_us, pairs = list[int](), 0
+        for bucket in range(fill, last):
+            rows = {bucket: next(buckets)}
+            started = time.monotonic()
+            state, outputs = kernel.step(state, bucket, bucket + 1, rows)
+            took_us.append(round((time.monotonic() - started) * 1e6))
+            pairs += sum(output.rows.num_rows for output in outputs.values() if output.rows is not None)
+            at(bucket + 1)
+        if not pairs:
+            raise BenchError(f"the {how} join gave no pairs: fewer --keys")
+        kept = sum(batch.num_rows for blocks in state for _, batch in blocks)
+        size = len(kernel.encode_state(state))
+    found = Percentiles(len(took_us), *(percentile(took_us, p) / 1e3 for p in (50, 99, 100)))
+    return JoinFigures(how, found, pairs / options.buckets, kept, size)
+
+
+def _buckets(kernel: DuckKernel, options: JoinOptions) -> Iterator[Any]:
+    """Rows with random keys, bucket after bucket, half of them on either side."""
+    random = np.random.default_rng(1)
+    schemas = [segment_schema(columns) for columns in (LEFT, RIGHT)]
+    size = max(1, options.rows_per_s * BUCKET_US // 2_000_000)
+    bucket = 0
+    while True:
+        yield kernel.order([_side(random, schema, bucket, size, options.keys) for schema in schemas])
+        bucket += 1
+
+
+def _side(random: np.random.Generator, schema: pa.Schema, bucket: int, size: int, keys: int) -> pa.RecordBatch:
+    made = {
+        "id": pa.array([f"order-{key:08d}" for key in random.integers(0, keys, size)]),
+        "number": pa.array(np.arange(size)),
+        "stime": pa.array(np.sort(random.integers(bucket * BUCKET_US, (bucket + 1) * BUCKET_US, size))),
+    }
+    amounts = pa.array(random.random(size))
+    return pa.RecordBatch.from_arrays([made.get(name, amounts) for name in schema.names], schema=schema)

@@ -1,0 +1,83 @@
+"""Compiles a plan's joins and distincts to their operators: keys checked, columns of the result, how long rows are
+kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from borealis_py.engine.duck import Statement
+from borealis_py.engine.keyed.distinct import DistinctOperator
+from borealis_py.engine.keyed.join import JoinOperator
+from borealis_py.engine.keyed.kept_rows import KeptRows
+from borealis_py.engine.partitioner import KEY_TYPES
+from borealis_py.engine.statements import Relation, StatementCompiler, q
+from borealis_py.query.errors import QueryError
+from borealis_py.query.names import STIME, base_name
+from borealis_py.query.plan import DistinctOp, JoinOp
+
+
+def join_operator(c: StatementCompiler, op: JoinOp, left: Relation, right: Relation) -> JoinOperator:
+    """The operator of a join of these relations, which are operators' rows. Raises QueryError."""
+    spelled = {name.lower(): name for name in right.schema.names}
+    other_on = tuple(spelled[name.lower()] for name in op.on)
+    for ours, theirs in zip(op.on, other_on, strict=True):
+        one, other = left.schema.field(ours).type, right.schema.field(theirs).type
+        if one != other:
+            raise QueryError(
+                f"join of {c.label}: column {ours!r} is {one} in one stream and {other} in the other; make them alike "
+                "with map()"
+            )
+    rest = [field for field in right.schema if field.name not in (*other_on, STIME)]
+    ours_and_theirs = [*left.schema.remove(len(left.schema) - 1), *rest]
+    schema = pa.schema([*ours_and_theirs, pa.field(STIME, pa.int64())])
+    width_us, after_us, before_us = c.app.bucket_us, max(op.high_us, 0), -op.low_us
+    outer = op.how == "left"
+    right_kept = pa.schema([*(right.schema.field(name) for name in other_on), *rest, right.schema.field(STIME)])
+    return JoinOperator(
+        node=base_name(c.node),
+        inputs=(left.slot, right.slot),
+        on=op.on,
+        other_on=other_on,
+        low_us=op.low_us,
+        high_us=op.high_us,
+        outer=outer,
+        hash=_hash(c, left.schema, op.on, "join"),
+        left=KeptRows.of(left.schema, op.on, after_us, width_us),
+        right=KeptRows.of(right_kept, other_on, max(before_us + (after_us if outer else 0), 0), width_us),
+        schema=schema,
+        row_max_bytes=c.row_max_bytes,
+        memory_bytes=c.memory_bytes,
+    )
+
+
+def distinct_operator(c: StatementCompiler, op: DistinctOp, source: Relation) -> DistinctOperator:
+    """The operator of a distinct over an operator's rows. Raises QueryError."""
+    columns = pa.schema([*(source.schema.field(name) for name in op.by), source.schema.field(STIME)])
+    return DistinctOperator(
+        input=source.slot,
+        by=op.by,
+        within_us=op.within_us,
+        hash=_hash(c, source.schema, op.by, "distinct"),
+        kept=KeptRows.of(columns, op.by, op.within_us, c.app.bucket_us),
+    )
+
+
+def is_key(kind: pa.DataType) -> bool:
+    """Whether values of this type can be compared and sorted as keys: single ones, not lists."""
+    return kind in KEY_TYPES
+
+
+def _hash(c: StatementCompiler, schema: pa.Schema, by: Sequence[str], what: str) -> Statement:
+    for name in by:
+        kind = schema.field(name).type
+        if not is_key(kind):
+            raise QueryError(
+                f"{what} of {c.label}: column {name!r} is a {kind}; a key is one value: take another column, or make "
+                "one with map()"
+            )
+    columns = ", ".join(q(name) for name in by)
+    keys = pa.schema([schema.field(name) for name in by])
+    return c.statement(lambda feed: f"SELECT hash({columns}) FROM {feed}", keys, f"{what} of {c.label}")

@@ -1,0 +1,58 @@
+"""A real join behind the toy world of `tests/protocol`: rows of (stime, value) are joined on their value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from borealis_py import App
+from borealis_py.engine import DuckKernel, compile_query
+from borealis_py.engine.rows import segment_schema
+from sunion.model import Output
+
+SCHEMA = segment_schema({"v": "int64"})
+WITHIN = ("0s", "1s")
+LOOKBACK = 10
+
+
+def kernel() -> DuckKernel:
+    """s0 LEFT JOIN s1, each pair with the stime of its right row, or null."""
+    app = App("toy", bucket="100ms")
+    left, right = (app.source(name, schema={"v": "int"}) for name in ("s0", "s1"))
+    pairs = left.map(v="v", a="stime").join(right.map(v="v", b="stime"), on="v", within=WITHIN, how="left")
+    app.query("q", pairs)
+    return compile_query(app.describe(), "q")
+
+
+class JoinedLists:
+    """Implements `sunion.model.Fragment` on the toy world's rows, by the kernel that it is given."""
+
+    def __init__(self, on: DuckKernel) -> None:
+        self.on = on
+        self.lookback_buckets = on.lookback_buckets
+
+    def initial(self) -> Any:
+        return self.on.initial()
+
+    def step(
+        self, state: Any, first: int, end: int, buckets: Mapping[int, Sequence[tuple[int, ...]]]
+    ) -> tuple[Any, dict[int, Output]]:
+        state, outputs = self.on.step(state, first, end, {b: _batches(rows) for b, rows in buckets.items()})
+        return state, {b: Output(_rows(output.rows), output.rejects) for b, output in outputs.items()}
+
+
+def _batches(rows: Sequence[tuple[int, ...]]) -> tuple[pa.RecordBatch | None, ...]:
+    sides = [[(value, stime) for stime, index, _, value in rows if index == side] for side in (0, 1)]
+    return tuple(
+        pa.RecordBatch.from_arrays([pa.array(list(column)) for column in zip(*side, strict=True)], schema=SCHEMA)
+        if side
+        else None
+        for side in sides
+    )
+
+
+def _rows(rows: pa.RecordBatch) -> tuple[tuple[int, ...], ...]:
+    """(stime, value, stime of the left row, of the right one or None)."""
+    return tuple((row["stime"], row["v"], row["a"], row["b"]) for row in rows.to_pylist())

@@ -1,0 +1,120 @@
+"""One side of a join is lost: what a replica says meanwhile is labelled, and corrected exactly.
+
+The replicas are production managers with the real join, in the toy world, whose oracles hold at every step: whatever is
+called stable, and the corrected stream, is what a run without failures says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from sunion.model import TentativeBucket
+from tests.engine.keyed.joined_lists import LOOKBACK, JoinedLists, kernel
+from tests.protocol import toy
+from tests.protocol.settling import R, S, U, Z, cut, settled
+from tests.protocol.toy import MS, World, source_log
+from tests.sunion import lists
+from tests.support import managers
+
+
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedLists]:
+    on = kernel()
+    fragment = JoinedLists(on)
+    for module in (toy, lists, managers):
+        monkeypatch.setattr(module, "FRAGMENT", fragment)
+    yield fragment
+    on.close()
+
+
+def world_of(replicas: int = 1) -> World:
+    world = World([source_log(1, index, 14.0) for index in (0, 1)])
+    for index in range(replicas):
+        world.start(index)
+    return world
+
+
+def pairs(rows: object) -> set[tuple[int, ...]]:
+    return set(rows or ())  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_is_said_without_one_side_is_labelled_and_corrected(joined: JoinedLists, side: int) -> None:
+    world = world_of()
+    cut(world, 2_000 * MS, 5_000 * MS, side)
+    (replica,) = world.replicas.values()
+    assert replica.states == [R, S, U]
+    world.run(9_000 * MS)
+    assert replica.states == [R, S, U, Z, S]
+    assert settled(world)
+    said = {record.bucket: record for record in world.tentative(0)}
+    lost = f"s{side}"
+    lacking = {b for b, record in said.items() if record.missing}
+    assert min(lacking) == 19
+    assert len(lacking) > 10
+    for bucket, record in said.items():
+        depends_on = range(bucket - LOOKBACK, bucket + 1)
+        assert (record.missing_sources == (lost,)) == any(b in lacking for b in depends_on)
+        assert record.completeness == (0.5 if record.missing_sources else 1.0)
+        check_partial(world, record, side)
+
+
+def check_partial(world: World, record: TentativeBucket, side: int) -> None:
+    """Without its left side a join says less; without its right side it takes rows for unmatched that are not."""
+    rows = pairs(record.output.rows)
+    truth = pairs(world.truth[record.bucket].rows if record.bucket in world.truth else None)
+    if not record.missing_sources:
+        assert rows == truth
+    elif side == 0:
+        assert rows <= truth
+    else:
+        assert {row for row in rows if row[3] is not None} <= truth
+
+
+def test_rows_taken_for_unmatched_are_taken_back(joined: JoinedLists) -> None:
+    """In the time without payments, orders look unpaid a second later; the correction pairs them."""
+    world = world_of()
+    cut(world, 2_000 * MS, 5_000 * MS, 1)
+    world.run(9_000 * MS)
+    wrong = [
+        row
+        for record in world.tentative(0)
+        for row in pairs(record.output.rows)
+        if row[3] is None and row not in pairs(world.truth.get(record.bucket, toy.Output()).rows)
+    ]
+    assert len(wrong) > 5
+    corrected = {row for _, output in world.corrected.rows for row in pairs(output.rows)}
+    assert not corrected & set(wrong)
+    assert {(row[1], row[2]) for row in wrong} <= {(row[1], row[2]) for row in corrected}
+
+
+@pytest.mark.parametrize("how", ["inline", "answer", "fail"])
+def test_a_redo_gives_the_same_pairs_wherever_it_runs(joined: JoinedLists, how: str) -> None:
+    timing = replace(toy.TIMING, inline_us=10**9) if how == "inline" else replace(toy.TIMING, inline_us=0)
+    world = World([source_log(2, index, 14.0) for index in (0, 1)], timing)
+    replica = world.start(0)
+    replica.redo = "answer" if how == "inline" else how
+    cut(world, 2_000 * MS, 6_000 * MS, 1)
+    world.run(10_000 * MS)
+    assert settled(world)
+    jobs = [note for note in replica.notes if note.event == "REDO"]
+    places = {note.redo[3] for note in jobs if note.redo is not None}
+    assert places == ({"spark"} if how == "answer" else {"inline"}) or places == {"spark", "inline"}
+
+
+def test_a_replica_goes_on_from_the_bytes_of_its_checkpoint(joined: JoinedLists) -> None:
+    world = world_of(replicas=2)
+    world.run(3_000 * MS)
+    checkpoint = world.checkpoints[0]
+    assert sum(batch.num_rows for kept in checkpoint.state for _, batch in kept) > 10
+    read = joined.on.decode_state(joined.on.encode_state(checkpoint.state))
+    world.checkpoints[0] = replace(checkpoint, state=read)
+    world.replicas.pop(0)
+    world.run(4_000 * MS)
+    world.start(0)
+    cut(world, 5_000 * MS, 6_500 * MS, 0)
+    world.run(10_000 * MS)
+    assert settled(world)
