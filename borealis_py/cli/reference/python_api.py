@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 from borealis_py import api
 from borealis_py.client import publisher, stimes, subscriber
-from borealis_py.query import app, errors
+from borealis_py.query import app, errors, stream
 
 HEAD = """# Python API
 
 `from borealis_py import App, QueryError, publisher, subscribe`. These return objects of the other classes on this page.
 This page is generated from the code.
 """
-CLASSES = (app.App, app.Stream, app.Windowed)
+CLASSES = (app.App, stream.Stream, stream.Windowed)
 FUNCTIONS = (api.publisher, api.subscribe)
 RESULTS = (publisher.Publisher, stimes.PublishCounts, subscriber.Row, subscriber.LiveChange, errors.QueryError)
 MADE_BY_OTHERS = {"Stream", "Windowed", "Publisher"}

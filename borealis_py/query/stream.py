@@ -1,0 +1,168 @@
+"""The streams that an app's queries are made of: what a user calls on them, and the errors for what cannot run.
+
+SQL expressions are checked by the engine when it loads a query; names and column sets are checked here, immediately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from borealis_py.query.errors import QueryError, unknown_column
+from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
+from borealis_py.query.partitions import checked
+from borealis_py.query.spec import Partitioning
+from borealis_py.query.units import format_duration, parse_duration
+
+
+class Owner(Protocol):
+    """The app that a stream belongs to, as its streams see it."""
+
+    name: str
+    bucket_us: int
+
+    def _cut(self, stream: Stream, name: str, replicas: int | None, parts: Partitioning | None) -> Stream:
+        """Add a node that gives `stream`; returns the stream that reads it."""
+
+
+class Stream:
+    """An immutable stream: columns, and `stime` (int64, microseconds since 1970), which every stream has.
+
+    Expressions are SQL over these columns. Streams are made by an `App`, not constructed directly.
+    """
+
+    def __init__(self, app: Owner, columns: tuple[str, ...], op: Mapping[str, Any], inputs: tuple[Stream, ...]) -> None:
+        self._app = app
+        self._op = op
+        self._inputs = inputs
+        self.columns = columns
+
+    def filter(self, predicate: str) -> Stream:
+        """The rows for which the SQL `predicate` is true (not those where it is NULL)."""
+        check_text(predicate, "filter", self)
+        return Stream(self._app, self.columns, {"op": "filter", "predicate": predicate}, (self,))
+
+    def map(self, **columns: str) -> Stream:
+        """A stream with exactly these columns, each an SQL expression over the old ones, and `stime`.
+
+        Like SELECT: columns that are not named are dropped. `map(carrier="carrier", hours="dep_delay / 60")`.
+
+        Raises:
+            QueryError: no columns, or an invalid name.
+        """
+        if not columns:
+            raise QueryError('map() needs columns: map(hours="dep_delay / 60", ...)')
+        check_columns(columns, "map()", (STIME,))
+        for expression in columns.values():
+            check_text(expression, "map", self)
+        return Stream(self._app, tuple(columns), {"op": "map", "columns": tuple(columns.items())}, (self,))
+
+    def window(self, size: str, every: str | None = None) -> Windowed:
+        """Windows by stime: `window("1s")` tumbling, `window("10s", every="1s")` sliding.
+
+        Windows end at multiples of `every` since 1970. Size and every are multiples of the app's bucket.
+
+        Raises:
+            QueryError: not multiples, or `every` longer than the size (tuples between windows would be lost silently).
+        """
+        size_us = parse_duration(size, "window size")
+        every_us = size_us if every is None else parse_duration(every, "window every")
+        bucket_us = self._app.bucket_us
+        for what, value_us in (("size", size_us), ("every", every_us)):
+            if value_us % bucket_us:
+                raise QueryError(
+                    f"window {what} {format_duration(value_us)} is not a multiple of the app's bucket, "
+                    f"{format_duration(bucket_us)}"
+                )
+        if every_us > size_us:
+            raise QueryError(
+                f"window every {format_duration(every_us)} is longer than its size {format_duration(size_us)}: "
+                "tuples between two windows would be in none; make the size at least as long"
+            )
+        return Windowed(self, size_us, every_us)
+
+    def node(
+        self,
+        name: str,
+        replicas: int | None = None,
+        partitions: int | None = None,
+        by: str | Sequence[str] | None = None,
+    ) -> Stream:
+        """Cut here: everything up to this stream runs as a node of its own; what follows reads that node's stream.
+
+        Nodes run in separate processes and fail independently; several queries may read one node.
+
+        Args:
+            replicas: how many replicas run it, 1 to 9; None: the highest number of any query that reads it.
+            partitions, by: run the node in this many partitions. Each handles the rows whose key columns `by` hash to
+                it, and fails, recovers and is corrected independently. Everything the node reads, groups and returns
+                must have these columns. The result is in the order (stime, by, seq), with the same bits for any number
+                of partitions.
+
+        Raises:
+            QueryError: a name that is taken or invalid, or invalid partitions.
+        """
+        return self._app._cut(self, name, replicas, checked(partitions, by, self.columns, f"node {name!r}"))
+
+    if not TYPE_CHECKING:  # a type checker must go on finding these calls
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("group_by", "agg"):
+                raise QueryError(f'{name}() needs a window: stream.window("1s").{name}(...)')
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+class Windowed:
+    """A stream cut into windows. It is not a stream itself: `agg` makes one."""
+
+    def __init__(self, stream: Stream, size_us: int, every_us: int, keys: tuple[str, ...] = ()) -> None:
+        self._stream = stream
+        self._size_us = size_us
+        self._every_us = every_us
+        self._keys = keys
+
+    def group_by(self, *columns: str) -> Windowed:
+        """One result for each distinct combination of these columns (names, not expressions: use `map` first).
+
+        Raises:
+            QueryError: an unknown column.
+        """
+        if self._keys or not columns:
+            raise QueryError(
+                "group_by() takes all key columns in one call" if self._keys else "group_by() needs a column"
+            )
+        check_columns(columns, "group_by()", (STIME, WINDOW_START, WINDOW_END))
+        by_name = {c.lower(): c for c in self._stream.columns}
+        for column in columns:
+            if column.lower() not in by_name:
+                raise unknown_column(column, "group_by()", self._stream.columns)
+        keys = tuple(by_name[c.lower()] for c in columns)
+        return Windowed(self._stream, self._size_us, self._every_us, keys)
+
+    def agg(self, **aggregates: str) -> Stream:
+        """The stream of window results: window_start, window_end (int64 us), keys, aggregates.
+
+        Each value is an SQL expression over aggregates: `flights="count(*)"`, `ratio="sum(x) / count(*)"`. The stime of
+        a result is the window's last instant; a window without rows has no result.
+
+        Raises:
+            QueryError: no aggregates, or an invalid name.
+        """
+        if not aggregates:
+            raise QueryError('agg() needs aggregates: agg(flights="count(*)", ...)')
+        check_columns(aggregates, "agg()", (STIME, WINDOW_START, WINDOW_END, *self._keys))
+        for expression in aggregates.values():
+            check_text(expression, "agg", self._stream)
+        op = {
+            "op": "window", "size_us": self._size_us, "every_us": self._every_us,
+            "keys": self._keys, "aggregates": tuple(aggregates.items()),
+        }  # fmt: skip
+        columns = (WINDOW_START, WINDOW_END, *self._keys, *aggregates)
+        return Stream(self._stream._app, columns, op, (self._stream,))
+
+
+def check_text(expression: object, where: str, stream: Stream) -> None:
+    if not isinstance(expression, str) or not expression.strip():
+        raise QueryError(
+            f"{where}() needs an SQL expression as text, got {expression!r}; columns: {', '.join(stream.columns)}"
+        )
