@@ -175,7 +175,7 @@ def start_processes(
     """Start the processes that are not running. Returns the pid of each that runs now. Raises AddressError.
 
     Args:
-        names: all processes of the app; empty: one per replica index.
+        names: all processes of the app; empty: `process_names`.
         take_over: take their indices even from processes that live elsewhere.
     """
     wanted = names or process_names(state.spec)
