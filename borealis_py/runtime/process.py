@@ -37,6 +37,7 @@ from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.probe import check_directory, check_writable
 from borealis_py.node.reporter import StatusListener
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.observe.http_routes import replica_routes
 from borealis_py.observe.http_server import HttpUnavailable, open_http
 from borealis_py.observe.status_registry import StatusRegistry
 from borealis_py.protocol.settings import SettingsError
@@ -153,7 +154,7 @@ def _open(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, 
     if not args.take_over:
         ensure_free(kafka, specs, args.after)
     board = StatusRegistry(state, [(spec.node, spec.replica) for spec in specs], afar=process.host == "spark")
-    url = open_http(process.http, board, closing)
+    url = open_http(process.http, replica_routes(board), closing)
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
     others = ReplicaProcesses(data_dir, args.app).running().keys() - {_name(args)}
     cores = StartCores(args.replica, bool(others))
