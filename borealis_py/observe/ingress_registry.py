@@ -1,5 +1,6 @@
-"""The last status of each ingress of one process, for its HTTP pages. The loop of each foreign topic writes its own; any
-thread reads.
+"""The last status of each ingress of one process, for its HTTP pages.
+
+The loop of each foreign topic writes its own; any thread reads.
 """
 
 from __future__ import annotations
