@@ -20,6 +20,7 @@ from borealis_py.log.messages import Description, Policy, SourceFailure, Status,
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.ingress_spec import INGRESSES
+from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 
@@ -91,6 +92,16 @@ class AppState:
             kind = f" (it is a {self.spec.label(source).split()[0]}: replicas write its stream)" if written else ""
             raise NoSuchApp(f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(sources)}")
         return sources[source]
+
+    def published_schema(self, source: str) -> dict[str, str]:
+        """The columns of a source that a publisher writes. Raises NoSuchApp, also for one that ingresses write."""
+        ingress = self.spec.ingresses.get(base_name(source))
+        if ingress is not None:
+            raise NoSuchApp(
+                f"app {self.name!r}: its ingresses write source {source!r}, from topic {ingress.topic!r}: nothing else "
+                "may. Send rows to that topic"
+            )
+        return self.schema(source)
 
     def replicas(self) -> list[tuple[str, int]]:
         """(node, replica index) of each replica that should run; a query is the node that gives its result."""

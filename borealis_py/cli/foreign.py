@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from borealis_py.cli.console import print_table, say
 
 if TYPE_CHECKING:
+    from borealis_py.cli.context import Context
     from borealis_py.config.config import Config
     from borealis_py.protocol.settings import Timing
     from borealis_py.query.ingress_spec import IngressSpec
@@ -22,6 +23,30 @@ def with_asked_inputs(spec: AppSpec, config: Config) -> AppSpec:
     from borealis_py.config.kafka import cluster_of, log_of
 
     return ask_inputs(spec, partial(cluster_of, config, log_of(config)))
+
+
+def with_described_inputs(spec: AppSpec, context: Context, anew: bool) -> AppSpec:
+    """The app with the inputs that its description has, else its topics; says which topics are gone.
+
+    Args:
+        anew: it is begun anew, so that its description does not count.
+
+    Raises:
+        LaunchError, ConfigError, LogUnreachable: see `app.foreign.with_inputs`.
+    """
+    if not spec.ingresses:
+        return spec
+    from borealis_py.app.foreign import with_inputs
+    from borealis_py.app.launch import described
+    from borealis_py.config.kafka import cluster_of
+
+    before = None if anew else described(context.log, spec.name)
+    found, told = with_inputs(
+        spec, partial(cluster_of, context.config, context.log), None if before is None else before.spec
+    )
+    for line in told:
+        say(line, "yellow")
+    return found
 
 
 def say_remarks(spec: AppSpec, timing: Timing) -> None:

@@ -71,6 +71,11 @@ class IngressStatus(msgspec.Struct, frozen=True):
     http: str = ""
     """Address at which its process answers HTTP; "": none."""
 
+    @property
+    def reads_its_source(self) -> bool:
+        """Whether it has started: it copies, or would take over."""
+        return self.role in (IngressRole.OWNER, IngressRole.STANDBY)
+
 
 def status_key(source: str, ingress: int) -> bytes:
     """Key of an ingress's statuses."""
