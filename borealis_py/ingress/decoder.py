@@ -30,30 +30,43 @@ class Decoded:
     """Records of one partition, in offset order, and what they are.
 
     `rows`, `at` and `stimes` run in parallel: a row, the position of its record in `records` (ascending), its stime.
-    `bad`: (position, reason) of each record that is no row, ascending. The others are heartbeats.
+    `bad`: (position, reason) of each record that is neither row nor heartbeat, ascending. `pings`, `pings_at`: the
+    heartbeats, as rows, and the positions of their records.
     """
 
     records: Sequence[Record]
     rows: pa.RecordBatch
     at: Int64s
     stimes: Int64s
-    bad: tuple[tuple[int, str], ...] = ()
+    bad: tuple[tuple[int, str], ...]
+    pings: pa.RecordBatch
+    pings_at: Int64s
 
     def __len__(self) -> int:
         return len(self.records)
 
     def cut(self, count: int) -> tuple[Decoded, Decoded]:
         """The first `count` records, and the others."""
-        n = int(np.searchsorted(self.at, count))
+        n, m = int(np.searchsorted(self.at, count)), int(np.searchsorted(self.pings_at, count))
         first = Decoded(
             self.records[:count],
             self.rows.slice(0, n),
             self.at[:n],
             self.stimes[:n],
             tuple(one for one in self.bad if one[0] < count),
+            self.pings.slice(0, m),
+            self.pings_at[:m],
         )
-        rest = tuple((position - count, reason) for position, reason in self.bad if position >= count)
-        return first, Decoded(self.records[count:], self.rows.slice(n), self.at[n:] - count, self.stimes[n:], rest)
+        rest = Decoded(
+            self.records[count:],
+            self.rows.slice(n),
+            self.at[n:] - count,
+            self.stimes[n:],
+            tuple((position - count, reason) for position, reason in self.bad if position >= count),
+            self.pings.slice(m),
+            self.pings_at[m:] - count,
+        )
+        return first, rest
 
 
 class TopicDecoder:
@@ -95,12 +108,13 @@ class TopicDecoder:
         keep = np.ones(len(at), np.bool_)
         if self._is_heartbeat is not None and len(at):
             keep &= ~self._is_heartbeat(rows)
+        pings, pings_at = (rows.slice(0, 0), at[:0]) if keep.all() else (rows.filter(pa.array(~keep)), at[~keep])
         for reason, wrong in (("stime missing", keep & ~timed), *self._too_large(rows, keep & timed)):
             found += [(int(at[i]), reason) for i in np.flatnonzero(wrong)]
             keep &= ~wrong
         if not keep.all():
             rows, at, stimes = rows.filter(pa.array(keep)), at[keep], stimes[keep]
-        return Decoded(records, rows, at, stimes, tuple(sorted(found)))
+        return Decoded(records, rows, at, stimes, tuple(sorted(found)), pings, pings_at)
 
     def _stimes(
         self, records: Sequence[Record], rows: pa.RecordBatch, at: Int64s
