@@ -30,10 +30,10 @@ class IngressInput(msgspec.Struct, frozen=True):
     boundary_us: int
     """The last boundary that it sent: no later row has a time below it (microseconds since 1970); 0: none yet."""
     lag: int | None
-    """Records in the topic that it has not read yet; null: the topic's end cannot be told, or the input is one of a
-    column's values."""
+    """Records that have not been copied yet, of all partitions of the topic that it takes from; null: the topic's end
+    cannot be told."""
     rows: int
-    """Rows that this incarnation has sent."""
+    """Rows copied since this ingress became the owner."""
     late: int
     """Rows that came after their boundary: dead letters."""
     dead: int
@@ -65,7 +65,7 @@ class IngressStatus(msgspec.Struct, frozen=True):
     at_wall_us: int
     """When it reported this, by its own clock: microseconds since 1970."""
     inputs: tuple[IngressInput, ...]
-    """Its inputs, in their order; those of a standby count what it has seen, not what it has sent."""
+    """Of an owner: its inputs, in their order; of others: none."""
     detail: str = ""
     """Why it is in this role, or what it waits for; "": nothing worth saying."""
     http: str = ""

@@ -34,8 +34,8 @@ CONFLUENT_MAGIC = 0
 
 @dataclass(frozen=True, slots=True)
 class FieldSurvey:
-    """One field of the objects of a sample. `type`: the column type that holds all its values; None: none does, and
-    `why` tells. `present`: in how many records; `null`: in how many of them it is null."""
+    """The field `name` of the objects of a sample. `type`: the column type that holds all its values; None: none does,
+    and `why` tells. `present`: in how many records; `null`: in how many of them it is null."""
 
     name: str
     type: str | None
@@ -45,7 +45,7 @@ class FieldSurvey:
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
+class SampledLateness:
     """How long after its time a record came (microseconds): median, 99th percentile, most."""
 
     p50_us: int
@@ -73,7 +73,7 @@ class TopicSurvey:
     rate: float | None
     stime: str | None
     unit: str
-    lateness: Lateness | None
+    lateness: SampledLateness | None
     gap_us: int | None
 
     @property
@@ -255,7 +255,7 @@ def _rate(records: Sequence[Record]) -> float | None:
     return sum(rates) if rates else None
 
 
-def _lateness(records: Sequence[Record], times: Sequence[int]) -> Lateness | None:
+def _lateness(records: Sequence[Record], times: Sequence[int]) -> SampledLateness | None:
     """A record came at the latest timestamp of its partition so far, at the earliest: Kafka does not tell more."""
     if not records:
         return None
@@ -266,7 +266,7 @@ def _lateness(records: Sequence[Record], times: Sequence[int]) -> Lateness | Non
         latest[p] = max(latest.get(p, 0), record.timestamp_ms * 1_000)
         late.append(max(0, latest[p] - stime))
     late.sort()
-    return Lateness(late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)], late[-1])
+    return SampledLateness(late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)], late[-1])
 
 
 def _gap_us(records: Sequence[Record]) -> int | None:

@@ -25,6 +25,7 @@ from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.names import part_name
 from borealis_py.runtime.ingress.host import IngressHost, StatusSender
 from borealis_py.runtime.ingress.member import TopicMember
+from borealis_py.runtime.ingress.reporting import ReportedSession
 from borealis_py.runtime.process_notes import ProcessNotes
 
 
@@ -78,9 +79,10 @@ def _begin(
     wake: Callable[[], None],
     catch_up: CatchUp,
     uid: str,
-) -> IngressSession:
+) -> ReportedSession:
     plan = plan_of(state, source)
-    return IngressSession(kafka, cluster, plan, decoder_of(state, source), uid, index, wake, catch_up)
+    session = IngressSession(kafka, cluster, plan, decoder_of(state, source), uid, index, wake, catch_up)
+    return ReportedSession(session, source, plan.spec, state.spec.bucket_us)
 
 
 def plan_of(state: AppState, source: str) -> IngressPlan:
