@@ -10,6 +10,7 @@ from functools import partial
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.state import AppState, read_app
 from borealis_py.client.target import Target
+from borealis_py.engine.condition import RowCondition
 from borealis_py.ingress.catch_up import CatchUp
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.formats import JsonFormat
@@ -39,6 +40,7 @@ def open_ingress(
 
     Raises:
         LogError: no broker of the app's answers, or there is no such app.
+        QueryError: a heartbeat is no condition here.
         SettingsError: the app reads no foreign topics. ProcessSpecError: a cluster is not configured here.
         AddressError, HttpUnavailable: see `open_http`.
     """
@@ -46,6 +48,7 @@ def open_ingress(
     state = read_app(kafka, app)
     if not state.spec.ingresses:
         raise SettingsError(f"app {app}: it reads no topics of other programs, so it has no ingress {index}")
+    decoders = {source: decoder_of(state, source, process.engine_memory_bytes) for source in state.spec.ingresses}
     clusters = {source: process.cluster(spec.cluster) for source, spec in state.spec.ingresses.items()}
     board = IngressRegistry(state, [(source, index) for source in state.spec.ingresses])
     url = open_http(process.http, Routes(board, IngressCollector(board)), closing)
@@ -59,7 +62,7 @@ def open_ingress(
                 index,
                 spec.topic,
                 spec.cluster,
-                partial(_begin, state, source, index, kafka, clusters[source], wake, catch_up),
+                partial(_begin, state, source, index, kafka, clusters[source], decoders[source], wake, catch_up),
                 partial(_new_uid, run),
                 sender.send,
                 url,
@@ -76,12 +79,13 @@ def _begin(
     index: int,
     kafka: KafkaLog,
     cluster: KafkaLog,
+    decoder: TopicDecoder,
     wake: Callable[[], None],
     catch_up: CatchUp,
     uid: str,
 ) -> ReportedSession:
     plan = plan_of(state, source)
-    session = IngressSession(kafka, cluster, plan, decoder_of(state, source), uid, index, wake, catch_up)
+    session = IngressSession(kafka, cluster, plan, decoder, uid, index, wake, catch_up)
     return ReportedSession(session, source, plan.spec, state.spec.bucket_us)
 
 
@@ -103,11 +107,16 @@ def plan_of(state: AppState, source: str) -> IngressPlan:
     return IngressPlan(spec, state.spec.sources[source], targets)
 
 
-def decoder_of(state: AppState, source: str) -> TopicDecoder:
-    """What decodes the records of a source's topic."""
-    spec = state.spec.ingresses[source]
-    form = JsonFormat(state.spec.sources[source])
-    return TopicDecoder(form, spec.stime, spec.stime_unit, state.timing.row_max_bytes)
+def decoder_of(state: AppState, source: str, memory_bytes: int = 0) -> TopicDecoder:
+    """What decodes the records of a source's topic. `memory_bytes`: limit of the engine that finds heartbeats."""
+    spec, columns = state.spec.ingresses[source], state.spec.sources[source]
+    is_heartbeat = (
+        None
+        if spec.heartbeat is None
+        else RowCondition(columns, spec.heartbeat, f"topic {source!r}", memory_bytes=memory_bytes)
+    )
+    row_max = state.timing.row_max_bytes
+    return TopicDecoder(JsonFormat(columns), spec.stime, spec.stime_unit, row_max, is_heartbeat)
 
 
 def _new_uid(run: str) -> str:
