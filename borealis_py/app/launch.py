@@ -175,7 +175,7 @@ def start_processes(
     """Start the processes that are not running. Returns the pid of each that runs now. Raises AddressError.
 
     Args:
-        names: all processes of the app; empty: one per replica index.
+        names: all processes of the app; empty: `process_names`.
         take_over: take their indices even from processes that live elsewhere.
     """
     wanted = names or process_names(state.spec)
@@ -217,6 +217,12 @@ def resized(before: AppState, after: AppState) -> dict[str, tuple[int, int]]:
     }
 
 
+def waits_changed(before: AppState, after: AppState) -> list[str]:
+    """Sources whose foreign topic is waited for in another way than before. Running ingresses keep the old one."""
+    known = before.spec.ingresses
+    return [name for name, i in after.spec.ingresses.items() if name in known and known[name] != i]
+
+
 def wait_ready(
     log: Log,
     state: AppState,
@@ -226,7 +232,7 @@ def wait_ready(
     on_status: Callable[[Status], None] = lambda status: None,
     timeout_s: float = READY_TIMEOUT_S,
 ) -> None:
-    """Wait until every replica that these processes run reports that it is ready.
+    """Wait until every replica and ingress that these processes run reports that it is ready.
 
     Args:
         pids: updated here, since a supervisor may restart a process meanwhile.
@@ -237,6 +243,7 @@ def wait_ready(
         LaunchError: a process ended (the message quotes the end of its log), or the time ran out.
     """
     missing = {(node, k) for node, k in state.replicas() if process_of(pids, node, k) in pids}
+    starting = {(source, k) for source, k in state.ingresses() if ProcessName(k, ingress=True) in pids}
     reader = StatusReader(log, state.name, since_ms)
     deadline = time.monotonic() + timeout_s
     try:
@@ -247,12 +254,23 @@ def wait_ready(
                 by = process_of(pids, status.node, status.replica)
                 if status.pid == pids.get(by) and status.state != "RECOVERING":
                     missing.discard((status.node, status.replica))
-            if not missing:
+            for key in list(starting):
+                told = reader.ingresses.get(key)
+                if (
+                    told is not None
+                    and told.pid == pids.get(ProcessName(key[1], ingress=True))
+                    and told.reads_its_source
+                ):
+                    starting.discard(key)
+            if not missing and not starting:
                 return
             _refuse_ended(processes, pids)
             if time.monotonic() > deadline:
-                names = ", ".join(f"{node}.r{k}" for node, k in sorted(missing))
-                behind = sorted({process_of(pids, node, k) for node, k in missing})
+                late = [f"{node}.r{k}" for node, k in sorted(missing)]
+                names = ", ".join([*late, *(f"ingress {k} of {source}" for source, k in sorted(starting))])
+                behind = sorted(
+                    {process_of(pids, *key) for key in missing} | {ProcessName(k, ingress=True) for _, k in starting}
+                )
                 logs = ", ".join(str(processes.log_file(name)) for name in behind)
                 raise LaunchError(
                     f"not ready after {timeout_s:g} s: {names}. They keep running; see {logs}, and `borealis status`"

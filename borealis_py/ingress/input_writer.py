@@ -48,6 +48,8 @@ class InputWriter:
         self.at = dict(at)
         self.sent_us = now_us
         """When the last record was made."""
+        self.rows = self.rejected = self.late = 0
+        """Rows added, and records refused; of these, those that came late."""
         self.read_to = 0
         """Offset up to which the input's log was read without finding a newer claim."""
         self._target, self._codec, self._uid, self._epoch = target, codec, uid, epoch
@@ -71,6 +73,9 @@ class InputWriter:
         if self._parts and (self._bytes + size > self._room or self._rows + len(part) > ROWS_MAX):
             self.flush(self.boundary, now_us)
         self._parts.append(part)
+        self.rows += part.rows.num_rows
+        self.rejected += len(part.refused)
+        self.late += sum(one.late_us > 0 for one in part.refused)
         self._bytes += size
         self._rows += len(part)
         self.last_seq += len(part)

@@ -14,6 +14,7 @@ import structlog
 from borealis_py.client.target import StreamEnded
 from borealis_py.engine.codec import ArrowSourceCodec
 from borealis_py.ingress.catch_up import CatchUp
+from borealis_py.ingress.copied_input import CopiedInput
 from borealis_py.ingress.copier import IDLE_US, Copier
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import TopicDecoder
@@ -110,6 +111,27 @@ class IngressSession:
         """What each input has been promised, of an owner."""
         return tuple(writer.boundary for writer in self._writers)
 
+    @property
+    def following(self) -> bool:
+        """Whether it is known where the source's logs stand, so that it could take over."""
+        return self._inputs.read
+
+    @property
+    def absent(self) -> bool:
+        """Whether the topic does not exist, as far as its cluster has told."""
+        return self._topic.partitions == 0
+
+    @property
+    def copied(self) -> tuple[CopiedInput, ...]:
+        """How far each input has come, of an owner that copies."""
+        if self._copier is None:
+            return ()
+        topic, missing = self._topic, self._copier.missing
+        return tuple(
+            CopiedInput.of(writer, self._plan.feeders(i, topic.queues), topic, missing)
+            for i, writer in enumerate(self._writers)
+        )
+
     def turn(self, now_us: int) -> None:
         """Do what is due.
 
@@ -154,6 +176,8 @@ class IngressSession:
 
     def close(self) -> None:
         """Close the connections. Its inputs wait for another ingress, or for its next start."""
+        if self._copier is not None:
+            self._copier.close()  # or its partitions would hold up other topics that are to stay in step
         self._topic.close()
         self._inputs.close()
 

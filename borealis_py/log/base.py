@@ -278,6 +278,9 @@ class Admin(Protocol):
 
     def topics(self) -> list[str]: ...
 
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0: there is no such topic."""
+
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """Create the topics that do not exist yet."""
 

@@ -16,6 +16,9 @@ from borealis_py.query.plan import Value
 INPUTS_MAX = 64
 """Inputs of one ingress. Each is a topic partition of ours and an input of every node that reads the source."""
 
+INGRESSES = 2
+"""Ingresses of an app that reads foreign topics: one copies a topic, the other stands by."""
+
 FormatName = Literal["json"]
 StimeUnit = Literal["s", "ms", "us", "ns"]
 BoundaryName = Literal["clock", "data"]

@@ -188,6 +188,11 @@ class AppSpec(Value):
                 needed.update(self.nodes[other].inputs)
         return (*(other for other in self.nodes if other in needed and other != name), name)
 
+    def fed_by(self) -> dict[str, str]:
+        """What of a foreign topic feeds each input of an ingress, for people: `orders.0` -> `partition 0`."""
+        each = ((name, i, ingress) for name, ingress in self.ingresses.items() for i in range(ingress.inputs))
+        return {part_name(name, i): ingress.label(i) for name, i, ingress in each}
+
     def position(self, name: str) -> int:
         """Number of nodes in the longest chain from a source to this node, itself included. Raises QueryError."""
         found: dict[str, int] = {}

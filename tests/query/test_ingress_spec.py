@@ -41,6 +41,8 @@ def test_each_input_runs_as_a_partition_of_the_source() -> None:
     spec = shop(ORDERS).with_partitions({"orders": 3})
     assert spec.ingresses["orders"].inputs == spec.source_partitions["orders"] == 3
     assert list(physical(spec).sources) == ["orders.0", "orders.1", "orders.2", "till"]
+    assert spec.fed_by() == {f"orders.{i}": f"partition {i}" for i in range(3)}
+    assert shop(BY_SHOP).fed_by()["orders.1"] == "shop = 'paris'"
     assert spec.flattened("sales").ingresses == spec.ingresses
     assert spec.flattened("own").ingresses == {}
 

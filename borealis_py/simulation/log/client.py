@@ -210,6 +210,10 @@ class MemoryAdmin:
     def topics(self) -> list[str]:
         return self._broker().topics()
 
+    def partitions(self, topic: str) -> int:
+        broker = self._broker()
+        return len(broker.partitions(topic)) if broker.exists(topic) else 0
+
     def create(self, specs: Sequence[TopicSpec]) -> None:
         for spec in specs:
             self._broker().create(spec)
