@@ -104,6 +104,8 @@ class Copier:
         new = [p for p in range(topic.partitions or 0) if p not in topic.queues]
         if new:
             self._grow(new, now_us)
+        if topic.counted_us is not None:
+            self._rule.counted(topic.counted_us)
         if new_ends:
             self._told()
         self._ask(now_us)
@@ -164,7 +166,7 @@ class Copier:
         if self._topic.asking or (self._due_us is not None and now_us < self._due_us):
             return
         self._topic.ask_ends(now_us)
-        lag, width = self._plan.spec.lateness_us + (self._plan.spec.expect_us or 0), self._buckets.width_us
+        lag, width = self._plan.spec.lateness_us, self._buckets.width_us
         self._due_us = ((now_us - lag) // width + 1) * width + lag
 
     def _tell_silence(self) -> None:
@@ -217,24 +219,28 @@ class Copier:
         return int(head.stimes[0]) if len(head.stimes) else self._rule.of_partition(partition)
 
     def _pass(self, queue: PartitionQueue, gap: Gap, now_us: int) -> None:
-        """Go on behind records that nobody can read any more: a dead letter names them."""
+        """Go on behind records that nobody can read any more. A dead letter of each input names what it lost."""
         p, topic = queue.partition, self._plan.spec.topic
         if gap.end is None:
             self._counts.lost += gap.to - gap.at
-            reason = (
-                f"lost: {topic}[{p}], offsets {gap.at} to {gap.to - 1}: retention deleted them before they were read"
-            )
         else:
             self._counts.made_again += 1
-            reason = (
+            again = (
                 f"made again: {topic}[{p}] ends at {gap.end}, offset {gap.at} was next: the topic was deleted and "
                 "created again, and is copied from its beginning"
             )
-        log.error(reason)
         for i in self._plan.fed_by(p):
-            self._writers[i].at[p] = gap.to
-        self._counts.rejected += 1
-        self._writers[self._plan.refuser(p)].add(InputPart.gap(p, reason, gap.to, self._decoder.schema), now_us)
+            writer, reason = self._writers[i], ""
+            first = max(gap.at, writer.at.get(p, 0))  # it may have got further than another input
+            if gap.end is None and first < gap.to:
+                reason = f"lost: {topic}[{p}], offsets {first} to {gap.to - 1}: retention deleted them unread"
+            elif gap.end is not None and i == self._plan.refuser(p):
+                reason = again
+            if reason:
+                log.error(reason)
+                self._counts.rejected += 1
+                writer.add(InputPart.gap(p, reason, gap.to, self._decoder.schema), now_us)
+            writer.at[p] = gap.to if gap.end is not None else max(gap.to, writer.at.get(p, 0))
         queue.passed(gap)
         self._rule.open(p, gap.to)
 

@@ -33,6 +33,8 @@ class ForeignTopic:
         self.topic = topic
         self.partitions: int | None = None
         """Their number; 0: there is no such topic; None: nobody has told."""
+        self.counted_us: int | None = None
+        """When that was asked for."""
         self.queues: dict[int, PartitionQueue] = {}
         self.ends: Mapping[int, Told] = {}
         """As last told."""
@@ -43,7 +45,7 @@ class ForeignTopic:
         self._watch = cluster.topic_watch(topic)
         self._reader = cluster.reader(wake)
         self._count: PartitionsQuery | None = None
-        self._count_due_us = 0
+        self._count_due_us = self._count_asked_us = 0
         self._told: ToldQuery | None = None
         self._asked_us = 0
         self._stood: Mapping[int, int] = {}
@@ -66,10 +68,9 @@ class ForeignTopic:
         return self._count_due_us
 
     def look(self, now_us: int) -> bool:
-        """Take answers. True: `ends` are new, and `partitions` too: it was asked for with them, since what is sure of
-        an input holds only if there is no partition that nobody knows of."""
+        """Take answers. True: `ends` are new, and `partitions` is, too: it was asked for with them."""
         if self._count is None and now_us >= self._count_due_us:
-            self._ask_count()
+            self._ask_count(now_us)
         self._take_count(now_us)
         told = None if self._told is None or self._count is not None else self._told.poll()
         if told is None:
@@ -87,7 +88,7 @@ class ForeignTopic:
         if self._told is None and self.partitions:
             self._told, self._asked_us = self._watch.ask_ends(range(self.partitions)), now_us
             self._stood = {p: queue.copied for p, queue in self.queues.items()}
-            self._ask_count()
+            self._ask_count(now_us)
 
     def starts(self) -> Mapping[int, int | None] | None:
         """The first retained offset of each partition; None: not told yet."""
@@ -150,8 +151,8 @@ class ForeignTopic:
         self.queues[feed.partition].skip(gap)
         self._reader.open(feed, gap.to)
 
-    def _ask_count(self) -> None:
-        self._count, self._count_due_us = self._watch.ask_partitions(), FOREVER
+    def _ask_count(self, now_us: int) -> None:
+        self._count, self._count_due_us, self._count_asked_us = self._watch.ask_partitions(), FOREVER, now_us
 
     def _take_count(self, now_us: int) -> None:
         found = None if self._count is None else self._count.poll()
@@ -160,7 +161,7 @@ class ForeignTopic:
         self._count = None
         self._count_due_us = now_us + (COUNT_US if found > 0 else COUNT_SOON_US)
         if found >= 0:
-            self.partitions = found
+            self.partitions, self.counted_us = found, self._count_asked_us
         elif self._told is not None:
             self._told = NobodyTold()
 

@@ -7,7 +7,9 @@ A producer may write a row up to the lateness after its stime. So of a partition
 `sure` is the last wall time after which the broker told an end offset that has since been read to: whatever was in the
 partition then has been copied, whatever comes later was written later. That end must count records of open
 transactions, too, since a reader cannot see them yet and will. A partition that cannot be read tells no end, so it
-stays where it is, and what it brings later is not late. The boundary of an input is the least of its partitions.
+stays where it is, and what it brings later is not late. The boundary of an input is the least of its partitions, and of
+the last wall time after which the broker told that there are no others: a partition that nobody knows of may have rows,
+too. So no boundary passes the clock, although a row may be ahead of it.
 
 With `expect`, silence means that an input is missing. Its boundary then stays at or below the arrival of its last
 record, so that what its producer kept meanwhile is not late when it comes.
@@ -62,6 +64,7 @@ class Watermarks:
         self._lateness_us, self._by_data, self._expect_us = lateness_us, by_data, expect_us
         self._partitions: dict[int, PartitionTime] = {}
         self._inputs: dict[int, InputTime] = {}
+        self._counted_us = NEVER
 
     def feed(self, index: int, partitions: Iterable[int], boundary: int) -> None:
         """Input `index` takes from these partitions, and `boundary` has been promised for it. Again when they grow."""
@@ -74,6 +77,10 @@ class Watermarks:
                 inputs = [i for i, of in self._inputs.items() if p in of.feeders]
                 own = boundary + self._lateness_us
                 time.largest = own if inputs == [index] else min(time.largest, own)
+
+    def counted(self, asked_us: int) -> None:
+        """The broker, asked at `asked_us`, told that the topic has no other partitions than are fed into inputs."""
+        self._counted_us = max(self._counted_us, asked_us)
 
     def open(self, partition: int, offset: int) -> None:
         """Copying goes on at `offset`, which may lie further back: ends told before say nothing of it."""
@@ -126,6 +133,7 @@ class Watermarks:
         least = min((self._known(of, self._partitions[p]) for p in of.feeders), default=NEVER)
         if self._expect_us is not None:  # rows of others move a shared partition, and do not prove that this one lives
             least = min(least, max(of.arrival, of.largest))
+        least = min(least, self._counted_us)
         return least if least == NEVER else least - self._lateness_us
 
     def _known(self, of: InputTime, time: PartitionTime) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
-from tests.ingress.worlds import T0, TOPIC, W, TopicWorld
+from tests.ingress.worlds import T0, TOPIC, TopicWorld, W
 
 
 def test_rows_are_copied_at_once_each_into_the_input_of_its_partition() -> None:
@@ -221,7 +221,7 @@ def test_what_retention_took_unread_is_named() -> None:
     world.run(1)
     assert world.numbers() == [4, 5]
     assert [reason for reason, _ in world.copied(0).letters] == [
-        f"lost: {TOPIC}[0], offsets 0 to 2: retention deleted them before they were read"
+        f"lost: {TOPIC}[0], offsets 0 to 2: retention deleted them unread"
     ]
     assert process.session is not None
     assert process.session.counts.lost == 3

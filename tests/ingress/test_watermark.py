@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.ingress.watermark import NEVER, TOLD_MAX, Watermarks
+from sunion.model import FOREVER
 
 LATENESS = 20
 T0 = 1_000
@@ -73,6 +75,7 @@ class World:
         self.largest[index] = max(self.largest[index], stime)
 
     def ask(self, answering: int) -> None:
+        self.rule.counted(self.now)
         for p, part in enumerate(self.parts):
             if answering >> p & 1:
                 self.rule.told(p, self.now, len(part.rows))
@@ -119,6 +122,13 @@ def test_once_all_is_read_the_promise_is_the_time_of_asking(steps: list, by_valu
     assert all(world.rule.boundary(i) >= asked - LATENESS for i in range(2))
 
 
+def counted(*args: int, **more: Any) -> Watermarks:
+    """A rule for a topic that has no other partitions, ever."""
+    rule = Watermarks(*args, **more)
+    rule.counted(FOREVER)
+    return rule
+
+
 def test_an_open_transaction_holds_the_boundary() -> None:
     world = World(False, None)
     world.write(0, 0, 0, 60)
@@ -151,7 +161,7 @@ def test_by_the_data_silence_holds_and_the_clock_moves_nothing() -> None:
 
 
 def test_by_the_data_a_successor_goes_on_from_what_was_promised() -> None:
-    rule = Watermarks(LATENESS, by_data=True)
+    rule = counted(LATENESS, by_data=True)
     rule.feed(0, [0, 1], 700)
     rule.saw(0, 0, 900)
     assert rule.boundary(0) == 700
@@ -174,7 +184,7 @@ def test_with_expect_a_silent_input_stays_where_its_last_record_came() -> None:
 
 
 def test_with_expect_a_heartbeat_moves_the_boundary_though_it_is_no_row() -> None:
-    rule = Watermarks(LATENESS, expect_us=40)
+    rule = counted(LATENESS, expect_us=40)
     rule.feed(0, [0], NEVER)
     for n in range(10):
         rule.told(0, T0 + 10 * n, n)  # a record has come by each asking
@@ -200,13 +210,13 @@ def test_rows_of_one_value_do_not_move_the_input_of_another_that_is_expected() -
 
 
 def test_an_input_without_partitions_promises_nothing() -> None:
-    rule = Watermarks(LATENESS)
+    rule = counted(LATENESS)
     rule.feed(0, [], T0)
     assert rule.boundary(0) == NEVER
 
 
 def test_a_reader_far_behind_remembers_few_ends_and_still_gets_the_last() -> None:
-    rule = Watermarks(LATENESS)
+    rule = counted(LATENESS)
     rule.feed(0, [0], NEVER)
     for n in range(10 * TOLD_MAX):
         rule.told(0, T0 + n, n + 1)
@@ -214,9 +224,20 @@ def test_a_reader_far_behind_remembers_few_ends_and_still_gets_the_last() -> Non
     assert rule.boundary(0) == T0 + 10 * TOLD_MAX - 1 - LATENESS
 
 
+def test_a_row_ahead_of_the_clock_promises_nothing_for_others() -> None:
+    world = World(False, None)
+    world.ask(7)
+    world.rule.saw(0, 0, T0 + 500)
+    world.rule.saw(0, 2, T0 + 700)
+    assert world.rule.boundary(0) == T0 - LATENESS
+    world.wait(50)
+    world.rule.counted(world.now)
+    assert world.rule.boundary(0) == T0 + 50 - LATENESS
+
+
 @pytest.mark.parametrize("expect", [None, 40])
 def test_a_topic_made_again_keeps_what_is_sure_and_forgets_its_ends(expect: int | None) -> None:
-    rule = Watermarks(LATENESS, expect_us=expect)
+    rule = counted(LATENESS, expect_us=expect)
     rule.feed(0, [0], NEVER)
     rule.told(0, T0, 0)
     before = rule.boundary(0)
