@@ -10,6 +10,8 @@ from contextlib import closing
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.topics import topics_of
 from borealis_py.engine.condition import check_condition
+from borealis_py.ingress.decoders import decoder_for
+from borealis_py.ingress.first_stime import first_stime
 from borealis_py.log.base import Log, LogUnreachable
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.query.errors import QueryError
@@ -62,6 +64,21 @@ def with_inputs(spec: AppSpec, log_of: ClusterLog, before: AppSpec | None) -> tu
                 "Create it, or correct topic= or cluster= in the app's file"
             )
     return spec.with_partitions(counts), told
+
+
+def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing) -> int | None:
+    """The time of the first row in those topics that are read from their beginning; None: there is none.
+
+    Raises:
+        LogError: one of them cannot be read.
+    """
+    firsts = []
+    for name, ingress in spec.ingresses.items():
+        if ingress.start == "earliest":
+            log, decoder = log_of(ingress.cluster), decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes)
+            with closing(log.lookup()) as lookup:
+                firsts.append(first_stime(lookup, ingress.topic, _partitions(log, ingress.topic), decoder))
+    return min((first for first in firsts if first is not None), default=None)
 
 
 def ask_inputs(spec: AppSpec, log_of: ClusterLog) -> AppSpec:

@@ -10,10 +10,9 @@ from functools import partial
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.state import AppState, read_app
 from borealis_py.client.target import Target
-from borealis_py.engine.condition import RowCondition
 from borealis_py.ingress.catch_up import CatchUp
 from borealis_py.ingress.decoder import TopicDecoder
-from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.decoders import decoder_for
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.kafka.log import KafkaLog
@@ -48,7 +47,11 @@ def open_ingress(
     state = read_app(kafka, app)
     if not state.spec.ingresses:
         raise SettingsError(f"app {app}: it reads no topics of other programs, so it has no ingress {index}")
-    decoders = {source: decoder_of(state, source, process.engine_memory_bytes) for source in state.spec.ingresses}
+    row_max, memory = state.timing.row_max_bytes, process.engine_memory_bytes
+    decoders = {
+        source: decoder_for(source, spec, state.spec.sources[source], row_max, memory)
+        for source, spec in state.spec.ingresses.items()
+    }
     clusters = {source: process.cluster(spec.cluster) for source, spec in state.spec.ingresses.items()}
     board = IngressRegistry(state, [(source, index) for source in state.spec.ingresses])
     url = open_http(process.http, Routes(board, IngressCollector(board)), closing)
@@ -105,18 +108,6 @@ def plan_of(state: AppState, source: str) -> IngressPlan:
         for i in range(spec.inputs)
     )
     return IngressPlan(spec, state.spec.sources[source], targets)
-
-
-def decoder_of(state: AppState, source: str, memory_bytes: int = 0) -> TopicDecoder:
-    """What decodes the records of a source's topic. `memory_bytes`: limit of the engine that finds heartbeats."""
-    spec, columns = state.spec.ingresses[source], state.spec.sources[source]
-    is_heartbeat = (
-        None
-        if spec.heartbeat is None
-        else RowCondition(columns, spec.heartbeat, f"topic {source!r}", memory_bytes=memory_bytes)
-    )
-    row_max = state.timing.row_max_bytes
-    return TopicDecoder(JsonFormat(columns), spec.stime, spec.stime_unit, row_max, is_heartbeat)
 
 
 def _new_uid(run: str) -> str:
