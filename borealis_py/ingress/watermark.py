@@ -144,7 +144,7 @@ class Watermarks:
         before, which then holds on."""
         of = self._inputs[index]
         sure = min((self._partitions[p].sure for p in of.feeders), default=NEVER)
-        while of.seen and of.seen[0][0] <= sure:
+        while of.seen and of.seen[0][0] < sure:
             of.arrival = max(of.arrival, of.seen.popleft()[1])
         least = min((self._known(of, self._partitions[p]) for p in of.feeders), default=NEVER)
         if self._expect_us is not None:  # rows of others move a shared partition, and do not prove that this one lives
