@@ -149,7 +149,7 @@ def publisher(
     log = _log(bootstrap, kafka)
     state = read_app(log, app)
     spec = state.spec
-    schema = state.schema(source)
+    schema = state.published_schema(source)
     ahead_max_us = state.timing.ahead_max_us
     return Publisher(
         log,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from borealis_py.app.errors import LaunchError
+from borealis_py.app.foreign import check_foreign
 from borealis_py.engine import compile_query
 from borealis_py.engine.fingerprint import fingerprint, ingredients
 from borealis_py.node.checkpoint_storage import LocationError
@@ -44,7 +45,7 @@ def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
     """Load every node as a replica would, each after those it reads.
 
     Raises:
-        QueryError: an invalid expression or type.
+        QueryError: an invalid expression or type, or a foreign topic that the queries cannot use.
         SettingsError: a threshold below what the timing allows; names the query and the smallest valid one.
     """
     check_thresholds(spec, timing)
@@ -53,10 +54,16 @@ def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
 
 
 def check_thresholds(spec: AppSpec, timing: Timing) -> None:
-    """Raises SettingsError, with the query's name, if one cannot keep its threshold, or for an invalid timing."""
+    """Check that every query can keep its threshold, and use its foreign topics.
+
+    Raises:
+        QueryError: a foreign topic that the queries cannot use.
+        SettingsError: a threshold that cannot be kept, with the query's name, or an invalid timing.
+    """
     timing.validate()
     for name, query in spec.queries.items():
         check_query_threshold(timing, name, query.threshold_us, spec.position(name))
+    check_foreign(spec, timing)
 
 
 def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeReport:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from borealis_py.app.check import NodeReport, check
+from borealis_py.app.foreign import check_foreign
 from borealis_py.app.topics import topics_of
 from borealis_py.log import topics
 from borealis_py.node.dynamic_settings import declared
@@ -87,17 +88,19 @@ class Topic:
 class Explanation:
     """An app as it runs, with each partition as a node (`spec`). `nodes`: each after those that it reads. `queries`: in
     the app's order. `topics`: all that it uses. `losses`: lost source, or node that others read (all its replicas) ->
-    node -> effect on that node."""
+    node -> effect on that node. `fed_by`: source that is an input of a foreign topic -> what of the topic it is."""
 
     spec: AppSpec
     nodes: tuple[ExplainedNode, ...]
     queries: tuple[QueryPlan, ...]
     topics: tuple[Topic, ...]
     losses: Mapping[str, Mapping[str, LossEffect]]
+    fed_by: Mapping[str, str]
 
 
 def explain(app: AppSpec, timing: Timing) -> Explanation:
     """Explain an app. Raises QueryError, SettingsError: see `check.check`."""
+    check_foreign(app, timing)
     spec = physical(app)
     nodes = tuple(_node(spec, report, timing) for report in check(spec, timing))
     obeyed = {plan.report.name: plan.report.delays.failure for plan in nodes}
@@ -107,6 +110,7 @@ def explain(app: AppSpec, timing: Timing) -> Explanation:
         tuple(_query(spec, name, timing) for name in spec.queries),
         tuple(Topic(t.name, t.partitions, _held(spec)[t.name]) for t in topics_of(spec)),
         {lost: effects(spec, lost, obeyed) for lost in (*spec.sources, *spec.nodes)},
+        app.fed_by(),
     )
 
 

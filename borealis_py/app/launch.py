@@ -38,7 +38,15 @@ LOOK_S = 0.1
 SERVED_TIMEOUT_S = 15.0
 
 
-def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, now_us: int, timing: Timing) -> AppState:
+def describe(
+    log: Log,
+    spec: AppSpec,
+    reports: list[NodeReport],
+    origin: str,
+    now_us: int,
+    timing: Timing,
+    first_foreign_us: Callable[[], int | None] = lambda: None,
+) -> AppState:
     """Create the app's topics and write its description, unless they exist.
 
     The origin is written once, the timing only while no replica runs. A threshold or policy is written if the file
@@ -48,6 +56,7 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
         origin: see `origin.choose`.
         now_us: wall time.
         timing: the one used for `reports`. Replicas and subscribers take it from the description.
+        first_foreign_us: called for a new app: the time of the first row in topics that are read from their beginning.
 
     Raises:
         LaunchError: an app of this name has other queries, or runs with another timing.
@@ -62,7 +71,7 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
         refuse_other(log, before, timing, now_us)
     create_topics(log, topics_of(spec))
     buckets = Buckets(spec.bucket_us)
-    bucket = origins.choose(log, spec, origin, now_us) if before is None else before.origin
+    bucket = origins.choose(log, spec, origin, now_us, first_foreign_us()) if before is None else before.origin
     asked = None if origin in origins.WORDS else buckets.of(origins.parse(origin))
     if asked is not None and asked != bucket:
         raise LaunchError(
@@ -175,7 +184,7 @@ def start_processes(
     """Start the processes that are not running. Returns the pid of each that runs now. Raises AddressError.
 
     Args:
-        names: all processes of the app; empty: one per replica index.
+        names: all processes of the app; empty: `process_names`.
         take_over: take their indices even from processes that live elsewhere.
     """
     wanted = names or process_names(state.spec)
@@ -217,6 +226,12 @@ def resized(before: AppState, after: AppState) -> dict[str, tuple[int, int]]:
     }
 
 
+def waits_changed(before: AppState, after: AppState) -> list[str]:
+    """Sources whose foreign topic is waited for in another way than before. Running ingresses keep the old one."""
+    known = before.spec.ingresses
+    return [name for name, i in after.spec.ingresses.items() if name in known and known[name] != i]
+
+
 def wait_ready(
     log: Log,
     state: AppState,
@@ -226,7 +241,7 @@ def wait_ready(
     on_status: Callable[[Status], None] = lambda status: None,
     timeout_s: float = READY_TIMEOUT_S,
 ) -> None:
-    """Wait until every replica that these processes run reports that it is ready.
+    """Wait until every replica and ingress that these processes run reports that it is ready.
 
     Args:
         pids: updated here, since a supervisor may restart a process meanwhile.
@@ -237,6 +252,7 @@ def wait_ready(
         LaunchError: a process ended (the message quotes the end of its log), or the time ran out.
     """
     missing = {(node, k) for node, k in state.replicas() if process_of(pids, node, k) in pids}
+    starting = {(source, k) for source, k in state.ingresses() if ProcessName(k, ingress=True) in pids}
     reader = StatusReader(log, state.name, since_ms)
     deadline = time.monotonic() + timeout_s
     try:
@@ -247,12 +263,23 @@ def wait_ready(
                 by = process_of(pids, status.node, status.replica)
                 if status.pid == pids.get(by) and status.state != "RECOVERING":
                     missing.discard((status.node, status.replica))
-            if not missing:
+            for key in list(starting):
+                told = reader.ingresses.get(key)
+                if (
+                    told is not None
+                    and told.pid == pids.get(ProcessName(key[1], ingress=True))
+                    and told.reads_its_source
+                ):
+                    starting.discard(key)
+            if not missing and not starting:
                 return
             _refuse_ended(processes, pids)
             if time.monotonic() > deadline:
-                names = ", ".join(f"{node}.r{k}" for node, k in sorted(missing))
-                behind = sorted({process_of(pids, node, k) for node, k in missing})
+                late = [f"{node}.r{k}" for node, k in sorted(missing)]
+                names = ", ".join([*late, *(f"ingress {k} of {source}" for source, k in sorted(starting))])
+                behind = sorted(
+                    {process_of(pids, *key) for key in missing} | {ProcessName(k, ingress=True) for _, k in starting}
+                )
                 logs = ", ".join(str(processes.log_file(name)) for name in behind)
                 raise LaunchError(
                     f"not ready after {timeout_s:g} s: {names}. They keep running; see {logs}, and `borealis status`"

@@ -27,6 +27,14 @@ class ProcessSpecError(ValueError):
     """A process was told nothing, or what it does not understand. The message is one line and names the variable."""
 
 
+class ForeignCluster(msgspec.Struct, frozen=True):
+    """A cluster under `clusters:`: its brokers (`bootstrap`), and the librdkafka properties of its clients (`kafka`),
+    which may hold passwords."""
+
+    bootstrap: str
+    kafka: dict[str, str] = {}
+
+
 class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a replica process is told, the same at each restart.
 
@@ -40,6 +48,8 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Directory with a directory of each app: logs, notes and, without `checkpoints`, checkpoints."""
     kafka: dict[str, str] = {}
     """librdkafka properties of every client, by dotted name. May hold passwords."""
+    clusters: dict[str, ForeignCluster] = {}
+    """Other Kafka clusters, by the names that foreign topics use. Ingresses alone read them."""
     checkpoints: str = ""
     """URI of pyarrow.fs where checkpoints are stored, which may hold a password; empty: below `data_dir`."""
     http: str | None = None
@@ -77,6 +87,7 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             bootstrap=log.bootstrap,
             data_dir=config.data_dir,
             kafka=dict(log.properties),
+            clusters={name: ForeignCluster(c.bootstrap, dict(c.kafka)) for name, c in config.clusters.items()},
             checkpoints=config.checkpoints,
             http=config.http,
             engine_memory_bytes=config.engine_memory_bytes,
@@ -126,6 +137,17 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def log(self) -> KafkaLog:
         """The Kafka log. Connects to nothing yet. Raises ReservedProperty."""
         return KafkaLog.of(self.bootstrap, self.kafka)
+
+    def cluster(self, name: str | None) -> KafkaLog:
+        """The log of a cluster; None: the app's own. Raises ProcessSpecError: it is not configured here."""
+        if name is None:
+            return self.log
+        if name not in self.clusters:
+            raise ProcessSpecError(
+                f"cluster {name!r} is not under `clusters:` in the borealis.yaml of this machine; clusters: "
+                f"{', '.join(self.clusters) or 'none'}"
+            )
+        return KafkaLog.of(self.clusters[name].bootstrap, self.clusters[name].kafka)
 
 
 def _path(kind: type, value: Any) -> Path:

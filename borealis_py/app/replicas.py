@@ -1,9 +1,10 @@
-"""The replica processes of one app on this machine: start, find, stop.
+"""The processes of one app on this machine, of replicas and of ingresses: start, find, stop.
 
 Each replica index has one process, which runs that replica of every node and query: replicas of one index may fail
-together, since every other index has all of them. Containers may run nodes separately. A process is identified by the
-pid file next to its log; a pid alone proves nothing, so the file also holds its start time
-(`app/supervisor/run_notes.py`). A supervisor may keep processes running. Knows no broker.
+together, since every other index has all of them. Containers may run nodes separately. An ingress process runs the
+ingresses of all foreign topics. A process is identified by the pid file next to its log; a pid alone proves nothing, so
+the file also holds its start time (`app/supervisor/run_notes.py`). A supervisor may keep processes running. Knows no
+broker.
 """
 
 from __future__ import annotations
@@ -28,44 +29,55 @@ from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.supervised_process import say_unseen
 from borealis_py.config import logfile
 from borealis_py.kafka.process_end import KILL_S, await_end, is_over
+from borealis_py.query.ingress_spec import INGRESSES
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 
 SAME_START_S = 0.05
 COMMAND = (sys.executable, "-m", "borealis_py.runtime.process")
-_STEM = re.compile(r"replica-(\d+)|([A-Za-z][A-Za-z0-9_-]*)\.r(\d+)")
+_STEM = re.compile(r"replica-(\d+)|ingress-(\d+)|([A-Za-z][A-Za-z0-9_-]*)\.r(\d+)")
 _TAIL_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProcessName:
-    """Identifies a process of an app: replica `replica` of all nodes and queries (`node` empty), or of one of them."""
+    """Identifies a process of an app: replica `replica` of all nodes and queries (`node` empty), or of one of them; or,
+    with `ingress`, the ingress of that index, which runs no replica."""
 
     replica: int
     node: str = ""
+    ingress: bool = False
 
     @classmethod
     def parse(cls, stem: str) -> ProcessName | None:
         """Parse a file name without its suffix; None: it is not one of our processes."""
         found = _STEM.fullmatch(stem)
-        return None if found is None else cls(int(found[1] or found[3]), found[2] or "")
+        return None if found is None else cls(int(found[1] or found[2] or found[4]), found[3] or "", bool(found[2]))
 
     @property
     def stem(self) -> str:
-        """File name stem: `replica-0`, `cleaned.r0` (a node's name has no dot)."""
+        """File name stem: `replica-0`, `ingress-0`, `cleaned.r0` (a node's name has no dot)."""
+        if self.ingress:
+            return f"ingress-{self.replica}"
         return f"{self.node}.r{self.replica}" if self.node else f"replica-{self.replica}"
 
     def arguments(self, app: str) -> list[str]:
         """The command line of the process, so that people find it: what else it is told is its `ProcessSpec`."""
+        if self.ingress:
+            return ["--app", app, "--ingress", str(self.replica)]
         return ["--app", app, "--replica", str(self.replica), *(["--node", self.node] if self.node else [])]
 
     def __str__(self) -> str:
+        if self.ingress:
+            return f"ingress {self.replica}"
         return f"replica {self.replica}" + (f" of node {self.node}" if self.node else "")
 
 
 def process_names(spec: AppSpec) -> list[ProcessName]:
-    """Every process that an app needs: one per replica index."""
-    return list(map(ProcessName, range(max((node.replicas for node in spec.all_nodes.values()), default=0))))
+    """Every process that an app needs: one per replica index, and ingresses if it reads foreign topics."""
+    replicas = map(ProcessName, range(max((node.replicas for node in spec.all_nodes.values()), default=0)))
+    ingresses = range(INGRESSES if spec.ingresses else 0)
+    return [*replicas, *(ProcessName(index, ingress=True) for index in ingresses)]
 
 
 def process_of(names: Container[ProcessName], node: str, replica: int) -> ProcessName:

@@ -15,9 +15,12 @@ import msgspec
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord
 from borealis_py.log.description import APP_KEY, read_description
+from borealis_py.log.ingress_status import IngressStatus
 from borealis_py.log.messages import Description, Policy, SourceFailure, Status, Threshold, decode, encode
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.ingress_spec import INGRESSES
+from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 
@@ -90,9 +93,23 @@ class AppState:
             raise NoSuchApp(f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(sources)}")
         return sources[source]
 
+    def published_schema(self, source: str) -> dict[str, str]:
+        """The columns of a source that a publisher writes. Raises NoSuchApp, also for one that ingresses write."""
+        ingress = self.spec.ingresses.get(base_name(source))
+        if ingress is not None:
+            raise NoSuchApp(
+                f"app {self.name!r}: its ingresses write source {source!r}, from topic {ingress.topic!r}: nothing else "
+                "may. Send rows to that topic"
+            )
+        return self.schema(source)
+
     def replicas(self) -> list[tuple[str, int]]:
         """(node, replica index) of each replica that should run; a query is the node that gives its result."""
         return [(name, k) for name, node in self.runs.all_nodes.items() for k in range(node.replicas)]
+
+    def ingresses(self) -> list[tuple[str, int]]:
+        """(source, ingress index) of each ingress that should run."""
+        return [(source, k) for source in self.spec.ingresses for k in range(INGRESSES)]
 
 
 def app_names(log: Log) -> list[str]:
@@ -203,6 +220,8 @@ ReplicaKey = tuple[str, int]
 """(node, replica); a query is the node of its name."""
 Statuses = dict[ReplicaKey, Status]
 """The newest status of each replica."""
+IngressStatuses = dict[tuple[str, int], IngressStatus]
+"""The newest status of each ingress, by (source, index)."""
 
 
 class StatusReader:
@@ -214,19 +233,26 @@ class StatusReader:
 
     def __init__(self, log: Log, app: str, since_ms: int | None = None) -> None:
         self.newest: Statuses = {}
+        self.ingresses: IngressStatuses = {}
         self._feed = Feed(topics.status(app))
         self._lookup: Lookup = log.lookup()
         first = self._lookup.bounds(self._feed)[0]
         self._next = first if since_ms is None else max(first, self._lookup.find(self._feed, since_ms))
 
     def poll(self) -> list[Status]:
-        """The statuses since the last call, in order; `newest` is up to date afterwards."""
+        """The replicas' statuses since the last call, in order; `newest` and `ingresses` are up to date afterwards."""
         first, end = self._lookup.bounds(self._feed)
         self._next = first if end < self._next else max(first, self._next)  # recreated, or trimmed by retention
         if end == self._next:
             return []
         records = self._lookup.read(self._feed, self._next, end)
-        found = [s for s in (_status(r.value) for r in records) if s is not None]
+        found = []
+        for record in records:
+            status = _status(record.value, Status)
+            if status is not None:
+                found.append(status)
+            elif (of_ingress := _status(record.value, IngressStatus)) is not None:
+                self.ingresses[of_ingress.source, of_ingress.ingress] = of_ingress
         self._next = end
         self.newest.update({(s.node, s.replica): s for s in found})
         return found
@@ -237,23 +263,29 @@ class StatusReader:
 
 def read_statuses(log: Log, state: AppState, now_ms: int) -> Statuses:
     """The newest status of each replica of an app, except of those that were silent for an hour."""
-    expected = set(state.replicas())
+    return read_all_statuses(log, state, now_ms)[0]
+
+
+def read_all_statuses(log: Log, state: AppState, now_ms: int) -> tuple[Statuses, IngressStatuses]:
+    """The same, and that of each ingress."""
+    expected = {*state.replicas(), *state.ingresses()}
     newest: Statuses = {}
+    ingresses: IngressStatuses = {}
     for since_ms in (now_ms - RECENT_MS, None):
         reader = StatusReader(log, state.name, since_ms)
         try:
             reader.poll()
         finally:
             reader.close()
-        newest = reader.newest
-        if expected <= set(newest):
+        newest, ingresses = reader.newest, reader.ingresses
+        if expected <= {*newest, *ingresses}:
             break
-    return {key: newest[key] for key in sorted(newest)}
+    return {key: newest[key] for key in sorted(newest)}, {key: ingresses[key] for key in sorted(ingresses)}
 
 
-def _status(value: bytes | None) -> Status | None:
+def _status(value: bytes | None, kind: type[T]) -> T | None:
     try:
-        return decode(value or b"", Status)
+        return decode(value or b"", kind)
     except msgspec.DecodeError:  # written by another version: ignored
         return None
 

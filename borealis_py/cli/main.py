@@ -24,6 +24,8 @@ from borealis_py.cli.commands import (
     down,
     explain,
     fail,
+    ingress,
+    inspect,
     policy,
     publish,
     replica,
@@ -69,8 +71,10 @@ def root(
 app.add_typer(broker.app, name="broker")
 app.command("check", short_help="Check an app's file as a replica would load it; needs no broker.")(check.check)
 app.command("explain", short_help="Show nodes, delay budgets and topics of an app.")(explain.explain)
+app.command("inspect", short_help="Show what a topic of other programs holds.")(inspect.inspect)
 app.command("up")(up.up)
 app.command("replica", short_help="Run one replica index here until SIGTERM.")(replica.replica)
+app.command("ingress", short_help="Copy topics of other programs until SIGTERM.")(ingress.ingress)
 app.command("down")(down.down)
 app.command("publish")(publish.publish)
 app.command("subscribe", short_help="Follow a query's results as JSON lines.")(subscribe.subscribe)

@@ -4,11 +4,13 @@ A publisher's record carries its writer's whole fold (epoch, last position, boun
 which the writer had read the log without finding a newer claim. If everything from `read_to` on is known, so is the
 owner at that record: there was no claim before it, and any later one is visible. Records of a zombie with a lower epoch
 do not count: either such a record names an offset before everything known, or the claim that fenced it is visible.
+
+An ingress's record also says how far it has copied its topic (`at`), so that its successor goes on exactly there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from borealis_py.client.target import Target
@@ -66,6 +68,15 @@ class TailEntry:
     record: SourceRecord
 
 
+@dataclass(frozen=True, slots=True)
+class SourceEnd:
+    """Where a source's log stands: its `fold`, and the positions that the last record which counts has named (`at`, by
+    partition of the topic that an ingress copies). `at` None: no record that counts is known."""
+
+    fold: SourceFold
+    at: Mapping[int, int] | None = None
+
+
 def entry_of(record: Record, life: Life) -> TailEntry | None:
     """Decode a publisher's record; None: another life's, or not a publisher's (a dead letter to readers) (A2)."""
     try:
@@ -92,8 +103,16 @@ def advanced(state: SourceFold, entry: TailEntry, target: Target) -> SourceFold:
     return fold(state, entry.record, target.buckets, _UNCOUNTED, target.source, target.ahead_max_us)[0]
 
 
-def fold_at_end(entries: Sequence[TailEntry], begin: int, target: Target) -> SourceFold | None:
-    """The fold after these records.
+def end_after(end: SourceEnd, entry: TailEntry, target: Target) -> SourceEnd:
+    """Where the log stands after one more record: only its owner's records say how far its topic was copied."""
+    header, before = entry.header, end.fold
+    counts = isinstance(header, BatchHeader) and (header.epoch, header.uid) == (before.epoch, before.owner)
+    at = dict(header.at) if counts and isinstance(header, BatchHeader) and header.at else end.at
+    return SourceEnd(advanced(before, entry, target), at)
+
+
+def source_end(entries: Sequence[TailEntry], begin: int, target: Target) -> SourceEnd | None:
+    """Where the log stands after these records.
 
     Args:
         entries: all publishers' records from offset `begin` to the log's end.
@@ -102,7 +121,7 @@ def fold_at_end(entries: Sequence[TailEntry], begin: int, target: Target) -> Sou
         None: they do not determine it; records before `begin` are needed.
     """
     if begin == 0:
-        state, rest = SourceFold(target.buckets.start(target.origin)), entries
+        end, rest = SourceEnd(SourceFold(target.buckets.start(target.origin))), entries
     else:
         at = _certain(entries, begin)
         if at is None:
@@ -111,10 +130,17 @@ def fold_at_end(entries: Sequence[TailEntry], begin: int, target: Target) -> Sou
         assert isinstance(header, BatchHeader)
         assert header.boundary is not None
         last_seq, boundary = header.first_seq + header.positions - 1, min(header.boundary, FOREVER)
-        state, rest = SourceFold(boundary, header.epoch, header.uid, last_seq), entries[at + 1 :]
+        end = SourceEnd(SourceFold(boundary, header.epoch, header.uid, last_seq), dict(header.at) or None)
+        rest = entries[at + 1 :]
     for entry in rest:
-        state = advanced(state, entry, target)
-    return state
+        end = end_after(end, entry, target)
+    return end
+
+
+def fold_at_end(entries: Sequence[TailEntry], begin: int, target: Target) -> SourceFold | None:
+    """The fold of `source_end`."""
+    end = source_end(entries, begin, target)
+    return None if end is None else end.fold
 
 
 def _certain(entries: Sequence[TailEntry], begin: int) -> int | None:

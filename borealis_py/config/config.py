@@ -7,6 +7,11 @@ http: 127.0.0.1:9400               # where the first replica process answers HTT
 engine_memory: 1GiB                # memory limit of each replica's SQL engine
 kafka:                             # passed to librdkafka unchanged
   security.protocol: SASL_SSL
+clusters:                          # other Kafka clusters, from which `app.topic(..., cluster="eu")` reads
+  eu:
+    bootstrap: eu.example.com:9092
+    kafka:
+      security.protocol: SASL_SSL
 timing:                            # protocol.settings.Timing, with units; `up` makes it part of the app's description
   delta: 125ms
   inline: 1s                       # a redo that is expected to take longer becomes jobs on Spark
@@ -23,10 +28,10 @@ from __future__ import annotations
 import os
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import yaml
-from pydantic import Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from borealis_py.config.address import Address
@@ -39,6 +44,7 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 ENGINE_MEMORY_LEAST = 64 << 20
 _SPARK = ("master", "redo_slots", "slot_wait")
 _PLAIN = {
+    "missing": "it is missing",
     "string_type": "it must be text; put it in quotes",
     "string_too_short": "it is empty",
     "dict_type": "it must be a map: a line `name: value`, indented, for each setting",
@@ -49,6 +55,29 @@ _TIMING = {f.name for f in fields(Timing)}
 
 class ConfigError(ValueError):
     """The configuration cannot be used; the message names the setting."""
+
+
+def _dotted(value: object) -> object:
+    """YAML's true and 5 become "true" and "5", as librdkafka wants; nested maps are refused: use dotted names."""
+    if not isinstance(value, dict):
+        return value
+    nested = [name for name, v in value.items() if isinstance(v, dict | list)]
+    if nested:
+        raise ValueError(f"write Kafka properties with dots, like security.protocol: SSL; {nested[0]!r} is nested")
+    return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in value.items()}
+
+
+Properties = Annotated[dict[str, str], BeforeValidator(_dotted)]
+
+
+class Cluster(BaseModel):
+    """Another Kafka cluster: its brokers (`bootstrap`: `HOST:PORT`, comma-separated) and librdkafka properties
+    (`kafka`), as for the app's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bootstrap: str = Field(min_length=1)
+    kafka: Properties = {}
 
 
 class Config(BaseSettings):
@@ -75,9 +104,13 @@ class Config(BaseSettings):
     """Memory limit of the engine of each replica, at least 64MiB. Raise it if a replica ends with "out of memory",
     lower it where many replicas share a machine.
     """
-    kafka: dict[str, str] = {}
+    kafka: Properties = {}
     """librdkafka properties for every client, with dots: `security.protocol: SSL`. Properties on which the guarantees
     rest cannot be set (`borealis_py/kafka/properties.py`). None: plain text, no login. Set them for TLS and SASL.
+    """
+    clusters: dict[str, Cluster] = {}
+    """Other Kafka clusters, by a name of your choice, whose topics the app reads (`app.topic(..., cluster="eu")`): each
+    with `bootstrap:` and, if it needs any, `kafka:` like those above. None: topics are in the app's own cluster.
     """
     timing: dict[str, str | int] = {}
     """Constants of the protocol, below; the others keep their defaults. `up` writes them into the app's description."""
@@ -87,17 +120,6 @@ class Config(BaseSettings):
     `slot_wait`: how long slots may be missing before the application is restarted (`30s`; not 0), longer on a cluster
     that is slow to replace executors; and Spark's own `spark.*`. Set them to use a cluster.
     """
-
-    @field_validator("kafka", mode="before")
-    @classmethod
-    def _properties(cls, value: object) -> object:
-        """YAML's true and 5 become "true" and "5", as librdkafka wants; nested maps are refused: use dotted names."""
-        if not isinstance(value, dict):
-            return value
-        nested = [name for name, v in value.items() if isinstance(v, dict | list)]
-        if nested:
-            raise ValueError(f"write Kafka properties with dots, like security.protocol: SSL; {nested[0]!r} is nested")
-        return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in value.items()}
 
     @field_validator("spark", mode="before")
     @classmethod
@@ -210,8 +232,9 @@ def load(**flags: Any) -> Config:
 def _explain(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
-        hint = did_you_mean(where, Config.model_fields) or ";"
-        return f"{config_file()}: unknown setting {where!r}{hint} settings: {', '.join(Config.model_fields)}"
+        known = Config.model_fields if len(error["loc"]) == 1 else Cluster.model_fields
+        hint = did_you_mean(str(error["loc"][-1]), known) or ";"
+        return f"{config_file()}: unknown setting {where!r}{hint} settings: {', '.join(known)}"
     message = _PLAIN.get(error["type"]) or error["msg"].removeprefix("Value error, ")
     return f"setting {where!r}: {message} (from {config_file()}, BOREALIS_{where.split('.')[0].upper()} or a flag)"
 

@@ -1,12 +1,13 @@
-"""The Kafka log of a configuration, for commands and for the API's `publisher` and `subscribe`."""
+"""The Kafka logs of a configuration: the app's own, for commands and the API, and those of other clusters."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from borealis_py.config.config import Config
+from borealis_py.config.config import Config, ConfigError, config_file
 from borealis_py.kafka.broker import LocalBroker
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.query.errors import did_you_mean
 
 BROKER_DIR = "_broker"
 """Directory of the local broker (`borealis broker`) below the data directory. No app can have this name, hence no
@@ -24,6 +25,27 @@ def log_of(config: Config) -> KafkaLog:
     if "bootstrap" not in config.model_fields_set:
         address = _local_broker(config.data_dir) or address
     return KafkaLog.of(address, config.kafka)
+
+
+def cluster_of(config: Config, own: KafkaLog, name: str | None) -> KafkaLog:
+    """The log of a cluster under `clusters:`. Connects to nothing yet.
+
+    Args:
+        own: the app's log. name: None: the app's own cluster.
+
+    Raises:
+        ConfigError: no such cluster. ReservedProperty: see `KafkaLog`.
+    """
+    if name is None:
+        return own
+    if name not in config.clusters:
+        hint = did_you_mean(name, config.clusters) or ";"
+        raise ConfigError(
+            f"clusters: there is no cluster {name!r} in {config_file()}{hint} clusters: "
+            f"{', '.join(config.clusters) or 'none'}"
+        )
+    found = config.clusters[name]
+    return KafkaLog.of(found.bootstrap, found.kafka)
 
 
 def _local_broker(data_dir: Path) -> str | None:

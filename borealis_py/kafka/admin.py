@@ -31,6 +31,11 @@ class KafkaAdmin:
         """All topics, sorted, without Kafka's internal ones."""
         return sorted(name for name in self._metadata().topics if not name.startswith("__"))
 
+    def partitions(self, topic: str) -> int:
+        """See `log.base.Admin.partitions`."""
+        found = self._metadata().topics.get(topic)
+        return 0 if found is None else len(found.partitions)
+
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """Create the topics that do not exist yet, and wait until clients see them.
 

@@ -20,17 +20,19 @@ from borealis_py.log.base import Feed
 
 ANSWER_S = 0.5
 """How long a query may take before the broker counts as unreachable."""
-_LATEST = -1
-"""Kafka's code for the end of a partition in place of a time; for a committed reader, the end of committed records."""
+LATEST, EARLIEST = -1, -2
+"""Kafka's codes for the end and the beginning of a partition in place of a time. For a committed reader, the end of
+committed records."""
 
 Ends = Mapping[Feed, int | None]
 
 
 class KafkaEnds:
-    """Implements `log.base.EndsQuery`. Dropping it cancels what was not queried yet."""
+    """Implements `log.base.EndsQuery`. Dropping it cancels what was not queried yet. `code`: `LATEST` or `EARLIEST`."""
 
-    def __init__(self, feeds: Sequence[Feed]) -> None:
+    def __init__(self, feeds: Sequence[Feed], code: int = LATEST) -> None:
         self.feeds = tuple(feeds)
+        self.code = code
         self.answer: Ends | None = None if feeds else {}
 
     def poll(self) -> Ends | None:
@@ -49,9 +51,9 @@ class EndsAsker:
         self._questions: SimpleQueue[weakref.ref[KafkaEnds] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def ask(self, feeds: Sequence[Feed]) -> KafkaEnds:
+    def ask(self, feeds: Sequence[Feed], code: int = LATEST) -> KafkaEnds:
         """Start a query; does not block. Not after `close`."""
-        question = KafkaEnds(feeds)
+        question = KafkaEnds(feeds, code)
         if feeds:
             self._questions.put(weakref.ref(question))
             if self._thread is None:
@@ -70,12 +72,14 @@ class EndsAsker:
     def _run(self) -> None:
         consumer: Consumer | None = None
         while (reference := self._questions.get()) is not None:
-            feeds = _feeds(reference)
-            if not feeds:
+            question = reference()
+            if question is None:
                 continue
+            feeds, code = question.feeds, question.code
+            question = None
             try:
                 consumer = consumer or self._open()
-                ends = _ends(consumer, feeds, reference)
+                ends = _ends(consumer, feeds, code, reference)
             except Exception:  # a query that is never answered would block the replica forever
                 log.exception("ends: unexpected error")
                 ends = dict.fromkeys(feeds)
@@ -86,20 +90,14 @@ class EndsAsker:
             consumer.close()
 
 
-def _feeds(reference: weakref.ref[KafkaEnds]) -> tuple[Feed, ...]:
-    """The feeds to query; none if the query was dropped."""
-    question = reference()
-    return () if question is None else question.feeds
-
-
-def _ends(consumer: Consumer, feeds: Sequence[Feed], reference: weakref.ref[KafkaEnds]) -> Ends:
+def _ends(consumer: Consumer, feeds: Sequence[Feed], code: int, reference: weakref.ref[KafkaEnds]) -> Ends:
     try:
-        return _together(consumer, feeds)
+        return _together(consumer, feeds, code)
     except KafkaException:
-        return _by_leader(consumer, feeds) if _feeds(reference) else {}
+        return {} if reference() is None else _by_leader(consumer, feeds, code)
 
 
-def _by_leader(consumer: Consumer, feeds: Sequence[Feed]) -> Ends:
+def _by_leader(consumer: Consumer, feeds: Sequence[Feed], code: int) -> Ends:
     """Query the feeds of each leader separately: one silent broker or missing topic fails a query that names it."""
     ends: dict[Feed, int | None] = dict.fromkeys(feeds)
     with suppress(KafkaException):
@@ -111,11 +109,11 @@ def _by_leader(consumer: Consumer, feeds: Sequence[Feed]) -> Ends:
                 led.setdefault(partition.leader, []).append(feed)
         for own in led.values():
             with suppress(KafkaException):
-                ends |= _together(consumer, own)
+                ends |= _together(consumer, own, code)
     return ends
 
 
-def _together(consumer: Consumer, feeds: Iterable[Feed]) -> Ends:
-    asked = [TopicPartition(feed.topic, feed.partition, _LATEST) for feed in feeds]
+def _together(consumer: Consumer, feeds: Iterable[Feed], code: int) -> Ends:
+    asked = [TopicPartition(feed.topic, feed.partition, code) for feed in feeds]
     told = consumer.offsets_for_times(asked, timeout=ANSWER_S)
     return {Feed(tp.topic, tp.partition): tp.offset if tp.error is None and tp.offset >= 0 else None for tp in told}

@@ -10,13 +10,14 @@ from borealis_py.kafka.appender import KafkaAppender
 from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.kafka.properties import refuse_reserved
 from borealis_py.kafka.reader import KafkaReader
+from borealis_py.kafka.topic_watch import KafkaTopicWatch
 from borealis_py.kafka.transactor import KafkaTransactor
 from borealis_py.log.base import Feed, Mending, Resume, Unended, Wake
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaLog:
-    """Implements `log.base.Log` on a Kafka cluster. Opening a part connects to nothing yet.
+    """Implements `log.base.Log` and `log.foreign.ForeignLog` on a Kafka cluster. Opening a part connects to nothing.
 
     Args:
         bootstrap: "host:port", several comma-separated.
@@ -44,6 +45,10 @@ class KafkaLog:
 
     def lookup(self) -> KafkaLookup:
         return KafkaLookup(self.bootstrap, dict(self.properties))
+
+    def topic_watch(self, topic: str) -> KafkaTopicWatch:
+        """See `log.foreign.ForeignLog`."""
+        return KafkaTopicWatch(self.bootstrap, dict(self.properties), topic)
 
     def transactor(
         self,

@@ -25,7 +25,7 @@ from borealis_py.kafka.client import (
     translated,
     translating,
 )
-from borealis_py.log.base import Feed, LogError, OffsetGone, Record, Wake
+from borealis_py.log.base import Feed, LogError, OffsetBeyond, OffsetGone, Record, Wake
 
 RECORDS_MAX = 10_000
 BYTES_MAX = 16 << 20
@@ -106,7 +106,8 @@ class KafkaReader:
 
         Raises:
             OffsetGone: a cursor is below the first offset the log still has. Raised again until `open` or `stop`.
-            LogError: a cursor is beyond the end (the topic was deleted and created again), or reading is not allowed.
+            OffsetBeyond: a cursor is beyond the end (the topic was deleted and created again).
+            LogError: reading is not allowed.
         """
         with self._changed:
             if self._failed:
@@ -309,12 +310,9 @@ class KafkaReader:
             self._again_later(feed, cursor, str(error_of(exc)))
             return
         if cursor.next < first:
-            self._fail(feed, cursor, OffsetGone(feed, cursor.next))
+            self._fail(feed, cursor, OffsetGone(feed, cursor.next, first))
         elif cursor.next > end:
-            what = f"{feed.topic}[{feed.partition}]: offset {cursor.next} lies beyond the log's end {end}"
-            self._fail(
-                feed, cursor, LogError(f"{what}. Was the topic deleted and created again? Start with `--reset`.")
-            )
+            self._fail(feed, cursor, OffsetBeyond(feed, cursor.next, end))
         else:
             self._again_later(feed, cursor, "the broker lost track of the position")
 

@@ -63,12 +63,27 @@ class LogUnreachable(LogError):
 
 
 class OffsetGone(LogError):
-    """The requested offset has been deleted by retention; the query stops."""
+    """The requested offset has been deleted by retention; the query stops. `first`: the first offset that the log still
+    has; -1: not asked for."""
 
-    def __init__(self, feed: Feed, offset: int) -> None:
+    def __init__(self, feed: Feed, offset: int, first: int = -1) -> None:
         super().__init__(f"{feed.topic}[{feed.partition}]: offset {offset} is no longer in the log (retention)")
         self.feed = feed
         self.offset = offset
+        self.first = first
+
+
+class OffsetBeyond(LogError):
+    """The requested offset lies beyond the log's `end`: its topic was deleted and created again."""
+
+    def __init__(self, feed: Feed, offset: int, end: int) -> None:
+        super().__init__(
+            f"{feed.topic}[{feed.partition}]: offset {offset} lies beyond the log's end {end}. Was the topic deleted "
+            "and created again? Start with `--reset`."
+        )
+        self.feed = feed
+        self.offset = offset
+        self.end = end
 
 
 class Reader(Protocol):
@@ -85,6 +100,7 @@ class Reader(Protocol):
 
         Raises:
             OffsetGone: a cursor is below the first offset the log still has.
+            OffsetBeyond: a cursor is beyond the end.
         """
 
     @property
@@ -265,6 +281,9 @@ class Admin(Protocol):
     """Topic administration. Blocking."""
 
     def topics(self) -> list[str]: ...
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; 0: there is no such topic."""
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """Create the topics that do not exist yet."""

@@ -75,9 +75,11 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
     """Positions `first_seq`, first_seq + 1, ... of a publisher's input, then a `boundary` (µs since 1970; None: none).
 
     It counts only if `epoch` and `uid` are those of the claim that owns the stream in the app's life `app_uid`.
-    Positions in `rejects` (ascending) are dead letters, the others tuples of one bucket. `stimes`: int64 little endian,
-    one per tuple. `encoding`: "json" (an array of objects) or "arrow". `read_to`: the writer has read the log up to
-    this offset and found no claim with a higher epoch: a reader that sees everything from there on knows the owner.
+    Positions in `rejects` (ascending) are dead letters, the others tuples, of one bucket or of several. `stimes`: int64
+    little endian, one per tuple. `encoding`: "json" (an array of objects) or "arrow". `read_to`: the writer has read
+    the log up to this offset and found no claim with a higher epoch: a reader that sees everything from there on knows
+    the owner. `at`: of an ingress, (partition, next offset) for each partition of the foreign topic that feeds this
+    source: everything before has been copied, up to and with this record; empty: its writer is no ingress.
     """
 
     app_uid: str
@@ -89,6 +91,7 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
     encoding: str
     read_to: int = 0
     rejects: tuple[Refused, ...] = ()
+    at: tuple[tuple[int, int], ...] = ()
 
     @property
     def positions(self) -> int:

@@ -14,16 +14,18 @@ from dataclasses import dataclass, field, replace
 from borealis_py.app.state import (
     RECENT_MS,
     AppState,
+    IngressStatuses,
     NoSuchApp,
     ReplicaKey,
     Statuses,
     StatusReader,
+    read_all_statuses,
     read_app,
     read_settings,
-    read_statuses,
 )
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.messages import Status
+from borealis_py.observe.ingress_overview import not_before
 from borealis_py.observe.rates import Rates
 
 SETTINGS_S = 3.0
@@ -36,7 +38,7 @@ EVENTS = 100
 class AppSnapshot:
     """The view at wall time `now_us`: the app's settings (`state`) and each replica's newest status (`statuses`).
     `events`: oldest first. `problem`: why it is outdated; else "". `rates`: tuples per second of each input of a
-    replica, where known."""
+    replica, where known. `ingresses`: each ingress's newest status."""
 
     state: AppState
     statuses: Statuses
@@ -44,6 +46,7 @@ class AppSnapshot:
     events: tuple[Status, ...] = ()
     problem: str = ""
     rates: Mapping[ReplicaKey, tuple[float, ...]] = field(default_factory=dict)
+    ingresses: IngressStatuses = field(default_factory=dict)
 
 
 class Follower:
@@ -63,7 +66,8 @@ class Follower:
         self._rates = Rates()
         self._settings_at = time.monotonic()
         state = read_app(log, name)
-        self.view = AppSnapshot(state, read_statuses(log, state, _now_us() // 1000), _now_us())
+        statuses, ingresses = read_all_statuses(log, state, _now_us() // 1000)
+        self.view = AppSnapshot(state, statuses, _now_us(), ingresses=ingresses)
 
     def look(self) -> AppSnapshot:
         """The current view; takes as long as the broker takes to answer."""
@@ -88,8 +92,10 @@ class Follower:
         self._events.extend(s for s in said if s.event)
         self._rates.add_statuses(said)
         statuses = {**({} if anew else before.statuses), **self._reader.newest}
-        now_us = max([_now_us(), *(s.at_wall_us for s in statuses.values())])
-        return AppSnapshot(state, statuses, now_us, tuple(self._events), rates=self._rates.per_second())
+        ingresses = {**({} if anew else before.ingresses), **self._reader.ingresses}
+        now_us = not_before(_now_us(), statuses, ingresses)
+        rates = self._rates.per_second()
+        return AppSnapshot(state, statuses, now_us, tuple(self._events), rates=rates, ingresses=ingresses)
 
     def _settings(self) -> AppState:
         known = self.view.state

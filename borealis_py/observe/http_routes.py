@@ -1,17 +1,19 @@
-"""The responses to HTTP requests to a replica process. Pure except for the wall clock: no sockets."""
+"""The responses to HTTP requests to a process of an app. Pure except for the wall clock: no sockets."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 import structlog
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
-from borealis_py.observe.metrics import registry
+from borealis_py.observe.metrics import ReplicaCollector, registry
 from borealis_py.observe.status_registry import StatusRegistry
 
 log = structlog.get_logger("borealis.http")
@@ -35,12 +37,25 @@ def say(code: int, message: str, *headers: tuple[str, str]) -> Response:
     return Response(code, f"{message}\n".encode(errors="replace"), TEXT, headers)
 
 
-class Routes:
-    """The pages of one process."""
+class ProcessBoard(Protocol):
+    """What a process knows of its loops."""
 
-    def __init__(self, board: StatusRegistry) -> None:
+    def hung(self) -> list[str]:
+        """The loops that hang, one sentence each."""
+
+    def unready(self) -> list[str]:
+        """Those that are not working, one sentence each."""
+
+    def overview(self, now_us: int) -> dict[str, Any]:
+        """Their status, as JSON values. `now_us`: wall time."""
+
+
+class Routes:
+    """The pages of one process. `collector`: makes its metrics."""
+
+    def __init__(self, board: ProcessBoard, collector: Collector) -> None:
         self._board = board
-        self._registry = registry(board)
+        self._registry = registry(collector)
         self._pages: dict[str, Callable[[str], Response]] = {
             "/healthz": self._health,
             "/readyz": self._ready,
@@ -88,3 +103,8 @@ class Routes:
     def _status(self, accept: str) -> Response:
         found = self._board.overview(time.time_ns() // 1000)
         return Response(200, msgspec.json.encode(found) + b"\n", "application/json")
+
+
+def replica_routes(board: StatusRegistry) -> Routes:
+    """The pages of a replica process."""
+    return Routes(board, ReplicaCollector(board))

@@ -1,6 +1,6 @@
-"""A replica process's HTTP server: the standard library's, in its own threads, with limits.
+"""The HTTP server of a process of an app: the standard library's, in its own threads, with limits.
 
-No client affects a replica's loop: pages are made from what the loops have left. There is no authentication: listen
+No client affects a loop: pages are made from what the loops have left. There is no authentication: listen
 only where everyone may see the pages.
 """
 
@@ -19,7 +19,6 @@ import structlog
 
 from borealis_py.config.address import Address
 from borealis_py.observe.http_routes import Response, Routes, say
-from borealis_py.observe.status_registry import StatusRegistry
 
 log = structlog.get_logger("borealis.http")
 
@@ -44,8 +43,8 @@ class HttpServer:
         HttpUnavailable: the address is in use, not this machine's, or not allowed.
     """
 
-    def __init__(self, address: Address, board: StatusRegistry) -> None:
-        self._server = _listen(address, Routes(board))
+    def __init__(self, address: Address, pages: Routes) -> None:
+        self._server = _listen(address, pages)
         host, port = self._server.server_address[:2]
         shown = socket.gethostname() if host in WILDCARDS else str(host)
         self.url = f"http://{Address(shown, int(port))}"
@@ -60,7 +59,7 @@ class HttpServer:
         self._server.server_close()
 
 
-def open_http(where: str | None, board: StatusRegistry, closing: ExitStack) -> str:
+def open_http(where: str | None, pages: Routes, closing: ExitStack) -> str:
     """Listen at HOST:PORT until `closing` ends; None: do not listen. Returns the URL, "" for none.
 
     Raises:
@@ -68,7 +67,7 @@ def open_http(where: str | None, board: StatusRegistry, closing: ExitStack) -> s
     """
     if where is None:
         return ""
-    server = HttpServer(Address.parse(where), board)
+    server = HttpServer(Address.parse(where), pages)
     closing.callback(server.close)
     return server.url
 

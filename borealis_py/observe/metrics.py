@@ -104,12 +104,12 @@ def families() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
         yield family.name, family.type, tuple(family._labelnames), family.documentation
 
 
-def registry(board: StatusRegistry) -> CollectorRegistry:
-    """The registry's replicas, and the usual metrics of a Python process."""
+def registry(own: Collector) -> CollectorRegistry:
+    """Our own metrics of a process, and the usual ones of Python."""
     found = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=found)
-    found.register(ReplicaCollector(board))
+    found.register(own)
     return found
 
 

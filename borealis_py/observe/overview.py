@@ -13,8 +13,9 @@ import msgspec
 
 from borealis_py.app.replica_health import health_of
 from borealis_py.app.replicas import ProcessName
-from borealis_py.app.state import AppState, ReplicaKey, Statuses
+from borealis_py.app.state import AppState, IngressStatuses, ReplicaKey, Statuses
 from borealis_py.log.messages import InputStatus, Status
+from borealis_py.observe.ingress_overview import ingress_overview
 from borealis_py.protocol.settings import budget
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
@@ -22,13 +23,18 @@ from sunion.bucket import Buckets
 
 
 def overview(
-    state: AppState, statuses: Statuses, now_us: int, only: Sequence[ReplicaKey] | None = None
+    state: AppState,
+    statuses: Statuses,
+    now_us: int,
+    only: Sequence[ReplicaKey] | None = None,
+    ingresses: IngressStatuses | None = None,
 ) -> dict[str, Any]:
     """Everything known, as JSON values: what `status --json` prints.
 
     Args:
         now_us: wall time.
         only: restrict it to these replicas and the queries they serve, for one process; None: the whole app.
+        ingresses: the newest status of each ingress; None: they are left out.
     """
     shown = keys(state, statuses) if only is None else list(only)
     told = {q for node, _ in shown for q in queries_of(state.runs, node)}
@@ -49,6 +55,7 @@ def overview(
         },
         "failed_sources_until_wall_us": {s: until for s, until in state.failed_until.items() if until > now_us},
         "replicas": [_one(state, statuses.get(key), key, now_us) for key in shown],
+        "ingresses": [] if ingresses is None else ingress_overview(state, ingresses, now_us),
     }
 
 

@@ -26,8 +26,8 @@ class Footprint:
     """One process, below that of replica `process` or that itself. Sizes in bytes.
 
     `rss_bytes`: resident memory, shared included. `pss_bytes`: counts shared memory once; None: the system does not
-    report it. `threads`: how many. `role`: one of the above; for the first process "replica", or "driver" if others run
-    below it; `pid`: its process id.
+    report it. `threads`: how many. `role`: one of the above; for the first process "replica", "ingress", or "driver" if
+    others run below it; `pid`: its process id.
     """
 
     process: ProcessName
@@ -58,7 +58,7 @@ def members(processes: ReplicaProcesses) -> list[Relative]:
     found = []
     for name, process in processes.running().items():
         below = _children(process)
-        found.append(Relative(name, process, DRIVER if below else "replica", True))
+        found.append(Relative(name, process, "ingress" if name.ingress else DRIVER if below else "replica", True))
         found += [Relative(name, child, role(child), False) for child in below]
     return found
 

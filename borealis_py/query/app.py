@@ -9,6 +9,8 @@ from collections.abc import Container, Mapping, Sequence
 from typing import get_args
 
 from borealis_py.query.errors import QueryError
+from borealis_py.query.foreign import ingress_of
+from borealis_py.query.ingress_spec import BoundaryName, FormatName, IngressSpec, StartName, StimeUnit
 from borealis_py.query.names import check_no_collision, check_schema, check_stream_name
 from borealis_py.query.partitions import check_keys, checked, checked_count
 from borealis_py.query.plan import (
@@ -46,6 +48,7 @@ class App:
             )
         self._sources: dict[str, dict[str, str]] = {}
         self._source_partitions: dict[str, int] = {}
+        self._ingresses: dict[str, IngressSpec] = {}
         self._nodes: dict[str, NodeSpec] = {}  # insertion order: a stream comes before the streams derived from it
         self._queries: dict[str, QuerySpec] = {}
 
@@ -73,6 +76,64 @@ class App:
         if partitions is not None:
             self._source_partitions[name] = checked_count(partitions, f"source {name!r}")
         return Stream(self, tuple(self._sources[name]), {"op": "source", "name": name}, ())
+
+    def topic(
+        self,
+        name: str,
+        topic: str,
+        schema: Mapping[str, str],
+        format: FormatName = "json",
+        stime: str | None = None,
+        stime_unit: StimeUnit = "us",
+        lateness: str = "2s",
+        boundary: BoundaryName = "clock",
+        expect: str | None = None,
+        heartbeat: str | None = None,
+        by: str | None = None,
+        values: Sequence[bool | int | str] | None = None,
+        start: StartName = "latest",
+        cluster: str | None = None,
+        partitions: int | None = None,
+    ) -> Stream:
+        """A source whose rows other programs write into a Kafka topic of theirs. `up` starts two ingresses, which copy
+        them.
+
+        Each partition of the topic is an input of its own: while one cannot be read, results go on without it, and name
+        it (`NAME.0`).
+
+        Args:
+            name: of the source in the app.
+            topic: the full name of the topic in Kafka. It is only read.
+            schema: columns and types, as for `source`. Fields that are not named are ignored; missing ones are null.
+            format: of the records: "json", one object each.
+            stime: the column with a row's time; None: the timestamp of its record in Kafka.
+            stime_unit: what a number in that column counts since 1970: "s", "ms", "us" or "ns".
+            lateness: how long after its time a row may come. Every result waits for as long; a later row is a dead
+                letter.
+            boundary: "clock": time goes on by the clock where everything in the topic has been read. "data": only rows
+                move it, so a silent input is missing.
+            expect: an input that is silent for longer is missing. None: silence means that nothing happened. Less than
+                the delay threshold.
+            heartbeat: SQL condition over the columns; records that meet it prove that an input lives, and are no rows.
+            by, values: make an input of each of these values of a column, and one of all others, instead of each
+                partition. Then it shows which value is silent.
+            start: where the first `up` begins to read: "latest", rows from then on; or "earliest", all that the topic
+                has.
+            cluster: name of a cluster under `clusters:` in borealis.yaml; None: the app's own.
+            partitions: the topic's number of partitions, so that `check` needs no broker. None: `up` asks.
+
+        Raises:
+            QueryError: a name that is taken or invalid, or an argument that makes no sense.
+        """
+        self._free(check_stream_name(name, "source"), "source")
+        columns = check_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}")
+        self._ingresses[name] = ingress_of(
+            name, columns, topic=topic, format=format, stime=stime, stime_unit=stime_unit, lateness=lateness,
+            boundary=boundary, expect=expect, heartbeat=heartbeat, by=by, values=values, start=start, cluster=cluster,
+            partitions=partitions,
+        )  # fmt: skip
+        self._sources[name] = columns
+        return Stream(self, tuple(columns), {"op": "source", "name": name}, ())
 
     def union(self, *streams: Stream) -> Stream:
         """All rows of these streams, which must have the same columns, in the order (stime, position in this call,
@@ -156,7 +217,9 @@ class App:
             name=self.name,
             bucket_us=self.bucket_us,
             sources=dict(self._sources),
-            source_partitions=dict(self._source_partitions),
+            source_partitions=self._source_partitions
+            | {name: ingress.inputs for name, ingress in self._ingresses.items() if ingress.inputs},
+            ingresses=dict(self._ingresses),
             nodes=nodes,
             queries=dict(self._queries),
         )

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
 from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.names import (
     STIME,
     base_name,
@@ -82,13 +84,15 @@ class AppSpec(Value):
     nodes that queries were cut into.
 
     `nodes`: those that are not queries, each after the nodes it reads. `source_partitions`: the number of partitions of
-    each partitioned source; every partition has its own publisher.
+    each partitioned source; every partition has its own publisher. `ingresses`: the sources that an ingress writes from
+    a topic of other programs, instead of a publisher; each input of it is a partition of the source.
     """
 
     name: str
     bucket_us: int
     sources: dict[str, dict[str, str]]
     source_partitions: dict[str, int] = Field(default_factory=dict)
+    ingresses: dict[str, IngressSpec] = Field(default_factory=dict)
     nodes: dict[str, NodeSpec] = Field(default_factory=dict)
     queries: dict[str, QuerySpec]
 
@@ -96,6 +100,9 @@ class AppSpec(Value):
     def _consistent(self) -> AppSpec:
         """Reject inconsistent descriptions: whoever wrote them must not be able to send us in circles."""
         self._check_names()
+        for source, ingress in self.ingresses.items():
+            if source not in self.sources or self.source_partitions.get(source, 0) != ingress.inputs:
+                raise ValueError(f"the ingress of {source!r} does not feed a source with a partition for each input")
         known = set(self.sources)
         if len(known | self.all_nodes.keys()) != len(self.sources) + len(self.nodes) + len(self.queries):
             raise ValueError("two streams have one name")
@@ -181,6 +188,11 @@ class AppSpec(Value):
                 needed.update(self.nodes[other].inputs)
         return (*(other for other in self.nodes if other in needed and other != name), name)
 
+    def fed_by(self) -> dict[str, str]:
+        """What of a foreign topic feeds each input of an ingress, for people: `orders.0` -> `partition 0`."""
+        each = ((name, i, ingress) for name, ingress in self.ingresses.items() for i in range(ingress.inputs))
+        return {part_name(name, i): ingress.label(i) for name, i, ingress in each}
+
     def position(self, name: str) -> int:
         """Number of nodes in the longest chain from a source to this node, itself included. Raises QueryError."""
         found: dict[str, int] = {}
@@ -225,6 +237,7 @@ class AppSpec(Value):
             bucket_us=self.bucket_us,
             sources={name: self.sources[name] for name in inputs},
             source_partitions={name: n for name, n in self.source_partitions.items() if name in inputs},
+            ingresses={name: i for name, i in self.ingresses.items() if name in inputs},
             queries={query: flat},
         )
 
@@ -246,7 +259,22 @@ class AppSpec(Value):
             node: spec.partitions.model_dump() for node, spec in nodes.items() if spec.partitions is not None
         }
         parts |= {name: self.source_partitions[name] for name, _ in sources if name in self.source_partitions}
-        return {**found, "parts": parts} if parts else found
+        foreign = {name: self.ingresses[name].determining() for name, _ in sources if name in self.ingresses}
+        return {**found, **({"parts": parts} if parts else {}), **({"foreign": foreign} if foreign else {})}
+
+    def with_partitions(self, counts: Mapping[str, int]) -> AppSpec:
+        """The app with the number of inputs of each ingress that is not known yet.
+
+        Args:
+            counts: the number of partitions of the foreign topic of each such source.
+        """
+        found = {name: self.ingresses[name].with_partitions(count) for name, count in counts.items()}
+        return self.model_copy(
+            update={
+                "ingresses": {**self.ingresses, **found},
+                "source_partitions": {**self.source_partitions, **{name: i.inputs for name, i in found.items()}},
+            }
+        )
 
     def to_json(self) -> str:
         return json.dumps(self.model_dump(mode="json"), separators=(",", ":"))

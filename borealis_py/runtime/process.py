@@ -1,4 +1,4 @@
-"""The process of one replica index: one loop per node.
+"""The process of one replica index, one loop per node; or of one ingress index (`runtime/ingress`).
 
     BOREALIS_PROCESS='{"bootstrap": "localhost:9092", "data_dir": ".borealis"}' \\
         python -m borealis_py.runtime.process --app flights --replica 0
@@ -37,6 +37,7 @@ from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.probe import check_directory, check_writable
 from borealis_py.node.reporter import StatusListener
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.observe.http_routes import replica_routes
 from borealis_py.observe.http_server import HttpUnavailable, open_http
 from borealis_py.observe.status_registry import StatusRegistry
 from borealis_py.protocol.settings import SettingsError
@@ -53,6 +54,7 @@ log = structlog.get_logger("borealis.host")
 
 NOT_STARTED = (
     LogError,
+    ProcessSpecError,
     QueryError,
     SettingsError,
     IndexTaken,
@@ -67,7 +69,7 @@ SENSELESS = (ProcessSpecError, QueryError, SettingsError, AddressError)
 
 
 class ReplicaHost(Protocol):
-    """Runs the replicas of this process."""
+    """Runs the replicas of this process, or its ingresses."""
 
     stop: threading.Event
 
@@ -77,9 +79,11 @@ class ReplicaHost(Protocol):
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """Which process this is, and what holds for this start alone; `ProcessSpec` has the rest."""
-    parser = argparse.ArgumentParser(prog="borealis_py.runtime.process", description="One replica index of an app.")
+    parser = argparse.ArgumentParser(prog="borealis_py.runtime.process", description="One process of an app.")
     parser.add_argument("--app", required=True)
-    parser.add_argument("--replica", type=int, required=True)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--replica", type=int)
+    which.add_argument("--ingress", type=int, help="no replica, but the ingress of this index")
     parser.add_argument("--node", default="", help="run this node or query instead of all")
     parser.add_argument("--take-over", action="store_true")
     parser.add_argument("--run", default="", help="name of this run: all its incarnations' uids begin with it")
@@ -107,13 +111,17 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _name(args: argparse.Namespace) -> ProcessName:
-    return ProcessName(args.replica, args.node)
+    return ProcessName(args.replica, args.node) if args.ingress is None else ProcessName(args.ingress, ingress=True)
 
 
 def _run(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, closing: ExitStack) -> int:
     """Run the process. `closing`: closes what is open once the replicas have ended."""
     try:
-        host = _open(args, process, beside, closing)
+        host = (
+            _open(args, process, beside, closing)
+            if args.ingress is None
+            else _open_ingress(args, process, beside, closing)
+        )
     except NOT_STARTED as exc:
         return _not_started(args, exc)
     set_by((signal.SIGTERM, signal.SIGINT), host.stop)
@@ -122,7 +130,10 @@ def _run(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, c
 
 def _not_started(args: argparse.Namespace, exc: Exception) -> int:
     """Log an error that prevented the start. Returns the exit code."""
-    log.error("replica does not start", replica=args.replica, nodes=[args.node] if args.node else [], why=str(exc))
+    if args.ingress is not None:
+        log.error("ingress does not start", ingress=args.ingress, why=str(exc))
+    else:
+        log.error("replica does not start", replica=args.replica, nodes=[args.node] if args.node else [], why=str(exc))
     return _code_of(exc)
 
 
@@ -153,12 +164,21 @@ def _open(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, 
     if not args.take_over:
         ensure_free(kafka, specs, args.after)
     board = StatusRegistry(state, [(spec.node, spec.replica) for spec in specs], afar=process.host == "spark")
-    url = open_http(process.http, board, closing)
+    url = open_http(process.http, replica_routes(board), closing)
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
     others = ReplicaProcesses(data_dir, args.app).running().keys() - {_name(args)}
     cores = StartCores(args.replica, bool(others))
     seen = beside.seen(board, cores.done)
     return _tasks(args, process, state, specs, seen) if process.host == "spark" else _threads(state, specs, seen)
+
+
+def _open_ingress(
+    args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, closing: ExitStack
+) -> ReplicaHost:
+    load_engine()
+    from borealis_py.runtime.ingress.process import open_ingress
+
+    return open_ingress(args.app, args.ingress, args.run, process, beside, closing)
 
 
 def _threads(state: AppState, specs: list[ReplicaSpec], seen: StatusListener) -> ReplicaHost:

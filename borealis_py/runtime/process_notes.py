@@ -1,4 +1,4 @@
-"""Notes that a replica process leaves next to its log for its supervisor: since when it is READY, how it ended."""
+"""Notes that a process leaves next to its log for its supervisor: since when it is ready, how it ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from borealis_py.app.supervisor import run_notes
+from borealis_py.log.ingress_status import IngressStatus
 from borealis_py.node.reporter import StatusListener, StatusSnapshot
+from borealis_py.observe.ingress_registry import IngressRegistry
 from borealis_py.observe.status_registry import StatusRegistry
 
 
@@ -37,7 +39,16 @@ class ProcessNotes:
 
         return tell
 
-    def _look(self, board: StatusRegistry, on_ready: Callable[[], None]) -> None:
+    def seen_ingress(self, board: IngressRegistry) -> Callable[[IngressStatus], None]:
+        """The same for the statuses of an ingress process."""
+
+        def tell(status: IngressStatus) -> None:
+            board.tell(status)
+            self._look(board, lambda: None)
+
+        return tell
+
+    def _look(self, board: StatusRegistry | IngressRegistry, on_ready: Callable[[], None]) -> None:
         """Called once a second by each loop, from its own thread."""
         with self._lock, suppress(OSError):
             ready = not board.unready()

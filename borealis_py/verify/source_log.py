@@ -112,6 +112,7 @@ class _Batch(msgspec.Struct, array_like=True, frozen=True):
     encoding: str
     read_to: int = 0
     rejects: tuple[tuple[Any, ...], ...] = ()
+    at: tuple[tuple[int, int], ...] = ()
 
 
 def fold(raw: Iterable[Raw], rules: SourceRules, keep_rows: bool = True) -> SourceHistory:

@@ -137,6 +137,8 @@ def test_the_end_of_the_log_tells_why_it_ended(
         (ProcessName(0), "replica-0", "replica 0"),
         (ProcessName(1, "cleaned"), "cleaned.r1", "replica 1 of node cleaned"),
         (ProcessName(1, "replica-0"), "replica-0.r1", "replica 1 of node replica-0"),
+        (ProcessName(1, ingress=True), "ingress-1", "ingress 1"),
+        (ProcessName(1, "ingress-0"), "ingress-0.r1", "replica 1 of node ingress-0"),
     ],
 )
 def test_every_process_has_files_of_its_own(name: ProcessName, stem: str, said: str) -> None:
@@ -144,7 +146,7 @@ def test_every_process_has_files_of_its_own(name: ProcessName, stem: str, said: 
     assert ProcessName.parse(stem) == name
 
 
-@pytest.mark.parametrize("stem", ["broker", "replica-x", "replica-0.partial", ".r0", "a.b.r0"])
+@pytest.mark.parametrize("stem", ["broker", "replica-x", "ingress-x", "ingress-", "replica-0.partial", ".r0", "a.b.r0"])
 def test_other_files_are_no_processes(stem: str) -> None:
     assert ProcessName.parse(stem) is None
 
@@ -156,6 +158,8 @@ def test_one_process_for_each_index_that_any_node_or_query_has() -> None:
     app.query("p", first.filter("x > 1").node("second", replicas=3), replicas=1)
     app.query("q", s, replicas=2)
     assert [str(name) for name in process_names(app.describe())] == ["replica 0", "replica 1", "replica 2"]
+    app.topic("t", topic="prod.t", schema={"x": "int"})
+    assert [str(name) for name in process_names(app.describe())][3:] == ["ingress 0", "ingress 1"]
 
 
 def test_a_replica_is_where_its_node_is_apart_else_with_its_index() -> None:

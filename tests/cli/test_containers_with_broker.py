@@ -16,7 +16,7 @@ import pytest
 from borealis_py.app.exit_codes import REFUSED
 from borealis_py.app.origin import show
 from borealis_py.app.state import read_app
-from borealis_py.cli.commands import replica
+from borealis_py.cli import described
 from borealis_py.demo import data
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -85,7 +85,7 @@ def test_a_replica_waits_for_its_description_and_ends_in_order(borealis: Boreali
 
 
 def test_what_cannot_run_is_said(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica, "WAIT_S", 0.0)
+    monkeypatch.setattr(described, "WAIT_S", 0.0)
     said = borealis("replica", "0", "--app", "nobody")
     assert (said.code, "nobody" in said.err) == (1, True)
     (here / "app.py").write_text(app_text("refused"))

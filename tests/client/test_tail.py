@@ -7,7 +7,7 @@ import random
 import pytest
 
 from borealis_py.client.claim import Claim
-from borealis_py.client.tail import TAIL_RECORDS, TailEntry, advanced, entry_of, fold_at_end
+from borealis_py.client.tail import TAIL_RECORDS, SourceEnd, TailEntry, advanced, entry_of, fold_at_end, source_end
 from borealis_py.client.target import StreamFenced, StreamTaken, Target
 from borealis_py.log.base import Record
 from borealis_py.log.description import Life
@@ -163,3 +163,22 @@ def test_an_owner_is_fenced_by_a_newer_claim_unless_its_own_end_lies_before_it()
     done = owner()
     own(done, 1, idle(1, "u", 0, FOREVER, 1), newer)
     assert done.ready
+
+
+def copied(epoch: int, uid: str, read_to: int, *at: tuple[int, int]) -> BatchHeader:
+    return BatchHeader("a1", epoch, uid, 0, b"", T0, "arrow", read_to, (), at)
+
+
+def test_the_last_record_that_counts_tells_how_far_an_ingress_has_copied() -> None:
+    log = entries(
+        ClaimHeader("a1", 1, "a"),
+        copied(1, "a", 1, (0, 5), (1, 9)),
+        ClaimHeader("a1", 3, "b"),
+        copied(1, "a", 2, (0, 50), (1, 90)),  # a zombie's
+        copied(3, "b", 3, (0, 6), (1, 9)),
+        idle(3, "b", 0, T0, 3),  # not an ingress's
+    )
+    ends = [source_end(log[begin:], begin, TARGET) for begin in range(len(log))]
+    assert [end and end.at for end in ends] == [{0: 6, 1: 9}] * 4 + [None, None]
+    assert source_end(log[:4], 0, TARGET) == SourceEnd(SourceFold(T0, 3, "b"), {0: 5, 1: 9})
+    assert source_end(log[:1], 0, TARGET) == SourceEnd(SourceFold(T0, 1, "a"), None)

@@ -67,6 +67,13 @@ def test_where_to_answer_http(here: Path, monkeypatch: pytest.MonkeyPatch) -> No
         load()
 
 
+def test_other_clusters_have_names(here: Path) -> None:
+    assert load().clusters == {}
+    write(here, "clusters:\n  eu:\n    bootstrap: eu:9092\n    kafka:\n      security.protocol: SSL\n      a: true\n")
+    (eu,) = load().clusters.values()
+    assert (eu.bootstrap, eu.kafka) == ("eu:9092", {"security.protocol": "SSL", "a": "true"})
+
+
 def test_timing_has_units(here: Path) -> None:
     write(here, "timing:\n  delta: 200ms\n  slack_us: 300ms\n  redo_rows: 7\n")
     timing = load().protocol_timing()
@@ -88,6 +95,10 @@ def test_zero_where_it_has_a_meaning(here: Path) -> None:
         ("bootstrap: ''\n", "setting 'bootstrap': it is empty"),
         ("engine_memory: 1\n", "setting 'engine_memory': it must be text; put it in quotes"),
         ("a: [1\n", "is not YAML"),
+        ("clusters: eu\n", "setting 'clusters': it must be a map"),
+        ("clusters:\n  eu: {}\n", r"setting 'clusters\.eu\.bootstrap': it is missing"),
+        ("clusters:\n  eu:\n    bootstrp: x\n", r"'clusters\.eu\.bootstrp'; did you mean 'bootstrap'"),
+        ("clusters:\n  eu:\n    bootstrap: x:1\n    kafka: {a: {b: c}}\n", "with dots"),
         ("- 1\n", r"borealis\.yaml"),
     ],
 )

@@ -14,6 +14,7 @@ import borealis_py
 from borealis_py import api
 from borealis_py.cli.context import open_context
 from borealis_py.config.config import ConfigError, load
+from borealis_py.config.kafka import cluster_of, log_of
 from borealis_py.kafka import admin, appender, lookup, reader, transactor
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError
@@ -158,3 +159,13 @@ def test_every_client_has_the_users_properties_and_what_the_guarantees_rest_on(m
     assert sorted(str(config.get("transactional.id")) for config in producers) == ["None", "f", "t"]
     assert all(c["isolation.level"] == "read_committed" and c["enable.auto.commit"] is False for c in consumers)
     assert all(p["enable.idempotence"] is True and p["acks"] == "all" for p in producers)
+
+
+def test_another_cluster_has_a_log_of_its_own(config: Path) -> None:
+    config.write_text("bootstrap: here:1\nclusters:\n  eu:\n    bootstrap: eu:2\n    kafka:\n      client.rack: a\n")
+    loaded = load()
+    own = log_of(loaded)
+    assert cluster_of(loaded, own, None) is own
+    assert cluster_of(loaded, own, "eu") == KafkaLog.of("eu:2", {"client.rack": "a"})
+    with pytest.raises(ConfigError, match=r"no cluster 'ue' in borealis\.yaml; .*clusters: eu"):
+        cluster_of(loaded, own, "ue")

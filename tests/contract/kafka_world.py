@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from confluent_kafka.admin import AdminClient, NewPartitions
+
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, TopicSpec
@@ -48,6 +50,12 @@ class KafkaWorld:
 
     def wake(self) -> None:
         self._woken.set()
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        admin = AdminClient({"bootstrap.servers": self._log.bootstrap})
+        (made,) = admin.create_partitions([NewPartitions(topic, partitions)]).values()
+        made.result(30)
 
     def delete_before(self, feed: Feed, offset: int) -> None:
         delete_before(self._log.bootstrap, feed, offset)

@@ -536,6 +536,7 @@ def test_topics_are_created_once_and_deleted(log_world: LogWorld) -> None:
     fill(log_world, Feed(existing), ["kept"])
     admin.create([TopicSpec(existing), TopicSpec(f"{existing}.more", partitions=2)])
     log_world.until(lambda: {existing, f"{existing}.more"} <= set(admin.topics()))
+    assert [admin.partitions(name) for name in (existing, f"{existing}.more", f"{existing}.none")] == [1, 2, 0]
     lookup = log_world.log().lookup()
     assert lookup.bounds(Feed(existing)) == (0, 1)
 

@@ -71,6 +71,10 @@ class MemoryWorld:
     def wake(self) -> None:
         pass
 
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        self.memory.broker.grow(topic, partitions)
+
     def delete_before(self, feed: Feed, offset: int) -> None:
         self.memory.delete_before(feed, offset)
 

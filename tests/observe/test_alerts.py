@@ -9,7 +9,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from borealis_py.log.messages import InputStatus, Status
-from borealis_py.observe.http_routes import Routes
+from borealis_py.observe.http_routes import replica_routes
 from borealis_py.observe.status_registry import StatusRegistry
 from tests.docs.page import blocks
 from tests.observe.states import CUT1, Q0, app_state, both
@@ -24,7 +24,7 @@ RULES = [
 def labels_by_name() -> dict[str, set[str]]:
     board = StatusRegistry(app_state(), [Q0, CUT1])
     both(board, event="READY", checkpoint_wall_us=WALL_US)
-    body = Routes(board).answer("GET", "/metrics", "").body.decode()
+    body = replica_routes(board).answer("GET", "/metrics", "").body.decode()
     return {s.name: set(s.labels) for family in parse_text(body) for s in family.samples}
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from borealis_py.config.address import Address, AddressError
 from borealis_py.observe import http_server
-from borealis_py.observe.http_routes import Routes
+from borealis_py.observe.http_routes import replica_routes
 from borealis_py.observe.http_server import HttpServer, HttpUnavailable
 from borealis_py.observe.status_registry import HUNG_S, StatusRegistry
 from tests.observe.states import CUT1, Q0, Now, app_state, both
@@ -36,7 +36,7 @@ def board(now: Now) -> StatusRegistry:
 
 @pytest.fixture
 def server(board: StatusRegistry) -> Iterator[HttpServer]:
-    server = HttpServer(HERE, board)
+    server = HttpServer(HERE, replica_routes(board))
     yield server
     server.close()
 
@@ -94,7 +94,7 @@ def test_metrics_come_as_prometheus_asks_for_them(server: HttpServer, board: Sta
     assert code == 200
     assert response.headers["Content-Type"].startswith("text/plain; version=")
     assert 'borealis_replica_tuples_total{app="a",node="q",replica="0"} 9.0' in text
-    openmetrics = Routes(board).answer("GET", "/metrics", "application/openmetrics-text; version=1.0.0")
+    openmetrics = replica_routes(board).answer("GET", "/metrics", "application/openmetrics-text; version=1.0.0")
     assert openmetrics.kind.startswith("application/openmetrics-text")
     assert openmetrics.body.endswith(b"# EOF\n")
 
@@ -160,14 +160,14 @@ def test_no_bytes_break_it(server: HttpServer, tail: bytes, head: bytes) -> None
 @settings(deadline=None)
 @given(st.text(max_size=40), st.text(max_size=40), st.text(max_size=60))
 def test_every_request_has_an_answer(method: str, target: str, accept: str) -> None:
-    pages = Routes(StatusRegistry(app_state(), [Q0]))
+    pages = replica_routes(StatusRegistry(app_state(), [Q0]))
     for path in (target, f"/metrics{target}"):
         assert 400 <= pages.answer(method, path, accept).code < 500
     assert pages.answer("GET", "/metrics", accept).code == 200
 
 
 def test_a_page_that_fails_says_so_and_no_more(board: StatusRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = Routes(board)
+    pages = replica_routes(board)
     monkeypatch.setattr(board, "overview", lambda now_us: 1 / 0)
     answer = pages.answer("GET", "/api/v1/status")
     assert answer.code == 500
@@ -205,7 +205,7 @@ def test_too_many_at_once_are_turned_away(server: HttpServer, monkeypatch: pytes
 
 
 def test_close_ends_what_is_open_and_may_be_repeated(board: StatusRegistry) -> None:
-    server = HttpServer(HERE, board)
+    server = HttpServer(HERE, replica_routes(board))
     host, port = where(server)
     with socket.create_connection((host, port), 20) as waiting:
         waiting.sendall(b"GET /healthz HTTP/1.1\r\n")
@@ -222,17 +222,17 @@ def test_close_ends_what_is_open_and_may_be_repeated(board: StatusRegistry) -> N
 def test_an_address_that_is_taken(server: HttpServer, board: StatusRegistry) -> None:
     taken = Address(*where(server))
     with pytest.raises(HttpUnavailable, match=f"cannot listen for HTTP at {taken}: Address already in use") as refused:
-        HttpServer(taken, board)
+        HttpServer(taken, replica_routes(board))
     assert "port 0 is any free one" in str(refused.value)
 
 
 def test_a_host_that_is_not_here(board: StatusRegistry) -> None:
     with pytest.raises(HttpUnavailable, match=r"cannot listen for HTTP at 192\.0\.2\.1:0"):
-        HttpServer(Address("192.0.2.1", 0), board)
+        HttpServer(Address("192.0.2.1", 0), replica_routes(board))
 
 
 def test_everybody_is_shown_this_machines_name(board: StatusRegistry) -> None:
-    server = HttpServer(Address("0.0.0.0", 0), board)
+    server = HttpServer(Address("0.0.0.0", 0), replica_routes(board))
     server.close()
     assert server.url.startswith(f"http://{socket.gethostname()}:")
 

@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from borealis_py.log.messages import RedoStatus
-from borealis_py.observe.http_routes import Routes
+from borealis_py.observe.http_routes import replica_routes
 from borealis_py.observe.status_registry import StatusRegistry
 from sunion.bucket import Buckets
 from tests.observe.states import CUT1, Q0, app_state, both
@@ -38,7 +38,7 @@ def board() -> StatusRegistry:
 
 
 def page(board: StatusRegistry, accept: str = "") -> str:
-    return Routes(board).answer("GET", "/metrics", accept).body.decode()
+    return replica_routes(board).answer("GET", "/metrics", accept).body.decode()
 
 
 def read(board: StatusRegistry) -> Samples:

@@ -1,4 +1,4 @@
-"""`borealis check`: check an app without a broker."""
+"""`borealis check`: check an app without a broker (unless it has to be asked how many partitions a topic has)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from borealis_py.cli.console import print_json, print_table
+from borealis_py.cli.foreign import print_topics, say_remarks, with_asked_inputs
 from borealis_py.cli.options import Json
 
 if TYPE_CHECKING:
@@ -25,10 +26,12 @@ def check(file: AppFile, json: Json = False) -> None:
     from borealis_py.app.loader import load_app
     from borealis_py.config.config import load
 
-    spec, config = load_app(file).describe(), load()
+    config = load()
+    spec = with_asked_inputs(load_app(file).describe(), config)
     timing = config.protocol_timing()
     reports = check_app(spec, timing)
     check_places(spec.name, config.checkpoints)
+    say_remarks(spec, timing)
     if json:
         print_json(_as_json(spec, reports, timing))
         return
@@ -60,6 +63,7 @@ def _as_json(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> dict[s
         "hash": spec.hash,
         "bucket_us": spec.bucket_us,
         "sources": spec.sources,
+        "topics": {name: ingress.model_dump(mode="json") for name, ingress in spec.ingresses.items()},
         "nodes": {r.name: one(r) for r in reports if r.name in spec.nodes},
         "queries": {r.name: one(r) for r in reports if r.name in spec.queries},
     }
@@ -70,6 +74,7 @@ def _print(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> None:
 
     sources = [[name, ", ".join(f"{c} {t}" for c, t in columns.items())] for name, columns in spec.sources.items()]
     print_table(f"app {spec.name}: bucket {format_duration(spec.bucket_us)}", ["source", "columns"], sources)
+    print_topics(spec)
     chained = bool(spec.nodes)
     columns = ["node" if chained else "query", "inputs in order", "result", "class", "replicas>", "waits for an input>"]
     rows = []

@@ -1,4 +1,4 @@
-"""`borealis down`: stop an app's replicas on this machine. Needs no broker; topics and checkpoints stay."""
+"""`borealis down`: stop an app's processes on this machine. Needs no broker; topics and checkpoints stay."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from borealis_py.cli.options import AppName, DataDir
 
 
 def down(app: AppName = None, data_dir: DataDir = None) -> None:
-    """Stop an app's replicas on this machine. `up` continues where they stopped."""
+    """Stop an app's replicas and ingresses on this machine. `up` continues where they stopped."""
     from borealis_py.app.errors import LaunchError
     from borealis_py.app.replicas import ReplicaProcesses, apps_here
     from borealis_py.config.config import load

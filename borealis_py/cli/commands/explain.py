@@ -8,6 +8,7 @@ from rich.text import Text
 
 from borealis_py.cli.commands.check import AppFile
 from borealis_py.cli.console import print_json, print_table
+from borealis_py.cli.foreign import print_topics, say_remarks, with_asked_inputs
 from borealis_py.cli.options import Json
 
 if TYPE_CHECKING:
@@ -23,11 +24,15 @@ def explain(file: AppFile, json: Json = False) -> None:
     from borealis_py.app.loader import load_app
     from borealis_py.config.config import load
 
-    found = explained(load_app(file).describe(), load().protocol_timing())
+    config = load()
+    spec, timing = with_asked_inputs(load_app(file).describe(), config), config.protocol_timing()
+    found = explained(spec, timing)
+    say_remarks(spec, timing)
     if json:
         print_json(as_json(found))
     else:
         _print(found)
+        print_topics(spec)
 
 
 def as_json(found: Explanation) -> dict[str, Any]:
@@ -123,6 +128,7 @@ def _losses(found: Explanation) -> list[list[str | Text]]:
     for lost, effects in found.losses.items():
         said = _by_outcome(effects)
         what = f"source {lost}" if lost in found.spec.sources else f"node {lost}"
+        what += f" ({found.fed_by[lost]})" if lost in found.fed_by else ""
         cells = [Text(", ".join(said.get(kind, [])), style) for kind, style in _SHOWN]
         rows.append([what, *cells])
     return rows

@@ -106,7 +106,7 @@ def publish(
 
     context = open_context(bootstrap)
     state = context.app(app)
-    schema = state.schema(stream)
+    schema = state.published_schema(stream)
     with open_rows(file, schema, stime, format and format.value) as source:
         first_us = None if stime is None else source.first_us(PEEK_ROWS)
         pace = None if speed is None else _pace(state, speed, start, base, first_us)

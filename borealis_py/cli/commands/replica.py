@@ -8,22 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from borealis_py.cli.commands.up import Host, Master, TakeOver, check_host
-from borealis_py.cli.console import say
-from borealis_py.cli.context import Context, open_context
+from borealis_py.cli.context import open_context
+from borealis_py.cli.described import wait_described
 from borealis_py.cli.options import AppName, Bootstrap, DataDir, Http
-
-if TYPE_CHECKING:
-    from borealis_py.app.state import AppState
-
-WAIT_S = 60.0
-"""The broker and the description may appear later: containers start in any order."""
-LOOK_S = 1.0
 
 
 def replica(
@@ -43,7 +35,7 @@ def replica(
     """
     check_host(host, master)
     context = open_context(bootstrap, data_dir, http)
-    state = _described(context, app)
+    state = wait_described(context, app)
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import COMMAND, ProcessName, first_arguments
 
@@ -54,21 +46,3 @@ def replica(
     command = [*COMMAND, *ProcessName(index, node or "").arguments(state.name), *first_arguments(take_over)]
     sys.stderr.flush()
     os.execve(sys.executable, command, {**os.environ, **spec.environment()})
-
-
-def _described(context: Context, app: str | None) -> AppState:
-    """The app, once it is described. Raises NoSuchApp, LogUnreachable after WAIT_S."""
-    from borealis_py.app.state import NoSuchApp
-    from borealis_py.log.base import LogUnreachable
-
-    deadline, told = time.monotonic() + WAIT_S, ""
-    while True:
-        try:
-            return context.app(app)
-        except (LogUnreachable, NoSuchApp) as exc:
-            if time.monotonic() > deadline:
-                raise
-            if str(exc) != told:
-                told = str(exc)
-                say(f"waiting: {told}", "yellow")
-            time.sleep(LOOK_S)

@@ -1,4 +1,4 @@
-"""`borealis status`: every replica of an app, from the status topic."""
+"""`borealis status`: every replica and ingress of an app, from the status topic."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 
 from borealis_py.cli.console import out, print_json, say
 from borealis_py.cli.context import open_context
+from borealis_py.cli.ingress_table import ingress_table
 from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json
 from borealis_py.cli.replica_table import fate_lines, parts_table, remarks, replica_table
 
@@ -13,29 +14,36 @@ from borealis_py.cli.replica_table import fate_lines, parts_table, remarks, repl
 def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir = None, json: Json = False) -> None:
     """Show state, frontiers, grant, counts, checkpoint and inputs of each replica. Frontiers are times (UTC).
 
+    If the app reads topics of other programs, also show which ingress copies each, and how far.
+
     For the processes that `up` started on this machine, below the data directory, also show their memory, and how those
     that died ended.
     """
     from borealis_py.app.replicas import ReplicaProcesses
-    from borealis_py.app.state import read_statuses
+    from borealis_py.app.state import read_all_statuses
+    from borealis_py.observe.ingress_overview import ingress_remarks, not_before
     from borealis_py.observe.overview import overview
     from borealis_py.observe.process_tree import parts, told
 
     context = open_context(bootstrap, data_dir)
     state = context.app(app)
     now_us = time.time_ns() // 1000
-    statuses = read_statuses(context.log, state, now_us // 1000)
-    now_us = max([now_us, *(s.at_wall_us for s in statuses.values())])
+    statuses, ingresses = read_all_statuses(context.log, state, now_us // 1000)
+    now_us = not_before(now_us, statuses, ingresses)
     here = ReplicaProcesses(context.data_dir, state.name)
     if json:
         memory = told(parts(here))
         processes = [{**of, "parts": memory.get(of["process"], [])} for of in here.told()]
-        print_json({**overview(state, statuses, now_us), "processes_here": processes, "supervised": here.kept})
+        found = overview(state, statuses, now_us, ingresses=ingresses)
+        print_json({**found, "processes_here": processes, "supervised": here.kept})
         return
     fates, there = here.fates(), parts(here)
-    for line in (*remarks(state, statuses, now_us), *fate_lines(fates, now_us)):
+    noted = (*remarks(state, statuses, now_us), *ingress_remarks(state, ingresses, now_us), *fate_lines(fates, now_us))
+    for line in noted:
         say(line, "yellow")
     console = out()
     console.print(replica_table(state, statuses, now_us, console.width, fates=fates))
+    if state.spec.ingresses:
+        console.print(ingress_table(state, ingresses, now_us))
     if there:
         console.print(parts_table(there))

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from borealis_py.cli.console import out, print_json
 from borealis_py.cli.context import open_context
+from borealis_py.cli.ingress_table import ingress_table
 from borealis_py.cli.keys import Keys
 from borealis_py.cli.options import AppName, Bootstrap, Json
 from borealis_py.cli.replica_table import remarks, replica_table
@@ -75,7 +76,7 @@ def _print(follower: Follower, every_s: float, count: int, json: bool, stop: thr
             return
         view = follower.look()
         if json:
-            print_json(overview(view.state, view.statuses, view.now_us))
+            print_json(overview(view.state, view.statuses, view.now_us, ingresses=view.ingresses))
         else:
             console.print(picture(view, console.width, None, ""))
     follower.close()
@@ -112,11 +113,16 @@ def picture(view: AppSnapshot, width: int, height: int | None, how: str) -> Rend
     Args:
         width, height: of the terminal; height None: unlimited. how: how to end it.
     """
+    from borealis_py.observe.ingress_overview import ingress_remarks
+
     table = replica_table(view.state, view.statuses, view.now_us, width, view.rates)
-    notes = [Text(line, "yellow") for line in remarks(view.state, view.statuses, view.now_us)]
+    told = remarks(view.state, view.statuses, view.now_us)
+    notes = [Text(line, "yellow") for line in (*told, *ingress_remarks(view.state, view.ingresses, view.now_us))]
     if view.problem:
         notes.insert(0, Text(f"not up to date: {view.problem}", "red"))
     above: list[RenderableType] = [Text.assemble((_headline(view), "bold"), (f"   {how}", "dim")), *notes, table]
+    if view.state.spec.ingresses:
+        above.append(ingress_table(view.state, view.ingresses, view.now_us))
     events = [_event(s) for s in view.events]
     if height is not None:
         room = height - len(Console(width=width).render_lines(Group(*above), pad=False)) - 1

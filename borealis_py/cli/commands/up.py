@@ -1,4 +1,4 @@
-"""`borealis up`: check an app, create its topics, start its replicas, wait until they are ready."""
+"""`borealis up`: check an app, create its topics, start its replicas and ingresses, wait until they are ready."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from borealis_py.cli.commands.check import AppFile
 from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import Context, open_context
+from borealis_py.cli.foreign import first_foreign_us, say_remarks, with_described_inputs
 from borealis_py.cli.options import Bootstrap, DataDir, Http
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ Origin = Annotated[
     str,
     typer.Option(
         "--origin",
-        help="First bucket: earliest (of the sources' tuples, else now), now, or a time (ISO 8601 or microseconds). "
-        "Earlier tuples are late. Written once.",
+        help="First bucket: earliest (of the sources' tuples, else now less the lateness of topics), now, or a time "
+        "(ISO 8601 or microseconds). Earlier tuples are late. Written once.",
     ),
 ]
 Reset = Annotated[bool, typer.Option("--reset", help="Delete the app's topics and checkpoints, and begin anew.")]
@@ -84,7 +85,8 @@ def up(
 ) -> None:
     """Start an app, or the missing parts of it. Safe to repeat.
 
-    Processes that die are restarted by a small supervisor, until `borealis down`.
+    Its parts are its replicas and, if it reads topics of other programs, two ingresses that copy them. Processes that
+    die are restarted by a small supervisor, until `borealis down`.
     """
     check_host(host, master)
     from borealis_py.app import launch
@@ -97,9 +99,10 @@ def up(
     from borealis_py.app.up_lock import alone
 
     context = open_context(bootstrap, data_dir, http)
-    spec = load_app(file).describe()
+    spec = with_described_inputs(load_app(file).describe(), context, anew=reset)
     timing = context.config.protocol_timing()
     reports = launch.check(spec, timing)
+    say_remarks(spec, timing)
     processes = ReplicaProcesses(context.data_dir, spec.name)
     if not describe_only:
         check_places(spec.name, context.config.checkpoints, processes.directory)
@@ -110,7 +113,8 @@ def up(
             launch.reset(context.log, spec, processes, context.config.checkpoints, take_over)
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
         before = launch.described(context.log, spec.name)
-        state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing)
+        first = partial(first_foreign_us, spec, context, timing)
+        state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing, first)
     if before is not None and (other := differences(before.timing, state.timing)):
         say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
     if describe_only:
@@ -121,6 +125,12 @@ def up(
             say(
                 f"node {node} has {new} replicas now, {old} before: running processes still read {old}; "
                 "`borealis down` and `borealis up` have all of them read",
+                "yellow",
+            )
+        for source in launch.waits_changed(before, state):
+            say(
+                f"source {source}: its ingresses run as they were started; `borealis down` and `borealis up` have them "
+                "wait as the app's file says now",
                 "yellow",
             )
     if before is not None and all((ended := ended_sources(context.log, state)).values()):
@@ -175,7 +185,8 @@ def _start(
         )
     urls = {process_of(pids, s.node, s.replica): f"; {s.http}" for s in seen.values() if s.http}
     for process, pid in pids.items():
-        nodes = ", ".join(name for name, node in state.spec.all_nodes.items() if process.replica < node.replicas)
+        runs = [name for name, node in state.spec.all_nodes.items() if process.replica < node.replicas]
+        nodes = ", ".join(state.spec.ingresses if process.ingress else runs)
         told = "was running" if process in before else "started"
         say(f"{process} {told} (pid {pid}): {nodes}; log {processes.log_file(process)}{urls.get(process, '')}")
     names = ", ".join(f"{state.name}.{query}" for query in state.spec.queries)
@@ -217,7 +228,7 @@ def _started(
     except LaunchError as exc:
         own = {*pids.values(), *(process.pid for process in processes.running().values())}
         found = alive(context.log, state.name, len(state.runs.all_nodes))
-        taken = explain_taken(found, state.name, {name.replica for name in pids}, own)
+        taken = explain_taken(found, state.name, {name.replica for name in pids if not name.ingress}, own)
         if taken is None:
             raise
         raise LaunchError(taken) from exc

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from borealis_py.config.reference import documented
+from borealis_py.log.ingress_status import IngressInput, IngressStatus
 from borealis_py.log.messages import InputStatus, RedoStatus, Status
 
 HEAD = """# Status
 
 Each replica writes its status to the topic `<app>.status` once a second and at every event, as JSON under the key
 `<node>/<replica>`. `borealis status` and `borealis top` show it as a table. `borealis status --json` and
-`/api/v1/status` of a replica process give all of it. This page is generated from the code.
+`/api/v1/status` of a replica process give all of it. Ingresses do likewise, under `ingress/<source>/<index>`. This page
+is generated from the code.
 
 Buckets are numbers: bucket b begins at b times the bucket width (`bucket_us`) after 1970. Fields that end in `_us` are
 microseconds, of time or since 1970.
@@ -58,6 +60,7 @@ WHOLE: Mapping[str, str] = MappingProxyType(
         "least and the most late.",
         "failed_sources_until_wall_us": "Sources that `borealis fail source` has made unreachable, and until when.",
         "replicas": "Of each replica: the fields below.",
+        "ingresses": "Of each ingress of a topic of other programs: the fields at the end of this page.",
         "processes_here": "Only `status --json`: the replica processes on this machine.",
         "supervised": "Only `status --json`: a supervisor on this machine starts again what dies.",
     }
@@ -78,6 +81,28 @@ DERIVED: Mapping[str, str] = MappingProxyType(
 )
 """Of a replica, beside what it reported itself."""
 
+INGRESS: Mapping[str, str] = MappingProxyType(
+    {
+        "source": "The source of the app; only where it reads topics of other programs.",
+        "i": "The ingress's index.",
+        "role": "`owner`: it copies the topic; `standby`: it would take over; `starting`; `gone, was ...`: no status "
+        "for 5 s, or it stopped.",
+        "input": "One input, and what of the topic it is.",
+        "boundary": "The last boundary sent for it: no earlier row can follow.",
+        "behind": "How far that lies behind the ingress's clock.",
+        "lag": "Records of the topic that have not been read yet.",
+        "rows": "Rows sent.",
+        "late": "Rows that came after their boundary: dead letters.",
+        "dead": "Other records that could not be used: dead letters.",
+        "missing": "Why the input is missing; of an ingress, what it waits for.",
+    }
+)
+"""Of the table of ingresses."""
+INGRESS_DERIVED: Mapping[str, str] = MappingProxyType(
+    {"running": "It reported within the last 5 s and has not stopped.", "age_s": "Age of its newest status."}
+)
+"""Of an ingress, beside what it reported itself."""
+
 
 def page() -> str:
     """The whole page."""
@@ -89,6 +114,10 @@ def page() -> str:
         + _table("Each replica, as it reports", "field", documented(Status))
         + _table("Each of its `inputs`", "field", documented(InputStatus))
         + _table("Its `redo`, at the event REDO", "field", documented(RedoStatus))
+        + _table("Columns of the ingresses' table", "column", INGRESS.items(), code=False)
+        + _table("Each ingress, as seen from outside", "field", INGRESS_DERIVED.items())
+        + _table("Each ingress, as it reports", "field", documented(IngressStatus))
+        + _table("Each of an ingress's `inputs`", "field", documented(IngressInput))
     )
 
 

@@ -12,11 +12,11 @@ from borealis_py.engine.duck import Statement
 from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.kept_rows import KeptRows
-from borealis_py.engine.partitioner import KEY_TYPES
 from borealis_py.engine.statements import Relation, StatementCompiler, q
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import DistinctOp, JoinOp
+from borealis_py.types.arrow import type_of
 
 
 def join_operator(c: StatementCompiler, op: JoinOp, left: Relation, right: Relation) -> JoinOperator:
@@ -67,7 +67,7 @@ def distinct_operator(c: StatementCompiler, op: DistinctOp, source: Relation) ->
 
 def is_key(kind: pa.DataType) -> bool:
     """Whether values of this type can be compared and sorted as keys: single ones, not lists."""
-    return kind in KEY_TYPES
+    return type_of(kind) is not None
 
 
 def _hash(c: StatementCompiler, schema: pa.Schema, by: Sequence[str], what: str) -> Statement:

@@ -158,8 +158,18 @@ class Broker:
         for i in range(self._topics.pop(name, 0)):
             self._partitions.pop(Feed(name, i)).deleted = True
 
+    def grow(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        for feed in (Feed(name, i) for i in range(self._topics[name], partitions)):
+            self._partitions[feed] = Partition(feed, self.watchers(feed))
+        self._topics[name] = max(partitions, self._topics[name])
+
     def exists(self, name: str) -> bool:
         return name in self._topics
+
+    def partition_count(self, name: str) -> int:
+        """Number of partitions; 0: there is no such topic."""
+        return self._topics.get(name, 0)
 
     def watchers(self, feed: Feed) -> Watchers:
         """The watchers of a feed, whether it exists or not, and however often it is recreated."""

@@ -27,6 +27,7 @@ from borealis_py.simulation.log.latency import Latencies
 from borealis_py.simulation.log.network import Cut, cut_of
 from borealis_py.simulation.log.outcomes import CommitOutcomes
 from borealis_py.simulation.log.reader import MemoryLookup, MemoryReader
+from borealis_py.simulation.log.topic_watch import MemoryTopicWatch
 from borealis_py.simulation.log.transactor import MemoryTransactor
 
 
@@ -117,6 +118,14 @@ class MemoryLog(SharedLog):
                 del self._leaderless[topic]
         self.healed()
 
+    def depose_partition(self, feed: Feed) -> None:
+        """Take one partition's leader away from its readers, until `elect_partition`."""
+        self.unled.add(feed)
+
+    def elect_partition(self, feed: Feed) -> None:
+        self.unled.discard(feed)
+        self.healed()
+
     def healed(self) -> None:
         """Resume whatever waited for a leader or for a topic."""
         for client in self._clients.values():
@@ -139,7 +148,7 @@ class MemoryLog(SharedLog):
 
 
 class MemoryClient(Connection):
-    """One process's log. Implements `log.base.Log`."""
+    """One process's log. Implements `log.base.Log` and `log.foreign.ForeignLog`."""
 
     def __init__(self, log: MemoryLog, name: str) -> None:
         super().__init__(log, name)
@@ -159,6 +168,10 @@ class MemoryClient(Connection):
 
     def lookup(self) -> MemoryLookup:
         return MemoryLookup(self)
+
+    def topic_watch(self, topic: str) -> MemoryTopicWatch:
+        """See `log.foreign.ForeignLog`."""
+        return MemoryTopicWatch(self, topic)
 
     def transactor(
         self,
@@ -196,6 +209,10 @@ class MemoryAdmin:
 
     def topics(self) -> list[str]:
         return self._broker().topics()
+
+    def partitions(self, topic: str) -> int:
+        broker = self._broker()
+        return len(broker.partitions(topic)) if broker.exists(topic) else 0
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
         for spec in specs:

@@ -58,6 +58,8 @@ class SharedLog:
         self._links: dict[str, Link] = {}
         self._refusals: dict[tuple[str, str], Refusal] = {}
         self._leaderless: dict[str, int] = {}
+        self.unled: set[Feed] = set()
+        """Partitions that have no leader, although their topic has some."""
         self._altered: dict[Feed, Callable[[NewRecord], NewRecord]] = {}
 
     def link(self, name: str) -> Link:
@@ -102,6 +104,10 @@ class Connection:
     def hears(self, topic: str | None) -> bool:
         """Whether the log's answers and records arrive."""
         return self.alive and self.link.hears(topic) and not self.log.leaderless(topic)
+
+    def led(self, feed: Feed) -> bool:
+        """Whether this partition of a topic has a leader."""
+        return feed not in self.log.unled
 
     def after(self, delay: Delay, fn: Callable[[], None]) -> None:
         self.log.scheduler.after(delay(self.log.rng), fn)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, Record, Wake
+from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetBeyond, OffsetGone, Record, Wake
 from borealis_py.simulation.log.broker import Partition
 from borealis_py.simulation.log.connection import Connection
 
@@ -48,7 +48,7 @@ class MemoryReader:
 
         Raises:
             OffsetGone: a cursor is below the first offset the log still has.
-            LogError: a cursor is beyond the end: the topic was deleted and recreated.
+            OffsetBeyond: a cursor is beyond the end: the topic was deleted and recreated.
         """
         readable = self._readable()
         records: list[Record] = []
@@ -81,7 +81,7 @@ class MemoryReader:
                     continue
             if partition.start <= cursor.position <= len(partition.records):
                 found.append((cursor, partition))
-            elif self._client.reaches(feed.topic):
+            elif self._client.reaches(feed.topic) and self._client.led(feed):
                 raise _lost(partition, cursor.position)
         return found
 
@@ -131,7 +131,7 @@ class MemoryReader:
         if self._cursors.get(feed) is not cursor or cursor.partition is not partition:
             return
         lost = not partition.start <= cursor.position <= len(partition.records)
-        if (end > cursor.visible or lost) and self._client.hears(feed.topic):
+        if (end > cursor.visible or lost) and self._client.hears(feed.topic) and self._client.led(feed):
             cursor.visible = max(cursor.visible, end)
             if lost or feed not in self._hushed:
                 self._wake()
@@ -139,10 +139,9 @@ class MemoryReader:
 
 def _lost(partition: Partition, position: int) -> LogError:
     feed, end = partition.feed, len(partition.records)
-    if position < partition.start:
-        return OffsetGone(feed, position)
-    where = f"{feed.topic}[{feed.partition}]: offset {position} lies beyond the log's end {end}"
-    return LogError(f"{where}. Was the topic deleted and made again?")
+    return (
+        OffsetGone(feed, position, partition.start) if position < partition.start else OffsetBeyond(feed, position, end)
+    )
 
 
 class MemoryEnds:

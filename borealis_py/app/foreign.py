@@ -1,0 +1,184 @@
+"""What must hold of an app's foreign topics before it starts: that they are there, how many inputs they make, and that
+what they say about waiting fits the queries that read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+
+from borealis_py.app.errors import LaunchError
+from borealis_py.app.topics import topics_of
+from borealis_py.engine.condition import check_condition
+from borealis_py.ingress.decoders import decoder_for
+from borealis_py.ingress.first_stime import first_stime
+from borealis_py.log.base import Log, LogUnreachable
+from borealis_py.protocol.settings import Timing, budget
+from borealis_py.query.errors import QueryError
+from borealis_py.query.ingress_spec import IngressSpec
+from borealis_py.query.spec import AppSpec
+from borealis_py.query.units import format_duration
+
+ClusterLog = Callable[[str | None], Log]
+"""The log of a cluster by its name in the configuration; None: the app's own."""
+
+
+def with_inputs(spec: AppSpec, log_of: ClusterLog, before: AppSpec | None) -> tuple[AppSpec, list[str]]:
+    """The app with the number of inputs of each ingress: that of its description, else what the topic has.
+
+    Args:
+        before: the app as described on the broker; None: it is not there.
+
+    Returns:
+        The app, and what people should know: topics that are gone, or cannot be reached now. A running app goes on
+        without them, a new one does not begin.
+
+    Raises:
+        LaunchError: a topic does not exist, or has another number of partitions than the app's file says.
+        LogUnreachable: a cluster that must be asked does not answer.
+    """
+    counts: dict[str, int] = {}
+    told: list[str] = []
+    for name, ingress in spec.ingresses.items():
+        old = None if before is None else before.ingresses.get(name)
+        known = old is not None and old.determining() == ingress.determining()
+        if old is not None and known and not ingress.inputs:
+            counts[name] = old.inputs
+        try:
+            partitions = _partitions(log_of(ingress.cluster), ingress.topic)
+        except LogUnreachable as exc:
+            if not known:
+                raise
+            told.append(f"topic {ingress.topic} cannot be read now, so source {name} is missing until it can: {exc}")
+            continue
+        if partitions:
+            if not known:
+                _refuse_other_number(name, ingress, partitions)
+                counts[name] = partitions
+        elif known:
+            told.append(f"topic {ingress.topic} does not exist, so source {name} is missing until it does")
+        else:
+            where = f"cluster {ingress.cluster}" if ingress.cluster else "the app's own cluster"
+            raise LaunchError(
+                f"app {spec.name!r}: source {name!r} reads topic {ingress.topic!r}, which does not exist in {where}. "
+                "Create it, or correct topic= or cluster= in the app's file"
+            )
+    return spec.with_partitions(counts), told
+
+
+def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing) -> int | None:
+    """The time of the first row in those topics that are read from their beginning; None: there is none.
+
+    Raises:
+        LogError: one of them cannot be read.
+    """
+    firsts = []
+    for name, ingress in spec.ingresses.items():
+        if ingress.start == "earliest":
+            log, decoder = log_of(ingress.cluster), decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes)
+            with closing(log.lookup()) as lookup:
+                firsts.append(first_stime(lookup, ingress.topic, _partitions(log, ingress.topic), decoder))
+    return min((first for first in firsts if first is not None), default=None)
+
+
+def ask_inputs(spec: AppSpec, log_of: ClusterLog) -> AppSpec:
+    """The app with those numbers of inputs that it does not say, for `check` and `explain`: from the topics.
+
+    Raises:
+        LaunchError: no broker tells them, or a topic does not exist.
+    """
+    unknown = {name: ingress for name, ingress in spec.ingresses.items() if not ingress.inputs}
+    try:
+        counts = {name: _partitions(log_of(ingress.cluster), ingress.topic) for name, ingress in unknown.items()}
+    except LogUnreachable as exc:
+        raise LaunchError(
+            f"app {spec.name!r}: how many inputs {_names(unknown)} make{'s' if len(unknown) == 1 else ''} depends on "
+            f"the topic's partitions. Without a broker, say it: partitions=3. ({exc})"
+        ) from exc
+    for name, count in counts.items():
+        if not count:
+            raise LaunchError(f"app {spec.name!r}: topic {unknown[name].topic!r} of source {name!r} does not exist")
+    return spec.with_partitions(counts)
+
+
+def check_foreign(spec: AppSpec, timing: Timing) -> None:
+    """Check what foreign topics say about waiting, silence and heartbeats.
+
+    Raises:
+        QueryError: a query could not use them: it names both numbers.
+    """
+    own = {topic.name.replace("_", ".") for topic in topics_of(spec)}
+    for name, ingress in spec.ingresses.items():
+        if ingress.cluster is None and ingress.topic.replace("_", ".") in own:
+            raise QueryError(
+                f"topic {name!r}: {ingress.topic!r} is the name of one of the app's own topics; give the app another "
+                "name, or read another topic"
+            )
+        if ingress.heartbeat is not None:
+            check_condition(spec.sources[name], ingress.heartbeat, f"topic {name!r}")
+    for query in spec.queries:
+        read = _read_by(spec, query)
+        if read:
+            _check_waits(query, read, _wait_us(spec, query, timing))
+
+
+def remarks(spec: AppSpec, timing: Timing) -> list[str]:
+    """What a user should know about silence: queries whose inputs never count as missing, as long as Kafka answers."""
+    found = []
+    for query in spec.queries:
+        read = _read_by(spec, query)
+        blind = [name for name, i in read.items() if i.boundary == "clock" and i.expect_us is None]
+        if blind and len(blind) == len(spec.sources_of(query)):
+            wait = format_duration(_wait_us(spec, query, timing))
+            found.append(
+                f"query {query!r}: no input of it can be missing unless a broker cannot be read: silence of "
+                f"{_names(blind)} means that nothing happened. With expect=, less than {wait}, an input that is silent "
+                "for as long is missing, so that its results are tentative until it is heard again"
+            )
+    return found
+
+
+def _partitions(log: Log, topic: str) -> int:
+    with closing(log.admin()) as admin:
+        return admin.partitions(topic)
+
+
+def _refuse_other_number(name: str, ingress: IngressSpec, partitions: int) -> None:
+    if ingress.inputs and ingress.with_partitions(partitions).inputs != ingress.inputs:
+        raise LaunchError(
+            f"source {name!r}: topic {ingress.topic!r} has {partitions} partitions, the app's file says "
+            f"partitions={ingress.inputs}. Correct it, or leave it out"
+        )
+
+
+def _read_by(spec: AppSpec, query: str) -> dict[str, IngressSpec]:
+    return {name: spec.ingresses[name] for name in spec.sources_of(query) if name in spec.ingresses}
+
+
+def _wait_us(spec: AppSpec, query: str, timing: Timing) -> int:
+    """How long the first node of a query waits for an input (D)."""
+    depth = spec.position(query)
+    return budget(timing, spec.query(query).threshold_us, depth - 1, depth)
+
+
+def _check_waits(query: str, read: Mapping[str, IngressSpec], wait_us: int) -> None:
+    wait = format_duration(wait_us)
+    for name, ingress in read.items():
+        if ingress.expect_us is not None and ingress.expect_us >= wait_us:
+            raise QueryError(
+                f"query {query!r}: topic {name!r} has expect {format_duration(ingress.expect_us)}, but the query waits "
+                f"{wait} for an input: its results would never be in time. Choose an expect below {wait}, or raise the "
+                "query's delay_threshold"
+            )
+    least, most = (pick(read, key=lambda name: read[name].lateness_us) for pick in (min, max))
+    if read[most].lateness_us - read[least].lateness_us > wait_us:
+        ours, theirs = (format_duration(read[name].lateness_us) for name in (most, least))
+        raise QueryError(
+            f"query {query!r}: topic {most!r} has lateness {ours}, topic {least!r} {theirs}, and the query waits "
+            f"{wait} for an input: it would never wait for {most!r}. Bring the latenesses closer together, or raise "
+            "the query's delay_threshold"
+        )
+
+
+def _names(names: Mapping[str, object] | list[str]) -> str:
+    return ", ".join(map(repr, names))

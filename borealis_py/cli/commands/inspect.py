@@ -1,0 +1,85 @@
+"""`borealis inspect`: a topic of other programs, from a sample of it, and the call that reads it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from borealis_py.cli.console import out, print_json, print_table, say
+from borealis_py.cli.context import open_context
+from borealis_py.cli.options import Bootstrap, Json
+
+if TYPE_CHECKING:
+    from borealis_py.observe.topic_survey import TopicSurvey
+
+Cluster = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Name of the topic's cluster, under `clusters:`.", show_default="the app's own"),
+]
+
+
+def inspect(
+    topic: Annotated[str, typer.Argument(help="The topic's full name in Kafka.", show_default=False)],
+    cluster: Cluster = None,
+    bootstrap: Bootstrap = None,
+    records: Annotated[
+        int, typer.Option("--records", min=1, max=1_000_000, help="How many of its newest records to look at.")
+    ] = 10_000,
+    json: Json = False,
+) -> None:
+    """Show the format, fields, rate, lateness and gaps of a topic that other programs write, and how an app reads it.
+
+    Reads its newest records, and changes nothing.
+    """
+    from borealis_py.config.kafka import cluster_of
+    from borealis_py.observe.topic_sample import sample
+    from borealis_py.observe.topic_survey import survey
+
+    context = open_context(bootstrap)
+    partitions, found = sample(cluster_of(context.config, context.log, cluster), topic, records)
+    seen = survey(topic, partitions, found)
+    if json:
+        print_json({**asdict(seen), "suggested_lateness_us": seen.lateness_us, "call": seen.call(cluster)})
+        return
+    _print(seen, cluster)
+
+
+def _print(seen: TopicSurvey, cluster: str | None) -> None:
+    from borealis_py.cli.replica_table import duration, per_second
+
+    def us(value: int) -> str:
+        return f"{value / 1e6:.3g} s" if value < 120_000_000 else duration(value / 1e6)
+
+    gap = "too few records" if seen.gap_us is None else f"{us(seen.gap_us)}; a shorter expect= would call it missing"
+    late, time = seen.lateness, f"{seen.stime}, in {seen.unit}" if seen.stime else "Kafka's timestamp"
+    print_table(
+        f"topic {seen.topic}: the newest {seen.records} records",
+        ["", ""],
+        [
+            ["partitions", str(seen.partitions)],
+            ["format", seen.format],
+            ["not JSON objects", str(seen.unusable)],
+            ["records", "too few records" if seen.rate is None else per_second(seen.rate)],
+            ["time of a record", time],
+            *(
+                [["come after that time", f"50% within {us(late.p50_us)}, 99% within {us(late.p99_us)}, all within "
+                  f"{us(late.most_us)}"]]
+                if late is not None
+                else []
+            ),
+            ["longest gap of a partition", gap],
+        ],
+    )  # fmt: skip
+    if seen.fields:
+        print_table(
+            "",
+            ["field", "type", "in records>", "null>", "left out because"],
+            [[f.name, f.type or "", str(f.present), str(f.null or ""), f.why] for f in seen.fields],
+        )
+    call = seen.call(cluster)
+    if call:
+        out().print(call, markup=False, soft_wrap=True)
+    else:
+        say(f"no app can read it: it is {seen.format}, and formats are: json", "yellow")

@@ -1,0 +1,58 @@
+"""The table of an app's ingresses, for `borealis status` and `borealis top`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from borealis_py.cli.console import make_table
+from borealis_py.cli.replica_table import clock, duration
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from borealis_py.app.state import AppState, IngressStatuses
+    from borealis_py.log.ingress_status import IngressInput, IngressStatus
+
+INGRESS_COLUMNS = ("source", "i>", "role", "input", "boundary", "behind>", "lag>", "rows>", "late>", "dead>", "missing")
+
+
+def ingress_table(state: AppState, statuses: IngressStatuses, now_us: int) -> Table:
+    """Every ingress of an app, the owner's inputs below it. `now_us`: wall time."""
+    from borealis_py.log.ingress_status import IngressRole
+    from borealis_py.observe.ingress_overview import gone, ingress_keys
+
+    rows: list[list[str | Text]] = []
+    for source, k in ingress_keys(state, statuses):
+        status = statuses.get((source, k))
+        if status is None:
+            rows.append([source, str(k), Text("not running", "red"), *[""] * 8])
+            continue
+        over = gone(status, now_us)
+        role = (
+            Text(f"gone, was {status.role}", "red") if over else Text(status.role, _STYLES.get(status.role, "yellow"))
+        )
+        rows.append([source, str(k), role, *[""] * 7, status.detail])
+        if status.role is IngressRole.OWNER and not over:
+            rows += [["", "", "", *_input(status, one)] for one in status.inputs]
+    return make_table("ingresses", INGRESS_COLUMNS, rows)
+
+
+_STYLES = {"owner": "green", "standby": ""}
+
+
+def _input(status: IngressStatus, one: IngressInput) -> list[str | Text]:
+    from borealis_py.observe.ingress_overview import behind_s, boundary_text
+
+    behind = behind_s(status, one)
+    return [
+        f"{one.name}: {one.feeds}",
+        clock(boundary_text(one), behind),
+        duration(behind),
+        "" if one.lag is None else str(one.lag),
+        str(one.rows),
+        str(one.late or ""),
+        str(one.dead or ""),
+        Text(one.missing, "yellow"),
+    ]

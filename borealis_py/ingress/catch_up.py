@@ -1,0 +1,30 @@
+"""Keeps partitions in step while they catch up: rows that run far ahead of others only wait in their readers' memory,
+and their buckets run without the others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from sunion.model import FOREVER
+
+AHEAD_US = 1_000_000
+"""How far in stime a partition may run ahead of the slowest that has a backlog."""
+
+
+class CatchUp:
+    """Where the partitions that have a backlog stand. Ingresses of one process share it, so that their topics stay in
+    step, too."""
+
+    def __init__(self) -> None:
+        self._fronts: dict[Hashable, int] = {}
+
+    def note(self, key: Hashable, front: int | None) -> None:
+        """Partition `key` is to copy rows from stime `front` on. None: it has no backlog, or cannot be read."""
+        if front is None:
+            self._fronts.pop(key, None)
+        else:
+            self._fronts[key] = front
+
+    def limit(self, key: Hashable) -> int:
+        """Partition `key` may copy rows up to this stime."""
+        return min((front for other, front in self._fronts.items() if other != key), default=FOREVER) + AHEAD_US

@@ -1,0 +1,46 @@
+"""How far one input of an ingress has come, for those who watch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from borealis_py.ingress.foreign_topic import ForeignTopic
+from borealis_py.ingress.input_writer import InputWriter
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedInput:
+    """One input of an owner. `boundary`: the last one promised. `lag`: records that have not been copied yet, of all
+    partitions that it takes from; None: the broker did not tell an end of theirs. `rows`: copied; `rejected`: made dead
+    letters, `late` of them because they were late; all since the owner began to own. `unreadable`: partitions that
+    cannot be read now."""
+
+    boundary: int
+    lag: int | None
+    rows: int
+    rejected: int
+    late: int
+    unreadable: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, writer: InputWriter, feeders: Iterable[int], topic: ForeignTopic, missing: Iterable[int]
+    ) -> CopiedInput:
+        """From what its owner holds. `missing`: partitions of the topic that cannot be read."""
+        own = tuple(feeders)
+        lags = [_lag(p, topic) for p in own]
+        known = [lag for lag in lags if lag is not None]
+        return cls(
+            writer.boundary,
+            sum(known) if len(known) == len(lags) else None,
+            writer.rows,
+            writer.rejected,
+            writer.late,
+            tuple(p for p in missing if p in own),
+        )
+
+
+def _lag(partition: int, topic: ForeignTopic) -> int | None:
+    told, queue = topic.ends.get(partition), topic.queues.get(partition)
+    return None if told is None or told.committed is None or queue is None else max(0, told.committed - queue.copied)

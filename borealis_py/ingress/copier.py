@@ -1,0 +1,317 @@
+"""What the owner of an ingress's inputs does: copies records in step, and promises boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import structlog
+
+from borealis_py.ingress.catch_up import CatchUp
+from borealis_py.ingress.counts import IngressCounts
+from borealis_py.ingress.decoder import Decoded, Int64s, TopicDecoder
+from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
+from borealis_py.ingress.input_part import InputLimits, InputPart, part_for
+from borealis_py.ingress.input_writer import InputWriter
+from borealis_py.ingress.partition_queue import Gap, PartitionQueue
+from borealis_py.ingress.plan import IngressPlan
+from borealis_py.ingress.watermark import NEVER, Watermarks
+from borealis_py.log.base import NewRecord
+
+log = structlog.get_logger("borealis.ingress")
+
+IDLE_US = 500_000
+"""Where nothing can be promised, an empty record this often says that its writer lives."""
+SILENT_US = 2_000_000
+"""An owner that has not learned the topic's ends for this long writes nothing, so that another takes over."""
+STALLED_US = 1_000_000
+"""A partition from which nothing has come for this long, although it has a backlog, holds up no other."""
+HELD_US = 20_000
+"""How soon to look again whether what is held back may go on."""
+TURN_RECORDS = 10_000
+"""Records copied in one turn."""
+
+
+class Copier:
+    """Copies a foreign topic into the inputs that this process owns.
+
+    Args:
+        writers: one for each input.
+        catch_up: shared by all topics of the process.
+    """
+
+    def __init__(
+        self,
+        plan: IngressPlan,
+        topic: ForeignTopic,
+        decoder: TopicDecoder,
+        writers: Sequence[InputWriter],
+        counts: IngressCounts,
+        catch_up: CatchUp,
+    ) -> None:
+        spec = plan.spec
+        self.missing: tuple[int, ...] = ()
+        """Partitions whose ends the broker did not tell when it was last asked."""
+        self.more = False
+        """Something can be copied at once."""
+        self.silent = False
+        """It has not learned the topic's ends for too long, and writes nothing."""
+        self._plan, self._topic, self._decoder = plan, topic, decoder
+        self._writers, self._counts, self._catch_up = writers, counts, catch_up
+        self._rule = Watermarks(spec.lateness_us, spec.boundary == "data", spec.expect_us)
+        self._buckets = plan.targets[0].buckets
+        self._ahead_us = plan.targets[0].ahead_max_us
+        self._due_us: int | None = None
+        self._held = False
+
+    # Positions --------------------------------------------------------------------------------------------------------
+
+    def begin(self, offsets: Mapping[int, int], now_us: int) -> None:
+        """Copy these partitions, each from where some input that it feeds has not got further."""
+        for p, offset in sorted(offsets.items()):
+            self._topic.open(p, offset, now_us)
+            self._rule.open(p, offset)
+        self._feed(offsets)
+
+    def _grow(self, new: Sequence[int], now_us: int) -> None:
+        """Copy partitions that the topic did not have before, from their beginning."""
+        for p in new:
+            for i in self._plan.fed_by(p):
+                self._writers[i].at[p] = 0
+            self._topic.open(p, 0, now_us)
+            self._rule.open(p, 0)
+        log.warning(
+            f"{self._plan.name} has more partitions than before: they are copied from their beginning, by the inputs "
+            "that exist",
+            partitions=new,
+        )
+        self._feed(self._topic.queues)
+
+    def _feed(self, partitions: Iterable[int]) -> None:
+        for i, writer in enumerate(self._writers):
+            self._rule.feed(i, self._plan.feeders(i, partitions), writer.boundary)
+
+    # A turn -----------------------------------------------------------------------------------------------------------
+
+    def turn(self, now_us: int, new_ends: bool, full: bool) -> list[NewRecord]:
+        """Copy what has come, and return the records to append.
+
+        Args:
+            new_ends: the topic's ends have been told since the last turn.
+            full: too many records are in flight: copy nothing.
+        """
+        topic = self._topic
+        new = [p for p in range(topic.partitions or 0) if p not in topic.queues]
+        if new:
+            self._grow(new, now_us)
+        if topic.counted_us is not None:
+            self._rule.counted(topic.counted_us)
+        if new_ends:
+            self._told()
+        self._ask(now_us)
+        since = topic.learned_us
+        silent = since is not None and now_us - since > SILENT_US
+        if silent != self.silent:
+            self.silent = silent
+            self._tell_silence()
+        self.more = False
+        if silent:
+            return []
+        if not full:
+            topic.poll(now_us)
+            self._copy(now_us)
+        for i, writer in enumerate(self._writers):
+            self._flush(i, writer, now_us)
+        return [record for writer in self._writers for record in writer.drain()]
+
+    def close(self) -> None:
+        """Copy nothing more."""
+        for p in self._topic.queues:
+            self._catch_up.note((self._plan.spec.topic, p), None)
+        self._topic.stop()
+
+    def next_wakeup(self, now_us: int) -> int:
+        """When the next turn is due (µs) if nothing arrives before."""
+        due = [self._topic.next_wakeup]
+        if not self.silent:
+            due += [writer.sent_us + IDLE_US for writer in self._writers]
+        if self._topic.unanswered:
+            due.append(now_us + LOOK_US)
+        elif self._due_us is not None:
+            due.append(self._due_us)
+        if self._held:
+            due.append(now_us + HELD_US)
+        return min(due)
+
+    def _told(self) -> None:
+        asked = self._topic.ends_asked_us
+        assert asked is not None
+        for p, told in self._topic.ends.items():
+            if told.written is not None and p in self._topic.queues:
+                self._rule.told(p, asked, told.written)
+        missing = tuple(p for p in self._topic.queues if self._told_of(p) is None)
+        if missing != self.missing:
+            self.missing = missing
+            if missing:
+                log.warning(f"{self._plan.name}: partitions cannot be read: their inputs wait", partitions=missing)
+            else:
+                log.info(f"{self._plan.name}: all partitions can be read again")
+
+    def _told_of(self, partition: int) -> int | None:
+        told = self._topic.ends.get(partition)
+        return None if told is None else told.written
+
+    def _ask(self, now_us: int) -> None:
+        """Ask for the ends when the clock has passed a bucket's end and the lateness."""
+        if self._topic.asking or (self._due_us is not None and now_us < self._due_us):
+            return
+        self._topic.ask_ends(now_us)
+        lag, width = self._plan.spec.lateness_us, self._buckets.width_us
+        self._due_us = ((now_us - lag) // width + 1) * width + lag
+
+    def _tell_silence(self) -> None:
+        name = self._plan.name
+        if self.silent:
+            log.warning(f"{name}: its ends could not be learned for {SILENT_US // 1_000_000} s: another may take over")
+        else:
+            log.info(f"{name}: its ends can be learned again")
+
+    # Copying ----------------------------------------------------------------------------------------------------------
+
+    def _copy(self, now_us: int) -> None:
+        """Copy records, those of the partition that is furthest behind first."""
+        left, held = TURN_RECORDS, set[int]()
+        queues = self._topic.queues
+        for p, queue in queues.items():
+            self._settle(p, queue, now_us)
+        while True:
+            ready = [(self._front(p, head), p) for p in queues if p not in held and (head := self._head(p, now_us))]
+            if not ready or left <= 0:
+                break
+            _, p = min(ready)
+            done = self._copy_some(p, now_us)
+            left -= done
+            if not done:
+                held.add(p)
+            self._settle(p, queues[p], now_us)
+        self.more = self._topic.more or (left <= 0 and bool(ready))
+        self._held = bool(held)
+
+    def _settle(self, partition: int, queue: PartitionQueue, now_us: int) -> None:
+        """Say how far a partition has been copied, and where it stands."""
+        self._rule.read_to(partition, queue.copied)
+        head = self._head(partition, now_us)
+        told = self._topic.ends.get(partition)
+        front: int | None = None
+        if head is not None:
+            front = self._front(partition, head)
+        elif told is not None and (told.committed or 0) > queue.copied and now_us - queue.moved_us < STALLED_US:
+            front = self._rule.of_partition(partition)
+        self._catch_up.note((self._plan.spec.topic, partition), front)
+
+    def _head(self, partition: int, now_us: int) -> Decoded | None:
+        queue = self._topic.queues[partition]
+        while isinstance(head := queue.head(self._decoder), Gap):
+            self._pass(queue, head, now_us)
+        return head
+
+    def _front(self, partition: int, head: Decoded) -> int:
+        return int(head.stimes[0]) if len(head.stimes) else self._rule.of_partition(partition)
+
+    def _pass(self, queue: PartitionQueue, gap: Gap, now_us: int) -> None:
+        """Go on behind records that nobody can read any more. A dead letter of each input names what it lost."""
+        p, topic = queue.partition, self._plan.spec.topic
+        if gap.end is None:
+            self._counts.lost += gap.to - gap.at
+        else:
+            self._counts.made_again += 1
+            again = (
+                f"made again: {topic}[{p}] ends at {gap.end}, offset {gap.at} was next: the topic was deleted and "
+                "created again, and is copied from its beginning"
+            )
+        for i in self._plan.fed_by(p):
+            writer, reason = self._writers[i], ""
+            first = max(gap.at, writer.at.get(p, 0))  # it may have got further than another input
+            if gap.end is None and first < gap.to:
+                reason = f"lost: {topic}[{p}], offsets {first} to {gap.to - 1}: retention deleted them unread"
+            elif gap.end is not None and i == self._plan.refuser(p):
+                reason = again
+            if reason:
+                log.error(reason)
+                self._counts.rejected += 1
+                writer.add(InputPart.gap(p, reason, gap.to, self._decoder.schema), now_us)
+            writer.at[p] = gap.to if gap.end is not None else max(gap.to, writer.at.get(p, 0))
+        queue.passed(gap)
+        self._rule.open(p, gap.to)
+
+    def _copy_some(self, partition: int, now_us: int) -> int:
+        """Copy the first of a partition's records that may go now. Returns their number."""
+        queue, head = self._topic.queues[partition], self._head(partition, now_us)
+        assert head is not None
+        future = now_us + self._ahead_us
+        limit = self._catch_up.limit((self._plan.spec.topic, partition))
+        inputs = self._plan.inputs_of(partition, head.rows)
+        count = _before(head, (head.stimes < future) & (head.stimes > limit))
+        if count:
+            count = min(count, self._below_horizon(partition, head, inputs, future, now_us))
+        if not count:
+            return 0
+        part, rest = head.cut(count)
+        self._send(partition, part, inputs[: len(part.at)], future, now_us)
+        queue.done(part, rest)
+        queue.moved_us = now_us
+        return count
+
+    def _below_horizon(self, partition: int, head: Decoded, inputs: Int64s, future: int, now_us: int) -> int:
+        """How many records come before the first row that readers would refuse as in the future of its input's
+        boundary. Such a row itself may move the boundary, which then goes ahead of it."""
+        lateness = self._plan.spec.lateness_us
+        for attempt in (0, 1):
+            bounds = [w.boundary + lateness + self._ahead_us for w in self._writers]
+            wrong = (head.stimes < future) & (head.stimes >= np.asarray(bounds, np.int64)[inputs])
+            count = _before(head, wrong)
+            if count or attempt:
+                break
+            row = int(np.flatnonzero(wrong)[0])
+            i = int(inputs[row])
+            self._rule.saw(i, partition, int(head.stimes[row]))
+            self._flush(i, self._writers[i], now_us)
+        return count
+
+    def _send(self, partition: int, part: Decoded, inputs: Int64s, future: int, now_us: int) -> None:
+        fed, refuser = self._plan.fed_by(partition), self._plan.refuser(partition)
+        last = part.records[-1].offset
+        self._counts.heartbeats += len(part.pings_at)
+        for i in fed:
+            writer = self._writers[i]
+            mine = None if len(fed) == 1 else np.flatnonzero(inputs == i)
+            limits = InputLimits(writer.boundary, future, writer.at.get(partition, 0))
+            found = part_for(part, partition, mine, i == refuser, limits)
+            if found is not None:
+                self._counts.rows += found.rows.num_rows
+                self._counts.rejected += len(found.refused)
+                self._counts.late += sum(one.late_us > 0 for one in found.refused)
+                writer.add(found, now_us)
+            stimes = part.stimes if mine is None else part.stimes[mine]
+            known = stimes[stimes < future]
+            if len(known):
+                self._rule.saw(i, partition, int(known.max()))
+                if found is not None:
+                    self._rule.arrived(i, partition, int(found.offsets[-1]), now_us, int(known.max()))
+            writer.at[partition] = max(writer.at.get(partition, 0), last + 1)
+        if len(part.pings_at):
+            for i in set(self._plan.inputs_of(partition, part.pings).tolist()):
+                self._rule.arrived(i, partition, last, now_us)
+
+    def _flush(self, index: int, writer: InputWriter, now_us: int) -> None:
+        """Make the input's record, if it has rows, a boundary to promise, or has been silent."""
+        known = self._rule.boundary(index)
+        boundary = writer.boundary if known == NEVER else self._buckets.start(self._buckets.closed_by(known))
+        if writer.collecting or boundary > writer.boundary or now_us - writer.sent_us >= IDLE_US:
+            writer.flush(boundary, now_us)
+
+
+def _before(head: Decoded, wrong: np.ndarray) -> int:
+    """Number of records before the first row of which this is true; all of them, if there is none."""
+    found = np.flatnonzero(wrong)
+    return int(head.at[found[0]]) if len(found) else len(head)

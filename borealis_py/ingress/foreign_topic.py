@@ -1,0 +1,169 @@
+"""A foreign topic as its ingress reads it: its partitions, their ends, and what has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from borealis_py.ingress.partition_queue import Gap, PartitionQueue
+from borealis_py.log.base import Feed, OffsetBeyond, OffsetGone, Wake
+from borealis_py.log.foreign import ForeignLog, PartitionsQuery, StartsQuery, Told, ToldQuery
+from sunion.model import FOREVER
+
+LOOK_US = 2_000
+"""An answer wakes nobody, so the asker looks again after this time."""
+COUNT_US, COUNT_SOON_US = 5_000_000, 500_000
+"""How often the number of partitions is asked for where the ends are not; and how often while there is none."""
+
+
+class NobodyTold:
+    """The answer to a question for ends when nobody tells the number of partitions."""
+
+    def poll(self) -> Mapping[int, Told]:
+        return {}
+
+
+class ForeignTopic:
+    """Reads one topic and asks about it. Never waits.
+
+    Args:
+        wake: called when records have arrived.
+    """
+
+    def __init__(self, cluster: ForeignLog, topic: str, wake: Wake) -> None:
+        self.topic = topic
+        self.partitions: int | None = None
+        """Their number; 0: there is no such topic; None: nobody has told."""
+        self.counted_us: int | None = None
+        """When that was asked for."""
+        self.queues: dict[int, PartitionQueue] = {}
+        self.ends: Mapping[int, Told] = {}
+        """As last told."""
+        self.ends_asked_us: int | None = None
+        """When `ends` was asked for."""
+        self.learned_us: int | None = None
+        """When the last question was asked to which some end was told."""
+        self._watch = cluster.topic_watch(topic)
+        self._reader = cluster.reader(wake)
+        self._count: PartitionsQuery | None = None
+        self._count_due_us = self._count_asked_us = 0
+        self._told: ToldQuery | None = None
+        self._asked_us = 0
+        self._stood: Mapping[int, int] = {}
+        """How far each partition had been copied when the ends were asked for."""
+        self._starts: StartsQuery | None = None
+
+    @property
+    def asking(self) -> bool:
+        """Ends have been asked for, and not been told."""
+        return self._told is not None
+
+    @property
+    def unanswered(self) -> bool:
+        """Something has been asked for: look again after `LOOK_US`."""
+        return self._told is not None or self._count is not None or self._starts is not None
+
+    @property
+    def next_wakeup(self) -> int:
+        """When the number of partitions is asked for again."""
+        return self._count_due_us
+
+    def look(self, now_us: int) -> bool:
+        """Take answers. True: `ends` are new, and `partitions` is, too: it was asked for with them."""
+        if self._count is None and now_us >= self._count_due_us:
+            self._ask_count(now_us)
+        self._take_count(now_us)
+        told = None if self._told is None or self._count is not None else self._told.poll()
+        if told is None:
+            return False
+        # An end below what had been read when it was asked for is that of a topic made again, and not of this log.
+        gone = {p for p, one in told.items() if (one.written or 0) < self._stood.get(p, 0)}
+        self._told, self.ends_asked_us = None, self._asked_us
+        self.ends = {p: Told(None, None) if p in gone else one for p, one in told.items()}
+        if any(one.written is not None for one in told.values()):
+            self.learned_us = self._asked_us
+        return True
+
+    def ask_ends(self, now_us: int) -> None:
+        """Ask for both ends of all partitions, and for their number; once, until they are told."""
+        if self._told is None and self.partitions:
+            self._told, self._asked_us = self._watch.ask_ends(range(self.partitions)), now_us
+            self._stood = {p: queue.copied for p, queue in self.queues.items()}
+            self._ask_count(now_us)
+
+    def starts(self) -> Mapping[int, int | None] | None:
+        """The first retained offset of each partition; None: not told yet."""
+        if self._starts is None and self.partitions:
+            self._starts = self._watch.ask_starts(range(self.partitions))
+        found = None if self._starts is None else self._starts.poll()
+        if found is not None:
+            self._starts = None
+        return found
+
+    def open(self, partition: int, offset: int, now_us: int) -> PartitionQueue:
+        """Read a partition from here on."""
+        queue = self.queues[partition] = PartitionQueue(partition, offset)
+        queue.moved_us = now_us
+        self._reader.open(self._feed(partition), offset)
+        return queue
+
+    def poll(self, now_us: int) -> None:
+        """Queue what has arrived. Raises LogError: the topic may not be read."""
+        records = []
+        for _ in range(len(self.queues) + 1):  # an error of one partition keeps the others' records back
+            try:
+                records = self._reader.poll()
+                break
+            except OffsetGone as gone:
+                self._go_on(gone.feed, Gap(gone.offset, max(gone.first, gone.offset)))
+            except OffsetBeyond as beyond:
+                self._go_on(beyond.feed, Gap(beyond.offset, 0, beyond.end))
+        for record in records:
+            queue = self.queues[record.feed.partition]
+            queue.put(record)
+            queue.moved_us = now_us
+        for p, queue in self.queues.items():
+            if queue.reading and queue.empty:
+                queue.idle(self._reader.position(self._feed(p)))
+            if queue.reading and queue.full:
+                queue.reading = False
+                self._reader.stop(self._feed(p))
+            elif not queue.reading and queue.drained:
+                queue.reading = True
+                self._reader.open(self._feed(p), queue.fetched)
+
+    def stop(self) -> None:
+        """Read nothing, until `open`."""
+        for p, queue in self.queues.items():
+            if queue.reading:
+                self._reader.stop(self._feed(p))
+        self.queues = {}
+
+    def close(self) -> None:
+        self._reader.close()
+        self._watch.close()
+
+    @property
+    def more(self) -> bool:
+        """Records have arrived that `poll` has left."""
+        return self._reader.more
+
+    def _go_on(self, feed: Feed, gap: Gap) -> None:
+        self.queues[feed.partition].skip(gap)
+        self._reader.open(feed, gap.to)
+
+    def _ask_count(self, now_us: int) -> None:
+        self._count, self._count_due_us, self._count_asked_us = self._watch.ask_partitions(), FOREVER, now_us
+
+    def _take_count(self, now_us: int) -> None:
+        found = None if self._count is None else self._count.poll()
+        if found is None:
+            return
+        self._count = None
+        self._count_due_us = now_us + (COUNT_US if found > 0 else COUNT_SOON_US)
+        if found >= 0:
+            self.partitions, self.counted_us = found, self._count_asked_us
+        elif self._told is not None:
+            self._told = NobodyTold()
+
+    def _feed(self, partition: int) -> Feed:
+        return Feed(self.topic, partition)

@@ -1,0 +1,181 @@
+"""An ingress's own side: the logs of its inputs, which it follows, claims as a group, and appends to. Never waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+from borealis_py.client.target import BegunAnew, PublishFailed
+from borealis_py.ingress.ownership import Ownership
+from borealis_py.ingress.plan import IngressPlan
+from borealis_py.log.base import EndsQuery, Feed, Log, LogError, NewRecord, Record, Wake
+from borealis_py.log.description import Life, OtherLife, OtherVersion, check_life
+
+OUTSTANDING_MAX = 1_000
+"""Limit of records in flight; nothing is copied while there are more."""
+ATTEMPTS_MAX = 5
+"""How often an input is claimed again, by the owner of the first one."""
+
+
+class InputLogs:
+    """The logs of all inputs of one ingress.
+
+    The first input decides who copies: it is claimed before the others, so that of two that claim at the same time one
+    gets them all. That is for order alone; each input's log by itself makes its rows exactly once.
+
+    Args:
+        uid: of this ingress, unique forever.
+        wake: called when there is something to do in a turn.
+
+    Raises:
+        LogUnreachable: no broker.
+    """
+
+    def __init__(self, log: Log, plan: IngressPlan, uid: str, wake: Wake) -> None:
+        self._log, self._plan = log, plan
+        self.life = Life(plan.targets[0].app_uid)
+        lookup = log.lookup()
+        lateness_us = plan.spec.lateness_us
+        self.owners = [Ownership(t, self.life, uid, lateness_us, *lookup.bounds(t.feed)) for t in plan.targets]
+        self._lookup = lookup
+        self._reader = log.reader(wake)
+        self._appender = log.appender(wake)
+        self._begin = [owner.begin for owner in self.owners]
+        for owner in self.owners:
+            self._reader.open(owner.target.feed, owner.begin)
+        self._of = {owner.target.feed: i for i, owner in enumerate(self.owners)}
+        self._in_flight = 0
+        self._attempts = [0] * len(self.owners)
+
+    @property
+    def full(self) -> bool:
+        """Too many records are in flight: wait for the log."""
+        return self._in_flight >= OUTSTANDING_MAX
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything appended is in the log."""
+        return self._in_flight == 0
+
+    @property
+    def read(self) -> bool:
+        """Whether it is known where every log stands."""
+        return all(owner.end is not None for owner in self.owners)
+
+    @property
+    def nobody(self) -> bool:
+        """Whether nobody has ever owned the first input."""
+        end = self.owners[0].end
+        return end is not None and not end.fold.owner
+
+    @property
+    def ended(self) -> bool:
+        """Whether END is in the first input's log."""
+        end = self.owners[0].end
+        return end is not None and end.fold.ended
+
+    @property
+    def owned(self) -> bool:
+        """Whether all inputs are owned."""
+        return all(owner.owning for owner in self.owners)
+
+    @property
+    def lost(self) -> bool:
+        """Whether another took an input."""
+        return any(owner.lost for owner in self.owners)
+
+    def heard(self) -> bool:
+        """Whether an owner has written since the last call."""
+        found = any(owner.heard for owner in self.owners)
+        for owner in self.owners:
+            owner.heard = False
+        return found
+
+    def turn(self) -> None:
+        """Process deliveries, and read.
+
+        Raises:
+            BegunAnew: the app was begun anew. PublishFailed: the log refused a record.
+            StreamForgotten: retention has deleted what shows how far a topic was copied. LogError: as `Reader.poll`.
+        """
+        self._deliveries()
+        if self.life.strangers:
+            self._look()
+        try:
+            records = self._reader.poll()
+        except LogError:  # its topic was deleted or recreated
+            self._look()
+            raise
+        found: dict[Feed, list[Record]] = {}
+        for record in records:
+            found.setdefault(record.feed, []).append(record)
+        for i, owner in enumerate(self.owners):
+            feed = owner.target.feed
+            owner.read(found.get(feed, ()), self._reader.position(feed))
+            if owner.begin != self._begin[i]:
+                self._begin[i] = owner.begin
+                self._reader.open(feed, owner.begin)
+
+    def ask_ends(self) -> EndsQuery:
+        """Ask for the ends of all these logs."""
+        return self._lookup.ask_ends([owner.target.feed for owner in self.owners])
+
+    def read_up_to(self, ends: Callable[[Feed], int | None]) -> bool:
+        """Whether every log has been read to its end; False if an end is not known."""
+        known = [(owner, ends(owner.target.feed)) for owner in self.owners]
+        return all(end is not None and owner.position >= end for owner, end in known)
+
+    def claim(self) -> None:
+        """Claim the first input, and once it is owned, the others. Call it in each turn while claiming."""
+        first = self.owners[0]
+        if not first.owning:
+            if not first.claiming and not first.lost:
+                self._attempts = [0] * len(self.owners)
+                self.append(first.claim())
+            return
+        for i, owner in enumerate(self.owners[1:], 1):
+            again = owner.lost and self._attempts[i] < ATTEMPTS_MAX
+            if not owner.owning and not owner.claiming and (again or not owner.lost):
+                self._attempts[i] += 1
+                self.append(owner.claim())
+
+    def failed(self) -> bool:
+        """While claiming: whether another was faster."""
+        others = zip(self.owners[1:], self._attempts[1:], strict=True)
+        return self.owners[0].lost or any(owner.lost and count >= ATTEMPTS_MAX for owner, count in others)
+
+    def step_down(self) -> None:
+        """Own nothing."""
+        for owner in self.owners:
+            owner.step_down()
+
+    def append(self, record: NewRecord) -> None:
+        self._in_flight += 1
+        self._appender.append(record, record.feed)
+
+    def close(self) -> None:
+        self._reader.close()
+        self._appender.close()
+        self._lookup.close()
+
+    def _look(self) -> None:
+        """Check the description, if there is one: nothing written for an earlier life counts. Raises BegunAnew."""
+        app = self._plan.targets[0].app
+        try:
+            with closing(self._log.lookup()) as lookup:
+                check_life(lookup, app, self.life.app_uid)
+        except (OtherLife, OtherVersion) as exc:
+            raise BegunAnew(f"{self._plan.name}, copied for app {app!r}: {exc}") from exc
+        except LogError:
+            return  # there is none at the moment: check again later
+        self.life.strangers = False
+
+    def _deliveries(self) -> None:
+        for delivery in self._appender.deliveries():
+            self._in_flight -= 1
+            if delivery.error is not None:
+                self._look()  # records in flight may have met topics of another life
+                raise PublishFailed(
+                    f"{delivery.token}: the log refused a record: {delivery.error}. Start the ingress of "
+                    f"{self._plan.name} again: it goes on where the log ends"
+                )

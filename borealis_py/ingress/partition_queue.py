@@ -1,0 +1,92 @@
+"""What was read of one foreign partition and is not copied yet, in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from borealis_py.ingress.decoder import Decoded, TopicDecoder
+from borealis_py.log.base import Record
+
+CHUNK = 2_000
+"""Records decoded together."""
+QUEUE_BYTES = 4 << 20
+QUEUE_RECORDS = 20_000
+"""Beyond either, a partition is not read on: one that is held back must not fill the memory."""
+_RECORD_BYTES = 200
+"""Size of a record in memory in addition to its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Records that will never be read: copying goes on at offset `to` instead of `at`. `end`: None: retention has
+    deleted them; else the topic was made again, and that is its end now."""
+
+    at: int
+    to: int
+    end: int | None = None
+
+
+class PartitionQueue:
+    """Records of one partition. `copied`: the offset to copy next; `fetched`: the offset to read next."""
+
+    def __init__(self, partition: int, offset: int) -> None:
+        self.partition = partition
+        self.copied = self.fetched = offset
+        self.reading = True
+        """Its feed is open."""
+        self.moved_us = 0
+        """When its records last came, or were copied."""
+        self._items: deque[Record | Gap] = deque()
+        self._bytes = 0
+        self._head: Decoded | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self._head is None and not self._items
+
+    @property
+    def full(self) -> bool:
+        return self._bytes > QUEUE_BYTES or len(self._items) > QUEUE_RECORDS
+
+    @property
+    def drained(self) -> bool:
+        """So little is left that reading may go on."""
+        return self._bytes < QUEUE_BYTES // 4 and len(self._items) < QUEUE_RECORDS // 4
+
+    def put(self, record: Record) -> None:
+        self._items.append(record)
+        self._bytes += len(record.value or b"") + _RECORD_BYTES
+        self.fetched = record.offset + 1
+
+    def skip(self, gap: Gap) -> None:
+        """Records after it will come from elsewhere."""
+        self._items.append(gap)
+        self.fetched = gap.to
+
+    def head(self, decoder: TopicDecoder) -> Decoded | Gap | None:
+        """What is to be copied next; None: nothing has come."""
+        if self._head is None and self._items:
+            if isinstance(self._items[0], Gap):
+                return self._items[0]
+            records: list[Record] = []
+            while self._items and len(records) < CHUNK and isinstance(item := self._items[0], Record):
+                records.append(item)
+                self._items.popleft()
+                self._bytes -= len(item.value or b"") + _RECORD_BYTES
+            self._head = decoder.decode(records)
+        return self._head
+
+    def done(self, copied: Decoded, rest: Decoded) -> None:
+        """The first part of the head is copied."""
+        self.copied = copied.records[-1].offset + 1
+        self._head = rest if len(rest) else None
+
+    def passed(self, gap: Gap) -> None:
+        """The gap, which was the head, is dealt with."""
+        self._items.popleft()
+        self.copied = gap.to
+
+    def idle(self, position: int) -> None:
+        """Nothing is queued, and the reader stands at this position: what lies before is seen by nobody."""
+        self.copied = max(self.copied, position)

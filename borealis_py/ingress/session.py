@@ -1,0 +1,319 @@
+"""One ingress of a foreign topic: stands by, takes over, copies, and stands by again when it is fenced.
+
+Single-threaded; never waits. `turn(now)` does everything that is due; `next_wakeup()` tells when something will be. A
+process drives it by a thread, the simulator by its scheduler. It reads no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import structlog
+
+from borealis_py.client.target import StreamEnded
+from borealis_py.engine.codec import ArrowSourceCodec
+from borealis_py.ingress.catch_up import CatchUp
+from borealis_py.ingress.copied_input import CopiedInput
+from borealis_py.ingress.copier import IDLE_US, Copier
+from borealis_py.ingress.counts import IngressCounts
+from borealis_py.ingress.decoder import TopicDecoder
+from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
+from borealis_py.ingress.input_writer import InputWriter
+from borealis_py.ingress.inputs import InputLogs
+from borealis_py.ingress.plan import IngressPlan
+from borealis_py.log.base import EndsQuery, Log, Wake
+from borealis_py.log.foreign import ForeignLog
+
+log = structlog.get_logger("borealis.ingress")
+
+PATIENCE_US, PATIENCE_STEP_US = 1_000_000, 200_000
+"""A standby takes over when it has heard nothing for the first, and the second times its index."""
+AGAIN_US = 50_000
+"""How soon a standby that could not learn what it must know asks again."""
+
+
+class IngressState(Enum):
+    """What an ingress does now."""
+
+    STANDBY = "it follows what the owner writes"
+    CLAIMING = "it is taking over"
+    POSITIONING = "it owns the inputs, and the topic was never copied: it finds out where to begin"
+    COPYING = "it owns the inputs, and copies"
+
+
+class IngressSession:
+    """Copies one foreign topic into an app's source, or stands by for the process that does.
+
+    Args:
+        log: the app's. cluster: where the foreign topic is.
+        decoder: of its records.
+        uid: of this process, unique forever. index: of this ingress; the lowest that lives takes over first.
+        wake: called when there is something to do in a turn.
+        catch_up: shared by the ingresses of this process, so that their topics stay in step; None: its own.
+
+    Raises:
+        LogUnreachable: no broker of the app's answers.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        cluster: ForeignLog,
+        plan: IngressPlan,
+        decoder: TopicDecoder,
+        uid: str,
+        index: int,
+        wake: Wake,
+        catch_up: CatchUp | None = None,
+    ) -> None:
+        self.state = IngressState.STANDBY
+        self.counts = IngressCounts()
+        self._plan, self._decoder, self._uid = plan, decoder, uid
+        self._patience_us = PATIENCE_STEP_US * index
+        self._catch_up = catch_up or CatchUp()
+        self._inputs = InputLogs(log, plan, uid, wake)
+        self._topic = ForeignTopic(cluster, plan.spec.topic, wake)
+        self._codecs = [ArrowSourceCodec(t.source, plan.columns, t.row_max_bytes) for t in plan.targets]
+        self._writers: list[InputWriter] = []
+        self._copier: Copier | None = None
+        self._now_us = 0
+        self._heard_us: int | None = None
+        """When an owner was heard last, or this began to listen."""
+        self._own_ends: EndsQuery | None = None
+        self._asked_us = 0
+        self._again_us = 0
+        self._absent = False
+        """The topic did not exist when this began to copy it."""
+
+    @property
+    def owner(self) -> bool:
+        """Whether this process owns the inputs."""
+        return self.state in (IngressState.POSITIONING, IngressState.COPYING)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The partitions that an owner cannot read now."""
+        return () if self._copier is None else self._copier.missing
+
+    @property
+    def silent(self) -> bool:
+        """Whether this process owns the inputs, but cannot learn the topic's ends, and writes nothing."""
+        return self._copier is not None and self._copier.silent
+
+    @property
+    def positions(self) -> Mapping[int, int]:
+        """The next offset of each partition, of an owner: everything before has been copied, or is on its way."""
+        return {p: queue.copied for p, queue in self._topic.queues.items()}
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """What each input has been promised, of an owner."""
+        return tuple(writer.boundary for writer in self._writers)
+
+    @property
+    def following(self) -> bool:
+        """Whether it is known where the source's logs stand, so that it could take over."""
+        return self._inputs.read
+
+    @property
+    def absent(self) -> bool:
+        """Whether the topic does not exist, as far as its cluster has told."""
+        return self._topic.partitions == 0
+
+    @property
+    def copied(self) -> tuple[CopiedInput, ...]:
+        """How far each input has come, of an owner that copies."""
+        if self._copier is None:
+            return ()
+        topic, missing = self._topic, self._copier.missing
+        return tuple(
+            CopiedInput.of(writer, self._plan.feeders(i, topic.queues), topic, missing)
+            for i, writer in enumerate(self._writers)
+        )
+
+    def turn(self, now_us: int) -> None:
+        """Do what is due.
+
+        Raises:
+            StreamEnded: END is in the source's log. StreamForgotten: retention has deleted how far it was copied.
+            BegunAnew: the app was begun anew. PublishFailed: the log refused a record.
+            LogError: a log may not be read.
+        """
+        self._now_us = now_us = max(self._now_us, now_us)  # a clock that is set back must not break a promise
+        self._inputs.turn()
+        if self._inputs.ended:
+            raise StreamEnded(
+                f"{self._plan.targets[0].name} has ended: nothing can follow END, so nothing is copied", -1
+            )
+        new_ends = self._topic.look(now_us)
+        if self._heard_us is None or self._inputs.heard():
+            self._heard_us = now_us
+        if self._inputs.lost and self.state is not IngressState.CLAIMING:
+            self._step_down(f"{self._plan.name}: another ingress has taken over; this one stands by")
+        if self.state is IngressState.STANDBY:
+            self._stand_by(now_us)
+        if self.state is IngressState.CLAIMING:
+            self._claim(now_us)
+        if self.state is IngressState.POSITIONING:
+            self._position(now_us)
+        if self.state is IngressState.COPYING:
+            self._copy(now_us, new_ends)
+
+    def next_wakeup(self) -> int:
+        """When the next turn is due (µs) if nothing arrives before."""
+        now_us = self._now_us
+        if self._copier is not None:
+            return now_us if self._copier.more else self._copier.next_wakeup(now_us)
+        if self._topic.unanswered or self._own_ends is not None:
+            return now_us + LOOK_US
+        due = [self._topic.next_wakeup]
+        if self.state is IngressState.STANDBY and self._inputs.read:
+            due.append(max(self._due_us(), self._again_us))
+        elif self.state is IngressState.POSITIONING:
+            due.append(self._again_us)
+        return min(due)
+
+    def close(self) -> None:
+        """Close the connections. Its inputs wait for another ingress, or for its next start."""
+        if self._copier is not None:
+            self._copier.close()  # or its partitions would hold up other topics that are to stay in step
+        self._topic.close()
+        self._inputs.close()
+
+    # A standby --------------------------------------------------------------------------------------------------------
+
+    def _due_us(self) -> int:
+        """When a standby that hears nothing takes over."""
+        first = 0 if self._inputs.nobody else PATIENCE_US
+        return (self._heard_us or 0) + first + self._patience_us
+
+    def _stand_by(self, now_us: int) -> None:
+        """Take over when nothing was heard for long enough, all that was written has been read, and the topic's ends
+        can be learned from here: otherwise it would only do as badly as the owner."""
+        if not self._inputs.read or now_us < max(self._due_us(), self._again_us):
+            self._own_ends = None
+            return
+        if self._own_ends is None:
+            self._own_ends, self._asked_us = self._inputs.ask_ends(), now_us
+            self._topic.ask_ends(now_us)
+            return
+        ends = self._own_ends.poll()
+        if ends is None or self._topic.asking:
+            return
+        learned = self._topic.learned_us is not None and self._topic.learned_us >= self._asked_us
+        known = learned or self._topic.partitions == 0  # that it does not exist is known, too
+        if known and self._inputs.read_up_to(lambda feed: ends.get(feed)):
+            self.state, self._own_ends = IngressState.CLAIMING, None
+            log.info(f"{self._plan.name}: no ingress is heard; this one takes over", uid=self._uid)
+        elif not known or any(end is None for end in ends.values()):
+            self._own_ends, self._again_us = None, now_us + AGAIN_US
+        # else there is something to be read, which will say whether an owner lives
+
+    def _claim(self, now_us: int) -> None:
+        self._inputs.claim()
+        if self._inputs.failed():
+            self._step_down(f"{self._plan.name}: another ingress was faster; this one stands by")
+        elif self._inputs.owned:
+            self.state = IngressState.POSITIONING
+            self.counts.taken_over += 1
+            self._writers = [self._writer(i, now_us) for i in range(len(self._codecs))]
+
+    def _writer(self, index: int, now_us: int) -> InputWriter:
+        owner = self._inputs.owners[index]
+        assert owner.end is not None
+        fold, at = owner.end.fold, owner.end.at or {}
+        codec = self._codecs[index]
+        return InputWriter(owner.target, codec, self._uid, owner.epoch, fold.boundary, fold.last_seq, at, now_us)
+
+    def _step_down(self, why: str) -> None:
+        log.warning(why, uid=self._uid)
+        if self._copier is not None:
+            self._copier.close()
+        self.state, self._copier, self._writers = IngressState.STANDBY, None, []
+        self._inputs.step_down()
+        self._heard_us, self._own_ends = self._now_us, None
+
+    # An owner ---------------------------------------------------------------------------------------------------------
+
+    def _position(self, now_us: int) -> None:
+        """Go on where the logs of the inputs say. If the first says nothing, the topic was never copied: it begins
+        where the app says, once that is in all logs, the first one's last. So no row is copied by anybody who might be
+        followed by one that begins elsewhere."""
+        if self._inputs.owners[0].positioned:
+            self._begin(now_us)
+            return
+        if now_us < self._again_us:
+            return
+        self._again_us = now_us + AGAIN_US
+        for i, writer in enumerate(self._writers):
+            if now_us - writer.sent_us >= IDLE_US:
+                self._tell(i, now_us)
+        begin = self._first_offsets(now_us)
+        if begin is None:
+            return
+        told = True
+        for i, writer in reversed(list(enumerate(self._writers))):
+            own = {p: begin[p] for p in self._plan.feeders(i, begin)}
+            if not own or self._inputs.owners[i].positioned:
+                continue
+            if not writer.at and (i or told):
+                writer.at = own
+                self._tell(i, now_us)
+            told = False
+        if told:
+            self._begin(now_us)
+
+    def _tell(self, index: int, now_us: int) -> None:
+        """Write a record that says how far its topic is copied, and that its owner lives."""
+        writer = self._writers[index]
+        writer.read_to = self._inputs.owners[index].position
+        writer.flush(writer.boundary, now_us)
+        for record in writer.drain():
+            self._inputs.append(record)
+
+    def _first_offsets(self, now_us: int) -> Mapping[int, int] | None:
+        """Where to begin to copy; None: not known yet. What is not committed at the latest end is copied once it is."""
+        topic, spec = self._topic, self._plan.spec
+        if topic.partitions == 0:
+            if not self._absent:
+                self._absent = True
+                log.warning(f"{self._plan.name} does not exist: once it does, it is copied from its beginning")
+            return {}
+        if self._absent:
+            return dict.fromkeys(range(topic.partitions or 0), 0)
+        known: Mapping[int, int | None] | None
+        if spec.start == "earliest":
+            known = topic.starts()
+        else:
+            fresh = not topic.asking and topic.ends_asked_us is not None and len(topic.ends) == topic.partitions
+            known = {p: told.committed for p, told in topic.ends.items()} if fresh else None
+            if not fresh:
+                topic.ask_ends(now_us)
+        if known is None:
+            return None
+        unknown = sorted(p for p, offset in known.items() if offset is None)
+        if unknown:
+            log.warning(f"{self._plan.name}: it cannot begin before all partitions can be read", partitions=unknown)
+            topic.ask_ends(now_us)
+            return None
+        return {p: offset for p, offset in known.items() if offset is not None}
+
+    def _begin(self, now_us: int) -> None:
+        """Read each partition from where some input that it feeds has not got further."""
+        offsets: dict[int, int] = {}
+        for writer in self._writers:
+            for p, offset in writer.at.items():
+                offsets[p] = min(offset, offsets.get(p, offset))
+        plan, topic = self._plan, self._topic
+        self._copier = Copier(plan, topic, self._decoder, self._writers, self.counts, self._catch_up)
+        self._copier.begin(offsets, now_us)
+        self.state = IngressState.COPYING
+        log.info(f"{plan.name}: copying", partitions=len(offsets), uid=self._uid)
+
+    def _copy(self, now_us: int, new_ends: bool) -> None:
+        assert self._copier is not None
+        for i, writer in enumerate(self._writers):
+            writer.read_to = self._inputs.owners[i].position
+        for record in self._copier.turn(now_us, new_ends, self._inputs.full):
+            self._inputs.append(record)

@@ -1,0 +1,61 @@
+"""What an ingress needs of the cluster whose topics other programs write. Kafka and the simulator implement it.
+
+Nothing blocks but opening and closing: questions are asked, and polled for their answers, which wake nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from borealis_py.log.base import Reader, Wake
+
+
+class Told(NamedTuple):
+    """Ends of one partition, as the broker told them; None: it did not. `committed`: what a reader can see ends there.
+    `written`: what is in the log ends there, open transactions included."""
+
+    committed: int | None
+    written: int | None
+
+
+class PartitionsQuery(Protocol):
+    """A pending question how many partitions a topic has."""
+
+    def poll(self) -> int | None:
+        """None: no answer yet. 0: there is no such topic. -1: nobody answered, or reading it is not allowed."""
+
+
+class ToldQuery(Protocol):
+    """A pending question for both ends of some partitions."""
+
+    def poll(self) -> Mapping[int, Told] | None:
+        """None: no answer yet."""
+
+
+class StartsQuery(Protocol):
+    """A pending question for the first retained offsets of some partitions."""
+
+    def poll(self) -> Mapping[int, int | None] | None:
+        """None: no answer yet. Of a partition: its first retained offset; None: the broker did not tell."""
+
+
+class TopicWatch(Protocol):
+    """Asks about one topic."""
+
+    def ask_partitions(self) -> PartitionsQuery: ...
+
+    def ask_ends(self, partitions: Sequence[int]) -> ToldQuery:
+        """Both ends of all these partitions at once: they count everything written before this call."""
+
+    def ask_starts(self, partitions: Sequence[int]) -> StartsQuery: ...
+
+    def close(self) -> None: ...
+
+
+class ForeignLog(Protocol):
+    """A cluster, as an ingress uses it. Small and picklable."""
+
+    def reader(self, wake: Wake) -> Reader: ...
+
+    def topic_watch(self, topic: str) -> TopicWatch: ...

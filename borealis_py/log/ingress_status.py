@@ -1,0 +1,82 @@
+"""What ingresses report in an app's status topic, as JSON beside the statuses of replicas."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class IngressRole(StrEnum):
+    """What an ingress does for one foreign topic."""
+
+    STARTING = "starting"
+    """It has not read the source's own topic to its end yet."""
+    OWNER = "owner"
+    """It copies the topic."""
+    STANDBY = "standby"
+    """It reads what the owner writes, and takes over when nothing comes any more."""
+    STOPPED = "stopped"
+    """It has ended; `detail` says why."""
+
+
+class IngressInput(msgspec.Struct, frozen=True):
+    """One input of an ingress, as its status reports it."""
+
+    name: str
+    """The partition of the source that it writes, like `orders.0`."""
+    feeds: str
+    """What of the topic it is: a partition, or a value of the column `by`."""
+    boundary_us: int
+    """The last boundary that it sent: no later row has a time below it (microseconds since 1970); 0: none yet."""
+    lag: int | None
+    """Records that have not been copied yet, of all partitions of the topic that it takes from; null: the topic's end
+    cannot be told."""
+    rows: int
+    """Rows copied since this ingress became the owner."""
+    late: int
+    """Rows that came after their boundary: dead letters."""
+    dead: int
+    """Other records that it could not use: dead letters."""
+    missing: str = ""
+    """Why the input is missing now; "": it is not."""
+
+
+class IngressStatus(msgspec.Struct, frozen=True):
+    """What an ingress reports in the status topic under `ingress/<source>/<index>`: once a second and when its role
+    changes."""
+
+    source: str
+    """The source that it writes."""
+    ingress: int
+    """The ingress's index, from 0."""
+    topic: str
+    """The foreign topic that it reads."""
+    cluster: str
+    """The name of that topic's cluster; "": the app's own."""
+    role: IngressRole
+    """What it does: starting, owner, standby or stopped."""
+    uid: str
+    """Random id of this incarnation."""
+    pid: int
+    """Process id."""
+    host: str
+    """Name of the machine on which `pid` runs."""
+    at_wall_us: int
+    """When it reported this, by its own clock: microseconds since 1970."""
+    inputs: tuple[IngressInput, ...]
+    """Of an owner: its inputs, in their order; of others: none."""
+    detail: str = ""
+    """Why it is in this role, or what it waits for; "": nothing worth saying."""
+    http: str = ""
+    """Address at which its process answers HTTP; "": none."""
+
+    @property
+    def reads_its_source(self) -> bool:
+        """Whether it has started: it copies, or would take over."""
+        return self.role in (IngressRole.OWNER, IngressRole.STANDBY)
+
+
+def status_key(source: str, ingress: int) -> bytes:
+    """Key of an ingress's statuses."""
+    return f"ingress/{source}/{ingress}".encode()

@@ -1,0 +1,279 @@
+"""What a sample of a topic of other programs shows: format, fields, times, and the call that reads it. Pure.
+
+A sample proves nothing of what comes later: what it says are suggestions, with the numbers that they rest on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from borealis_py.log.base import Record
+from borealis_py.query.errors import QueryError
+from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
+from borealis_py.query.units import format_duration
+
+UNIT_US = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
+YEAR_2000_US, YEAR_2100_US = 946_684_800_000_000, 4_102_444_800_000_000
+"""Between them, an integer is taken for a time; the units' ranges do not overlap."""
+NEAR_US = 366 * 86_400_000_000
+"""A time field is at most this far from its records' Kafka timestamps; otherwise it is data, like a birthday."""
+LATENESSES_US = tuple(
+    s * 1_000 for s in (500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000)
+)
+"""Latenesses to suggest."""
+INT64_MAX = 2**63 - 1
+CONFLUENT_MAGIC = 0
+"""First byte of a value whose schema is in a registry; its schema's id follows in four bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSurvey:
+    """The field `name` of the objects of a sample. `type`: the column type that holds all its values; None: none does,
+    and `why` tells. `present`: in how many records; `null`: in how many of them it is null."""
+
+    name: str
+    type: str | None
+    present: int
+    null: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SampledLateness:
+    """How long after its time a record came (microseconds): median, 99th percentile, most."""
+
+    p50_us: int
+    p99_us: int
+    most_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSurvey:
+    """What a sample shows of `topic`.
+
+    `partitions`: how many the topic has. `records`: how many were looked at. `format`: "json", or what else it looks
+    like. `unusable`: records that are no JSON objects. `fields`: of the others. `rate`: records per second, of all
+    partitions together; None: too few to tell. `stime`, `unit`: the field with a record's time, and what it counts;
+    None: none looks like one, so Kafka's timestamp is taken. `lateness`: by that time; None: no records. `gap_us`: the
+    longest time between two records of a partition, by Kafka's timestamps (microseconds); None: too few to tell.
+    """
+
+    topic: str
+    partitions: int
+    records: int
+    format: str
+    unusable: int
+    fields: tuple[FieldSurvey, ...]
+    rate: float | None
+    stime: str | None
+    unit: str
+    lateness: SampledLateness | None
+    gap_us: int | None
+
+    @property
+    def lateness_us(self) -> int:
+        """The lateness to suggest: half as much again as the most that was seen."""
+        most = 0 if self.lateness is None else self.lateness.most_us * 3 // 2
+        return next((us for us in LATENESSES_US if us >= most), most)
+
+    def call(self, cluster: str | None = None) -> str:
+        """The call to paste into an app's file; "": the topic cannot be read."""
+        columns = [one for one in self.fields if one.type is not None]
+        if self.format != "json" or not columns:
+            return ""
+        schema = ", ".join(f'"{one.name}": "{one.type}"' for one in columns)
+        timed = [f'stime="{self.stime}", stime_unit="{self.unit}"'] if self.stime else []
+        elsewhere = [f'cluster="{cluster}"'] if cluster else []
+        rest = [*timed, f'lateness="{format_duration(self.lateness_us)}"', *elsewhere, f"partitions={self.partitions}"]
+        name = source_name(self.topic)
+        indent = " " * (len(variable(name)) + len(" = app.topic("))
+        return (
+            f'{variable(name)} = app.topic("{name}", topic="{self.topic}",\n{indent}schema={{{schema}}},\n'
+            f"{indent}{', '.join(rest)})"
+        )
+
+
+def source_name(topic: str) -> str:
+    """A name for the source: the last part of the topic's that can be one."""
+    parts = [part for part in topic.split(".") if re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,99}", part)]
+    return parts[-1] if parts else "topic"
+
+
+def variable(name: str) -> str:
+    """A Python name for the stream."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+
+def survey(topic: str, partitions: int, records: Sequence[Record]) -> TopicSurvey:
+    """Survey a sample.
+
+    Args:
+        records: of any partitions, each partition's in order.
+    """
+    objects, rows = [], []
+    for record in records:
+        value = _object(record.value)
+        if value is not None:
+            objects.append(value)
+            rows.append(record)
+    fields = _fields(objects)
+    stime, unit = _time_field(fields, objects, rows)
+    times = [_us(one[stime], unit) if stime else r.timestamp_ms * 1_000 for one, r in zip(objects, rows, strict=True)]
+    return TopicSurvey(
+        topic=topic,
+        partitions=partitions,
+        records=len(records),
+        format="json" if objects else _looks_like(records),
+        unusable=len(records) - len(objects),
+        fields=fields,
+        rate=_rate(records),
+        stime=stime,
+        unit=unit,
+        lateness=_lateness(rows, times),
+        gap_us=_gap_us(records),
+    )
+
+
+def _object(value: bytes | None) -> Mapping[str, Any] | None:
+    try:
+        found = msgspec.json.decode(value or b"")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _looks_like(records: Sequence[Record]) -> str:
+    values = [record.value for record in records if record.value]
+    if not values:
+        return "nothing: no records" if not records else "nothing: no values"
+    if all(value[0] == CONFLUENT_MAGIC and len(value) > 5 for value in values):
+        return "with a schema registry (Avro, Protobuf or JSON Schema)"
+    try:
+        text = b"\n".join(values[:100]).decode()
+    except UnicodeDecodeError:
+        return "binary"
+    return "text" if text.isprintable() or "\n" in text else "binary"
+
+
+def _fields(objects: Iterable[Mapping[str, Any]]) -> tuple[FieldSurvey, ...]:
+    kinds: dict[str, Counter[str]] = {}
+    for one in objects:
+        for name, value in one.items():
+            kinds.setdefault(name, Counter())[_kind(value)] += 1
+    found = [_field(name, seen) for name, seen in kinds.items()]
+    names = [one.name.lower() for one in found if one.type is not None]
+    return tuple(
+        FieldSurvey(one.name, None, one.present, one.null, "another field differs from it only in upper and lower case")
+        if one.type is not None and names.count(one.name.lower()) > 1
+        else one
+        for one in found
+    )
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64" if -INT64_MAX - 1 <= value <= INT64_MAX else "large integer"
+    return {float: "double", str: "string", dict: "object", list: "array"}.get(type(value), "unknown")
+
+
+def _field(name: str, seen: Counter[str]) -> FieldSurvey:
+    null, kinds = seen["null"], set(seen) - {"null"}
+    present = seen.total()
+
+    def unfit(why: str) -> FieldSurvey:
+        return FieldSurvey(name, None, present, null, why)
+
+    try:
+        check_columns([name], "a schema", (STIME, WINDOW_START, WINDOW_END))
+    except QueryError as exc:
+        return unfit(str(exc).partition(": ")[2] or str(exc))
+    if not kinds:
+        return unfit("it is null in all records")
+    if kinds == {"int64", "double"}:
+        kinds = {"double"}
+    if len(kinds) > 1:
+        return unfit(f"its values are of several types: {', '.join(sorted(kinds))}")
+    (kind,) = kinds
+    if kind not in ("int64", "double", "string", "bool"):
+        return unfit(f"its values are {'arrays' if kind == 'array' else f'{kind}s'}, for which there is no column type")
+    return FieldSurvey(name, kind, present, null)
+
+
+def _us(value: int, unit: str) -> int:
+    return int(value * UNIT_US[unit])
+
+
+def _unit_of(value: int) -> str | None:
+    return next((unit for unit in UNIT_US if YEAR_2000_US <= _us(value, unit) < YEAR_2100_US), None)
+
+
+def _time_field(
+    fields: Iterable[FieldSurvey], objects: Sequence[Mapping[str, Any]], records: Sequence[Record]
+) -> tuple[str | None, str]:
+    """The field whose values are times, in every record, closest to the records' own timestamps; and its unit."""
+    best: tuple[int, str, str] | None = None
+    for one in fields:
+        if one.type != "int64" or one.null or one.present < len(objects):
+            continue
+        units = {_unit_of(o[one.name]) for o in objects}
+        unit = units.pop()
+        if units or unit is None:
+            continue
+        apart = sorted(
+            abs(r.timestamp_ms * 1_000 - _us(o[one.name], unit)) for o, r in zip(objects, records, strict=True)
+        )
+        if apart[-1] <= NEAR_US and (best is None or apart[len(apart) // 2] < best[0]):
+            best = apart[len(apart) // 2], one.name, unit
+    return (None, "us") if best is None else best[1:]
+
+
+def _by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.feed.partition, []).append(record)
+    return found
+
+
+def _rate(records: Sequence[Record]) -> float | None:
+    """Records per second: the sum over the partitions, each by its own sample."""
+    rates = []
+    for part in _by_partition(records).values():
+        times = [record.timestamp_ms for record in part]
+        span_ms = max(times) - min(times)
+        if span_ms > 0:
+            rates.append((len(part) - 1) * 1_000 / span_ms)
+    return sum(rates) if rates else None
+
+
+def _lateness(records: Sequence[Record], times: Sequence[int]) -> SampledLateness | None:
+    """A record came at the latest timestamp of its partition so far, at the earliest: Kafka does not tell more."""
+    if not records:
+        return None
+    latest: dict[int, int] = {}
+    late = []
+    for record, stime in zip(records, times, strict=True):
+        p = record.feed.partition
+        latest[p] = max(latest.get(p, 0), record.timestamp_ms * 1_000)
+        late.append(max(0, latest[p] - stime))
+    late.sort()
+    return SampledLateness(late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)], late[-1])
+
+
+def _gap_us(records: Sequence[Record]) -> int | None:
+    gaps = []
+    for part in _by_partition(records).values():
+        latest = part[0].timestamp_ms
+        for record in part[1:]:
+            gaps.append(max(0, record.timestamp_ms - latest))
+            latest = max(latest, record.timestamp_ms)
+    return max(gaps) * 1_000 if gaps else None

@@ -1,0 +1,74 @@
+"""Drives all foreign topics of an ingress process in one loop, and sends what it says about them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from borealis_py.app import exit_codes
+from borealis_py.log import topics
+from borealis_py.log.base import Appender, Feed, NewRecord
+from borealis_py.log.clock import Clock, SystemClock
+from borealis_py.log.ingress_status import IngressStatus, status_key
+from borealis_py.log.messages import encode
+from borealis_py.runtime.ingress.member import TopicMember
+
+STOP_LOOK_S = 0.1
+"""Maximum time until a signal takes effect."""
+FLUSH_S = 2.0
+"""How long the last statuses may take."""
+
+
+class StatusSender:
+    """Writes statuses into an app's status topic, and shows them to this process. `seen`: called with each."""
+
+    def __init__(self, app: str, appender: Appender, seen: Callable[[IngressStatus], None]) -> None:
+        self._feed, self._appender, self._seen = Feed(topics.status(app)), appender, seen
+
+    def send(self, status: IngressStatus) -> None:
+        """Write a status. Never waits."""
+        self._appender.append(NewRecord(self._feed, encode(status), status_key(status.source, status.ingress)))
+        self._seen(status)
+
+    def close(self) -> None:
+        """Wait a moment for what was written last."""
+        self._appender.flush(FLUSH_S)
+        self._appender.close()
+
+
+class _Members(Protocol):
+    def __call__(self, wake: Callable[[], None]) -> Sequence[TopicMember]: ...
+
+
+class IngressHost:
+    """Runs until stopped, or until every topic has ended for good.
+
+    Args:
+        make: the members, given what wakes the loop.
+        close: called at the end, after the members have said that they stop.
+    """
+
+    def __init__(self, make: _Members, close: Callable[[], None], clock: Clock | None = None) -> None:
+        self.stop = threading.Event()
+        self._make, self._close = make, close
+        self._clock = clock or SystemClock()
+
+    def run(self) -> int:
+        """Returns the exit code."""
+        woken = threading.Event()
+        members = self._make(woken.set)
+        try:
+            while not self.stop.is_set() and any(member.code is None for member in members):
+                woken.clear()
+                for member in members:
+                    member.turn(self._clock.wall_us())
+                due = [at for member in members if (at := member.next_wakeup()) is not None]
+                if due:
+                    woken.wait(min(STOP_LOOK_S, max(0.0, (min(due) - self._clock.wall_us()) / 1e6)))
+        finally:
+            for member in members:
+                member.close(self._clock.wall_us())
+            self._close()
+        codes = [member.code.code for member in members if member.code is not None]
+        return max(codes, default=exit_codes.STOPPED.code)

@@ -1,0 +1,169 @@
+"""One foreign topic in an ingress process: its session, begun again when it fails, and what is reported of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from borealis_py.app import exit_codes
+from borealis_py.app.exit_codes import ExitCode
+from borealis_py.client.target import BegunAnew, StreamEnded, StreamForgotten
+from borealis_py.log.base import LogError
+from borealis_py.log.ingress_status import IngressInput, IngressRole, IngressStatus
+
+log = structlog.get_logger("borealis.ingress")
+
+RESTART_US = 1_000_000
+"""Pause before a failed session is begun again."""
+REPORT_US = 1_000_000
+"""How often a status is reported when nothing has changed."""
+ENDS: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (BegunAnew, exit_codes.OTHER_LIFE),
+    (StreamForgotten, exit_codes.LOST),
+    (StreamEnded, exit_codes.STOPPED),
+)
+"""Ends of a session that beginning again would not heal, and the exit codes of its process."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReport:
+    """What a session does now: `role`, `inputs`, and `detail`: why, or what it waits for ("": nothing worth saying)."""
+
+    role: IngressRole
+    inputs: tuple[IngressInput, ...] = ()
+    detail: str = ""
+
+
+class TopicSession(Protocol):
+    """A session as its process drives it. Never waits; times are wall times in microseconds."""
+
+    def turn(self, now_us: int) -> None: ...
+
+    def next_wakeup(self) -> int: ...
+
+    def report(self) -> SessionReport: ...
+
+    def close(self) -> None: ...
+
+
+class TopicMember:
+    """Args:
+    source: the source that it writes. ingress: the process's index. topic, cluster: what it reads.
+    begin: opens a session with this uid. new_uid: unique for ever.
+    tell: takes each status. http: see `IngressStatus`.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        ingress: int,
+        topic: str,
+        cluster: str | None,
+        begin: Callable[[str], TopicSession],
+        new_uid: Callable[[], str],
+        tell: Callable[[IngressStatus], None],
+        http: str = "",
+    ) -> None:
+        self.code: ExitCode | None = None
+        """How it has ended for good; None: it has not."""
+        self._status = IngressStatus(
+            source,
+            ingress,
+            topic,
+            cluster or "",
+            IngressRole.STARTING,
+            "",
+            os.getpid(),
+            platform.node(),
+            0,
+            (),
+            "",
+            http,
+        )
+        self._begin, self._new_uid, self._tell = begin, new_uid, tell
+        self._session: TopicSession | None = None
+        self._uid = ""
+        self._again_us = 0
+        self._report_us = 0
+        self._told: tuple[IngressRole, str] | None = None
+        self._log = log.bind(source=source, ingress=ingress, topic=topic)
+
+    def turn(self, now_us: int) -> None:
+        """Do what is due, and report. Never raises for what a session meets."""
+        if self.code is not None:
+            return
+        why = ""
+        try:
+            if self._session is None and now_us >= self._again_us:
+                self._uid = self._new_uid()
+                self._session = self._begin(self._uid)
+            if self._session is not None:
+                self._session.turn(now_us)
+        except Exception as exc:
+            why = str(exc)
+            self._failed(exc, now_us)
+        self._report(now_us, why)
+
+    def next_wakeup(self) -> int | None:
+        """When the next turn is due, at the latest; None: never again."""
+        if self.code is not None:
+            return None
+        due = self._again_us if self._session is None else self._session.next_wakeup()
+        return min(due, self._report_us)
+
+    def close(self, now_us: int, why: str = "") -> None:
+        """End the session, and say so."""
+        self._drop()
+        if self._told is None or self._told[0] is not IngressRole.STOPPED:
+            self._send(SessionReport(IngressRole.STOPPED, detail=why), now_us)
+
+    def _failed(self, exc: Exception, now_us: int) -> None:
+        self._drop()
+        self.code = next((code for kind, code in ENDS if isinstance(exc, kind)), None)
+        if self.code is not None:
+            (self._log.warning if self.code is exit_codes.STOPPED else self._log.error)(
+                "this ingress ends", why=str(exc), exit=self.code.name
+            )
+            return
+        self._again_us = now_us + RESTART_US
+        if self._told != (IngressRole.STARTING, str(exc)):  # not each second the same
+            self._log.error(
+                "this ingress failed: it begins again",
+                why=f"{type(exc).__name__}: {exc}",
+                exc_info=not isinstance(exc, LogError),
+            )
+
+    def _drop(self) -> None:
+        if self._session is not None:
+            with suppress(LogError):
+                self._session.close()
+            self._session = None
+
+    def _report(self, now_us: int, why: str) -> None:
+        if self.code is not None:
+            found = SessionReport(IngressRole.STOPPED, detail=why)
+        elif self._session is None:
+            known = self._told is not None and self._told[0] is IngressRole.STARTING
+            found = SessionReport(IngressRole.STARTING, detail=why or (self._told[1] if known and self._told else ""))
+        else:
+            found = self._session.report()
+        if (found.role, found.detail) != self._told or now_us >= self._report_us:
+            if self._told is None or found.role is not self._told[0]:
+                self._log.info(f"this ingress is {found.role}", detail=found.detail, uid=self._uid)
+            self._send(found, now_us)
+
+    def _send(self, found: SessionReport, now_us: int) -> None:
+        self._told, self._report_us = (found.role, found.detail), now_us + REPORT_US
+        status = self._status
+        self._tell(
+            IngressStatus(
+                status.source, status.ingress, status.topic, status.cluster, found.role, self._uid, status.pid,
+                status.host, now_us, found.inputs, found.detail, status.http,
+            )
+        )  # fmt: skip

@@ -1,0 +1,115 @@
+"""What the process of an ingress index opens: the app, its foreign topics with their clusters, and its HTTP pages."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+
+from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.state import AppState, read_app
+from borealis_py.client.target import Target
+from borealis_py.ingress.catch_up import CatchUp
+from borealis_py.ingress.decoder import TopicDecoder
+from borealis_py.ingress.decoders import decoder_for
+from borealis_py.ingress.plan import IngressPlan
+from borealis_py.ingress.session import IngressSession
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.base import Wake
+from borealis_py.observe.http_routes import Routes
+from borealis_py.observe.http_server import open_http
+from borealis_py.observe.ingress_metrics import IngressCollector
+from borealis_py.observe.ingress_registry import IngressRegistry
+from borealis_py.protocol.settings import SettingsError
+from borealis_py.query.names import part_name
+from borealis_py.runtime.ingress.host import IngressHost, StatusSender
+from borealis_py.runtime.ingress.member import TopicMember
+from borealis_py.runtime.ingress.reporting import ReportedSession
+from borealis_py.runtime.process_notes import ProcessNotes
+
+
+def open_ingress(
+    app: str, index: int, run: str, process: ProcessSpec, beside: ProcessNotes, closing: ExitStack
+) -> IngressHost:
+    """Open an ingress process.
+
+    Args:
+        run: name of this run of the process; empty: nothing restarts it.
+
+    Raises:
+        LogError: no broker of the app's answers, or there is no such app.
+        QueryError: a heartbeat is no condition here.
+        SettingsError: the app reads no foreign topics. ProcessSpecError: a cluster is not configured here.
+        AddressError, HttpUnavailable: see `open_http`.
+    """
+    kafka = process.log
+    state = read_app(kafka, app)
+    if not state.spec.ingresses:
+        raise SettingsError(f"app {app}: it reads no topics of other programs, so it has no ingress {index}")
+    row_max, memory = state.timing.row_max_bytes, process.engine_memory_bytes
+    decoders = {
+        source: decoder_for(source, spec, state.spec.sources[source], row_max, memory)
+        for source, spec in state.spec.ingresses.items()
+    }
+    clusters = {source: process.cluster(spec.cluster) for source, spec in state.spec.ingresses.items()}
+    board = IngressRegistry(state, [(source, index) for source in state.spec.ingresses])
+    url = open_http(process.http, Routes(board, IngressCollector(board)), closing)
+    sender = StatusSender(app, kafka.appender(lambda: None), beside.seen_ingress(board))
+    catch_up = CatchUp()
+
+    def members(wake: Wake) -> list[TopicMember]:
+        return [
+            TopicMember(
+                source,
+                index,
+                spec.topic,
+                spec.cluster,
+                partial(_begin, state, source, index, kafka, clusters[source], decoders[source], wake, catch_up),
+                partial(_new_uid, run),
+                sender.send,
+                url,
+            )
+            for source, spec in state.spec.ingresses.items()
+        ]
+
+    return IngressHost(members, sender.close)
+
+
+def _begin(
+    state: AppState,
+    source: str,
+    index: int,
+    kafka: KafkaLog,
+    cluster: KafkaLog,
+    decoder: TopicDecoder,
+    wake: Callable[[], None],
+    catch_up: CatchUp,
+    uid: str,
+) -> ReportedSession:
+    plan = plan_of(state, source)
+    session = IngressSession(kafka, cluster, plan, decoder, uid, index, wake, catch_up)
+    return ReportedSession(session, source, plan.spec, state.spec.bucket_us)
+
+
+def plan_of(state: AppState, source: str) -> IngressPlan:
+    """What the ingress of a source copies, and into what."""
+    spec, timing = state.spec.ingresses[source], state.timing
+    targets = tuple(
+        Target(
+            state.name,
+            state.app_uid,
+            part_name(source, i),
+            state.spec.bucket_us,
+            state.origin,
+            ahead_max_us=timing.ahead_max_us,
+            row_max_bytes=timing.row_max_bytes,
+        )
+        for i in range(spec.inputs)
+    )
+    return IngressPlan(spec, state.spec.sources[source], targets)
+
+
+def _new_uid(run: str) -> str:
+    """Unique for ever; begins with the run of its process."""
+    return f"{run}-{uuid.uuid4().hex[:6]}" if run else uuid.uuid4().hex[:8]

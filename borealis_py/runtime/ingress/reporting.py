@@ -1,0 +1,72 @@
+"""What an ingress session does, in the words of its status."""
+
+from __future__ import annotations
+
+from borealis_py.ingress.copied_input import CopiedInput
+from borealis_py.ingress.session import IngressSession, IngressState
+from borealis_py.log.ingress_status import IngressInput, IngressRole
+from borealis_py.query.ingress_spec import IngressSpec
+from borealis_py.query.names import part_name
+from borealis_py.runtime.ingress.member import SessionReport
+
+SILENT_US = 500_000
+"""How much longer than expected an input's boundary may lag before it is called silent: records and answers travel."""
+
+
+class ReportedSession:
+    """A session with its report. `spec`: of the ingress of `source`; `bucket_us`: the app's bucket width."""
+
+    def __init__(self, session: IngressSession, source: str, spec: IngressSpec, bucket_us: int) -> None:
+        self._session, self._source, self._spec, self._bucket_us = session, source, spec, bucket_us
+        self._now_us = 0
+
+    def turn(self, now_us: int) -> None:
+        self._now_us = now_us
+        self._session.turn(now_us)
+
+    def next_wakeup(self) -> int:
+        return self._session.next_wakeup()
+
+    def close(self) -> None:
+        self._session.close()
+
+    def report(self) -> SessionReport:
+        session = self._session
+        if not session.owner:
+            role = IngressRole.STANDBY if session.following else IngressRole.STARTING
+            return SessionReport(role, detail="" if session.following else "reads what was copied before")
+        inputs = tuple(
+            IngressInput(
+                name=part_name(self._source, i),
+                feeds=self._spec.label(i),
+                boundary_us=max(0, one.boundary),
+                lag=one.lag,
+                rows=one.rows,
+                late=one.late,
+                dead=one.rejected - one.late,
+                missing=self._why_missing(one),
+            )
+            for i, one in enumerate(session.copied)
+        )
+        return SessionReport(IngressRole.OWNER, inputs, self._detail())
+
+    def _detail(self) -> str:
+        session = self._session
+        if session.absent:
+            return "the topic does not exist"
+        if session.silent:
+            return "the topic's ends cannot be learned: another ingress may take over"
+        return "finds out where to begin" if session.state is IngressState.POSITIONING else ""
+
+    def _why_missing(self, one: CopiedInput) -> str:
+        if self._session.absent:
+            return "the topic does not exist"
+        if one.unreadable:
+            many = len(one.unreadable) > 1
+            return f"partition{'s' if many else ''} {', '.join(map(str, one.unreadable))} cannot be read"
+        by_silence = self._spec.boundary == "data" or self._spec.expect_us is not None
+        behind_us = self._now_us - self._spec.lateness_us - one.boundary
+        allowed_us = (self._spec.expect_us or 0) + 2 * self._bucket_us + SILENT_US
+        if by_silence and one.lag == 0 and behind_us > allowed_us:
+            return "silent"
+        return ""

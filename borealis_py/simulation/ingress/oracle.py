@@ -1,0 +1,159 @@
+"""Judges what ingresses have copied: by reading both topics with code of its own.
+
+Every committed record from where copying began is in the source or among the dead letters of one input, once, or in a
+named loss; in the right input; and no row that came in time is late.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from borealis_py.log.base import Record
+from borealis_py.simulation.ingress.producers import FUTURE_US, Sent
+from borealis_py.simulation.ingress.scenario import SHOPS, TOPIC, IngressScenario
+from borealis_py.simulation.log.broker import Partition
+
+AHEAD_US = 60_000_000
+_HEAD = struct.Struct(">2sBI")
+_LOST = re.compile(r"lost: .*\[(\d+)\], offsets (\d+) to (\d+): ")
+
+
+@dataclass(slots=True)
+class InputJudged:
+    """What an input's log holds by the rules of PROTOCOL 4.2. `numbers`: of its rows. `letters`: (reason, bytes) of
+    what its ingresses refused. `broken`: what must not be in it. `first`: the first offset named for each partition.
+    `boundary`: the last promise."""
+
+    numbers: list[int] = field(default_factory=list)
+    letters: list[tuple[str, bytes]] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    first: dict[int, int] = field(default_factory=dict)
+    boundary: int = 0
+
+
+def judge_input(records: Sequence[Record], origin_us: int) -> InputJudged:
+    """Read one input's log."""
+    found = InputJudged(boundary=origin_us)
+    epoch, owner, last, lateness = 0, "", -1, 0
+    for record in records:
+        header, payload = _opened(record.value or b"")
+        if header[0] == "EPOCH":
+            if header[2] > epoch:
+                epoch, owner, lateness = header[2], header[3], header[4]
+            continue
+        _, _, of, uid, first, stimes, boundary, _, _, rejects, at = header
+        if (of, uid) != (epoch, owner):
+            continue
+        for p, offset in at:
+            found.first.setdefault(p, offset)
+        refused = {one[0]: one for one in rejects}
+        rows = iter(zip(struct.unpack(f"<{len(stimes) // 8}q", stimes), _rows(payload), strict=True))
+        for seq in range(first, first + len(stimes) // 8 + len(refused)):
+            if seq != last + 1:
+                found.broken.append(f"offset {record.offset}: position {seq} follows {last}")
+            last = seq
+            if seq in refused:
+                found.letters.append((refused[seq][1], refused[seq][2]))
+                continue
+            stime, row = next(rows)
+            found.numbers.append(row["n"])
+            if stime != row["at"]:
+                found.broken.append(f"offset {record.offset}: a row of {row['at']} has stime {stime}")
+            if not found.boundary <= stime < found.boundary + lateness + AHEAD_US:
+                found.broken.append(f"offset {record.offset}: stime {stime}, boundary {found.boundary}")
+        found.boundary = max(found.boundary, boundary)
+    return found
+
+
+def judge(
+    scenario: IngressScenario,
+    topic: Sequence[Partition],
+    inputs: Sequence[InputJudged],
+    sent: Mapping[bytes, Sent],
+    origin_us: int,
+) -> Iterator[str]:
+    """What is wrong: nothing, if every promise held. `origin_us`: rows before it are late in any case."""
+    spec, where = scenario.spec, Counter[tuple[int, object]]()
+    lost: dict[tuple[int, int], set[int]] = {}
+    for i, judged in enumerate(inputs):
+        yield from (f"input {i}: {what}" for what in judged.broken)
+        for reason, raw in judged.letters:
+            if (told := _LOST.match(reason)) is not None:
+                p, low, high = map(int, told.groups())
+                lost.setdefault((i, p), set()).update(range(low, high + 1))
+            else:
+                where[i, raw] += 1
+        for number in judged.numbers:
+            where[i, number] += 1
+    for partition in topic:
+        p = partition.feed.partition
+        named = [judged.first[p] for judged in inputs if p in judged.first and p < scenario.partitions]
+        begin = min(named, default=0)  # a partition that the topic got later is copied from its beginning
+        yield from _late(scenario, partition, inputs, sent, origin_us)
+        for record in (r for r in partition.records[: partition.stable_end] if r is not None):
+            one = sent[record.value or b""]
+            own = p % spec.inputs
+            if spec.by is not None:
+                own = len(SHOPS) - 1 if one.shop not in spec.values else spec.values.index(one.shop)
+            letter = len(inputs) - 1 if spec.by is not None and one.number is None else own
+            row = where.pop((own, one.number), 0) if one.number is not None else 0
+            count = row + where.pop((letter, one.value), 0)
+            name = f"{TOPIC}[{p}], offset {record.offset}"
+            if record.offset < begin:
+                if count:
+                    yield f"{name}: copied, although copying began at {begin}"
+            elif record.offset in lost.get((own if one.number is not None else letter, p), ()):
+                if count or record.offset >= partition.start:
+                    yield f"{name}: called lost, copied {count} times, the log begins at {partition.start}"
+            elif count != 1:
+                yield f"{name}: copied {count} times instead of once"
+    yield from (f"input {i}: {what!r} {count} times, which nobody wrote there" for (i, what), count in where.items())
+
+
+def _late(
+    scenario: IngressScenario,
+    partition: Partition,
+    inputs: Sequence[InputJudged],
+    sent: Mapping[bytes, Sent],
+    origin_us: int,
+) -> Iterator[str]:
+    """Rows that were called late or in the future, and were not."""
+    spec, largest = scenario.spec, 0
+    said = {raw: reason for judged in inputs for reason, raw in judged.letters}
+    for record in partition.records[: partition.stable_end]:
+        if record is None:
+            continue
+        one, came = sent[record.value or b""], partition.appended_us[record.offset]
+        if one.stime is None:
+            continue
+        reason = said.get(one.value, "")
+        by_rows = one.stime < largest - spec.lateness_us
+        by_clock = spec.boundary == "clock" and one.stime < came - spec.lateness_us - (spec.expect_us or 0)
+        if reason.startswith("late") and not by_rows and not by_clock and one.stime >= origin_us:
+            yield f"{partition.feed}, offset {record.offset}: called late ({reason}), it came at {came}"
+        if reason.startswith("future") and one.stime < came + AHEAD_US:
+            yield f"{partition.feed}, offset {record.offset}: called future, it came at {came}"
+        if one.stime < came + FUTURE_US - 1:
+            largest = max(largest, one.stime)
+
+
+def _opened(value: bytes) -> tuple[list[Any], bytes]:
+    magic, version, size = _HEAD.unpack_from(value)
+    assert (magic, version) == (b"BZ", 2)
+    return msgspec.msgpack.decode(value[_HEAD.size : _HEAD.size + size]), value[_HEAD.size + size :]
+
+
+def _rows(payload: bytes) -> list[dict[str, Any]]:
+    if not payload:
+        return []
+    with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+        rows: list[dict[str, Any]] = reader.read_all().to_pylist()
+    return rows

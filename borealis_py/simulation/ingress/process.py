@@ -1,0 +1,100 @@
+"""A process of an ingress under the simulated clock: the production session, driven by the scheduler."""
+
+from __future__ import annotations
+
+from borealis_py.client.target import PublisherError
+from borealis_py.ingress.decoder import TopicDecoder
+from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.plan import IngressPlan
+from borealis_py.ingress.session import IngressSession
+from borealis_py.log.base import LogError
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.log.client import MemoryLog
+
+RESTART_US = 300_000
+"""How long a supervisor takes to start a process again."""
+
+
+class SimIngress:
+    """One ingress process, started again when it ends with an error. Its client of the log bears its `name`."""
+
+    def __init__(self, scheduler: Scheduler, memory: MemoryLog, plan: IngressPlan, name: str, index: int) -> None:
+        self.name = name
+        self.paused = False
+        self.errors: list[str] = []
+        """Why it ended, each time."""
+        self._scheduler, self._memory, self._plan, self._index = scheduler, memory, plan, index
+        self._lives = 0
+        self._queued = False
+        self._timer_us: int | None = None
+        self.session: IngressSession | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if self.session is not None:
+            return
+        self._lives += 1
+        spec = self._plan.spec
+        decoder = TopicDecoder(
+            JsonFormat(self._plan.columns), spec.stime, spec.stime_unit, self._plan.targets[0].row_max_bytes
+        )
+        client, life = self._memory.client(self.name), self._lives
+        try:
+            self.session = IngressSession(
+                client, client, self._plan, decoder, f"{self.name}.{life}", self._index, lambda: self._wake(life)
+            )
+        except LogError as exc:  # no broker answers
+            self._end(str(exc))
+            return
+        self._wake(life)
+
+    def kill(self) -> None:
+        """The process is gone at once."""
+        self.session = None
+        self._memory.kill(self.name)
+
+    def pause(self) -> None:
+        """The process stands still (SIGSTOP) until `resume`."""
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+        self._wake(self._lives)
+
+    @property
+    def owner(self) -> bool:
+        """Whether it believes that it owns the inputs."""
+        return self.session is not None and self.session.owner
+
+    def _wake(self, life: int) -> None:
+        if not self._queued and life == self._lives:
+            self._queued = True
+            self._scheduler.after(0, self._turn)
+
+    def _turn(self) -> None:
+        self._queued = False
+        session = self.session
+        if session is None or self.paused:
+            return
+        try:
+            session.turn(self._scheduler.now_us)
+        except (PublisherError, LogError) as exc:
+            self.kill()
+            self._end(str(exc))
+            return
+        self._set_timer(session.next_wakeup())
+
+    def _end(self, why: str) -> None:
+        self.errors.append(why)
+        self._scheduler.after(RESTART_US, self.start)
+
+    def _set_timer(self, at_us: int) -> None:
+        if self._timer_us is None or at_us < self._timer_us or self._timer_us <= self._scheduler.now_us:
+            self._timer_us = at_us
+            self._scheduler.at(at_us, lambda: self._timer(at_us))
+
+    def _timer(self, at_us: int) -> None:
+        if self._timer_us == at_us:
+            self._timer_us = None
+        self._wake(self._lives)

@@ -1,0 +1,165 @@
+"""Runs one simulated world of ingresses to its end, and judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from borealis_py.client.target import Target
+from borealis_py.ingress.plan import IngressPlan
+from borealis_py.log.base import Feed, TopicSpec
+from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.ingress.oracle import judge, judge_input
+from borealis_py.simulation.ingress.process import SimIngress
+from borealis_py.simulation.ingress.producers import Producers
+from borealis_py.simulation.ingress.scenario import SECOND, TOPIC, IngressFault, IngressScenario, draw_ingress
+from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.simulation.log.latency import Latencies, between
+from borealis_py.simulation.log.network import CutDirection, cut_of
+
+START_US = 1_700_000_000 * SECOND
+WIDTH_US = 100_000
+COLUMNS = {"n": "int64", "shop": "string", "at": "int64"}
+SETTLE_US = 9 * SECOND
+"""After the last fault: everything must be copied, and promised, by then."""
+OWNED_US = 4 * SECOND
+"""How long no ingress that could may own the inputs: silence of an owner, patience, and the claims."""
+LOOK_US = 50_000
+_SLOW = Latencies(append=between(5_000, 80_000), fetch=between(5_000, 80_000), ends=between(5_000, 120_000))
+
+Undo = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class IngressOutcome:
+    """What came of a world: `violations`, none if every promise held; numbers of `rows`, dead `letters`, and
+    `take_overs`."""
+
+    seed: int
+    violations: tuple[str, ...]
+    rows: int
+    letters: int
+    take_overs: int
+
+
+class IngressWorld:
+    """A foreign topic, its producers, and the ingresses that copy it into a source."""
+
+    def __init__(self, scenario: IngressScenario) -> None:
+        self.scenario = scenario
+        self.scheduler = Scheduler(START_US)
+        self.memory = MemoryLog(self.scheduler, scenario.seed)
+        spec = scenario.spec
+        targets = tuple(
+            Target("sim", "a1", f"orders.{i}", WIDTH_US, START_US // WIDTH_US, ahead_max_us=60 * SECOND)
+            for i in range(spec.inputs)
+        )
+        self.plan = IngressPlan(spec, COLUMNS, targets)
+        admin = self.memory.client("admin").admin()
+        admin.create([TopicSpec("sim.orders", spec.inputs), TopicSpec(TOPIC, scenario.partitions)])
+        self.producers = Producers(self.scheduler, self.memory, scenario)
+        self.ingresses = [
+            SimIngress(self.scheduler, self.memory, self.plan, f"ingress{i}", i) for i in range(scenario.ingresses)
+        ]
+        self.take_overs = 0
+        self._owner: SimIngress | None = None
+        self._struck_us = START_US
+        """When anything was last out of order."""
+        self._owned_us = START_US
+        self.violations: list[str] = []
+        self._open_faults = 0
+
+    def run(self) -> IngressOutcome:
+        """Run to the end, and judge."""
+        for fault in self.scenario.faults:
+            self.scheduler.at(START_US + fault.at_us, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+        self.scheduler.after(LOOK_US, self._look)
+        self.scheduler.run_until(START_US + self.scenario.heal_us + SETTLE_US // 2)
+        self.producers.stop()
+        end_us = START_US + self.scenario.heal_us + SETTLE_US
+        self.scheduler.run_until(end_us)
+        inputs = [judge_input(self.memory.committed(target.feed), START_US) for target in self.plan.targets]
+        topic = self.memory.broker.partitions(TOPIC)
+        self.violations += judge(self.scenario, topic, inputs, self.producers.sent, START_US)
+        spec = self.scenario.spec
+        if spec.boundary == "clock" and spec.expect_us is None:
+            for i, judged in enumerate(inputs):
+                behind_us = end_us - judged.boundary - spec.lateness_us
+                if behind_us > 5 * WIDTH_US:
+                    self.violations.append(f"input {i}: its boundary is {behind_us} us behind after all has healed")
+        rows, letters = sum(len(j.numbers) for j in inputs), sum(len(j.letters) for j in inputs)
+        return IngressOutcome(self.scenario.seed, tuple(self.violations), rows, letters, self.take_overs)
+
+    # Faults -----------------------------------------------------------------------------------------------------------
+
+    def _strike(self, fault: IngressFault) -> None:
+        undo = self._begin(fault)
+        self._open_faults += 1
+
+        def heal() -> None:
+            self._open_faults -= 1
+            self._struck_us = self.scheduler.now_us
+            undo()
+
+        self.scheduler.at(START_US + fault.until_us, heal)
+
+    def _begin(self, fault: IngressFault) -> Undo:
+        memory, kind = self.memory, fault.kind
+        if kind == "grow":
+            memory.broker.grow(TOPIC, self.producers.partitions + 1)
+            self.producers.partitions += 1
+            return lambda: None
+        if kind in ("no_leader", "transaction", "retention"):
+            return self._on_partition(kind, Feed(TOPIC, fault.target))
+        if kind == "no_source_leader":
+            memory.depose(["sim.orders"])
+            return lambda: memory.elect(["sim.orders"])
+        process = self.ingresses[fault.target]
+        if kind == "kill":
+            memory.late(process.name, 500_000 if fault.until_us % 2 else 0)
+            process.kill()
+            return process.start
+        if kind == "pause":
+            process.pause()
+            return process.resume
+        if kind == "slow":
+            memory.set_delays(process.name, _SLOW)
+            return lambda: memory.link(process.name).fast(_SLOW)
+        ways = {"deaf": CutDirection.IN, "mute": CutDirection.OUT}
+        cut = cut_of([TOPIC] if kind == "cut_topic" else None, ways.get(kind, CutDirection.BOTH))
+        memory.add_cut(process.name, cut)
+        return lambda: memory.heal(process.name, cut)
+
+    def _on_partition(self, kind: str, feed: Feed) -> Undo:
+        memory = self.memory
+        if kind == "no_leader":
+            memory.depose_partition(feed)
+            return lambda: memory.elect_partition(feed)
+        if kind == "transaction":
+            self.producers.begin(feed.partition)
+            return lambda: self.producers.end(feed.partition)
+        partition = memory.broker.partition(feed)
+        memory.delete_before(feed, partition.stable_end)
+        memory.healed()
+        return lambda: None
+
+    # Who owns the inputs ----------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """While nothing is out of order for long enough, some ingress owns the inputs."""
+        now = self.scheduler.now_us
+        owner = next((one for one in self.ingresses if one.owner and not one.paused), None)
+        if owner is not None and owner is not self._owner:
+            self.take_overs += 1
+            self._owner = owner
+        if owner is not None or self._open_faults:
+            self._owned_us = now
+        elif now - max(self._owned_us, self._struck_us) > OWNED_US:
+            self.violations.append(f"no ingress owns the inputs at {now}, for {now - self._owned_us} us")
+            self._owned_us = now
+        self.scheduler.after(LOOK_US, self._look)
+
+
+def run_ingress(seed: int, scenario: IngressScenario | None = None) -> IngressOutcome:
+    """Run the world of a seed."""
+    return IngressWorld(scenario or draw_ingress(seed)).run()

@@ -1,0 +1,141 @@
+"""What must hold of foreign topics before an app starts: they are there, and what they say about waiting fits."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from borealis_py.app.errors import LaunchError
+from borealis_py.app.foreign import ask_inputs, check_foreign, remarks, with_inputs
+from borealis_py.log.base import Log, LogUnreachable
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import App, AppSpec, QueryError
+
+SCHEMA = {"id": "int64", "kind": "string", "euros": "double"}
+
+
+class Cluster:
+    """A log with nothing but the numbers of partitions of its topics; None: it does not answer."""
+
+    def __init__(self, topics: dict[str, int] | None) -> None:
+        self.topics = topics
+
+    def admin(self) -> Cluster:
+        return self
+
+    def close(self) -> None:
+        pass
+
+    def partitions(self, topic: str) -> int:
+        if self.topics is None:
+            raise LogUnreachable("no Kafka broker answers at localhost:1")
+        return self.topics.get(topic, 0)
+
+
+def on(own: dict[str, int] | None, eu: dict[str, int] | None = None) -> Any:
+    return lambda name: cast(Log, Cluster(own if name is None else eu))
+
+
+def described(*topics: dict[str, Any], threshold: str = "3s", source: bool = False) -> AppSpec:
+    """A query over topics t0, t1, ..., and over a source of our own."""
+    app = App("shop")
+    given = [{"topic": f"prod.t{i}", "schema": SCHEMA} | t for i, t in enumerate(topics)]
+    read = [app.topic(f"t{i}", **arguments) for i, arguments in enumerate(given)]
+    if source:
+        read.append(app.source("own", schema=SCHEMA))
+    app.query("q", app.union(*read), delay_threshold=threshold)
+    return app.describe()
+
+
+def test_a_new_app_asks_each_topic_in_its_cluster() -> None:
+    spec = described({}, {"cluster": "eu"}, {"by": "kind", "values": ["a"]}, {"partitions": 2})
+    found, told = with_inputs(spec, on({"prod.t0": 3, "prod.t2": 9, "prod.t3": 2}, {"prod.t1": 200}), None)
+    assert found.source_partitions == {"t0": 3, "t1": 64, "t2": 2, "t3": 2}
+    assert told == []
+
+
+def test_a_topic_that_does_not_exist_is_named() -> None:
+    for spec in (described({}), described({"partitions": 3}), described({"by": "kind", "values": ["a"]})):
+        with pytest.raises(LaunchError, match=r"source 't0' reads topic 'prod\.t0', which does not exist in the app's"):
+            with_inputs(spec, on({}), None)
+    with pytest.raises(LaunchError, match="does not exist in cluster eu"):
+        with_inputs(described({"cluster": "eu"}), on({"prod.t0": 1}, {}), None)
+
+
+def test_another_number_than_the_file_says_is_refused() -> None:
+    with pytest.raises(LaunchError, match=r"has 4 partitions, the app's file says partitions=3"):
+        with_inputs(described({"partitions": 3}), on({"prod.t0": 4}), None)
+
+
+def test_a_described_app_keeps_its_inputs_when_the_topic_grows() -> None:
+    before = described({"partitions": 3})
+    for spec in (described({}), before):
+        found, told = with_inputs(spec, on({"prod.t0": 7}), before)
+        assert found.hash == before.hash
+        assert told == []
+
+
+def test_it_goes_on_without_a_topic_that_is_gone_or_cannot_be_asked() -> None:
+    before = described({"partitions": 3})
+    for own, said in (({}, "does not exist"), (None, "cannot be read now")):
+        found, told = with_inputs(described({}), on(own), before)
+        assert found.hash == before.hash
+        assert said in told[0]
+
+
+def test_a_new_app_needs_an_answer() -> None:
+    with pytest.raises(LogUnreachable):
+        with_inputs(described({"partitions": 3}), on(None), None)
+
+
+def test_another_topic_is_asked_although_the_app_is_described() -> None:
+    found, _ = with_inputs(described({"topic": "prod.new"}), on({"prod.new": 2}), described({"partitions": 3}))
+    assert found.source_partitions == {"t0": 2}
+
+
+def test_check_asks_a_broker_only_for_what_the_file_does_not_say() -> None:
+    assert ask_inputs(described({"partitions": 3}), on(None)).source_partitions == {"t0": 3}
+    assert ask_inputs(described({}), on({"prod.t0": 5})).source_partitions == {"t0": 5}
+    with pytest.raises(LaunchError, match=r"'t0' makes depends on .* say it: partitions=3"):
+        ask_inputs(described({}), on(None))
+    with pytest.raises(LaunchError, match=r"topic 'prod\.t0' of source 't0' does not exist"):
+        ask_inputs(described({}), on({}))
+
+
+def test_silence_must_show_before_results_are_due() -> None:
+    check_foreign(described({"expect": "2.7s"}), Timing())
+    with pytest.raises(QueryError, match=r"'t0' has expect 2750ms, but the query waits 2750ms"):
+        check_foreign(described({"expect": "2750ms"}), Timing())
+
+
+def test_latenesses_that_are_too_far_apart_are_refused_with_both_numbers() -> None:
+    check_foreign(described({"lateness": "3s"}, {"lateness": "250ms"}), Timing())
+    with pytest.raises(QueryError, match=r"'t0' has lateness 4s, topic 't1' 1s, and the query waits 2750ms"):
+        check_foreign(described({"lateness": "4s"}, {"lateness": "1s"}), Timing())
+    check_foreign(described({"lateness": "4s"}, {"lateness": "1s"}, threshold="4s"), Timing())
+
+
+def test_the_apps_own_topics_are_not_foreign() -> None:
+    for topic in ("shop.t0", "shop.q", "shop.q.r0", "shop_deadletter"):
+        with pytest.raises(QueryError, match="one of the app's own topics"):
+            check_foreign(described({"topic": topic}), Timing())
+    check_foreign(described({"topic": "shop.t0", "cluster": "eu"}), Timing())
+
+
+def test_a_heartbeat_is_a_condition_over_the_columns() -> None:
+    check_foreign(described({"heartbeat": "kind = 'ping' AND euros IS NULL"}), Timing())
+    with pytest.raises(QueryError, match="unknown column 'knd' in heartbeat of topic 't0'; did you mean 'kind'"):
+        check_foreign(described({"heartbeat": "knd = 'ping'"}), Timing())
+    with pytest.raises(QueryError, match="heartbeat of topic 't0': it must be true or false, this is BIGINT"):
+        check_foreign(described({"heartbeat": "id + 1"}), Timing())
+
+
+def test_it_is_told_when_silence_would_go_unnoticed() -> None:
+    (told,) = remarks(described({}, {}), Timing())
+    assert "query 'q'" in told
+    assert "silence of 't0', 't1' means that nothing happened" in told
+    assert "less than 2750ms" in told
+    assert remarks(described({"expect": "1s"}, {}), Timing()) == []
+    assert remarks(described({"boundary": "data"}, {}), Timing()) == []
+    assert remarks(described({}, source=True), Timing()) == []

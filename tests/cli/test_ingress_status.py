@@ -1,0 +1,69 @@
+"""What the statuses of ingresses look like to a person."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+from borealis_py.app.state import IngressStatuses
+from borealis_py.cli.ingress_table import ingress_table
+from borealis_py.log.ingress_status import IngressRole
+from borealis_py.observe.ingress_overview import ingress_overview, ingress_remarks
+from sunion.model import FOREVER
+from tests.support.ingress_statuses import ingress_input, ingress_state, ingress_status
+from tests.support.statuses import WALL_US
+
+
+def printed(statuses: IngressStatuses, now_us: int = WALL_US) -> list[str]:
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(ingress_table(ingress_state(), statuses, now_us))
+    return [" ".join(line.split()) for line in capture.get().splitlines()]
+
+
+def both(**changes: object) -> IngressStatuses:
+    """Ingress 0 with these changes, and 1 that stands by."""
+    standby = ingress_status(ingress=1, role=IngressRole.STANDBY)
+    return {("orders", 0): ingress_status(**changes), ("orders", 1): standby}
+
+
+def test_the_owner_shows_its_inputs_and_the_standby_does_not() -> None:
+    inputs = (ingress_input(0), ingress_input(1, lag=None, late=2, dead=3, missing="its partition cannot be read"))
+    lines = printed(both(inputs=inputs))
+    assert "orders 0 owner" in lines
+    assert "orders.0: partition 0 22:13:17.5 2.5 s 7 90" in lines
+    assert "orders.1: partition 1 22:13:17.5 2.5 s 90 2 3 its partition cannot be read" in lines
+    assert "orders 1 standby" in lines
+    assert sum("partition" in line for line in lines) == 2
+
+
+def test_boundaries_before_the_first_and_after_the_last() -> None:
+    lines = printed(both(inputs=(ingress_input(0, boundary_us=0), ingress_input(1, boundary_us=FOREVER))))
+    assert "orders.0: partition 0 7 90" in lines
+    assert "orders.1: partition 1 END 7 90" in lines
+
+
+def test_one_that_is_silent_or_has_stopped_is_gone() -> None:
+    assert "orders 0 gone, was owner" in printed(both(at_wall_us=WALL_US - 6_000_000))
+    assert "orders 0 gone, was stopped why" in printed(both(role=IngressRole.STOPPED, detail="why"))
+    assert "orders 0 not running" in printed({})
+
+
+def test_it_is_told_what_is_missing_and_who_copies() -> None:
+    state = ingress_state()
+    assert ingress_remarks(state, both(), WALL_US) == []
+    (told,) = ingress_remarks(state, both(inputs=(ingress_input(1, missing="silent for 2.1 s"),)), WALL_US)
+    assert told == "missing: orders.1 (partition 1): silent for 2.1 s"
+    (told,) = ingress_remarks(state, both(inputs=(ingress_input(0, late=1), ingress_input(1, late=1))), WALL_US)
+    assert told.startswith("source orders: 2 rows came later than its lateness allows")
+    (told,) = ingress_remarks(state, both(role=IngressRole.STARTING, detail="no broker"), WALL_US)
+    assert told == "source orders: no ingress copies it now: no broker"
+    (told,) = ingress_remarks(state, both(), WALL_US + 60_000_000)
+    assert told == "source orders: no ingress runs, so nothing of it arrives. `borealis up` starts them"
+
+
+def test_it_is_all_in_the_json() -> None:
+    owner, standby = ingress_overview(ingress_state(), both(), WALL_US + 1_000_000)
+    assert (owner["role"], owner["running"], owner["age_s"]) == ("owner", True, 1.0)
+    assert owner["inputs"][1]["lag"] == 7
+    assert standby["ingress"] == 1
+    assert [one["running"] for one in ingress_overview(ingress_state(), {}, WALL_US)] == [False, False]

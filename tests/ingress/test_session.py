@@ -1,0 +1,370 @@
+"""An ingress on the simulated log: what it copies, what it promises, who takes over, and what can happen to a topic."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from tests.ingress.worlds import T0, TOPIC, TopicWorld, W
+
+
+def test_rows_are_copied_at_once_each_into_the_input_of_its_partition() -> None:
+    world = TopicWorld(partitions=2)
+    world.copying()
+    world.send(0)
+    world.send(1)
+    world.run(0.01)
+    assert [[row["n"] for row in world.copied(i).rows] for i in (0, 1)] == [[1], [2]]
+
+
+def test_an_idle_topic_is_promised_by_the_clock_at_each_buckets_end() -> None:
+    world = TopicWorld(partitions=2)
+    world.copying()
+    world.run(2)
+    assert all(world.now - world.copied(i).boundary <= W + 20_000 for i in (0, 1))
+
+
+def test_the_boundary_lags_by_the_lateness_and_a_row_within_it_is_in_time() -> None:
+    world = TopicWorld(partitions=1, lateness_us=500_000)
+    world.copying()
+    world.run(2)
+    world.send(0, ago=400_000)
+    world.run(0.1)
+    assert 500_000 <= world.now - world.copied().boundary <= 500_000 + W + 20_000
+    assert world.numbers() == [1]
+
+
+def test_what_comes_later_is_a_dead_letter_that_says_how_late_it_was() -> None:
+    world = TopicWorld(partitions=1)
+    process = world.copying()
+    world.run(1)
+    world.send(0, ago=700_000)
+    world.run(0.1)
+    copied = world.copied()
+    assert copied.rows == []
+    assert copied.letters[0][0].startswith("late: stime")
+    assert copied.late == 0  # its ingress refused it, not the fold
+    assert process.session is not None
+    assert process.session.counts.late == 1
+
+
+def test_a_row_over_a_minute_ahead_is_a_dead_letter_and_moves_nothing() -> None:
+    world = TopicWorld(partitions=1)
+    world.copying()
+    world.send(0, ago=-61_000_000)
+    world.run(0.2)
+    world.send(0)
+    world.run(0.2)
+    assert world.copied().letters[0][0].startswith("future")
+    assert world.numbers() == [2]
+
+
+def test_bad_values_are_dead_letters_with_what_they_were() -> None:
+    world = TopicWorld(partitions=1)
+    world.copying()
+    world.write(0, b"garbage")
+    world.send(0)
+    world.write(0, None)
+    world.write(0, b'{"n":1}')
+    world.run(0.1)
+    copied = world.copied()
+    assert [reason.split(":")[0] for reason, _ in copied.letters] == ["malformed", "no value", "stime missing"]
+    assert copied.letters[0][1] == b"garbage"
+    assert world.numbers() == [1]
+
+
+def test_a_new_app_starts_at_the_end_or_at_the_beginning() -> None:
+    for start, expected in (("latest", [3]), ("earliest", [1, 2, 3])):
+        world = TopicWorld(partitions=1, start=start)
+        world.send(0)
+        world.send(0)
+        world.memory.delete_before(Feed(TOPIC), 0)
+        world.copying()
+        world.send(0)
+        world.run(0.1)
+        assert world.numbers() == expected
+        assert world.copied().letters == []
+
+
+def test_the_beginning_is_what_retention_has_left_and_that_is_no_loss() -> None:
+    world = TopicWorld(partitions=1, start="earliest")
+    world.send(0)
+    world.send(0)
+    world.memory.delete_before(Feed(TOPIC), 1)
+    world.copying()
+    assert world.numbers() == [2]
+    assert world.copied().letters == []
+
+
+def test_a_standby_takes_over_a_second_after_the_owner_was_killed_and_goes_on_exactly_there() -> None:
+    world = TopicWorld(partitions=2)
+    first, second = world.copying("a"), world.ingress("b", 1)
+    for n in range(200):
+        world.send(n % 2)
+        world.run(0.01)
+        if n == 100:
+            first.kill()
+            killed = world.now
+    while not second.owner:
+        world.run(0.01)
+        assert world.now - killed < 3_000_000
+    assert world.now - killed > 1_000_000
+    world.run(0.5)
+    assert sorted(world.numbers()) == list(range(1, 201))
+    assert [world.copied(i).letters for i in (0, 1)] == [[], []]
+
+
+def test_a_standby_does_not_take_over_from_an_owner_that_lives() -> None:
+    world = TopicWorld(partitions=2)
+    world.copying("a")
+    second = world.ingress("b", 1)
+    world.run(20)
+    assert not second.owner
+    world.memory.depose_partition(Feed(TOPIC, 0))  # it can promise nothing for one input, and says that it lives
+    world.run(20)
+    assert not second.owner
+
+
+def test_an_owner_that_wakes_up_after_its_successor_took_over_writes_nothing_that_counts_and_stands_by() -> None:
+    world = TopicWorld(partitions=1)
+    first, second = world.copying("a"), world.ingress("b", 1)
+    first.pause()
+    world.run(2)
+    assert second.owner
+    world.send(0)
+    first.resume()
+    world.run(0.5)
+    assert second.owner
+    assert not first.owner
+    assert world.numbers() == [1]
+    second.kill()
+    world.run(3)
+    assert first.owner
+    world.send(0)
+    world.run(0.2)
+    assert world.numbers() == [1, 2]
+
+
+def test_an_owner_that_cannot_learn_the_ends_falls_silent_and_another_takes_over() -> None:
+    world = TopicWorld(partitions=1)
+    first, second = world.copying("a"), world.ingress("b", 1)
+    world.memory.cut("a", [TOPIC])
+    world.send(0)
+    world.run(5)
+    assert second.owner
+    assert not first.owner
+    assert world.numbers() == [1]
+
+
+def test_nobody_takes_over_who_could_not_do_better() -> None:
+    world = TopicWorld(partitions=1)
+    first, second = world.copying("a"), world.ingress("b", 1)
+    for name in "ab":
+        world.memory.cut(name, [TOPIC])
+    world.run(10)
+    assert (first.owner, second.owner) == (True, False)
+    boundary = world.copied().boundary
+    for name in "ab":
+        world.memory.heal(name)
+    world.run(1)
+    assert world.copied().boundary > boundary
+    assert world.numbers() == []
+
+
+def test_a_partition_without_leader_is_missing_and_what_it_brings_later_is_not_late() -> None:
+    world = TopicWorld(partitions=2)
+    process = world.copying()
+    world.run(1)
+    world.memory.depose_partition(Feed(TOPIC, 0))
+    world.send(0)
+    world.run(5)
+    assert world.now - world.copied(0).boundary > 4_900_000
+    assert world.now - world.copied(1).boundary < 3 * W
+    assert process.session is not None
+    assert process.session.missing == (0,)
+    world.memory.elect_partition(Feed(TOPIC, 0))
+    world.run(0.5)
+    assert world.numbers() == [1]
+    assert world.now - world.copied(0).boundary < 3 * W
+    assert process.session.missing == ()
+
+
+def test_an_open_transaction_holds_the_boundary_and_its_rows_are_not_late() -> None:
+    world = TopicWorld(partitions=1)
+    world.copying()
+    world.run(1)
+    broker = world.memory.broker
+    epoch = broker.init_producer("t")
+    row = b'{"n":7,"at":%d}' % world.now
+    broker.write("t", epoch, [NewRecord(Feed(TOPIC), row)])
+    world.run(3)
+    assert world.now - world.copied().boundary > 2_900_000
+    broker.commit("t", epoch)
+    world.run(0.3)
+    assert world.numbers() == [7]
+    assert world.now - world.copied().boundary < 3 * W
+    broker.write("t", epoch, [NewRecord(Feed(TOPIC), row)])
+    broker.abort("t", epoch)
+    world.run(0.3)
+    assert world.numbers() == [7]
+    assert world.now - world.copied().boundary < 3 * W
+
+
+def test_what_retention_took_unread_is_named() -> None:
+    world = TopicWorld(partitions=2)
+    process = world.copying()
+    world.memory.cut("a", [TOPIC])
+    for _ in range(5):
+        world.send(0)
+    world.memory.delete_before(Feed(TOPIC), 3)
+    world.memory.heal("a")
+    world.run(1)
+    assert world.numbers() == [4, 5]
+    assert [reason for reason, _ in world.copied(0).letters] == [
+        f"lost: {TOPIC}[0], offsets 0 to 2: retention deleted them unread"
+    ]
+    assert process.session is not None
+    assert process.session.counts.lost == 3
+
+
+def test_a_topic_made_again_is_named_and_copied_from_its_beginning() -> None:
+    world = TopicWorld(partitions=1)
+    world.copying()
+    world.run(0.5)
+    for _ in range(3):
+        world.send(0)
+    world.run(0.5)
+    world.admin.delete([TOPIC])
+    world.run(3)
+    world.admin.create([TopicSpec(TOPIC, 1)])
+    world.send(0)
+    world.run(2)
+    assert world.numbers() == [1, 2, 3, 4]
+    (reason,) = [reason for reason, _ in world.copied().letters]
+    assert reason.startswith("made again: prod.orders[0] ends at")
+    assert world.copied().at == {0: 1}
+
+
+def test_partitions_that_a_topic_gets_later_join_the_inputs_from_their_beginning() -> None:
+    world = TopicWorld(partitions=2)
+    world.copying()
+    world.memory.broker.grow(TOPIC, 3)
+    world.send(2)
+    world.run(6)
+    world.send(2)
+    world.run(0.2)
+    assert [[row["n"] for row in world.copied(i).rows] for i in (0, 1)] == [[1, 2], []]
+    assert world.copied(0).at == {0: 0, 2: 2}
+    assert world.copied(1).at == {1: 0}
+
+
+def test_a_topic_that_does_not_exist_yet_is_copied_from_its_beginning_once_it_does() -> None:
+    world = TopicWorld(partitions=0)
+    world.ingress()
+    world.run(3)
+    world.admin.create([TopicSpec(TOPIC, 1)])
+    world.send(0)
+    world.run(2)
+    assert world.numbers() == [1]
+    assert world.now - world.copied().boundary < 3 * W
+
+
+def test_rows_of_a_value_go_to_its_input_and_others_to_the_last() -> None:
+    world = TopicWorld(partitions=2, by="shop", values=("berlin", "paris"), inputs=3)
+    world.copying()
+    for p in (0, 1):
+        for shop in ("berlin", "paris", "rome", None):
+            world.send(p, shop=shop)
+        world.write(p, b"?")
+    world.run(0.2)
+    assert [sorted(row["n"] for row in world.copied(i).rows) for i in range(3)] == [[1, 5], [2, 6], [3, 4, 7, 8]]
+    assert [len(world.copied(i).letters) for i in range(3)] == [0, 0, 2]
+    assert all(world.copied(i).at == {0: 5, 1: 5} for i in range(3))
+
+
+def test_silence_is_missing_where_something_is_expected_and_nothing_is_late_afterwards() -> None:
+    world = TopicWorld(partitions=2, expect_us=1_000_000)
+    world.copying()
+    for _ in range(30):
+        world.send(0)
+        world.send(1)
+        world.run(0.05)
+    kept = world.now
+    for _ in range(100):
+        world.send(1)
+        world.run(0.05)
+    assert world.copied(0).boundary <= kept
+    assert world.now - world.copied(1).boundary < 4 * W
+    number = world.send(0, ago=world.now - kept)
+    world.run(0.2)
+    assert number in world.numbers()
+
+
+def test_by_the_data_only_rows_move_the_boundary() -> None:
+    world = TopicWorld(partitions=1, boundary="data")
+    world.copying()
+    world.run(1)
+    world.send(0)
+    world.run(0.2)
+    boundary = world.copied().boundary
+    assert world.now - 2 * W - 200_000 < boundary <= world.now - 200_000
+    world.run(2)
+    assert world.copied().boundary == boundary
+
+
+def test_a_backlog_of_uneven_partitions_is_copied_in_step() -> None:
+    world = TopicWorld(partitions=3, start="earliest")
+    for second in range(60):
+        for p in range(3):
+            for n in range((1, 5, 20)[p]):
+                world.send(p, ago=-(second * 1_000_000 + n * 40_000))
+    world.run(61)
+    world.ingress()
+    spread = []
+    while len(world.numbers()) < world.sent:
+        world.run(0.005)
+        tops = [max((row["at"] for row in world.copied(i).rows), default=T0) for i in range(3)]
+        spread.append(max(tops) - min(tops))
+    assert max(spread) <= 3_000_000
+    assert any(spread)
+    assert sorted(world.numbers()) == list(range(1, world.sent + 1))
+    assert all(world.copied(i).letters == [] for i in range(3))
+
+
+def test_a_gap_of_an_hour_in_the_data_is_no_future() -> None:
+    world = TopicWorld(partitions=1, start="earliest")
+    world.send(0)
+    world.send(0, ago=-3_600_000_000)
+    world.run(3_601)
+    world.copying()
+    world.run(0.2)
+    assert world.numbers() == [1, 2]
+    assert world.copied().letters == []
+
+
+@pytest.mark.parametrize("size", [300_000, 900_000])
+def test_large_rows_are_split_over_records(size: int) -> None:
+    world = TopicWorld(partitions=1)
+    world.copying()
+    for _ in range(5):
+        world.send(0, shop="x" * size)
+    world.run(0.5)
+    assert world.numbers() == [1, 2, 3, 4, 5]
+    assert world.copied().at == {0: 5}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_start_that_ends_in_the_middle_of_positioning_loses_and_doubles_nothing(seed: int) -> None:
+    world = TopicWorld(partitions=3, seed=seed)
+    for step in range(24):
+        process = world.ingress("a")
+        world.run(1.04 + 0.0007 * step if step else 0.06)
+        world.send(step % 3)
+        process.kill()
+        world.run(0.1)
+    world.run(1.2)
+    world.ingress("b")
+    world.run(2)
+    numbers = world.numbers()
+    assert numbers
+    assert sorted(numbers) == list(range(min(numbers), world.sent + 1))

@@ -1,0 +1,152 @@
+"""What a sample of a foreign topic shows, and the call that reads it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from borealis_py import App
+from borealis_py.log.base import Feed, Record
+from borealis_py.observe.topic_survey import TopicSurvey, source_name, survey
+
+T_MS = 1_700_000_000_000
+
+
+def record(value: object, ms: int = T_MS, partition: int = 0, offset: int = 0) -> Record:
+    raw = value if isinstance(value, bytes) or value is None else json.dumps(value).encode()
+    return Record(Feed("prod.orders", partition), offset, ms, None, raw)
+
+
+def surveyed(values: Sequence[object], every_ms: int = 100) -> TopicSurvey:
+    return survey("prod.orders", 3, [record(v, T_MS + i * every_ms) for i, v in enumerate(values)])
+
+
+def kinds(seen: TopicSurvey) -> Mapping[str, str | None]:
+    return {one.name: one.type for one in seen.fields}
+
+
+def test_fields_get_the_type_that_holds_all_their_values() -> None:
+    seen = surveyed([{"a": 1, "b": 1, "c": True, "d": "x", "e": None}, {"a": -3, "b": 0.5, "c": None, "d": ""}])
+    assert kinds(seen) == {"a": "int64", "b": "double", "c": "bool", "d": "string", "e": None}
+    assert [(one.present, one.null) for one in seen.fields] == [(2, 0), (2, 0), (2, 1), (2, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"a": [1]}, "arrays"),
+        ({"a": {"b": 1}}, "objects"),
+        ({"a": 2**63}, "large integer"),
+        ({"stime": 1}, "every stream already has it"),
+        ({"@at": 1}, "use letters, digits"),
+        ({"__a": 1}, "used internally"),
+        ({"a": 1, "A": 1}, "only in upper and lower case"),
+    ],
+)
+def test_a_field_that_cannot_be_a_column_is_left_out_with_the_reason(value: dict[str, Any], why: str) -> None:
+    seen = surveyed([value])
+    assert all(one.type is None and why in one.why for one in seen.fields)
+    assert seen.call() == ""
+
+
+def test_a_field_of_several_types_is_left_out() -> None:
+    (one,) = surveyed([{"a": 1}, {"a": "x"}]).fields
+    assert (one.type, one.why) == (None, "its values are of several types: int64, string")
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1_000), ("ns", 1_000_000)])
+def test_the_time_and_its_unit_are_found(unit: str, factor: float) -> None:
+    values = [{"id": i, "at": math.floor((T_MS + i * 1_000 - 2_000) * factor)} for i in range(5)]
+    seen = surveyed(values, every_ms=1_000)
+    assert (seen.stime, seen.unit) == ("at", unit)
+    assert seen.lateness is not None
+    assert seen.lateness.most_us == 2_000_000
+
+
+def test_of_two_times_the_one_nearest_to_the_records_own_is_taken() -> None:
+    seen = surveyed([{"ordered": T_MS - 86_400_000 + i, "sent": T_MS + i, "born": 946_684_801_000} for i in range(3)])
+    assert (seen.stime, seen.unit) == ("sent", "ms")
+
+
+def test_a_time_that_is_missing_now_and_then_is_none() -> None:
+    for other in ({"at": None}, {}, {"at": 7}):
+        assert surveyed([{"at": T_MS, "x": 1}, {"x": 1, **other}]).stime is None
+
+
+def test_lateness_is_counted_from_the_latest_arrival_of_the_partition() -> None:
+    ms = (0, 1_000, 400, 1_100)
+    records = [record({"x": 1}, T_MS + m) for m in ms] + [record({"x": 1}, T_MS, partition=1)]
+    seen = survey("t", 2, records)
+    assert seen.lateness is not None
+    assert (seen.lateness.p50_us, seen.lateness.most_us) == (0, 600_000)
+    assert seen.lateness_us == 1_000_000
+
+
+def test_rate_and_gap_are_of_each_partition() -> None:
+    records = [record({"x": 1}, T_MS + m, p) for p, all_ms in ((0, (0, 500, 1_000)), (1, (0, 10_000))) for m in all_ms]
+    seen = survey("t", 2, records)
+    assert seen.rate == pytest.approx(2.0 + 0.1)
+    assert seen.gap_us == 10_000_000
+    assert survey("t", 2, records[:1]).rate is None
+    assert survey("t", 2, records[:1]).gap_us is None
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([], "nothing: no records"),
+        ([None], "nothing: no values"),
+        ([b"\x00\x00\x00\x00\x07abc"], "with a schema registry (Avro, Protobuf or JSON Schema)"),
+        ([b"a,b,1"], "text"),
+        ([b"\xff\xfe"], "binary"),
+    ],
+)
+def test_what_is_not_json_is_named(values: list[object], told: str) -> None:
+    seen = surveyed(values)
+    assert (seen.format, seen.unusable, seen.call()) == (told, len(values), "")
+
+
+def test_the_call_can_be_pasted() -> None:
+    seen = surveyed([{"shop": "berlin", "euros": 2.5, "at": T_MS + i * 100 - 1_500} for i in range(9)])
+    app = App("shop")
+    scope: dict[str, Any] = {"app": app}
+    exec(seen.call(cluster="eu"), scope)
+    app.query("q", scope["orders"].filter("euros > 0"))
+    spec = app.describe().ingresses["orders"]
+    assert (spec.topic, spec.stime, spec.stime_unit, spec.cluster) == ("prod.orders", "at", "ms", "eu")
+    assert (spec.lateness_us, spec.inputs) == (5_000_000, 3)
+    assert app.describe().sources["orders"] == {"shop": "string", "euros": "double", "at": "int64"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "name"), [("prod.orders", "orders"), ("orders", "orders"), ("a.1", "a"), ("1", "topic"), ("a-b", "a-b")]
+)
+def test_the_source_is_named_after_the_topic(topic: str, name: str) -> None:
+    assert source_name(topic) == name
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(
+    st.lists(
+        st.tuples(JSON | st.binary(max_size=9), st.integers(0, 2**42), st.integers(0, 2)).map(lambda t: record(*t)),
+        max_size=20,
+    )
+)
+def test_no_sample_is_too_much_for_it(records: list[Record]) -> None:
+    seen = survey("prod.orders", 3, records)
+    assert seen.unusable <= seen.records == len(records)
+    if seen.call():
+        app = App("shop")
+        exec(seen.call(), {"app": app})

@@ -1,0 +1,153 @@
+"""An ingress process keeps each topic going by itself: it begins again, reports, and ends by name. No log, no clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from borealis_py.app import exit_codes
+from borealis_py.client.target import BegunAnew, PublishFailed, StreamEnded, StreamForgotten
+from borealis_py.log.base import LogUnreachable
+from borealis_py.log.ingress_status import IngressRole, IngressStatus
+from borealis_py.runtime.ingress.host import IngressHost
+from borealis_py.runtime.ingress.member import REPORT_US, RESTART_US, SessionReport, TopicMember
+from tests.support.ingress_statuses import ingress_input
+from tests.support.running import until
+
+S = 1_000_000
+
+
+class Session:
+    """Does in its turns what it was given: raise, or report."""
+
+    def __init__(self, steps: Iterable[Exception | SessionReport]) -> None:
+        self.steps = iter(steps)
+        self.now = SessionReport(IngressRole.STANDBY)
+        self.closed = 0
+
+    def turn(self, now_us: int) -> None:
+        step = next(self.steps, self.now)
+        if isinstance(step, Exception):
+            raise step
+        self.now = step
+
+    def next_wakeup(self) -> int:
+        return 2**62
+
+    def report(self) -> SessionReport:
+        return self.now
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Begun:
+    """Begins these sessions one after the other, and keeps what is told."""
+
+    def __init__(self, *sessions: Session | Exception) -> None:
+        self.sessions = list(sessions)
+        self.uids: list[str] = []
+        self.told: list[IngressStatus] = []
+
+    def __call__(self, uid: str) -> Session:
+        self.uids.append(uid)
+        found = self.sessions[min(len(self.uids), len(self.sessions)) - 1]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def member(self) -> TopicMember:
+        uid: Callable[[], str] = lambda: f"u{len(self.uids)}"  # noqa: E731
+        return TopicMember("orders", 1, "prod.orders", "eu", self, uid, self.told.append, "http://here:1")
+
+    @property
+    def said(self) -> list[tuple[str, str]]:
+        return [(status.role.value, status.detail) for status in self.told]
+
+
+def test_it_reports_each_second_and_at_once_when_its_role_changes() -> None:
+    owner = SessionReport(IngressRole.OWNER, (ingress_input(),))
+    begun = Begun(Session([SessionReport(IngressRole.STANDBY), SessionReport(IngressRole.STANDBY), owner]))
+    member = begun.member()
+    for now_us in (5 * S, 5 * S + 1, 5 * S + 2, 5 * S + 3):
+        member.turn(now_us)
+    assert begun.said == [("standby", ""), ("owner", "")]
+    assert member.next_wakeup() == 5 * S + 2 + REPORT_US
+    member.turn(5 * S + 2 + REPORT_US)
+    assert begun.said[2:] == [("owner", "")]
+    last = begun.told[-1]
+    assert (last.source, last.ingress, last.topic, last.cluster) == ("orders", 1, "prod.orders", "eu")
+    assert (last.uid, last.inputs, last.http) == ("u0", (ingress_input(),), "http://here:1")
+
+
+@pytest.mark.parametrize("error", [PublishFailed("no"), LogUnreachable("no"), RuntimeError("no")])
+def test_one_that_fails_begins_again_after_a_pause_under_another_uid(error: Exception) -> None:
+    failing, healthy = Session([error]), Session([])
+    begun = Begun(failing, healthy)
+    member = begun.member()
+    member.turn(0)
+    assert (failing.closed, begun.said) == (1, [("starting", "no")])
+    member.turn(RESTART_US - 1)
+    assert begun.uids == ["u0"]
+    member.turn(RESTART_US)
+    assert (begun.uids, begun.said[-1]) == (["u0", "u1"], ("standby", ""))
+    assert member.code is None
+
+
+def test_one_that_cannot_begin_goes_on_trying() -> None:
+    begun = Begun(LogUnreachable("no broker"))
+    member = begun.member()
+    for n in range(3):
+        member.turn(n * RESTART_US)
+    assert len(begun.uids) == 3
+    assert begun.said[0] == ("starting", "no broker")
+    assert member.code is None
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (BegunAnew("anew"), exit_codes.OTHER_LIFE),
+        (StreamForgotten("anew"), exit_codes.LOST),
+        (StreamEnded("anew", 3), exit_codes.STOPPED),
+    ],
+)
+def test_one_that_ends_by_name_does_not_begin_again(error: Exception, code: exit_codes.ExitCode) -> None:
+    begun = Begun(Session([error]))
+    member = begun.member()
+    member.turn(0)
+    member.turn(9 * S)
+    assert (member.code, begun.uids, begun.said) == (code, ["u0"], [("stopped", "anew")])
+    assert member.next_wakeup() is None
+    member.close(10 * S)
+    assert begun.said == [("stopped", "anew")]
+
+
+def test_one_that_is_closed_says_so() -> None:
+    session = Session([])
+    begun = Begun(session)
+    member = begun.member()
+    member.turn(0)
+    member.close(1)
+    assert (session.closed, begun.said) == (1, [("standby", ""), ("stopped", "")])
+
+
+def test_the_end_of_one_topic_leaves_the_others_running_and_is_the_exit_code() -> None:
+    ending, lasting = Begun(Session([StreamForgotten("gone")])), Begun(Session([]))
+    closed: list[bool] = []
+    host = IngressHost(lambda wake: [ending.member(), lasting.member()], lambda: closed.append(True))
+    codes: list[int] = []
+    thread = threading.Thread(target=lambda: codes.append(host.run()))
+    thread.start()
+    until(lambda: len(lasting.told) >= 1 and ending.said == [("stopped", "gone")], "both have reported")
+    assert thread.is_alive()
+    host.stop.set()
+    thread.join(20)
+    assert (codes, closed, lasting.said[-1]) == ([exit_codes.LOST.code], [True], ("stopped", ""))
+
+
+def test_a_process_whose_topics_have_all_ended_ends() -> None:
+    host = IngressHost(lambda wake: [Begun(Session([BegunAnew("x")])).member()], lambda: None)
+    assert host.run() == exit_codes.OTHER_LIFE.code
