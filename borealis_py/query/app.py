@@ -81,7 +81,7 @@ class App:
         self,
         name: str,
         topic: str,
-        schema: Mapping[str, str],
+        schema: Mapping[str, str] | type,
         format: FormatName = "json",
         stime: str | None = None,
         stime_unit: StimeUnit = "us",
