@@ -47,16 +47,11 @@ def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
         QueryError: an invalid expression or type.
         SettingsError: a threshold below what the timing allows; names the query and the smallest valid one.
     """
-    check_thresholds(spec, timing)
-    runs = physical(spec)
-    return [_check(spec, runs, name, timing) for name in spec.all_nodes]
-
-
-def check_thresholds(spec: AppSpec, timing: Timing) -> None:
-    """Raises SettingsError, with the query's name, if one cannot keep its threshold, or for an invalid timing."""
     timing.validate()
     for name, query in spec.queries.items():
         check_query_threshold(timing, name, query.threshold_us, spec.position(name))
+    runs = physical(spec)
+    return [_check(spec, runs, name, timing) for name in spec.all_nodes]
 
 
 def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeReport:
