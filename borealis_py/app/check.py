@@ -48,22 +48,12 @@ def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
         QueryError: an invalid expression or type, or a foreign topic that the queries cannot use.
         SettingsError: a threshold below what the timing allows; names the query and the smallest valid one.
     """
-    check_thresholds(spec, timing)
-    runs = physical(spec)
-    return [_check(spec, runs, name, timing) for name in spec.all_nodes]
-
-
-def check_thresholds(spec: AppSpec, timing: Timing) -> None:
-    """Check that every query can keep its threshold, and use its foreign topics.
-
-    Raises:
-        QueryError: a foreign topic that the queries cannot use.
-        SettingsError: a threshold that cannot be kept, with the query's name, or an invalid timing.
-    """
     timing.validate()
     for name, query in spec.queries.items():
         check_query_threshold(timing, name, query.threshold_us, spec.position(name))
     check_foreign(spec, timing)
+    runs = physical(spec)
+    return [_check(spec, runs, name, timing) for name in spec.all_nodes]
 
 
 def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeReport:

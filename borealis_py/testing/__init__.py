@@ -9,7 +9,7 @@ assert results["sales"][0]["euros"] == 2.5
 from __future__ import annotations
 
 from borealis_py.testing.results import RefusedRow, Results
-from borealis_py.testing.run import run
+from borealis_py.testing.run_app import run
 from borealis_py.testing.times import START_US, Time, to_stime
 from borealis_py.testing.views import ShownChange
 from borealis_py.testing.world import World, WorldError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borealis_py.app.check import check_thresholds
+from borealis_py.app.check import check_query_threshold
 from borealis_py.app.state import AppState
 from borealis_py.app.topics import topics_of
 from borealis_py.client.target import Target
@@ -31,7 +31,8 @@ def loaded(app: App) -> AppSpec:
     spec = app.describe()
     if not spec.queries:
         raise QueryError(f"app {spec.name!r} has no query. Add one with app.query(name, stream)")
-    check_thresholds(spec, Timing())
+    for name, query in spec.queries.items():
+        check_query_threshold(Timing(), name, query.threshold_us, spec.position(name))
     return spec
 
 

@@ -10,10 +10,12 @@ from types import TracebackType
 
 from borealis_py.app import settings
 from borealis_py.app.origin import show
-from borealis_py.client.subscriber import Row, corrected_row, published
+from borealis_py.client.subscriber import Row, corrected_row
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
+from borealis_py.log.description import Life
 from borealis_py.log.messages import SourceFailure, Status, Threshold, decode
+from borealis_py.log.progress import Published
 from borealis_py.query import App
 from borealis_py.query.errors import did_you_mean
 from borealis_py.query.names import base_name
@@ -294,13 +296,13 @@ class World:
         return found
 
     def _unfinished(self) -> list[str]:
-        state, last = self._state, self._app.buckets.last
-        lookup, found = self._app.log.client("end").lookup(), []
-        for query in state.spec.queries:
-            for part in parts_of(state.spec, query):
-                upto = published(lookup, state.name, state.app_uid, part, state.origin)
-                if upto < last:
-                    found.append(f"{part} is corrected only up to {show(self._app.buckets.start(upto))}")
+        """The nodes whose rows or dead letters are not all written, for people."""
+        state, buckets = self._state, self._app.buckets
+        lookup, life, found = self._app.log.client("end").lookup(), Life(state.app_uid), []
+        for node in state.runs.all_nodes:
+            upto = Published(state.name, node, node in state.runs.queries, life, state.origin).said(lookup)
+            if upto is None or upto < buckets.last:
+                found.append(f"{node} is corrected only up to {show(buckets.start(upto or state.origin))}")
         return found
 
     def _failures(self) -> list[str]:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 import borealis_py
-from borealis_py import testing
 from borealis_py.app.state import AppState
 from borealis_py.cli.ingress_table import INGRESS_COLUMNS
 from borealis_py.cli.main import app
@@ -44,12 +43,6 @@ def test_every_command_is_on_its_page() -> None:
 
 def test_every_public_name_is_on_its_page() -> None:
     assert all(f"\n## {name}\n" in PAGES["python"]() for name in borealis_py.__all__)
-
-
-def test_every_public_name_for_tests_is_on_its_page() -> None:
-    named = {name for name in testing.__all__ if callable(getattr(testing, name)) and name != "Time"}
-    assert {"World", "run"} <= named
-    assert all(f"\n## {name}\n" in PAGES["python"]() for name in named)
 
 
 @pytest.mark.parametrize("kind", [Status, InputStatus, RedoStatus, IngressStatus, IngressInput])

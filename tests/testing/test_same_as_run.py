@@ -39,7 +39,7 @@ def what(letters: list[RefusedRow] | tuple[RefusedRow, ...]) -> Counter[tuple[st
     return Counter((one.source, one.reason, one.raw, 0 if one.source in SOURCES else one.bucket) for one in letters)
 
 
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(8))
 @given(rows, st.lists(failure, max_size=6), st.integers(0, 1_000))
 def test_a_world_ends_as_if_nothing_had_failed(
     some: dict[str, list[TimedRow]], failures: list[tuple[str, str, str]], seed: int

@@ -241,6 +241,18 @@ def test_a_network_in_partitions_loses_one_source_and_a_node() -> None:
         audited(world, "totals", "big", "till_only")
 
 
+def test_the_end_waits_for_the_dead_letters_of_a_node_that_was_killed() -> None:
+    rows: list[TimedRow] = [("100ms", {"item": "x", "euros": 1.0}), ("900ms", {"item": "x", "euros": 2.0})]
+    with World(network(), seed=856) as world:
+        world.send("web.0", *rows)
+        world.advance("104ms")
+        world.kill("cleaned", for_="3636ms")
+        world.advance("4460ms")
+        world.kill("cleaned", for_="3636ms")
+        world.end()
+        assert [one.source for one in world.dead_letters()] == ["cleaned"] * 2
+
+
 def test_what_a_world_cannot_do_is_told_by_name(world: World) -> None:
     with pytest.raises(NoSuchApp, match="no source 'pari'; did you mean 'paris'"):
         world.send("pari", TEA)
