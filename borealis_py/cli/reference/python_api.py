@@ -16,10 +16,10 @@ HEAD = """# Python API
 `from borealis_py import App, QueryError, publisher, subscribe`. These return objects of the other classes on this page.
 This page is generated from the code.
 """
-CLASSES = (app.App, stream.Stream, stream.Windowed)
+CLASSES = (app.App, stream.Stream, stream.Windowed, stream.Framed)
 FUNCTIONS = (api.publisher, api.subscribe)
 RESULTS = (publisher.Publisher, stimes.PublishCounts, subscriber.Row, subscriber.LiveChange, errors.QueryError)
-MADE_BY_OTHERS = {"Stream", "Windowed", "Publisher"}
+MADE_BY_OTHERS = {"Stream", "Windowed", "Framed", "Publisher"}
 """Nobody calls their constructors."""
 _HEADING = re.compile(r"(Args|Returns|Raises):")
 _ITEM = re.compile(r"( {4})(\w[\w, ]*): ")
