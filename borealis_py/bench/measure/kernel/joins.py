@@ -118,9 +118,7 @@ def _measured(how: str, options: JoinOptions, bars: Bars) -> JoinFigures:
             raise BenchError(f"the {how} join gave no pairs: fewer --keys")
         kept = sum(batch.num_rows for blocks in state for _, batch in blocks)
         size = len(kernel.encode_state(state))
-    wall, cpu = (
-        Percentiles(len(us), *(percentile(us, p) / 1e3 for p in (50, 99, 100))) for us in (took_us, worked_us)
-    )
+    wall, cpu = (Percentiles(len(us), *(percentile(us, p) / 1e3 for p in (50, 99, 100))) for us in (took_us, worked_us))
     return JoinFigures(how, wall, cpu, pairs / options.buckets, kept, size)
 
 
