@@ -19,7 +19,9 @@ from borealis_py.engine.expressions import (
 )
 from borealis_py.engine.keyed.build import distinct_operator, join_operator
 from borealis_py.engine.keyed.distinct import DistinctOperator
+from borealis_py.engine.keyed.frames import OverCompiler
 from borealis_py.engine.keyed.join import JoinOperator
+from borealis_py.engine.keyed.over import OverOperator
 from borealis_py.engine.keyed.top import TopCompiler
 from borealis_py.engine.operators import (
     MergeOperator,
@@ -42,6 +44,7 @@ from borealis_py.query.plan import (
     MapOp,
     MergeOp,
     Op,
+    OverOp,
     PartOp,
     SourceOp,
     TopOp,
@@ -61,6 +64,7 @@ Operator = (
     | WindowOperator
     | JoinOperator
     | DistinctOperator
+    | OverOperator
 )
 
 _INT = pa.int64()
@@ -147,6 +151,10 @@ class _Compiler(StatementCompiler):
         if isinstance(op, TopOp):
             top = TopCompiler(self, op, self._relations[op.input]).build()
             return self._add(top, top.schema)
+        if isinstance(op, OverOp):
+            frames = OverCompiler(self, op, self._relations[op.input])
+            over = frames.build(self._materialised(frames.arguments()))
+            return self._add(over, over.schema)
         return self._window(op, self._relations[op.input])
 
     def _add(self, operator: Operator, schema: pa.Schema) -> Relation:

@@ -191,6 +191,13 @@ def _bare(node: Tree) -> bool:
     )  # fmt: skip
 
 
+def check_over(text: str, place: ExpressionPlace, plain: Callable[[Tree], Tree]) -> Expression:
+    """Parse an expression that may have aggregates, and check what `plain` makes of it. Raises QueryError."""
+    expression = Expression(text, _parse(text, place), place)
+    _check(plain(expression.tree), expression)
+    return expression
+
+
 def _parse(text: str, place: ExpressionPlace) -> Tree:
     node = _parsed(text, place, _PREFIX)
     if not _bare(node):

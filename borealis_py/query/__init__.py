@@ -5,7 +5,17 @@ Kafka.
 from borealis_py.query.app import App
 from borealis_py.query.errors import QueryError
 from borealis_py.query.spec import AppSpec, QuerySpec
-from borealis_py.query.stream import Stream, Windowed
+from borealis_py.query.stream import Framed, Stream, Windowed
 from borealis_py.query.units import format_duration, parse_duration
 
-__all__ = ["App", "AppSpec", "QueryError", "QuerySpec", "Stream", "Windowed", "format_duration", "parse_duration"]
+__all__ = [
+    "App",
+    "AppSpec",
+    "Framed",
+    "QueryError",
+    "QuerySpec",
+    "Stream",
+    "Windowed",
+    "format_duration",
+    "parse_duration",
+]

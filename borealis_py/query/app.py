@@ -19,6 +19,7 @@ from borealis_py.query.plan import (
     JoinOp,
     MapOp,
     Op,
+    OverOp,
     Plan,
     SourceOp,
     TopOp,
@@ -27,7 +28,7 @@ from borealis_py.query.plan import (
 )
 from borealis_py.query.schemas import columns_of
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
-from borealis_py.query.stream import Stream, Windowed
+from borealis_py.query.stream import Framed, Stream, Windowed
 from borealis_py.query.units import parse_duration
 
 
@@ -251,6 +252,8 @@ class App:
         check_no_collision(name, what, {*self._sources, *nodes}, nodes)
 
     def _own(self, stream: object, where: str) -> Stream:
+        if isinstance(stream, Framed):
+            raise QueryError(f"{where} was given frames without columns; finish them with .map(...)")
         if isinstance(stream, Windowed):
             raise QueryError(f"{where} was given a window without aggregates; finish it with .agg(...) or .top(...)")
         if not isinstance(stream, Stream):
@@ -262,9 +265,9 @@ class App:
         return stream
 
 
-_OPS: dict[str, type[SourceOp | FilterOp | MapOp | UnionOp | WindowOp | JoinOp | DistinctOp | TopOp]] = {
+_OPS: dict[str, type[SourceOp | FilterOp | MapOp | UnionOp | WindowOp | JoinOp | DistinctOp | TopOp | OverOp]] = {
     "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp, "join": JoinOp,
-    "distinct": DistinctOp, "top": TopOp,
+    "distinct": DistinctOp, "top": TopOp, "over": OverOp,
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, check_columns
-from borealis_py.query.plan import WITHIN_MAX_US
+from borealis_py.query.plan import LAST_MAX, WITHIN_MAX_US
 from borealis_py.query.units import parse_duration
 
 RANK = "rank"
@@ -81,8 +81,29 @@ def distinct_range(within: object) -> int:
             f'distinct(): within={within!r}; give a duration, within="10m": a row is dropped if an equal one came at '
             "most this long before it. Without a bound all keys of all time would have to be kept"
         )
-    within_us = parse_duration(within, "within of distinct()")
-    _check_year("distinct()", within, within_us)
+    return _bounded("distinct()", within)
+
+
+def frame_range(within: object) -> int:
+    """Microseconds from `within="1h"` of over(). Raises QueryError."""
+    if not isinstance(within, str):
+        raise QueryError(
+            f'over(): within={within!r}; give a duration, within="1h": a row sees no row that is older. Without a '
+            "bound the last rows of all keys of all time would have to be kept"
+        )
+    return _bounded("over()", within)
+
+
+def check_last(last: object) -> int:
+    """The `last` of `over(last=...)`. Raises QueryError."""
+    if isinstance(last, bool) or not isinstance(last, int) or not 2 <= last <= LAST_MAX:
+        raise QueryError(f"over(last={last!r}): choose 2 to {LAST_MAX} rows, the present one included")
+    return last
+
+
+def _bounded(where: str, within: str) -> int:
+    within_us = parse_duration(within, f"within of {where}")
+    _check_year(where, within, within_us)
     return within_us
 
 

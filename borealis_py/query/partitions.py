@@ -19,6 +19,7 @@ from borealis_py.query.plan import (
     MapOp,
     MergeOp,
     Op,
+    OverOp,
     PartOp,
     Plan,
     SourceOp,
@@ -95,13 +96,18 @@ def _check_key(op: Op, key: str, has: Sequence[str], where: str) -> None:
             f"{where} is partitioned by {key!r}, but distinct({', '.join(op.by)}) of it compares rows that would be in "
             f"different partitions. Partition by a column of distinct(), or use .node() to cut it off"
         )
+    if isinstance(op, OverOp) and key not in op.keys:
+        raise QueryError(
+            f"{where} is partitioned by {key!r}, but over({', '.join(op.keys)}) of it puts rows together that would be "
+            f"in different partitions. Add {key!r} to over(), or use .node() to cut it off"
+        )
     if isinstance(op, WindowOp | TopOp) and key not in op.keys:
         keys = f"({', '.join(op.keys)})" if op.keys else "all rows together"
         raise QueryError(
             f"{where} is partitioned by {key!r}, but a window of it groups {keys}: the rows of a group would be in "
             f"several partitions. Add {key!r} to group_by(), or use .node() and partition only what is grouped by it"
         )
-    if isinstance(op, MapOp) and dict(op.columns).get(key, "").strip().strip('"').lower() != key.lower():
+    if isinstance(op, MapOp | OverOp) and dict(op.columns).get(key, "").strip().strip('"').lower() != key.lower():
         raise QueryError(
             f"{where} is partitioned by {key!r}, but a map of it drops or changes that column: keep it with "
             f"map({key}={key!r}, ...), or cut with .node() after the map"

@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 WITHIN_MAX_US = 366 * 86_400_000_000
 """Rows are kept for a year at most: the state has room for hours, and times must not overflow."""
+LAST_MAX = 1_000
+"""A frame has at most this many rows: each row is computed from all of its frame."""
 
 
 class Value(BaseModel):
@@ -146,8 +148,21 @@ class TopOp(Value):
     by: str
 
 
+class OverOp(Value):
+    """One row for each row of operator `input`, with `columns` ((name, SQL expression) each) computed over its frame:
+    itself and the rows before it that agree in the columns `keys` and came at most `within_us` microseconds before,
+    `last` rows at most. `op`: as in `SourceOp`."""
+
+    op: Literal["over"] = "over"
+    input: int
+    keys: tuple[str, ...]
+    last: int = Field(ge=2, le=LAST_MAX)
+    within_us: int = Field(ge=1, le=WITHIN_MAX_US)
+    columns: tuple[tuple[str, str], ...]
+
+
 Op = Annotated[
-    SourceOp | FilterOp | MapOp | UnionOp | WindowOp | CutOp | PartOp | MergeOp | JoinOp | DistinctOp | TopOp,
+    SourceOp | FilterOp | MapOp | UnionOp | WindowOp | CutOp | PartOp | MergeOp | JoinOp | DistinctOp | TopOp | OverOp,
     Field(discriminator="op"),
 ]
 Plan = tuple[Op, ...]
@@ -162,7 +177,7 @@ def inputs_of(op: Op) -> tuple[int, ...]:
 
 def columns_of(op: Op) -> tuple[str, ...]:
     """The names of the columns that an operator creates or partitions by."""
-    if isinstance(op, MapOp):
+    if isinstance(op, MapOp | OverOp):
         return tuple(name for name, _ in op.columns)
     if isinstance(op, WindowOp):
         return (*op.keys, *(name for name, _ in op.aggregates))

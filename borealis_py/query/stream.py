@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from borealis_py.query.bykey import (
     RANK,
     check_how,
+    check_last,
     check_top,
     distinct_range,
+    frame_range,
     join_keys,
     join_range,
     joined_columns,
@@ -111,6 +113,22 @@ class Stream:
         by = key_columns(columns, "distinct()", self.columns)
         op = {"op": "distinct", "by": by, "within_us": distinct_range(within)}
         return Stream(self._app, self.columns, op, (self,))
+
+    def over(self, *columns: str, last: int, within: str) -> Framed:
+        """Frames by key: each row, and the rows with the same values of these columns before it.
+
+        `moving = orders.over("shop", last=10, within="1h").map(shop="shop", before="lag(euros)", avg10="avg(euros)")`.
+        Without columns all rows are together. Null is a value like any other.
+
+        Args:
+            last: how many rows a frame has at most, the row itself included: 2 to 1000.
+            within: how long before the row the others may have come. Rows are kept for this long.
+
+        Raises:
+            QueryError: an unknown column, or an invalid `last` or `within`.
+        """
+        keys = key_columns(columns, "over()", self.columns) if columns else ()
+        return Framed(self, keys, check_last(last), frame_range(within))
 
     def window(self, size: str, every: str | None = None) -> Windowed:
         """Windows by stime: `window("1s")` tumbling, `window("10s", every="1s")` sliding.
@@ -236,6 +254,36 @@ class Windowed:
             "limit": check_top(limit, (WINDOW_START, WINDOW_END, RANK), columns), "by": by,
         }  # fmt: skip
         return Stream(self._stream._app, (WINDOW_START, WINDOW_END, *columns, RANK), op, (self._stream,))
+
+
+class Framed:
+    """Each row of a stream with its frame, the last rows of its key. It is not a stream itself: `map` makes one."""
+
+    def __init__(self, stream: Stream, keys: tuple[str, ...], last: int, within_us: int) -> None:
+        self._stream = stream
+        self._keys = keys
+        self._last = last
+        self._within_us = within_us
+
+    def map(self, **columns: str) -> Stream:
+        """A stream with exactly these columns, one row for each row, and its `stime`.
+
+        An expression may use the row's columns, aggregates over its frame (`avg(euros)`, in the stream's order), and
+        `lag(x)` or `lag(x, 3)`: the value of one or three rows before, null where the frame has no such row.
+
+        Raises:
+            QueryError: no columns, or an invalid name.
+        """
+        if not columns:
+            raise QueryError('map() needs columns: map(before="lag(euros)", ...)')
+        check_columns(columns, "map()", (STIME,))
+        for expression in columns.values():
+            check_text(expression, "map", self._stream)
+        op = {
+            "op": "over", "keys": self._keys, "last": self._last, "within_us": self._within_us,
+            "columns": tuple(columns.items()),
+        }  # fmt: skip
+        return Stream(self._stream._app, tuple(columns), op, (self._stream,))
 
 
 def check_text(expression: object, where: str, stream: Stream) -> None:

@@ -67,6 +67,11 @@ KEYED: dict[str, Callable[[App, Stream, Stream], Stream]] = {
     ),
     "distinct": lambda app, a, b: app.union(a, b).distinct("k", "b", within="2s").filter("x > 0 OR b"),
     "distinct_join": lambda app, a, b: _paired(app, a, b.distinct("k", within="300ms"), "left"),
+    "over": lambda app, a, b: app.union(a, b).filter("b IS NOT NULL").over("k", last=4, within="1s").map(
+        k="k", before="lag(x)", d="i - lag(i, 2)", s="sum(x)", n="count(*)", l="list(x)", m="avg(x) FILTER (WHERE b)",
+        t="sum(i * 3)",
+    ),
+    "over_all": lambda app, a, b: app.union(b, a).over(last=20, within="700ms").map(s="sum(x)", f="first(k)", x="x"),
     "top": lambda app, a, b: (
         app.union(a, b).filter("b").window("600ms", every="300ms").group_by("k").top(2, by="x DESC")
     ),

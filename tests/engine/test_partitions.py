@@ -72,12 +72,18 @@ def once(app: App, a: Stream, b: Stream, n: int) -> Stream:
     return app.union(a, b).distinct("k", "b", within="400ms").node("once", partitions=n, by="b").map(k="k", x="x")
 
 
+def moving(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    frames = app.union(a, b).over("k", "b", last=3, within="700ms")
+    moved = frames.map(k="k", s="sum(x)", before="lag(x)", d="i - lag(i)").node("moving", partitions=n, by="k")
+    return moved.filter("s IS NOT NULL")
+
+
 def best(app: App, a: Stream, b: Stream, n: int) -> Stream:
     ranked = app.union(b, a).window("300ms").group_by("k").top(2, by="x DESC, i").node("best", partitions=n, by="k")
     return ranked.filter("rank < 3")
 
 
-BUILDS = {f.__name__: f for f in (grouped, rejecting, twice, of_doubles, joined, joined_by_two, once, best)}
+BUILDS = {f.__name__: f for f in (grouped, rejecting, twice, of_doubles, joined, joined_by_two, once, moving, best)}
 
 
 def described(build: Callable[[App, Stream, Stream, int], Stream], n: int, **query: object) -> AppSpec:

@@ -73,6 +73,8 @@ KEYED_GOLDEN = {
     (4, "1.5.6", "join_of_windows"): "e274a67f4ef1e9d3ecd98828",
     (4, "1.5.6", "distinct"): "9ce00d9c776997b0c46d6ea8",
     (4, "1.5.6", "distinct_join"): "b29d6b49a4c1a93896295d4a",
+    (4, "1.5.6", "over"): "1805f264d14a2f9d07d68942",
+    (4, "1.5.6", "over_all"): "8c237fbd46d23cbc6ed02992",
     (4, "1.5.6", "top"): "133da46fe2f800606ca9030e",
     (4, "1.5.6", "top_unkeyed"): "595d3f1df3e4a7c428ed5e46",
 }

@@ -1,1 +1,1 @@
-"""Operators that compare rows by key over time: join and distinct, and the index over the rows that they keep."""
+"""Operators that compare rows by key over time, and the index over the rows that they keep."""

@@ -44,7 +44,7 @@ def join_operator(c: StatementCompiler, op: JoinOp, left: Relation, right: Relat
         low_us=op.low_us,
         high_us=op.high_us,
         outer=outer,
-        hash=_hash(c, left.schema, op.on, "join"),
+        hash=hash_statement(c, left.schema, op.on, "join"),
         left=KeptRows.of(left.schema, op.on, after_us, width_us),
         right=KeptRows.of(right_kept, other_on, max(before_us + (after_us if outer else 0), 0), width_us),
         schema=schema,
@@ -60,7 +60,7 @@ def distinct_operator(c: StatementCompiler, op: DistinctOp, source: Relation) ->
         input=source.slot,
         by=op.by,
         within_us=op.within_us,
-        hash=_hash(c, source.schema, op.by, "distinct"),
+        hash=hash_statement(c, source.schema, op.by, "distinct"),
         kept=KeptRows.of(columns, op.by, op.within_us, c.app.bucket_us),
     )
 
@@ -70,7 +70,8 @@ def is_key(kind: pa.DataType) -> bool:
     return type_of(kind) is not None
 
 
-def _hash(c: StatementCompiler, schema: pa.Schema, by: Sequence[str], what: str) -> Statement:
+def hash_statement(c: StatementCompiler, schema: pa.Schema, by: Sequence[str], what: str) -> Statement:
+    """Hashes the columns `by` of rows. Raises QueryError where one of them is no key of `what`."""
     for name in by:
         kind = schema.field(name).type
         if not is_key(kind):

@@ -188,8 +188,26 @@ class KeptRows:
                 open_ = np.flatnonzero((ranks < 0) & (first < end))
         return ranks
 
+    def latest(self, blocks: Sequence[Partial], probes: Probes, until: np.ndarray, count: int) -> Found:
+        """The last rows in total order that each probe finds, `count` at most, up to the rank `until`."""
+        wanted = np.full(len(until), count)
+        found: list[Found] = []
+        for number, first, end in reversed(self.ranges(blocks, probes)):
+            places = blocks[number][1].column(1).to_numpy()
+            end = _bisected(places, first, end, until - (number << _PLACES) + 1)  # places ascend with stimes
+            one = _expanded(blocks, number, np.maximum(first, end - wanted), end)
+            equal = self._equal(blocks, probes, one)
+            if len(equal.probe) < len(one.probe):  # another key has the same hash: its rows do not count
+                equal = self._equal(blocks, probes, _expanded(blocks, number, first, end))
+                counts = np.bincount(equal.probe, minlength=len(until))
+                after = np.repeat(np.cumsum(counts), counts) - np.arange(len(equal.probe))
+                equal = equal.where(after <= wanted[equal.probe])
+            wanted = wanted - np.bincount(equal.probe, minlength=len(until))
+            found.append(equal)
+        return _together(found)
+
     def _equal(self, blocks: Sequence[Partial], probes: Probes, found: Found) -> Found:
-        if not len(found.probe):
+        if not len(found.probe) or not self.by:
             return found
         rows = taken(blocks, found, self.by)
         asked = pa.array(found.probe)

@@ -145,13 +145,16 @@ def test_a_key_with_too_many_pairs_in_a_bucket_is_a_dead_letter(monkeypatch: pyt
     monkeypatch.setattr(join, "PAIRS_MAX", 6)
     hot = [at(n, 1.0, n) for n in range(3)]
     history: Buckets = {
-        0: [[*hot, at(50, 2.0)], [*[at(100 + n, 1.0) for n in range(3)], at(150, 2.0, 7)]],
+        0: [
+            [*hot, at(50, 2.0), at(51, 3.0), at(52, 3.0)],
+            [*[at(100 + n, 1.0) for n in range(3)], at(150, 2.0, 7), *[at(200 + n, 3.0, 6) for n in range(3)]],
+        ],
         1: [[], [at(WIDTH_US, 1.0, 8), at(WIDTH_US + 1, 2.0, 9)]],
     }
     with worlds.kernel(ON_X) as kernel:
         _, outputs = kernel.step(kernel.initial(), 0, 9, worlds.ordered(kernel, history))
         assert sorted(outputs) == [0, 1], "a row whose pairs were refused has pairs"
-        assert [(r["x"], r["oi"]) for r in kernel.to_dicts(outputs[0].rows)] == [(2.0, 7)]
+        assert [(r["x"], r["oi"]) for r in kernel.to_dicts(outputs[0].rows)] == [(2.0, 7)] + [(3.0, 6)] * 6
         assert [(r["x"], r["oi"]) for r in kernel.to_dicts(outputs[1].rows)] == [(1.0, 8)] * 3 + [(2.0, 9)]
     (letter,) = outputs[0].rejects
     assert letter.reason == "join on x=1.0: 9 pairs in one bucket, at most 6 of a key are made"

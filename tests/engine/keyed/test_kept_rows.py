@@ -38,8 +38,8 @@ def rows_of(buckets: list[int]) -> pa.RecordBatch | None:
 
 @given(
     reach=st.integers(0, 200),
-    buckets=st.lists(st.integers(0, 300), max_size=40),
-    cuts=st.sets(st.integers(1, 300), max_size=30),
+    buckets=st.lists(st.integers(0, 300) | st.integers(250, 300), max_size=40),
+    cuts=st.sets(st.integers(1, 300) | st.integers(250, 300), max_size=30),
 )
 def test_blocks_do_not_depend_on_steps(reach: int, buckets: list[int], cuts: set[int]) -> None:
     kept = KeptRows.of(COLUMNS, ("k",), reach * WIDTH_US, WIDTH_US)
@@ -59,6 +59,18 @@ def test_blocks_do_not_depend_on_steps(reach: int, buckets: list[int], cuts: set
     needed = [b for b in buckets if b >= 301 - reach]
     assert not set(needed) - set(held)
     assert len(held) <= len([b for b in buckets if b > 301 - reach - (1 << kept.level)])
+
+
+def test_a_row_keeps_its_place_where_blocks_become_one() -> None:
+    kept = KeptRows.of(COLUMNS, ("k",), 16 * WIDTH_US, WIDTH_US)
+    blocks: tuple[tuple[int, pa.RecordBatch], ...] = ()
+    for bucket in (0, 1):
+        rows = rows_of([bucket] * 3)
+        blocks = kept.added(blocks, rows, np.array([7, 5, 7]), bucket + 1).blocks
+    ((start, block),) = blocks
+    assert start == 0
+    assert block.column("__hash").to_pylist() == [5, 5, 7, 7, 7, 7]
+    assert block.column("__place").to_pylist() == [1, 4, 0, 2, 3, 5]
 
 
 def test_a_row_is_as_large_as_it_is_counted_elsewhere() -> None:

@@ -1,0 +1,141 @@
+"""Over: each row with values computed over its frame, the last rows of its key.
+
+Every frame is laid out by itself and its rows are added up in their order. The engine's own OVER would add a frame's
+rows in an order that depends on what lies before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from borealis_py.engine.classes import OperatorClass
+from borealis_py.engine.duck import Statement
+from borealis_py.engine.keyed.kept_rows import Found, KeptRows, Probes, hashed, taken
+from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice
+from borealis_py.engine.poison_rows import run_by_group, run_by_part
+from borealis_py.engine.rows import joined
+from borealis_py.query.names import STIME
+from sunion.model import Reject
+
+FRAME_ROWS = 100_000
+"""Frames are computed together while they have at most this many rows."""
+
+
+@dataclass(frozen=True)
+class OverOperator:
+    """The rows of operator `input`, each with what `statement` computes over its frame: the last `last` rows with its
+    `keys`, itself included, that came in the `within_us` microseconds before it.
+
+    `node`: named as the source of its dead letters. `hash`: hashes keys; None: it has none. `kept`: how rows are kept:
+    keys, `arguments` and stime. `arguments`: columns that it computes with, of all rows of a frame. `own`: columns of
+    the row itself. `statement`: from frames (the row's number, how far before it, arguments, own, position) to the
+    row's number and the results. `schema`: of the result.
+    """
+
+    operator_class: ClassVar = OperatorClass.CONVERGENT
+    node: str
+    input: int
+    keys: tuple[str, ...]
+    last: int
+    within_us: int
+    hash: Statement | None
+    kept: KeptRows
+    arguments: tuple[str, ...]
+    own: tuple[str, ...]
+    statement: Statement
+    schema: pa.Schema
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (self.input,)
+
+    @property
+    def lookback(self) -> int:
+        """How many earlier buckets a result may depend on."""
+        return self.kept.reach
+
+    @property
+    def state_schemas(self) -> tuple[pa.Schema, ...]:
+        """Of its state: the rows that frames of later ones may have."""
+        return (self.kept.schema,)
+
+    def run(
+        self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]
+    ) -> tuple[Rows, tuple[tuple[Partial, ...], ...]]:
+        """The slice's rows with their results, and the rows that later buckets need."""
+        rows = slots[self.input]
+        if rows is None:
+            blocks = self.kept.added(state[0], None, np.zeros(0, dtype=np.int64), part.end).blocks
+            return None, (self.kept.current(blocks, part.end),)
+        keys = [rows.column(name) for name in self.keys]
+        hashes = np.zeros(rows.num_rows, dtype=np.int64) if self.hash is None else hashed(self.hash, keys)
+        kept = self.kept.added(state[0], rows, hashes, part.end)
+        found = joined([self._computed(part, rows, kept.blocks, some) for some in self._some(kept.ranks, hashes, rows)])
+        return found, (self.kept.current(kept.blocks, part.end),)
+
+    def _some(self, ranks: np.ndarray, hashes: np.ndarray, rows: pa.RecordBatch) -> Iterator[_Rows]:
+        """The rows, as many at a time as have frames of `FRAME_ROWS` rows at most."""
+        stimes = rows.column(STIME).to_numpy()
+        size = max(1, FRAME_ROWS // self.last)
+        for first in range(0, rows.num_rows, size):
+            at = slice(first, first + size)
+            keys = [rows.column(name)[at] for name in self.keys]
+            probes = Probes(hashes[at], keys, stimes[at] - self.within_us, stimes[at])
+            yield _Rows(first, probes, ranks[at])
+
+    def _computed(self, part: Slice, rows: pa.RecordBatch, blocks: Sequence[Partial], some: _Rows) -> Rows:
+        found = self.kept.latest(blocks, some.probes, some.ranks, self.last)
+        order = np.lexsort((found.rank, found.probe))
+        number = found.probe[order]
+        counts = np.bincount(number, minlength=len(some.ranks))
+        ends = np.cumsum(counts)
+        back = np.repeat(ends, counts) - 1 - np.arange(len(number))
+        frames = self._frames(rows, blocks, found, order, number + some.first, back)
+        starts = np.append(ends - counts, ends[-1])
+        result = joined(run_by_part(self.statement, frames, starts, lambda one: self._one(part, rows, one)))
+        if result is None:
+            return None
+        stimes = rows.column(STIME).take(result.column(0))
+        return pa.RecordBatch.from_arrays([*result.columns[1:], stimes], schema=self.schema)
+
+    def _frames(
+        self,
+        rows: pa.RecordBatch,
+        blocks: Sequence[Partial],
+        found: Found,
+        order: np.ndarray,
+        number: np.ndarray,
+        back: np.ndarray,
+    ) -> pa.RecordBatch:
+        columns: list[pa.Array] = [pa.array(number), pa.array(back)]
+        if self.arguments:
+            columns += taken(blocks, found, self.arguments).take(pa.array(order)).columns
+        itself = pa.array(number, mask=back != 0)
+        columns += [rows.column(name).take(itself) for name in self.own]
+        columns.append(pa.array(np.arange(len(number))))
+        return pa.RecordBatch.from_arrays(columns, schema=self.statement.input)
+
+    def _one(self, part: Slice, rows: pa.RecordBatch, frame: pa.RecordBatch) -> Rows:
+        """The result of one row, or its dead letter."""
+        result, bad = run_by_group(self.statement, frame, lambda: np.zeros(frame.num_rows, dtype=np.int64))
+        for reason in bad.values():
+            row = frame.column(0)[0].as_py()
+            values = {name: rows.column(name)[row].as_py() for name in rows.schema.names if name[:2] != "__"}
+            reject = Reject(self.node, -1, f"tuple at stime {values[STIME]}: {reason}", msgspec.json.encode(values))
+            part.refuse(values[STIME] // part.width_us, reject)
+        return result
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of a slice: the number of the first one, what their frames may hold, and their ranks."""
+
+    first: int
+    probes: Probes
+    ranks: np.ndarray
