@@ -82,6 +82,14 @@ def type_of(arrow: pa.DataType) -> ColumnType | None:
     return None if kind is None else ColumnType(kind)
 
 
+def spelled(arrow: pa.DataType) -> str:
+    """The name of a column's type, for people: "decimal(12,2)", "list of timestamp"."""
+    if pa.types.is_list(arrow):
+        return f"list of {spelled(arrow.value_type)}"
+    type_ = type_of(arrow)
+    return str(arrow) if type_ is None else str(type_)
+
+
 def is_integer(duck_type: str) -> bool:
     return duck_type in _INTEGERS
 
